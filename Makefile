@@ -1,0 +1,31 @@
+# Two words do everything: `make demo` and `make test`. Both set up .venv on first use and reuse it afterwards.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: demo test test-slow lint install clean
+
+install: $(READY)
+
+$(READY): pyproject.toml constraints.txt
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "headstart needs Python >= 3.11; name one with: make PYTHON=python3.12")'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	touch $(READY)
+
+demo: $(READY)
+	$(BIN)/headstart demo
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: lint
+	OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/pytest -n 2 -m 'not slow'
+
+test-slow: $(READY)
+	$(BIN)/pytest -m slow
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build src/*.egg-info

@@ -1,0 +1,230 @@
+"""What travels between tasks, objectives and models: signatures, ragged examples, batches.
+
+Letters: B batch, L length, F features, V vocabulary, K classes, T targets, n examples, S positions of all
+examples together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+
+from headstart.seeds import bits, permutation
+
+if TYPE_CHECKING:
+    import torch
+
+IGNORE = -100
+"""A class target that is not there: never trained on, never scored. A missing number target is NaN."""
+
+
+@dataclass(frozen=True)
+class Signature:
+    """What a model must know of a task before it sees data.
+
+    `width` is V for tokens (ids 0..V-1; padding and masks need no id) and F for floats. `length` and
+    `shortest` are the longest and shortest example, in positions (patches where there are patches).
+    `per_position` says that the target has one entry per position. `levels` is the number of grey levels or
+    the like that a float input takes (0 = continuous): level = round(input * level_scale + level_shift).
+    """
+
+    input: Literal["tokens", "floats"]
+    width: int
+    length: int
+    shortest: int
+    target: Literal["class", "number", "none"]
+    classes: int = 0
+    targets: int = 1
+    per_position: bool = False
+    paired: bool = False
+    missing: bool = False
+    levels: int = 0
+    level_scale: float = 1.0
+    level_shift: float = 0.0
+
+
+@dataclass(frozen=True)
+class Examples:
+    """Sequences of any length, one after another.
+
+    `values` (S,) integers or (S, F) float32; `offsets` (n + 1,) int64; `target` (n,), (n, T), or per position
+    (S,), (S, T), or None; `observed` (S, F) bool or None where nothing is missing; `index` (n,) int64, the
+    example's own number, which keys its masks and order. Where `paired`, rows 2i and 2i + 1 are one unit.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
+    target: np.ndarray | None
+    index: np.ndarray
+    observed: np.ndarray | None = None
+    per_position: bool = False
+    paired: bool = False
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(n,) positions of each example."""
+        return np.diff(self.offsets)
+
+    @property
+    def units(self) -> int:
+        """How many things are trained on: examples, or pairs of them."""
+        return len(self) // 2 if self.paired else len(self)
+
+    @property
+    def unit_lengths(self) -> np.ndarray:
+        """(units,) positions of each unit: of a pair, its longer half."""
+        return self.lengths.reshape(-1, 2).max(1) if self.paired else self.lengths
+
+    def rows(self, units: np.ndarray) -> np.ndarray:
+        """Rows of these units."""
+        return np.stack([2 * units, 2 * units + 1], 1).reshape(-1) if self.paired else units
+
+    def take(self, units: np.ndarray) -> Examples:
+        """These units, in this order, as a new set (copies)."""
+        rows = self.rows(np.asarray(units))
+        lengths = self.lengths[rows]
+        positions = _positions(self.offsets[rows], lengths)
+        target = self.target
+        if target is not None:
+            target = target[positions] if self.per_position else target[rows]
+        return replace(
+            self,
+            values=self.values[positions],
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            target=target,
+            index=self.index[rows],
+            observed=None if self.observed is None else self.observed[positions],
+        )
+
+    def labelled_units(self) -> np.ndarray:
+        """Units that have at least one target."""
+        if self.target is None:
+            return np.zeros(0, dtype=np.int64)
+        there = has_target(self.target)
+        if self.per_position:
+            # maximum.reduceat cannot take empty examples; every example has at least one position.
+            there = np.maximum.reduceat(there, self.offsets[:-1])
+        if self.paired:
+            there = there[::2]
+        return np.flatnonzero(there).astype(np.int64)
+
+
+def has_target(target: np.ndarray) -> np.ndarray:
+    """(n,) bool: rows with at least one target that is there."""
+    there = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
+    return there.any(axis=tuple(range(1, there.ndim))) if there.ndim > 1 else there
+
+
+def ragged(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    """(values, offsets) of sequences laid one after another."""
+    offsets = np.concatenate([[0], np.cumsum([len(s) for s in sequences])]).astype(np.int64)
+    return np.concatenate(sequences), offsets
+
+
+def _positions(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
+    """Places of all positions of examples that begin at `starts`: no loop over examples."""
+    begin = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
+    return begin + np.arange(int(lengths.sum()))
+
+
+@dataclass(frozen=True)
+class Batch:
+    """One batch, as DESIGN's table of words says.
+
+    Shapes: inputs (B, L) int64 or (B, L, F) float; valid (B, L) bool; observed (B, L, F) bool or None;
+    masked (B, L) bool or None; target (B,), (B, T), (B, L) or (B, L, T), or None; index (B,) int64. Where the
+    task has pairs, rows 2i and 2i + 1 are one, and both carry its target.
+    """
+
+    inputs: torch.Tensor
+    valid: torch.Tensor
+    index: torch.Tensor
+    target: torch.Tensor | None = None
+    observed: torch.Tensor | None = None
+    masked: torch.Tensor | None = None
+
+    def __len__(self) -> int:
+        return int(self.inputs.shape[0])
+
+    @property
+    def tokens(self) -> int:
+        """Valid positions of the batch (what a budget in tokens counts)."""
+        return int(self.valid.sum())
+
+    def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Batch:
+        """The same batch on a device; floats in `dtype` where it is given."""
+
+        def move(x: torch.Tensor | None) -> torch.Tensor | None:
+            if x is None:
+                return None
+            x = x.to(device, non_blocking=True)
+            return x.to(dtype) if dtype is not None and x.is_floating_point() else x
+
+        moved = {name: move(getattr(self, name)) for name in self.__dataclass_fields__}
+        return Batch(**moved)  # type: ignore[arg-type]
+
+
+def collate(examples: Examples, units: np.ndarray, length: int | None = None) -> Batch:
+    """These units as a batch, padded with zeros to `length` (default: the longest of them)."""
+    import torch
+
+    rows = examples.rows(np.asarray(units))
+    lengths = examples.lengths[rows]
+    longest = int(lengths.max()) if length is None else length
+    valid = np.arange(longest)[None, :] < lengths[:, None]
+    positions = _positions(examples.offsets[rows], lengths)
+    full = bool((lengths == longest).all())
+
+    def spread(flat: np.ndarray, empty: float, dtype: np.dtype) -> np.ndarray:
+        picked = flat[positions].astype(dtype, copy=False)
+        if full:
+            return picked.reshape(len(rows), longest, *flat.shape[1:])
+        out = np.full((len(rows), longest, *flat.shape[1:]), empty, dtype=dtype)
+        out[valid] = picked
+        return out
+
+    kind = np.dtype(np.int64 if examples.values.dtype.kind in "iu" else np.float32)
+    target = examples.target
+    if target is not None:
+        there = np.dtype(np.float32 if target.dtype.kind == "f" else np.int64)
+        empty = np.nan if there.kind == "f" else IGNORE
+        target = spread(target, empty, there) if examples.per_position else target[rows].astype(there)
+    observed = examples.observed
+    return Batch(
+        inputs=torch.from_numpy(spread(examples.values, 0, kind)),
+        valid=torch.from_numpy(valid),
+        index=torch.from_numpy(examples.index[rows].astype(np.int64)),
+        target=None if target is None else torch.from_numpy(target),
+        observed=None if observed is None else torch.from_numpy(spread(observed, False, np.dtype(bool))),
+    )
+
+
+def epoch_batches(
+    lengths: np.ndarray, batch_size: int, seed: int, epoch: int, pool: int = 0
+) -> list[np.ndarray]:
+    """The batches of one epoch, each an array of units: a function of (seed, epoch) alone.
+
+    `pool` > 0 sorts by length within pools of that many batches and then shuffles the batches, so that
+    sequences of like length meet and little is padded. The last batch may be smaller.
+    """
+    order = np.argsort(bits(seed, "order", epoch, np.arange(len(lengths))), kind="stable")
+    if pool:
+        size = pool * batch_size
+        pools = [order[i : i + size] for i in range(0, len(order), size)]
+        order = np.concatenate([p[np.argsort(lengths[p], kind="stable")] for p in pools])
+    batches = [order[i : i + batch_size] for i in range(0, len(order), batch_size)]
+    if pool:
+        batches = [batches[i] for i in permutation(seed, f"order/batches/{epoch}", len(batches))]
+    return batches
+
+
+def in_order(examples: Examples, batch_size: int) -> Iterator[Batch]:
+    """Every example once, in order: what an evaluation sees."""
+    for first in range(0, examples.units, batch_size):
+        yield collate(examples, np.arange(first, min(first + batch_size, examples.units)))

@@ -1,0 +1,191 @@
+"""Typed, frozen specs: strict reading, errors that name the place, identity, tables of kinds.
+
+A spec is data. Every field that can change a result is in one; its identity is a hash of all of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Annotated, Any, ClassVar, TypeVar
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
+
+from headstart.errors import BadInput, nearest
+
+
+class Spec(BaseModel):
+    """Base of all specs: frozen, strict, no unknown key, an integer `version` raised when results change."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    version: ClassVar[int] = 1
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_keys(cls, given: Any) -> Any:
+        """Refuse a misspelt key here, where the right ones are known."""
+        if isinstance(given, Mapping):
+            for key in given:
+                if key not in cls.model_fields:
+                    raise PydanticCustomError(
+                        "unknown_key", "{text}", {"key": str(key), "text": nearest(key, cls.model_fields)}
+                    )
+        return given
+
+    def document(self) -> dict[str, Any]:
+        """The spec as sorted-JSON material: defaults written out, neutral fields left out while neutral."""
+        out: dict[str, Any] = {"version": self.version}
+        for name, info in type(self).model_fields.items():
+            value = getattr(self, name)
+            if _is_neutral(info) and value == info.get_default(call_default_factory=True):
+                continue
+            out[name] = _plain(value)
+        return out
+
+
+def neutral(default: Any, **rules: Any) -> Any:
+    """A field that is left out of the identity while it has this value (for fields added later)."""
+    return Field(default=default, json_schema_extra={"neutral": True}, **rules)
+
+
+def _is_neutral(field: Any) -> bool:
+    extra = field.json_schema_extra
+    return isinstance(extra, dict) and bool(extra.get("neutral"))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Spec):
+        return value.document()
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(v) for v in value]
+    return value
+
+
+def digest(document: Any) -> str:
+    """First 16 hex digits of the SHA-256 of a document's sorted JSON."""
+    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One line of a table of kinds: where its spec class is, and facts that `ls` prints without importing it."""
+
+    path: str
+    summary: str
+    source: str = ""
+    facts: Mapping[str, Any] = field(default_factory=dict)
+
+    def load(self) -> type[Any]:
+        """Import the spec class (`module:Class`)."""
+        module, _, name = self.path.partition(":")
+        found: type[Any] = getattr(importlib.import_module(module), name)
+        return found
+
+
+def spec_of_kind(table: Mapping[str, Kind], given: Any) -> Any:
+    """Read a dict with a `kind` into the spec class that the table names; a spec passes through.
+
+    Raises: PydanticCustomError naming the nearest known kind (as part of a validation).
+    """
+    if isinstance(given, Spec):
+        return given
+    if not isinstance(given, Mapping):
+        raise PydanticCustomError("kind", "{text}", {"text": f"{given!r} is no table with a 'kind'"})
+    if "kind" not in given:
+        known = ", ".join(sorted(table))
+        raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {known}"})
+    kind = given["kind"]
+    if kind not in table:
+        raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": nearest(kind, table)})
+    try:
+        return table[kind].load().model_validate(dict(given))
+    except ValidationError as error:
+        raise PydanticCustomError("nested", "{text}", {"text": str(error), "lines": _lines(error)}) from None
+
+
+S = TypeVar("S")
+
+
+def kind_field(base: type[Any], table: Mapping[str, Kind]) -> Any:
+    """Annotation of a field that holds any spec of a table."""
+    return Annotated[SerializeAsAny[base], BeforeValidator(lambda given: spec_of_kind(table, given))]
+
+
+def read(cls: type[S], given: Any, place: str = "") -> S:
+    """Validate into a spec; what is wrong becomes one BadInput that names each place, value and way out."""
+    try:
+        return cls.model_validate(given)  # type: ignore[attr-defined, no-any-return]
+    except ValidationError as error:
+        lines = [f"{_join(place, where)}: {what}" for where, what in _lines(error)]
+        raise BadInput("\n".join(lines)) from None
+
+
+def _join(*parts: str) -> str:
+    return ".".join(p for p in parts if p).replace(".[", "[")
+
+
+def _lines(error: ValidationError) -> list[tuple[str, str]]:
+    """(place, what is wrong) of each mistake, nested tables of kinds included."""
+    out: list[tuple[str, str]] = []
+    for item in error.errors(include_url=False):
+        where = _join(*(f"[{p}]" if isinstance(p, int) else str(p) for p in item["loc"]))
+        context = item.get("ctx", {})
+        if item["type"] == "nested":
+            out += [(_join(where, inner), what) for inner, what in context["lines"]]
+        elif item["type"] in ("unknown_key", "unknown_kind"):
+            out.append((_join(where, context["key"]), context["text"]))
+        elif item["type"] == "missing":
+            out.append((where, "is missing"))
+        else:
+            text = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
+            shown = "" if isinstance(item["input"], (Mapping, Spec)) or item["type"] == "kind" else (
+                f"{item['input']!r} "
+            )
+            out.append((where, f"{shown}{text}"))
+    return list(dict.fromkeys(out))
+
+
+def merge(*tables: Mapping[str, Any]) -> dict[str, Any]:
+    """Deep merge, later tables win; a table of another `kind` replaces the earlier one whole."""
+    out: dict[str, Any] = {}
+    for table in tables:
+        for key, value in table.items():
+            old = out.get(key)
+            if isinstance(value, Mapping) and isinstance(old, Mapping) and not _other_kind(old, value):
+                out[key] = merge(old, value)
+            else:
+                out[key] = merge(value) if isinstance(value, Mapping) else value
+    return out
+
+
+def _other_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    return "kind" in new and "kind" in old and new["kind"] != old["kind"]
+
+
+def set_path(table: dict[str, Any], path: Iterable[str], value: Any) -> None:
+    """Set `table[a][b][c] = value`, making the tables between."""
+    *way, last = path
+    for key in way:
+        inner = table.setdefault(key, {})
+        if not isinstance(inner, dict):
+            inner = table[key] = {}
+        table = inner
+    if isinstance(value, Mapping) and isinstance(table.get(last), Mapping):
+        value = merge({last: table[last]}, {last: value})[last]
+    table[last] = value
+

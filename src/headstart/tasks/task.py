@@ -1,0 +1,262 @@
+"""The contract of a task: a spec, and what loading it gives; splits, fractions, labels, fingerprints."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from headstart.errors import BadInput
+from headstart.seeds import bits
+from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import Spec, digest, neutral
+
+SPLITS = ("train", "val", "test")
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """A trivial score that an arm must beat: `score` in [0, 1] on `split`, or None where it is computed."""
+
+    name: str
+    val: float | None
+    test: float | None
+    source: str = ""
+
+
+@dataclass(frozen=True)
+class Task:
+    """A loaded task: signature, three splits and what a person should know of them.
+
+    `labels` are the names of the classes, in the order of their numbers. `notes` are said in reports
+    (overlaps of official splits, lossy copies). `picture` turns the inputs of one example, (L,) or (L, F),
+    into an image (rows, columns[, 3]) in [0, 1]; `text` turns them into a line. A task has one of the two or
+    neither (a curve is drawn then).
+    """
+
+    signature: Signature
+    train: Examples
+    val: Examples
+    test: Examples
+    labels: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    baselines: tuple[Baseline, ...] = ()
+    picture: Callable[[np.ndarray], np.ndarray] | None = None
+    text: Callable[[np.ndarray], str] | None = None
+    fingerprint: str = ""
+
+    def split(self, name: str) -> Examples:
+        """The examples of `train`, `val` or `test`."""
+        return {"train": self.train, "val": self.val, "test": self.test}[name]
+
+
+class TaskSpec(Spec):
+    """Fields that every task has.
+
+    fraction: share of the train examples, a nested prefix of one stratified order, in (0, 1].
+    labelled: how many train units keep their label (None: all); the others serve objectives without a target.
+    split_seed: seed of splits, fractions and labels that we draw; never the stage's seed.
+    patch: positions joined into one, for float inputs (1: none).
+    """
+
+    kind: str
+    fraction: float = Field(default=1.0, gt=0, le=1)
+    labelled: int | None = Field(default=None, ge=1)
+    split_seed: int = 0
+    patch: int = neutral(1, ge=1)
+
+    generated: ClassVar[bool] = False
+    """True: the spec alone says what the data are (planning generates nothing)."""
+    objective: ClassVar[str] = "classify"
+    """Default objective of the last stage."""
+    mask_rate: ClassVar[float] = 0.15
+    """Default share of masked positions of self-pretraining (PROTOCOLS, section 2)."""
+
+    def load(self, data: Path) -> Task:
+        """The whole task, before `fraction`, `labelled` and `patch`. Overridden by each task.
+
+        Raises: BadInput naming the file looked for, the folder, and where the data set comes from.
+        """
+        raise BadInput(f"task.kind: {self.kind!r} has no loader")
+
+
+def open_task(spec: TaskSpec, data: Path) -> Task:
+    """Load a task and apply what its spec says of patches, fraction and labels.
+
+    Raises: BadInput where a fraction or `labelled` leaves a class of the train split empty.
+    """
+    task = spec.load(data)
+    task = _patched(task, spec.patch) if spec.patch > 1 else task
+    classed = task.signature.target == "class" and not task.signature.per_position
+    order = stratified_order(unit_targets(task.train) if classed else None, task.train.units, spec.split_seed)
+    train = task.train
+    if spec.fraction < 1:
+        train = train.take(np.sort(order[: round(spec.fraction * train.units)]))
+        _refuse_empty_classes(task, train, f"task.fraction: {spec.fraction}")
+    if spec.labelled is not None:
+        train = _keep_labels(train, spec, order)
+        _refuse_empty_classes(task, train, f"task.labelled: {spec.labelled}")
+    return replace(task, train=train, fingerprint=task.fingerprint or fingerprint(task))
+
+
+def unit_targets(examples: Examples) -> np.ndarray | None:
+    """(units,) targets of units, or None where there are none or several."""
+    target = examples.target
+    if target is None or examples.per_position or target.ndim > 1:
+        return None
+    return target[::2] if examples.paired else target
+
+
+def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.ndarray:
+    """One order of units whose every prefix holds each class in proportion: nested subsets are prefixes.
+
+    A unit's place is (its rank within its class + a half) / (size of the class); ties go to random bits.
+    """
+    noise = bits(seed, "task/order", np.arange(units))
+    if target is None or target.dtype.kind == "f":
+        return np.argsort(noise, kind="stable").astype(np.int64)
+    place = np.empty(units)
+    for value in np.unique(target):
+        members = np.flatnonzero(target == value)
+        ranks = np.argsort(np.argsort(noise[members], kind="stable"), kind="stable")
+        place[members] = (ranks + 0.5) / len(members)
+    return np.lexsort((noise, place)).astype(np.int64)
+
+
+def stratified_split(
+    target: np.ndarray | None, sizes: Mapping[str, int], seed: int, units: int
+) -> dict[str, np.ndarray]:
+    """Disjoint stratified sets of the given sizes, each in ascending order of the unit's number."""
+    order, out, first = stratified_order(target, units, seed), {}, 0
+    for name, size in sizes.items():
+        out[name] = np.sort(order[first : first + size])
+        first += size
+    if first > units:
+        raise BadInput(f"task: splits of {dict(sizes)} need {first} units, there are {units}")
+    return out
+
+
+def _keep_labels(train: Examples, spec: TaskSpec, order: np.ndarray) -> Examples:
+    if train.target is None:
+        raise BadInput(f"task.labelled: {spec.labelled}, but task {spec.kind!r} has no target")
+    assert spec.labelled is not None
+    if spec.labelled > train.units:
+        raise BadInput(
+            f"task.labelled: {spec.labelled} is more than the {train.units} train examples; "
+            f"give at most {train.units} or leave it out"
+        )
+    # The order runs over the whole train split; what a fraction left out keeps no place in it.
+    kept = order[: round(spec.fraction * len(order))] if spec.fraction < 1 else order
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[kept] = np.arange(len(kept))
+    chosen = rank[np.sort(kept)] < spec.labelled
+    target = train.target.copy()
+    rows = train.rows(np.flatnonzero(~chosen))
+    if train.per_position:
+        keep = np.ones(len(train), dtype=bool)
+        keep[rows] = False
+        rows = ~np.repeat(keep, train.lengths)
+    target[rows] = np.nan if target.dtype.kind == "f" else IGNORE
+    return replace(train, target=target)
+
+
+def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
+    if task.signature.target != "class" or train.target is None:
+        return
+    there = np.unique(train.target[train.target != IGNORE])
+    lost = sorted(set(range(task.signature.classes)) - {int(v) for v in there})
+    before = np.unique(task.train.target) if task.train.target is not None else there
+    lost = [value for value in lost if value in before]
+    if train.units == 0 or lost:
+        names = [task.labels[v] if v < len(task.labels) else str(v) for v in lost]
+        raise BadInput(
+            f"{what} leaves no train example of class {', '.join(names[:5]) or 'any'}"
+            f"{' and others' if len(names) > 5 else ''}; take more examples"
+        )
+
+
+def _patched(task: Task, patch: int) -> Task:
+    """Join `patch` neighbouring positions of float inputs; a last short patch is filled with zeros."""
+    if task.signature.input != "floats" or task.signature.per_position:
+        raise BadInput(f"task.patch: {patch} needs float inputs with one target per sequence; leave it at 1")
+    width = task.signature.width
+
+    def joined(flat: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        counts = -(-np.diff(offsets) // patch)
+        new = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        out = np.zeros((int(new[-1]) * patch, width), dtype=flat.dtype)
+        where = np.repeat(new[:-1] * patch - offsets[:-1], np.diff(offsets)) + np.arange(len(flat))
+        out[where] = flat
+        return out.reshape(int(new[-1]), patch * width), new
+
+    ragged = any((x.lengths % patch).any() for x in (task.train, task.val, task.test))
+
+    def convert(x: Examples) -> Examples:
+        values, offsets = joined(x.values, x.offsets)
+        seen = x.observed
+        if seen is None and ragged:
+            seen = np.ones(x.values.shape, dtype=bool)
+        return replace(x, values=values, offsets=offsets,
+                       observed=None if seen is None else joined(seen, x.offsets)[0])
+
+    sets = {name: convert(task.split(name)) for name in SPLITS}
+    signature = replace(
+        task.signature,
+        width=patch * width,
+        length=-(-task.signature.length // patch),
+        shortest=-(-task.signature.shortest // patch),
+        missing=task.signature.missing or ragged,
+    )
+    picture = task.picture
+    unpatch = None if picture is None else (lambda x: picture(x.reshape(-1, width)))
+    return replace(task, signature=signature, picture=unpatch, **sets)
+
+
+def fingerprint(task: Task) -> str:
+    """SHA-256 of the parsed arrays of all splits: content, never place."""
+    total = hashlib.sha256()
+    for name in SPLITS:
+        x = task.split(name)
+        for label, array in (("v", x.values), ("o", x.offsets), ("t", x.target), ("s", x.observed)):
+            if array is not None:
+                plain = np.ascontiguousarray(array)
+                total.update(f"{name}/{label}/{plain.dtype.str}/{plain.shape}".encode())
+                total.update(memoryview(plain).cast("B"))
+    return total.hexdigest()
+
+
+def content(spec: TaskSpec, data: Path) -> str | None:
+    """What stands for a task's data in an identity: None for a generated task, else the fingerprint.
+
+    The whole task is hashed, before fraction, labels and patches, which the spec itself holds.
+    """
+    if spec.generated:
+        return None
+    whole = spec.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
+    return digest({"fingerprint": fingerprint(whole.load(data))})
+
+
+def data_folder(given: str | os.PathLike[str] | None) -> Path:
+    """`--data`, else HEADSTART_DATA, else ./data."""
+    return Path(given or os.environ.get("HEADSTART_DATA") or "data")
+
+
+def cache_folder(data: Path) -> Path:
+    """Where prepared arrays are kept: the data folder where it can be written, else the user's cache."""
+    folder = data / ".headstart"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    home = os.environ.get("HEADSTART_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "headstart"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
