@@ -1,0 +1,303 @@
+"""What is masked, what is asked of the head, the loss and the scores: masked, causal, classify, regress, retrieve.
+
+An objective measures a batch as sums (`Sums`), never as means, so that an epoch's score weighs every target
+alike however ragged its batches are.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+
+from headstart.errors import BadInput
+from headstart.models.heads import Output
+from headstart.seeds import uniform
+from headstart.sequence import IGNORE, Batch, Signature
+from headstart.spec import Kind, Spec, kind_field
+
+Sums = dict[str, torch.Tensor]
+"""Sums over a batch. `loss` and `count` always; an objective's `scores` turns the totals into numbers."""
+
+
+class ObjectiveSpec(Spec):
+    """Base of objectives. `monitor` names the validation score by which the best weights are chosen."""
+
+    kind: str
+    uses_target: ClassVar[bool] = True
+
+    def output(self, signature: Signature) -> Output:
+        """What the head must give. Raises: BadInput where the task does not fit."""
+        raise BadInput(f"objective.kind: {self.kind!r} asks nothing")
+
+    def prepare(self, batch: Batch, signature: Signature, seed: Any, epoch: Any) -> Batch:
+        """The batch with what the objective hides (the same for the same seed, epoch and example)."""
+        del signature, seed, epoch
+        return batch
+
+    def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
+        """Sums of loss and scores. output as `output()` asked."""
+        raise BadInput(f"objective.kind: {self.kind!r} measures nothing")
+
+    def scores(self, totals: dict[str, Any]) -> dict[str, float]:
+        """Scores from totals of Sums over a split (floats, or arrays per target): `loss` and more."""
+        return {"loss": float(totals["loss"] / max(totals["count"], 1.0))}
+
+    def monitored(self, signature: Signature) -> Monitor:
+        """The score that chooses, and whether greater is better."""
+        raise BadInput(f"objective.kind: {self.kind!r} monitors nothing")
+
+
+@dataclass(frozen=True)
+class Monitor:
+    """A score's name and direction."""
+
+    name: str
+    greater: bool
+
+    def better(self, new: float, old: float | None) -> bool:
+        """Strictly better (ties keep the earlier); not a number is never better."""
+        if new != new:
+            return False
+        return old is None or (new > old if self.greater else new < old)
+
+
+def _monitor(name: str | None, default: str, known: tuple[str, ...]) -> Monitor:
+    chosen = name or default
+    if chosen not in known:
+        raise BadInput(f"objective.monitor: no {chosen!r} here; there are: {', '.join(known)}")
+    return Monitor(chosen, greater=chosen != "loss")
+
+
+def cross_entropy_sums(logits: torch.Tensor, target: torch.Tensor, smoothing: float = 0.0) -> Sums:
+    """Sums over rows whose target is there. logits (M, K), target (M,) with IGNORE."""
+    there = target != IGNORE
+    loss = F.cross_entropy(logits.float(), target, ignore_index=IGNORE, reduction="sum",
+                           label_smoothing=smoothing)
+    hits = ((logits.argmax(-1) == target) & there).sum()
+    return {"loss": loss, "count": there.sum(), "hits": hits}
+
+
+def _accuracy(totals: dict[str, Any]) -> float:
+    return float(totals["hits"] / max(totals["count"], 1.0))
+
+
+def _moments(error: torch.Tensor, value: torch.Tensor, there: torch.Tensor) -> Sums:
+    """What R2 needs, per target: error and value (M, T), there (M, T) bool."""
+    value = torch.where(there, value, 0.0).double()
+    squared = torch.where(there, error, 0.0).double().square()
+    return {"squared": squared.sum(0), "sum": value.sum(0), "square": value.square().sum(0),
+            "seen": there.sum(0)}
+
+
+def _r2(totals: dict[str, Any]) -> float:
+    """Coefficient of determination, averaged over targets that vary; 0 where none does."""
+    seen = torch.as_tensor(totals["seen"]).double().clamp_min(1.0)
+    total = torch.as_tensor(totals["square"]) - torch.as_tensor(totals["sum"]).square() / seen
+    varies = total > 1e-12
+    if not bool(varies.any()):
+        return 0.0
+    return float((1.0 - torch.as_tensor(totals["squared"])[varies] / total[varies]).mean())
+
+
+def level_targets(values: torch.Tensor, signature: Signature) -> torch.Tensor:
+    """Level of each float input, in [0, levels): int64 of the shape of `values`."""
+    level = torch.round(values.float() * signature.level_scale + signature.level_shift)
+    return level.clamp(0, signature.levels - 1).long()
+
+
+class _Reconstruction(ObjectiveSpec):
+    """What masked and causal share: the loss over asked positions, in the input's own form.
+
+    loss: `tokens` (cross-entropy over ids), `levels` (cross-entropy over the input's levels), `l1` or `l2`
+    (over values that are observed); default tokens for token input and l1 for float input.
+    """
+
+    loss: Literal["l1", "l2", "levels", "tokens"] | None = None
+    monitor: str | None = None
+    uses_target: ClassVar[bool] = False
+
+    def resolved_loss(self, signature: Signature) -> str:
+        """The loss in force for this signature. Raises: BadInput where it does not fit the input."""
+        loss = self.loss or ("tokens" if signature.input == "tokens" else "l1")
+        if (loss == "tokens") != (signature.input == "tokens"):
+            fitting = "'tokens'" if signature.input == "tokens" else "'l1', 'l2' or 'levels'"
+            raise BadInput(f"objective.loss: {loss!r} does not fit {signature.input} input; use {fitting}")
+        if loss == "levels" and not signature.levels:
+            raise BadInput("objective.loss: 'levels' needs an input of known levels; use 'l1' or 'l2'")
+        return loss
+
+    def output(self, signature: Signature) -> Output:
+        loss = self.resolved_loss(signature)
+        size = {"tokens": signature.width, "levels": signature.width * signature.levels}
+        return Output("position", size.get(loss, signature.width))
+
+    def monitored(self, signature: Signature) -> Monitor:
+        score = "accuracy" if self.resolved_loss(signature) in ("tokens", "levels") else "r2"
+        return _monitor(self.monitor, score, (score, "loss"))
+
+    def compare(self, output: torch.Tensor, truth: torch.Tensor, asked: torch.Tensor,
+                observed: torch.Tensor | None, signature: Signature) -> Sums:
+        """Sums over asked positions. output (B, L, size), truth (B, L[, F]), asked (B, L)."""
+        loss = self.resolved_loss(signature)
+        if loss == "tokens":
+            return cross_entropy_sums(output.flatten(0, 1), truth.masked_fill(~asked, IGNORE).flatten())
+        there = asked.unsqueeze(-1).expand(truth.shape)
+        there = there if observed is None else there & observed
+        if loss == "levels":
+            levels = level_targets(truth, signature).masked_fill(~there, IGNORE)
+            return cross_entropy_sums(output.reshape(-1, signature.levels), levels.flatten())
+        error = output.float() - truth
+        # Zero before the sum: 0 * inf would carry a padded position's overflow into the loss.
+        kept = torch.where(there, error, 0.0)
+        size = kept.abs().sum() if loss == "l1" else kept.square().sum()
+        flat = there.flatten(0, 1)
+        with torch.no_grad():
+            moments = _moments(error.detach().flatten(0, 1), truth.flatten(0, 1), flat)
+        return {"loss": size, "count": there.sum(), **moments}
+
+    def scores(self, totals: dict[str, Any]) -> dict[str, float]:
+        named = super().scores(totals)
+        named.update({"accuracy": _accuracy(totals)} if "hits" in totals else {"r2": _r2(totals)})
+        return named
+
+
+class MaskedSpec(_Reconstruction):
+    """Reconstruct masked positions; each valid position is masked with probability `mask_rate`, redrawn per epoch.
+
+    At least one position of every sequence is masked, so that no sequence is without a loss. A position where
+    nothing was observed is never masked. Validation masks are those of epoch 0.
+    Source: Amos et al. 2023, section 2 (Devlin et al. 2019 without kept or replaced tokens).
+    """
+
+    kind: Literal["masked"] = "masked"
+    mask_rate: float = Field(default=0.5, gt=0, lt=1)
+
+    def prepare(self, batch: Batch, signature: Signature, seed: Any, epoch: Any) -> Batch:
+        del signature
+        length = batch.valid.shape[1]
+        position = torch.arange(length, device=batch.valid.device)
+        noise = uniform(seed, "mask", epoch, batch.index.unsqueeze(1), position)
+        may = batch.valid if batch.observed is None else batch.valid & batch.observed.any(-1)
+        noise = torch.where(may, noise, 2.0)
+        least = noise.argmin(1, keepdim=True) == position
+        return replace(batch, masked=((noise < self.mask_rate) | least) & may)
+
+    def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
+        assert batch.masked is not None
+        return self.compare(output, batch.inputs, batch.masked, batch.observed, signature)
+
+
+class CausalSpec(_Reconstruction):
+    """Predict each next position from those before it; no begin-of-sequence symbol. Needs a causal model.
+
+    Source: Amos et al. 2023, section 2.
+    """
+
+    kind: Literal["causal"] = "causal"
+
+    def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
+        observed = None if batch.observed is None else batch.observed[:, 1:]
+        return self.compare(output[:, :-1], batch.inputs[:, 1:], batch.valid[:, 1:], observed, signature)
+
+
+def _class_target(signature: Signature, kind: str) -> None:
+    if signature.target != "class":
+        raise BadInput(f"objective.kind: {kind!r} needs a class target, the task has {signature.target!r}")
+
+
+class _Classes(ObjectiveSpec):
+    """What classify and retrieve share: cross-entropy and accuracy over the targets that are there."""
+
+    label_smoothing: float = Field(default=0.0, ge=0, lt=1)
+    monitor: Literal["accuracy", "loss"] = "accuracy"
+
+    def scores(self, totals: dict[str, Any]) -> dict[str, float]:
+        return {**super().scores(totals), "accuracy": _accuracy(totals)}
+
+    def monitored(self, signature: Signature) -> Monitor:
+        del signature
+        return Monitor(self.monitor, greater=self.monitor != "loss")
+
+
+class ClassifySpec(_Classes):
+    """Cross-entropy over classes, of a sequence or of each position (as the target is)."""
+
+    kind: Literal["classify"] = "classify"
+
+    def output(self, signature: Signature) -> Output:
+        _class_target(signature, self.kind)
+        if signature.paired:
+            raise BadInput("objective.kind: 'classify' needs single sequences, the task has pairs; use 'retrieve'")
+        where: Literal["position", "sequence"] = "position" if signature.per_position else "sequence"
+        return Output(where, signature.targets * signature.classes)
+
+    def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
+        assert batch.target is not None
+        return cross_entropy_sums(output.reshape(-1, signature.classes), batch.target.flatten(),
+                                  self.label_smoothing)
+
+
+class RetrieveSpec(_Classes):
+    """Cross-entropy over classes of a pair of sequences (rows 2i and 2i + 1). Source: Tay et al. 2020."""
+
+    kind: Literal["retrieve"] = "retrieve"
+
+    def output(self, signature: Signature) -> Output:
+        _class_target(signature, self.kind)
+        if not signature.paired:
+            raise BadInput("objective.kind: 'retrieve' needs pairs, the task has single sequences; use 'classify'")
+        return Output("pair", signature.classes)
+
+    def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
+        del signature
+        assert batch.target is not None
+        return cross_entropy_sums(output, batch.target[::2], self.label_smoothing)
+
+
+class RegressSpec(ObjectiveSpec):
+    """Numbers of a sequence or of each position; squared (`l2`) or absolute (`l1`) error, scored by R2.
+
+    A target that is NaN is not there. Targets are taken as the task gives them (scaled, where it scales).
+    """
+
+    kind: Literal["regress"] = "regress"
+    loss: Literal["l1", "l2"] = "l2"
+    monitor: Literal["r2", "loss"] = "r2"
+
+    def output(self, signature: Signature) -> Output:
+        if signature.target != "number":
+            raise BadInput(f"objective.kind: 'regress' needs number targets, the task has {signature.target!r}")
+        return Output("position" if signature.per_position else "sequence", signature.targets)
+
+    def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
+        assert batch.target is not None
+        truth = batch.target.reshape(-1, signature.targets)
+        there = ~torch.isnan(truth)
+        truth = torch.where(there, truth, 0.0)
+        error = torch.where(there, output.float().reshape(-1, signature.targets) - truth, 0.0)
+        size = error.abs().sum() if self.loss == "l1" else error.square().sum()
+        with torch.no_grad():
+            moments = _moments(error.detach(), truth, there)
+        return {"loss": size, "count": there.sum(), **moments}
+
+    def scores(self, totals: dict[str, Any]) -> dict[str, float]:
+        return {**super().scores(totals), "r2": _r2(totals)}
+
+    def monitored(self, signature: Signature) -> Monitor:
+        del signature
+        return Monitor(self.monitor, greater=self.monitor != "loss")
+
+
+OBJECTIVES: dict[str, Kind] = {
+    "masked": Kind("headstart.objectives:MaskedSpec", "reconstruct masked positions"),
+    "causal": Kind("headstart.objectives:CausalSpec", "predict the next position"),
+    "classify": Kind("headstart.objectives:ClassifySpec", "classes of sequences or positions"),
+    "regress": Kind("headstart.objectives:RegressSpec", "numbers of sequences or positions"),
+    "retrieve": Kind("headstart.objectives:RetrieveSpec", "classes of pairs of sequences"),
+}
+
+ObjectiveField: Any = kind_field(ObjectiveSpec, OBJECTIVES)
