@@ -76,7 +76,9 @@ class TaskSpec(Spec):
     objective: ClassVar[str] = "classify"
     """Default objective of the last stage."""
     mask_rate: ClassVar[float] = 0.15
-    """Default share of masked positions of self-pretraining (PROTOCOLS, section 2)."""
+    """Default share of masked positions of self-pretraining."""
+    loss: ClassVar[str] = "tokens"
+    """Default loss of self-pretraining: l1, l2, levels or tokens."""
 
     def load(self, data: Path) -> Task:
         """The whole task, before `fraction`, `labelled` and `patch`. Overridden by each task.
