@@ -166,7 +166,8 @@ class _Reconstruction(ObjectiveSpec):
 
 
 class MaskedSpec(_Reconstruction):
-    """Reconstruct masked positions; each valid position is masked with probability `mask_rate`, redrawn per epoch.
+    """Reconstruct masked positions; each valid position is masked with probability `mask_rate` (default: the task's
+    own), redrawn per epoch.
 
     At least one position of every sequence is masked, so that no sequence is without a loss. A position where
     nothing was observed is never masked. Validation masks are those of epoch 0.
@@ -174,7 +175,7 @@ class MaskedSpec(_Reconstruction):
     """
 
     kind: Literal["masked"] = "masked"
-    mask_rate: float = Field(default=0.5, gt=0, lt=1)
+    mask_rate: float | None = Field(default=None, gt=0, lt=1)
 
     def prepare(self, batch: Batch, signature: Signature, seed: Any, epoch: Any) -> Batch:
         del signature
@@ -183,6 +184,7 @@ class MaskedSpec(_Reconstruction):
         noise = uniform(seed, "mask", epoch, batch.index.unsqueeze(1), position)
         may = batch.valid if batch.observed is None else batch.valid & batch.observed.any(-1)
         noise = torch.where(may, noise, 2.0)
+        assert self.mask_rate is not None, "a stage's spec fills in the task's own rate"
         least = noise.argmin(1, keepdim=True) == position
         return replace(batch, masked=((noise < self.mask_rate) | least) & may)
 

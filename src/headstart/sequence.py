@@ -6,9 +6,8 @@ examples together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -148,6 +147,8 @@ class Batch:
     target: torch.Tensor | None = None
     observed: torch.Tensor | None = None
     masked: torch.Tensor | None = None
+    full: bool = False
+    """True: every position is valid (known when the batch is made, so that no forward has to ask)."""
 
     def __len__(self) -> int:
         return int(self.inputs.shape[0])
@@ -166,8 +167,9 @@ class Batch:
             x = x.to(device, non_blocking=True)
             return x.to(dtype) if dtype is not None and x.is_floating_point() else x
 
-        moved = {name: move(getattr(self, name)) for name in self.__dataclass_fields__}
-        return Batch(**moved)  # type: ignore[arg-type]
+        names = ("inputs", "valid", "index", "target", "observed", "masked")
+        moved: Any = {name: move(getattr(self, name)) for name in names}
+        return Batch(**moved, full=self.full)
 
 
 def collate(examples: Examples, units: np.ndarray, length: int | None = None) -> Batch:
@@ -202,6 +204,7 @@ def collate(examples: Examples, units: np.ndarray, length: int | None = None) ->
         index=torch.from_numpy(examples.index[rows].astype(np.int64)),
         target=None if target is None else torch.from_numpy(target),
         observed=None if observed is None else torch.from_numpy(spread(observed, False, np.dtype(bool))),
+        full=full,
     )
 
 
@@ -222,9 +225,3 @@ def epoch_batches(
     if pool:
         batches = [batches[i] for i in permutation(seed, f"order/batches/{epoch}", len(batches))]
     return batches
-
-
-def in_order(examples: Examples, batch_size: int) -> Iterator[Batch]:
-    """Every example once, in order: what an evaluation sees."""
-    for first in range(0, examples.units, batch_size):
-        yield collate(examples, np.arange(first, min(first + batch_size, examples.units)))

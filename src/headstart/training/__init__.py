@@ -1,0 +1,1 @@
+"""Training: one optimiser, one loop, one evaluation."""

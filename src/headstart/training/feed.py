@@ -1,0 +1,53 @@
+"""From examples to batches on a device: dense sets once as a whole, ragged ones batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import torch
+
+from headstart.sequence import Batch, Examples, collate
+
+DENSE_LIMIT = 2**31
+"""Bytes up to which a set of equal lengths is held as one tensor on the device."""
+
+
+class Feed:
+    """Batches of some units of a split. Floats come in `dtype` on `device`."""
+
+    def __init__(self, examples: Examples, units: np.ndarray, device: torch.device, dtype: torch.dtype) -> None:
+        self.examples, self.units, self.device, self.dtype = examples, units, device, dtype
+        self.lengths = examples.unit_lengths[units]
+        self._whole: Batch | None = None
+        lengths = examples.lengths
+        dense = len(lengths) > 0 and bool((lengths == lengths[0]).all())
+        # Four times the bytes on disk: bytes may become float32 on the way.
+        if dense and 4 * examples.values.nbytes <= DENSE_LIMIT and len(units):
+            self._whole = collate(examples, units).to(device, dtype)
+
+    def batch(self, places: np.ndarray) -> Batch:
+        """The batch of the units at these places of `units`."""
+        if self._whole is None:
+            return collate(self.examples, self.units[places]).to(self.device, self.dtype)
+        rows = np.stack([2 * places, 2 * places + 1], 1).reshape(-1) if self.examples.paired else places
+        index = torch.from_numpy(rows).to(self.device)
+        whole = self._whole
+
+        def pick(x: torch.Tensor | None) -> torch.Tensor | None:
+            return None if x is None else x.index_select(0, index)
+
+        return Batch(whole.inputs.index_select(0, index), whole.valid.index_select(0, index),
+                     whole.index.index_select(0, index), pick(whole.target), pick(whole.observed),
+                     full=whole.full)
+
+    def in_order(self, positions: int = 65_536, most: int = 512) -> Iterator[Batch]:
+        """Every unit once, in order, about `positions` padded positions a batch and at most `most` units."""
+        first = 0
+        while first < len(self.units):
+            last = min(first + most, len(self.units))
+            longest = np.maximum.accumulate(self.lengths[first:last])
+            fits = int((longest * np.arange(1, last - first + 1) <= positions).sum())
+            last = first + max(fits, 1)
+            yield self.batch(np.arange(first, last))
+            first = last

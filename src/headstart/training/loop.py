@@ -1,0 +1,240 @@
+"""The loop: a generator of ticks. Saving, logging and progress are what the caller does with them."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from pydantic import Field, model_validator
+
+from headstart.models.model import SequenceModel
+from headstart.objectives import ObjectiveSpec
+from headstart.seeds import Draw
+from headstart.sequence import Signature, epoch_batches
+from headstart.spec import Spec
+from headstart.training.evaluate import evaluate, forward_precision
+from headstart.training.feed import Feed
+from headstart.training.optim import Flat, OptimSpec
+
+CHECK_EVERY = 20
+"""Steps between looks at the running loss: a NaN stays in a sum, so that none is missed."""
+
+Tensors = dict[str, torch.Tensor]
+
+
+class BudgetSpec(Spec):
+    """How long a stage trains: exactly one of epochs, steps (0 is legal: started, untrained) or tokens.
+
+    evaluate_every: epochs between evaluations on val where the budget is in epochs, else steps (default: ten
+    evaluations over the budget). patience: stop after so many evaluations without a better score.
+    """
+
+    epochs: float | None = Field(default=None, ge=0)
+    steps: int | None = Field(default=None, ge=0)
+    tokens: int | None = Field(default=None, ge=0)
+    evaluate_every: float | None = Field(default=None, gt=0)
+    patience: int | None = Field(default=None, ge=1)
+
+    @model_validator(mode="after")
+    def _one_measure(self) -> BudgetSpec:
+        if sum(x is not None for x in (self.epochs, self.steps, self.tokens)) != 1:
+            raise ValueError("give exactly one of epochs, steps or tokens")
+        return self
+
+    @property
+    def empty(self) -> bool:
+        """True: nothing is trained."""
+        return not (self.epochs or self.steps or self.tokens)
+
+    def total_steps(self, per_epoch: int, tokens_per_epoch: int) -> int:
+        """Optimiser steps that the budget buys; tokens are rounded up to whole steps."""
+        if self.epochs is not None:
+            return round(self.epochs * per_epoch)
+        if self.steps is not None:
+            return self.steps
+        return math.ceil((self.tokens or 0) * per_epoch / tokens_per_epoch)
+
+    def evaluation_steps(self, per_epoch: int, total: int) -> set[int]:
+        """Counts of finished steps at which val is scored; the last step always is."""
+        if self.evaluate_every is None:
+            gap = total / 10
+        else:
+            gap = self.evaluate_every * (per_epoch if self.epochs is not None else 1)
+        marks = {round(gap * i) for i in range(1, int(total / gap) + 1)} if total else set()
+        return {m for m in marks if m > 0} | ({total} if total else set())
+
+
+@dataclass
+class Progress:
+    """Everything that changes while a stage trains. `state` and `restore` carry it over a break, bit for bit."""
+
+    model: SequenceModel
+    flat: Flat
+    step: int = 0
+    examples: int = 0
+    tokens: int = 0
+    seconds: float = 0.0
+    best_score: float | None = None
+    best_step: int = 0
+    stale: int = 0
+    diverged: bool = False
+    best: Tensors = field(default_factory=dict)
+    running: torch.Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
+
+    _NUMBERS = ("step", "examples", "tokens", "seconds", "best_score", "best_step", "stale", "diverged")
+
+    def state(self) -> tuple[Tensors, dict[str, Any]]:
+        """(tensors, JSON) of this moment; the tensors are copies."""
+        tensors = {"weights": self.flat.weights, "first": self.flat.first, "second": self.flat.second,
+                   "running": self.running}
+        tensors.update({f"buffer/{k}": v for k, v in buffers(self.model).items()})
+        tensors.update({f"best/{k}": v for k, v in self.best.items()})
+        return ({k: v.detach().clone().cpu() for k, v in tensors.items()},
+                {k: getattr(self, k) for k in self._NUMBERS})
+
+    def restore(self, tensors: Tensors, numbers: dict[str, Any]) -> None:
+        """Go on from a state."""
+        for name in ("weights", "first", "second"):
+            getattr(self.flat, name).copy_(tensors[name])
+        self.running = tensors["running"].to(self.flat.weights.device)
+        own = buffers(self.model)
+        for name, value in tensors.items():
+            if name.startswith("buffer/"):
+                own[name.removeprefix("buffer/")].copy_(value)
+            elif name.startswith("best/"):
+                self.best[name.removeprefix("best/")] = value.to(self.flat.weights.device)
+        for name in self._NUMBERS:
+            setattr(self, name, numbers[name])
+
+    def snapshot(self) -> Tensors:
+        """Copies of all that training changes: trainable tensors and running statistics."""
+        return {**self.flat.named(self.flat.weights), **{k: v.clone() for k, v in buffers(self.model).items()}}
+
+
+def buffers(model: SequenceModel) -> Tensors:
+    """Buffers that training changes (running statistics): the persistent ones."""
+    kept = set(model.state_dict())
+    return {name: value for name, value in model.named_buffers() if name in kept}
+
+
+@dataclass(frozen=True)
+class Tick:
+    """One finished step. `record` is there where val was scored."""
+
+    step: int
+    steps: int
+    epoch: float
+    record: dict[str, Any] | None
+    state: Callable[[], tuple[Tensors, dict[str, Any]]]
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a stage trains with; constant while it runs."""
+
+    objective: ObjectiveSpec
+    signature: Signature
+    optim: OptimSpec
+    budget: BudgetSpec
+    seed: int
+    train: Feed
+    val: Feed
+
+    @property
+    def per_epoch(self) -> int:
+        """Steps of one epoch."""
+        return math.ceil(len(self.train.units) / self.optim.batch_size)
+
+    @property
+    def total(self) -> int:
+        """Steps of the whole budget."""
+        examples = self.train.examples
+        tokens = int(examples.lengths[examples.rows(self.train.units)].sum())
+        return self.budget.total_steps(self.per_epoch, tokens)
+
+
+def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
+    """Train to the end of the budget, one tick a step; `progress` holds the outcome.
+
+    Ends early when patience is used up or the loss is no number (`progress.diverged`).
+    """
+    total, per_epoch = setting.total, setting.per_epoch
+    marks = setting.budget.evaluation_steps(per_epoch, total)
+    batches: list[Any] = []
+    at_epoch = -1
+    while progress.step < total and not progress.diverged:
+        began = time.perf_counter()
+        epoch, place = divmod(progress.step, per_epoch)
+        if epoch != at_epoch:
+            batches = epoch_batches(setting.train.lengths, setting.optim.batch_size, setting.seed, epoch,
+                                    setting.optim.length_pool)
+            at_epoch = epoch
+        _step(setting, progress, batches[place], epoch, total)
+        if progress.step % CHECK_EVERY == 0 or progress.step in marks:
+            progress.diverged = not math.isfinite(float(progress.running[0]))
+        scored = progress.step in marks or progress.diverged
+        record = _record(setting, progress, total) if scored else None
+        progress.seconds += time.perf_counter() - began
+        if record is not None:
+            record["seconds"] = round(progress.seconds, 3)
+        yield Tick(progress.step, total, progress.step / per_epoch, record, progress.state)
+        patience = setting.budget.patience
+        if patience is not None and progress.stale >= patience:
+            return
+
+
+def _step(setting: Setting, progress: Progress, places: Any, epoch: int, total: int) -> None:
+    """Forward, backward, update."""
+    batch = setting.objective.prepare(setting.train.batch(places), setting.signature, setting.seed, epoch)
+    statistics: Tensors = {}
+    model = progress.model
+    with forward_precision(setting.train.device, setting.optim.precision):
+        output = model(batch, Draw(setting.seed, epoch, batch.index), statistics)
+    sums = setting.objective.measure(output, batch, setting.signature)
+    count = sums["count"].clamp_min(1)
+    if len(progress.flat.names):
+        (sums["loss"] / count).backward()  # type: ignore[no-untyped-call]
+        progress.flat.step(setting.optim, progress.step, total)
+    if statistics:
+        own = buffers(model)
+        for name, value in statistics.items():
+            own[name].copy_(value.detach())
+    with torch.no_grad():
+        progress.running += torch.stack([sums["loss"].detach().double(), sums["count"].double()])
+    progress.step += 1
+    progress.examples += len(places)
+    progress.tokens += int(setting.train.lengths[places].sum()) * (2 if setting.train.examples.paired else 1)
+
+
+def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:
+    """Score val, keep the best weights, and say so."""
+    loss, count = progress.running.tolist()
+    progress.running.zero_()
+    record: dict[str, Any] = {
+        "step": progress.step,
+        "epoch": round(progress.step / setting.per_epoch, 4),
+        "examples": progress.examples,
+        "tokens": progress.tokens,
+        "rate": setting.optim.lr * setting.optim.factor(progress.step - 1, total),
+        "train": {"loss": None if progress.diverged else loss / max(count, 1.0)},
+    }
+    if progress.diverged:
+        return record
+    found = evaluate(progress.model, setting.val, setting.objective, setting.signature, seed=setting.seed,
+                     precision=setting.optim.precision)
+    if not all(map(math.isfinite, found.scores.values())):
+        progress.diverged = True
+        return record
+    record["val"] = found.scores
+    monitor = setting.objective.monitored(setting.signature)
+    score = found.scores[monitor.name]
+    if monitor.better(score, progress.best_score):
+        progress.best_score, progress.best_step, progress.stale = score, progress.step, 0
+        progress.best = progress.snapshot()
+    else:
+        progress.stale += 1
+    return record
