@@ -1,0 +1,169 @@
+"""Prepared arrays of a data set: built once, published whole, then opened memory-mapped."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.errors import BadInput
+from headstart.spec import digest
+from headstart.tasks.task import cache_folder
+
+try:
+    import fcntl
+except ImportError:  # no file locks here: two processes may build the same thing, and one of them wins
+    fcntl = None  # type: ignore[assignment]
+
+SEAL = "prepared.json"
+"""Written last: a folder without it is unfinished."""
+
+progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("progress", default=None)
+"""Called as (what is prepared, items done, items in all) while something is built; None: nobody watches."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a folder of prepared arrays holds: `arrays` memory-mapped and read-only, `facts` as JSON.
+
+    `fingerprint` is the SHA-256 of the arrays' names, types, shapes and bytes, taken when they were built.
+    """
+
+    arrays: Mapping[str, np.ndarray]
+    facts: Mapping[str, Any]
+    fingerprint: str
+
+
+class Builder:
+    """The open folder that a build fills; array by array, so that none has to fit into memory."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        self.folder, self.name = folder, name
+
+    def empty(self, array: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """A new array on disk of this shape, to be filled in place."""
+        file = self.folder / f"{array}.npy"
+        return np.lib.format.open_memmap(file, "w+", dtype=np.dtype(dtype), shape=shape)
+
+    def save(self, array: str, values: np.ndarray) -> None:
+        """Write a whole array."""
+        np.save(self.folder / f"{array}.npy", np.ascontiguousarray(values), allow_pickle=False)
+
+    def report(self, done: int, total: int) -> None:
+        """Tell whoever watches how far the build is."""
+        watch = progress.get()
+        if watch is not None:
+            watch(self.name, done, total)
+
+
+Build = Callable[[Builder], Mapping[str, Any]]
+"""Fills the builder's folder with arrays and returns facts (JSON) to keep beside them."""
+
+
+def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:
+    """The arrays that `document` stands for: opened where they are prepared, else built and published.
+
+    `name` (letters, digits, - and _) begins the folder's name; `document` is everything that can change the
+    arrays, the version of the code that builds them among it. Two processes that ask at once build once:
+    the second waits for the first. A folder whose files do not have the sizes they were written with is
+    built again. Raises: what `build` raises, after removing what it left; BadInput where nothing can be
+    written.
+    """
+    parent = cache_folder(data) / "prepared"
+    final = parent / f"{name}-{digest(dict(document))}"
+    try:
+        found = _open(final)
+        if found is not None:
+            return found
+        parent.mkdir(parents=True, exist_ok=True)
+        with _locked(parent / f".{final.name}.lock"):
+            found = _open(final)
+            return found if found is not None else _build(final, name, document, build)
+    except OSError as error:
+        raise BadInput(
+            f"{final}: cannot be prepared ({error.strerror or error}); make room, or name another data "
+            "folder with --data or HEADSTART_DATA"
+        ) from error
+
+
+def _build(final: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:
+    for left in final.parent.glob(f".{final.name}.*.tmp"):  # of builds that were killed
+        shutil.rmtree(left, ignore_errors=True)
+    folder = final.parent / f".{final.name}.{os.getpid()}-{os.urandom(4).hex()}.tmp"
+    folder.mkdir()
+    try:
+        facts = dict(build(Builder(folder, name)))
+        _seal(folder, document, facts)
+        if final.exists():  # damaged, or published by a process that took no lock
+            found = _open(final)
+            if found is not None:
+                return found
+            shutil.rmtree(final)
+        os.rename(folder, final)
+        _sync(final.parent)
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    found = _open(final)
+    if found is None:
+        raise BadInput(f"{final}: was written and cannot be read back; check the disk, then try again")
+    return found
+
+
+def _seal(folder: Path, document: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
+    """Flush every array to disk and write the seal over them."""
+    total, sizes = hashlib.sha256(), {}
+    for file in sorted(folder.glob("*.npy")):
+        array = np.load(file, mmap_mode="r", allow_pickle=False)
+        total.update(f"{file.stem}/{array.dtype.str}/{array.shape}".encode())
+        if array.size:
+            total.update(memoryview(array.reshape(-1)).cast("B"))
+        sizes[file.stem] = file.stat().st_size
+        _sync(file)
+    seal = {"format": 1, "document": dict(document), "facts": dict(facts), "sizes": sizes,
+            "fingerprint": total.hexdigest()}
+    path = folder / SEAL
+    path.write_text(json.dumps(seal, indent=1, sort_keys=True), encoding="utf-8")
+    _sync(path)
+    _sync(folder)
+
+
+def _open(folder: Path) -> Prepared | None:
+    """What a published folder holds, or None where it is absent or damaged."""
+    try:
+        seal = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        arrays = {}
+        for array, size in seal["sizes"].items():
+            file = folder / f"{array}.npy"
+            if file.stat().st_size != size:
+                return None
+            arrays[array] = np.load(file, mmap_mode="r", allow_pickle=False)
+        return Prepared(arrays, seal["facts"], seal["fingerprint"])
+    except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
+        return None
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold the lock file; without it where the file system refuses locks."""
+    with path.open("w") as file:
+        if fcntl is not None:
+            with contextlib.suppress(OSError):
+                fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
