@@ -5,14 +5,26 @@ from __future__ import annotations
 from typing import Any
 
 from headstart.spec import Kind, kind_field
-from headstart.tasks.task import Task, TaskSpec, data_folder, open_task
+from headstart.tasks.task import Task, TaskSpec, data_folder, open_task, prepare
 
 TASKS: dict[str, Kind] = {
-    "digits": Kind("headstart.tasks.digits:DigitsSpec", "1,797 handwritten 8 x 8 digits, rolled, as 64 pixels", "scikit-learn"),
-    "mnist": Kind("headstart.tasks.mnist:MnistSpec", "handwritten digits as pixels or 4 x 4 patches", "LeCun et al. 1998"),
-    "listops": Kind("headstart.tasks.listops:ListOpsSpec", "nested list expressions, ten answers", "Nangia and Bowman 2018; Tay et al. 2020"),
+    "digits": Kind(
+        "headstart.tasks.digits:DigitsSpec",
+        "1,797 handwritten 8 x 8 digits, rolled, as 64 pixels",
+        "Alpaydin and Kaynak 1998, with scikit-learn",
+    ),
+    "mnist": Kind(
+        "headstart.tasks.mnist:MnistSpec",
+        "handwritten digits as pixels or 4 x 4 patches",
+        "LeCun et al. 1998",
+    ),
+    "listops": Kind(
+        "headstart.tasks.listops:ListOpsSpec",
+        "nested list expressions, ten answers",
+        "Nangia and Bowman 2018; Tay et al. 2020",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)
 
-__all__ = ["TASKS", "Task", "TaskField", "TaskSpec", "data_folder", "open_task"]
+__all__ = ["TASKS", "Task", "TaskField", "TaskSpec", "data_folder", "open_task", "prepare"]

@@ -29,9 +29,9 @@ class DigitsSpec(TaskSpec):
     """1,797 digits of 8 x 8 pixels with 17 grey levels, read row by row as 64 scalar positions, ten classes.
 
     Each image is rolled by its own whole-pixel offset in both directions (what leaves on one side enters on
-    the other), and then standardised with the mean and deviation of the train pixels. The first
-    one, rolled by (0, 2), begins `-0.81 -0.81 -0.81 -0.81 0.02 1.35 0.68 -0.65`, label `zero`. Split: 1,097 train, 200 val, 500
-    test, stratified.
+    the other), and then standardised with the mean and deviation of the train pixels. The first one, rolled
+    by (0, 2), begins `-0.81 -0.81 -0.81 -0.81 0.02 1.35 0.68 -0.65`, label `zero`. Split: 1,097 train, 200
+    val, 500 test, stratified.
 
     rolled: False leaves the images in place (a logistic regression then solves the task).
     roll_seed: seed of the offsets.

@@ -19,6 +19,9 @@ from headstart.spec import Spec, digest, neutral
 
 SPLITS = ("train", "val", "test")
 
+Progress = Callable[[str, int, int], None]
+"""Called with (what is prepared, how many of its items are done, how many there are)."""
+
 
 @dataclass(frozen=True)
 class Baseline:
@@ -85,7 +88,31 @@ class TaskSpec(Spec):
 
         Raises: BadInput naming the file looked for, the folder, and where the data set comes from.
         """
-        raise BadInput(f"task.kind: {self.kind!r} has no loader")
+        raise BadInput(f"task.kind: {self.kind!r} has no loader (data folder {data})")
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """The files that the data are read from, where the task has any.
+
+        Raises: BadInput naming one that is missing, the folder, and where the data set comes from.
+        """
+        del data
+        return ()
+
+    def prepare(self, data: Path, workers: int = 1) -> None:
+        """Build what `load` opens, where it is not built yet. The bits do not depend on `workers`."""
+        del data, workers
+
+
+def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | None = None) -> Task:
+    """Build (or check) a task's prepared arrays with that many workers, then open it."""
+    from headstart.tasks import cache
+
+    before = cache.progress.set(progress)
+    try:
+        spec.prepare(data, workers)
+    finally:
+        cache.progress.reset(before)
+    return open_task(spec, data)
 
 
 def open_task(spec: TaskSpec, data: Path) -> Task:
@@ -147,17 +174,17 @@ def stratified_split(
 def _keep_labels(train: Examples, spec: TaskSpec, order: np.ndarray) -> Examples:
     if train.target is None:
         raise BadInput(f"task.labelled: {spec.labelled}, but task {spec.kind!r} has no target")
-    assert spec.labelled is not None
-    if spec.labelled > train.units:
+    count = spec.labelled or train.units
+    if count > train.units:
         raise BadInput(
-            f"task.labelled: {spec.labelled} is more than the {train.units} train examples; "
+            f"task.labelled: {count} is more than the {train.units} train examples; "
             f"give at most {train.units} or leave it out"
         )
     # The order runs over the whole train split; what a fraction left out keeps no place in it.
     kept = order[: round(spec.fraction * len(order))] if spec.fraction < 1 else order
     rank = np.empty(len(order), dtype=np.int64)
     rank[kept] = np.arange(len(kept))
-    chosen = rank[np.sort(kept)] < spec.labelled
+    chosen = rank[np.sort(kept)] < count
     target = train.target.copy()
     rows = train.rows(np.flatnonzero(~chosen))
     if train.per_position:
@@ -207,7 +234,6 @@ def _patched(task: Task, patch: int) -> Task:
         return replace(x, values=values, offsets=offsets,
                        observed=None if seen is None else joined(seen, x.offsets)[0])
 
-    sets = {name: convert(task.split(name)) for name in SPLITS}
     signature = replace(
         task.signature,
         width=patch * width,
@@ -217,7 +243,8 @@ def _patched(task: Task, patch: int) -> Task:
     )
     picture = task.picture
     unpatch = None if picture is None else (lambda x: picture(x.reshape(-1, width)))
-    return replace(task, signature=signature, picture=unpatch, **sets)
+    return replace(task, signature=signature, picture=unpatch, train=convert(task.train),
+                   val=convert(task.val), test=convert(task.test))
 
 
 def fingerprint(task: Task) -> str:
@@ -229,19 +256,31 @@ def fingerprint(task: Task) -> str:
             if array is not None:
                 plain = np.ascontiguousarray(array)
                 total.update(f"{name}/{label}/{plain.dtype.str}/{plain.shape}".encode())
-                total.update(memoryview(plain).cast("B"))
+                total.update(plain.view(np.uint8).data)
     return total.hexdigest()
 
 
 def content(spec: TaskSpec, data: Path) -> str | None:
     """What stands for a task's data in an identity: None for a generated task, else the fingerprint.
 
-    The whole task is hashed, before fraction, labels and patches, which the spec itself holds.
+    The whole task is hashed, before fraction, labels and patches, which the spec itself holds. The hash of
+    files is remembered by their path, size and time (the place is in the memory's key, never in the hash).
     """
     if spec.generated:
         return None
     whole = spec.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
-    return digest({"fingerprint": fingerprint(whole.load(data))})
+    stands = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in whole.files(data)]
+    if not stands:
+        return digest({"fingerprint": fingerprint(whole.load(data))})
+    note = cache_folder(data) / "fingerprints" / digest({"spec": whole.document(), "files": stands})
+    if note.is_file() and len(known := note.read_text().strip()) == 16:
+        return known
+    found = digest({"fingerprint": fingerprint(whole.load(data))})
+    note.parent.mkdir(exist_ok=True)
+    fresh = note.with_name(f"{note.name}.{os.getpid()}")
+    fresh.write_text(found)
+    fresh.replace(note)
+    return found
 
 
 def data_folder(given: str | os.PathLike[str] | None) -> Path:
