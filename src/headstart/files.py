@@ -1,0 +1,172 @@
+"""Files that are whole or absent: one atomic write, JSON and tensors that carry their format and digest.
+
+Nothing here imports torch or numpy before a tensor is asked for, so that reading JSON stays quick.
+"""
+
+from __future__ import annotations
+
+import errno
+import hashlib
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import BadInput
+
+if TYPE_CHECKING:
+    import torch
+
+FORMAT = 1
+"""Of every file that is written here. Raised when an older reader would misread a newer file."""
+
+_KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
+_FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+
+class Damaged(Exception):
+    """A file is not what was written: the text names the file and what is wrong with it."""
+
+
+def disk_full(error: BaseException) -> bool:
+    """Whether an error says that there is no room (disk, quota or limit of a file's size)."""
+    return isinstance(error, OSError) and error.errno in _FULL
+
+
+def write_all(file: int, data: bytes | memoryview) -> None:
+    """Write all bytes to a file descriptor; every byte the store writes goes through here."""
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(file, rest) :]
+
+
+def publish(path: Path, data: bytes) -> None:
+    """Write a file so that a reader, or a crash at any moment, sees the old one or the new one whole.
+
+    Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
+    """
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
+        try:
+            write_all(file, data)
+            os.fsync(file)
+        finally:
+            os.close(file)
+        os.replace(temporary, path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+    sync_folder(path.parent)
+
+
+def sync_folder(folder: Path) -> None:
+    """Make names that were added to or removed from a folder survive a power cut."""
+    file = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(file)
+    except OSError as error:  # some network file systems cannot; the names are then as safe as they get
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise
+    finally:
+        os.close(file)
+
+
+def plain(value: Any) -> Any:
+    """JSON material: keys as text, tuples as lists, numbers that JSON does not have (NaN, inf) as null."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    return value
+
+
+def canonical(document: Any) -> bytes:
+    """Sorted JSON without spaces: equal documents have equal bytes."""
+    return json.dumps(plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+
+
+def publish_json(path: Path, document: Mapping[str, Any]) -> None:
+    """Publish a document with `format` and a digest of all else in it."""
+    whole = plain({**document, "format": FORMAT})
+    whole["digest"] = hashlib.sha256(canonical(whole)).hexdigest()
+    publish(path, (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode())
+
+
+def read_json(path: Path) -> dict[str, Any]:
+    """Read a document of `publish_json`, without its digest.
+
+    Raises: FileNotFoundError; Damaged where it is not what was written; BadInput where its format is newer.
+    """
+    try:
+        document = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise Damaged(f"{path}: not readable as JSON ({error})") from None
+    if not isinstance(document, dict):
+        raise Damaged(f"{path}: not a JSON object")
+    written = document.get("format")
+    if isinstance(written, int) and written > FORMAT:
+        raise BadInput(
+            f"{path}: format {written} is newer than this headstart reads ({FORMAT}); "
+            "install a newer headstart, or give another folder with --store"
+        )
+    digest = document.pop("digest", None)
+    if digest != hashlib.sha256(canonical(document)).hexdigest():
+        raise Damaged(f"{path}: its digest does not fit")
+    return document
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file's bytes, 64 hex digits."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def seal(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> bytes:
+    """A safetensors file whose metadata hold `meta` and a digest of names, types, shapes, bytes and `meta`.
+
+    Equal tensors and meta give equal bytes. Tensors may share memory and lie on any device.
+    """
+    from safetensors.torch import save
+
+    # A copy each: safetensors refuses tensors that share memory, as the best and the current weights may.
+    held = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+    note = {"format": FORMAT, "digest": _digest(held, meta), "meta": plain(meta)}
+    return bytes(save(held, {_KEY: json.dumps(note, sort_keys=True, allow_nan=False)}))
+
+
+def unseal(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
+    """The tensors (on the CPU, their own memory) and `meta` of a file of `seal`.
+
+    Raises: FileNotFoundError; Damaged where anything differs from what was sealed.
+    """
+    from safetensors import SafetensorError
+    from safetensors.torch import load
+
+    data = path.read_bytes()
+    try:
+        size = int.from_bytes(data[:8], "little")
+        note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
+        meta, digest, written = note["meta"], note["digest"], note["format"]
+        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+    except (ValueError, KeyError, TypeError, IndexError, SafetensorError, RuntimeError, OverflowError,
+            AttributeError, RecursionError, MemoryError) as error:
+        raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
+    if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta):
+        raise Damaged(f"{path}: its digest does not fit")
+    return tensors, meta
+
+
+def _digest(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> str:
+    import torch
+
+    total = hashlib.sha256(canonical(meta))
+    for name in sorted(tensors):
+        tensor = tensors[name]
+        total.update(canonical([name, str(tensor.dtype), list(tensor.shape)]))
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
