@@ -10,4 +10,8 @@ from headstart.spec import Kind
 MIXERS: dict[str, Kind] = {
     "attention": Kind("headstart.models.mixers.attention:AttentionSpec", "scaled dot-product attention",
                       "Vaswani et al. 2017", {"cost": "L^2", "causal": True, "parameters": 66048}),
+    "dlr": Kind("headstart.models.mixers.dlr:DLRSpec", "diagonal linear RNN",
+                "Gupta, Mehta and Berant 2022", {"cost": "L log L", "causal": True, "parameters": 542976}),
+    "s4d": Kind("headstart.models.mixers.s4d:S4DSpec", "diagonal state space",
+                "Gu, Gupta, Goel and Ré 2022", {"cost": "L log L", "causal": True, "parameters": 57856}),
 }

@@ -1,0 +1,113 @@
+"""S4D: a state space with a diagonal state matrix (Gu, Gupta, Goel and Ré 2022)."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from headstart.errors import BadInput
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.state_space import (
+    Gate,
+    StateSpace,
+    after_kernel_flops,
+    check_range,
+    directions_of,
+    log_uniform,
+)
+from headstart.models.scan import Pair, diagonal_kernel, multiply, stride_of
+
+
+class S4DSpec(MixerSpec):
+    """Diagonal state space, discretised by a zero-order hold; `state` counts both of a conjugate pair.
+
+    `init`: "legs" takes the eigenvalues of HiPPO-LegS' normal part, "lin" -1/2 + i pi n. Step sizes start
+    log-uniform in [dt_min, dt_max]. `kernel_rate` is the learning rate of the kernel's parameters (None: the
+    optimiser's). `directions` None means two, or one where causal.
+    """
+
+    kind: Literal["s4d"] = "s4d"
+    state: int = Field(default=64, ge=2)
+    directions: Literal[1, 2] | None = None
+    init: Literal["legs", "lin"] = "legs"
+    dt_min: float = 1e-3
+    dt_max: float = 0.1
+    gate: Gate = "glu"
+    kernel_rate: float | None = Field(default=1e-3, gt=0)
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        even_state(self.state)
+        check_range("dt", self.dt_min, self.dt_max)
+        kernel = S4DKernel(self, width, length, directions_of(self.directions, causal))
+        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        stride = stride_of(length)
+        padded = -(-length // stride) * stride
+        kernel = 2.0 * directions_of(self.directions, causal) * width * padded * self.state
+        return kernel + after_kernel_flops(width, length, self.gate)
+
+
+def even_state(state: int) -> None:
+    """Raises: BadInput where the state is no whole number of conjugate pairs."""
+    if state % 2:
+        raise BadInput(f"model.mixer.state: {state} is odd, but states are conjugate pairs; set {state + 1}")
+
+
+def legs(state: int) -> tuple[Tensor, Tensor, Tensor]:
+    """HiPPO-LegS: the state matrix A (N, N), its input column B (N,), and P (N,) with A + P P^T normal.
+
+    float64. Source: Gu, Goel and Ré 2022, eq. 2 and theorem 1.
+    """
+    n = torch.arange(state, dtype=torch.float64)
+    scale = torch.sqrt(2 * n + 1)
+    matrix = -torch.tril(scale[:, None] * scale[None, :], -1) - torch.diag(n + 1)
+    return matrix, scale, torch.sqrt(n + 0.5)
+
+
+def normal_basis(state: int) -> tuple[Tensor, Tensor]:
+    """Angles (N/2,) > 0 and eigenvectors (N, N/2), complex128, of LegS' normal part A + P P^T.
+
+    Its eigenvalues are -1/2 +- i angle: the part is a skew-symmetric matrix less one half of the identity,
+    so that an exact Hermitian solver finds them. Each kept vector stands for its conjugate too.
+    """
+    matrix, _, low = legs(state)
+    normal = matrix + low[:, None] * low[None, :]
+    skew = (normal - normal.T) / 2
+    angles, vectors = torch.linalg.eigh(-1j * skew)
+    return angles[state // 2 :], vectors[:, state // 2 :]
+
+
+class S4DKernel(nn.Module):
+    """K[l] = 2 Re sum_n C_n (exp(dt a_n) - 1) / a_n exp(dt a_n l), with Re a = -exp(log_decay).
+
+    forward(L) -> (C, D, L). Cost O(C D N L), memory O(D N sqrt(L) + C D L).
+    """
+
+    def __init__(self, spec: S4DSpec, width: int, length: int, directions: int) -> None:
+        super().__init__()
+        pairs = spec.state // 2
+        angle = math.pi * torch.arange(pairs) if spec.init == "lin" else normal_basis(spec.state)[0]
+        self.stride = stride_of(length)
+        self.log_dt = nn.Parameter(log_uniform(width, spec.dt_min, spec.dt_max))
+        self.log_decay = nn.Parameter(torch.full((width, pairs), math.log(0.5)))
+        self.angle = nn.Parameter(angle.to(torch.get_default_dtype()).repeat(width, 1))
+        # Complex normal numbers of variance 1.
+        self.weight = nn.Parameter(torch.randn(directions, width, pairs, 2) * math.sqrt(0.5))
+
+    def forward(self, length: int) -> Tensor:
+        decay, dt = torch.exp(self.log_decay), torch.exp(self.log_dt).unsqueeze(-1)
+        rate = (-decay * dt, self.angle * dt)
+        weight = multiply((self.weight[..., 0], self.weight[..., 1]), self.held(decay, rate))
+        return diagonal_kernel((2 * weight[0], 2 * weight[1]), rate, length, self.stride)
+
+    def held(self, decay: Tensor, rate: Pair) -> Pair:
+        """(exp(dt a) - 1) / a without cancellation for small steps."""
+        grown = torch.exp(rate[0])
+        above = torch.expm1(rate[0]) * torch.cos(rate[1]) - 2 * torch.sin(rate[1] / 2) ** 2
+        size = decay**2 + self.angle**2
+        return multiply((above, grown * torch.sin(rate[1])), (-decay / size, -self.angle / size))

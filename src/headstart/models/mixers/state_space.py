@@ -1,0 +1,73 @@
+"""What s4, s4d and dlr share: a kernel per channel, its convolution, the skip and what comes after."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headstart.errors import BadInput
+from headstart.models.scan import convolve, fast_length
+
+Gate = Literal["glu", "linear", "none"]
+
+
+def directions_of(directions: int | None, causal: bool) -> int:
+    """One direction where causal, else two, unless the spec says.
+
+    Raises: BadInput where two directions are asked of a causal model.
+    """
+    if causal and directions == 2:
+        raise BadInput("model.mixer.directions: 2 cannot be causal; leave it out or set 1")
+    return directions or (1 if causal else 2)
+
+
+def log_uniform(size: int, least: float, most: float) -> Tensor:
+    """(size,) logarithms of numbers that are log-uniform in [least, most]."""
+    return math.log(least) + torch.rand(size) * (math.log(most) - math.log(least))
+
+
+def check_range(place: str, least: float, most: float) -> None:
+    """Raises: BadInput unless 0 < least <= most."""
+    if not 0 < least <= most:
+        raise BadInput(f"model.mixer.{place}_min: {least} is not in (0, {place}_max = {most}]; lower it or "
+                       f"raise {place}_max")
+
+
+class StateSpace(nn.Module):
+    """y = kernel * x + skip x per channel, then GELU and an output that mixes channels.
+
+    Shapes: x (B, L, D), valid (B, L) bool -> (B, L, D); `kernel(L)` gives (C, D, L), C directions. Padding is
+    zeroed before the convolution, so that neither direction sees it. Cost O(B D L log L), and the kernel's.
+    `gate`: "glu" is GELU, D -> 2D and a gated linear unit; "linear" GELU and D -> D; "none" the bare sum.
+    """
+
+    parts: dict[str, str]
+
+    def __init__(self, kernel: nn.Module, width: int, gate: Gate, kernel_rate: float | None) -> None:
+        super().__init__()
+        self.kernel = kernel
+        self.skip = nn.Parameter(torch.randn(width))
+        self.gate = gate
+        self.output = None if gate == "none" else nn.Linear(width, 2 * width if gate == "glu" else width)
+        self.parts = {"kernel": "kernel"}
+        self.undecayed = {"kernel"}
+        self.rates = {} if kernel_rate is None else {"kernel": kernel_rate}
+
+    def forward(self, x: Tensor, valid: Tensor, draw: object = None) -> Tensor:  # noqa: ARG002
+        inputs = x.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
+        y = convolve(inputs, self.kernel(x.shape[1]), self.skip).transpose(1, 2)
+        if self.output is None:
+            return y
+        y = self.output(nn.functional.gelu(y))
+        return nn.functional.glu(y, -1) if self.gate == "glu" else y
+
+
+def after_kernel_flops(width: int, length: int, gate: Gate) -> float:
+    """FLOPs of convolution and output: three real FFTs of 2.5 n log2 n, the spectra's product, the matrix."""
+    size = fast_length(2 * length - 1)
+    transforms = width * (3 * 2.5 * size * math.log2(size) + 3 * size)
+    matrix = {"glu": 4.0, "linear": 2.0, "none": 0.0}[gate] * length * width * width
+    return transforms + matrix

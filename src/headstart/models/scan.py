@@ -1,0 +1,141 @@
+"""Long convolutions by FFT, and kernels of diagonal recurrences from two small power tables.
+
+Real arithmetic throughout (a complex number is a pair of real tensors): it is as fast, runs on every device
+and stacks under `torch.func`. Nothing here keeps state, and nothing holds D x N x L numbers.
+Letters: B batch, L length, D width, N state, C kernels per channel (one per direction).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+Pair = tuple[Tensor, Tensor]
+"""Real and imaginary parts."""
+
+
+def multiply(a: Pair, b: Pair) -> Pair:
+    """Product of complex numbers."""
+    return a[0] * b[0] - a[1] * b[1], a[0] * b[1] + a[1] * b[0]
+
+
+@lru_cache(maxsize=1024)
+def fast_length(least: int) -> int:
+    """The smallest even 2^a 3^b 5^c that is at least `least`: a length at which FFTs are fast."""
+    best: int = 2 ** max(1, math.ceil(math.log2(max(least, 2))))
+    five = 1
+    while five < best:
+        three = five
+        while three < best:
+            best = min(best, three * 2 ** max(1, math.ceil(math.log2(least / three))))
+            three *= 3
+        five *= 5
+    return best
+
+
+class _Convolve(torch.autograd.Function):
+    """Circular convolution along the last axis, cut to the input's length.
+
+    Written out because autograd's own backward of `rfft` is a full complex FFT of the padded length.
+    """
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(inputs: Tensor, kernel: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        size = kernel.shape[-1]
+        spectrum, response = torch.fft.rfft(inputs, n=size), torch.fft.rfft(kernel)
+        out = torch.fft.irfft(spectrum * response, n=size)
+        return out[..., : inputs.shape[-1]], spectrum, response
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
+        ctx.length, ctx.size = inputs[0].shape[-1], inputs[1].shape[-1]
+        ctx.mark_non_differentiable(output[1], output[2])
+        ctx.save_for_backward(output[1], output[2])
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
+        spectrum, response = ctx.saved_tensors
+        toward = torch.fft.rfft(grads[0], n=ctx.size)
+        for_inputs = for_kernel = None
+        if ctx.needs_input_grad[0]:
+            for_inputs = torch.fft.irfft(toward * response.conj(), n=ctx.size)[..., : ctx.length]
+        if ctx.needs_input_grad[1]:
+            for_kernel = torch.fft.irfft((toward * spectrum.conj()).sum(0), n=ctx.size)
+        return for_inputs, for_kernel
+
+
+def convolve(inputs: Tensor, kernels: Tensor, skip: Tensor | None = None) -> Tensor:
+    """Each channel's inputs with its own kernel, in one or both directions.
+
+    y[l] = sum_j forward[j] x[l-j] + sum_j backward[j] x[l+1+j] + skip x[l]: the backward kernel begins at the
+    next position, so that the present one counts once.
+    Shapes: inputs (B, D, L), kernels (C, D, L) with C 1 (forward) or 2 (forward, backward), skip (D,) ->
+    (B, D, L). Cost O(B D L log L). Half precision is computed in float32.
+    """
+    length = inputs.shape[-1]
+    dtype = inputs.dtype
+    if dtype in (torch.bfloat16, torch.float16):
+        inputs, kernels = inputs.float(), kernels.float()
+    forward = kernels[0]
+    if skip is not None:
+        now = forward[:, :1] + skip.to(forward.dtype)[:, None]
+        forward = torch.cat([now, forward[:, 1:]], -1)
+    # 2 L - 1 places keep both tails apart; the backward kernel lies reversed at the end of the circle.
+    size = fast_length(2 * length - 1)
+    if kernels.shape[0] == 1:
+        circle = torch.nn.functional.pad(forward, (0, size - length))
+    else:
+        backward = kernels[1, :, : length - 1].flip(-1)
+        gap = forward.new_zeros(forward.shape[0], size - 2 * length + 1)
+        circle = torch.cat([forward, gap, backward], -1)
+    out: Tensor = _Convolve.apply(inputs, circle)[0]  # type: ignore[no-untyped-call]
+    return out.to(dtype)
+
+
+def stride_of(length: int, copies: int = 1) -> int:
+    """S of the split l = a S + b: the power of two nearest to sqrt(copies * length), at most `length`.
+
+    A mixer fixes it once from its longest input, so that a shorter batch rounds each power alike.
+    """
+    nearest = round(math.log2(max(copies * length, 1)) / 2)
+    return int(2 ** min(nearest, math.ceil(math.log2(max(length, 1)))))
+
+
+def powers(rate: Pair, steps: Tensor) -> Pair:
+    """exp(rate * step): rate (..., N), steps (S,) -> (..., N, S)."""
+    size = torch.exp(rate[0].unsqueeze(-1) * steps)
+    angle = rate[1].unsqueeze(-1) * steps
+    return size * torch.cos(angle), size * torch.sin(angle)
+
+
+def diagonal_kernel(weight: Pair, rate: Pair, length: int, stride: int) -> Tensor:
+    """K[c, d, l] = Re sum_n weight[c, d, n] exp(rate[d, n] l), for l below `length`.
+
+    With l = a S + b a power is a product of two, exp(rate a S) exp(rate b), so that the sum over n is one
+    batched matrix product of an (A, 2N) and a (2N, S) table.
+    Shapes: weight (C, D, N); rate (D, N), or (N,) where all channels share it -> (C, D, L). Real parts of
+    rates are at most 0. Cost O(C D N L) multiply-adds, memory O(C D (N (A + S) + L)).
+    """
+    shared = rate[0].dim() == 1
+    rows = -(-length // stride)
+    steps = torch.arange(max(rows, stride), device=rate[0].device, dtype=rate[0].dtype)
+    with torch.autocast(rate[0].device.type, enabled=False):
+        coarse = powers((rate[0] * stride, rate[1] * stride), steps[:rows])
+        fine = powers(rate, steps[:stride])
+        right = torch.cat([fine[0], -fine[1]], -2)
+        left = multiply((weight[0].unsqueeze(-1), weight[1].unsqueeze(-1)), coarse)
+        table = torch.cat(left, -2).transpose(-1, -2)
+        if shared:
+            out = torch.matmul(table.flatten(0, 2), right).reshape(*table.shape[:3], stride)
+        else:
+            by_channel = table.movedim(0, 1).flatten(1, 2)
+            out = torch.matmul(by_channel, right)
+            out = out.reshape(out.shape[0], -1, rows, stride).movedim(1, 0)
+    kernel: Tensor = out.flatten(2)[..., :length]
+    return kernel
