@@ -1,0 +1,144 @@
+"""The command line: words to a study, a store and a runtime; answers to text. Heavy imports wait for their verb."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from headstart.errors import BadInput
+
+app = typer.Typer(
+    name="headstart", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
+    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+    help="Train sequence models from data-driven starting weights, and compare them fairly.",
+)
+
+StoreOption = Annotated[str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")]
+DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (default: HEADSTART_DATA, else ./data).")]
+WorkersOption = Annotated[int | None, typer.Option("--workers", min=0, metavar="N", help="Stages at a time (default: one per core; 0: in this process).")]
+ThreadsOption = Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Threads of each stage; results depend on it.")]
+DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")]
+JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
+
+
+@app.command()
+def demo(store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1,
+         json: JsonOption = None) -> None:
+    """Scratch against self-pretraining on rolled handwritten digits: a table and a page in minutes."""
+    from headstart.verbs.perform import run_study
+
+    done = run_study("digits", [], store=store, workers=workers, threads=threads, json=json)
+    typer.echo("\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'"
+                    "\n  headstart show digits")
+    raise typer.Exit(done)
+
+
+@app.command()
+def run(
+    study: Annotated[str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings that win over the file; values are TOML, a list makes an axis.")] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the distinct stages, their parameters and cost; train nothing.")] = False,
+    workers: WorkersOption = None, threads: ThreadsOption = 1, device: DeviceOption = "auto",
+    store: StoreOption = None, data: DataOption = None, json: JsonOption = None,
+) -> None:
+    """Perform a study: train what is missing, then print its table."""
+    from headstart.verbs.perform import dry_run_study, run_study
+
+    if dry_run:
+        dry_run_study(study, overrides or [], store=store, data=data, workers=workers, device=device)
+        return
+    raise typer.Exit(run_study(study, overrides or [], store=store, data=data, workers=workers, threads=threads,
+                               device=device, json=json))
+
+
+@app.command()
+def report(study: Annotated[str, typer.Argument(metavar="STUDY")],
+           overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+           store: StoreOption = None, data: DataOption = None, json: JsonOption = None) -> None:
+    """Print a study's table from the store and write its page; trains nothing."""
+    from headstart.verbs.perform import report_study
+
+    report_study(study, overrides or [], store=store, data=data, json=json)
+
+
+@app.command()
+def ls(what: Annotated[str, typer.Argument(metavar="[tasks|mixers|studies]", help="What to list (default: the stages of the store).")] = "stages",
+       store: StoreOption = None) -> None:
+    """List stages, tasks, mixers or studies."""
+    from headstart.verbs.look import print_listing
+
+    print_listing(what, store)
+
+
+@app.command()
+def show(what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer or a study.")],
+         overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1).")] = None,
+         store: StoreOption = None, data: DataOption = None) -> None:
+    """Show one stage, task, mixer or study."""
+    from headstart.verbs.look import print_one
+
+    print_one(what, overrides or [], store, data)
+
+
+@app.command()
+def check(what: Annotated[str, typer.Argument(metavar="WHAT", help="A study, a task or a mixer.")],
+          overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+          data: DataOption = None) -> None:
+    """Check a study, a task or a mixer without training, and say in words what is wrong."""
+    from headstart.verbs.checks import check_one
+
+    check_one(what, overrides or [], data)
+
+
+@app.command()
+def prepare(task: Annotated[str, typer.Argument(metavar="TASK")],
+            overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+            data: DataOption = None, workers: WorkersOption = None) -> None:
+    """Generate or read a task's data once, so that training opens it at once."""
+    from headstart.verbs.checks import prepare_task
+
+    prepare_task(task, overrides or [], data, workers)
+
+
+@app.command()
+def schema() -> None:
+    """Print the JSON schema of a study file (for editors)."""
+    import json as json_module
+
+    from headstart.study.schema import study_schema
+
+    typer.echo(json_module.dumps(study_schema(), indent=2))
+
+
+@app.command()
+def doctor(store: StoreOption = None, data: DataOption = None) -> None:
+    """Say what this machine has and whether the folders can be used."""
+    from headstart.verbs.checks import examine_machine
+
+    raise typer.Exit(examine_machine(store, data))
+
+
+def main(argv: list[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 done, 1 some stages failed, 2 bad input, 130 interrupted."""
+    command: Any = typer.main.get_command(app)
+    try:
+        code = command.main(args=argv, prog_name="headstart", standalone_mode=False)
+    except BadInput as error:
+        _say(str(error))
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+    except Exception as error:
+        if not hasattr(error, "format_message"):
+            raise
+        _say(error.format_message())  # a word of the command line is off: typer's own message says which
+        raise SystemExit(getattr(error, "exit_code", 2)) from None
+    raise SystemExit(code if isinstance(code, int) else 0)
+
+
+def _say(message: str) -> None:
+    """One message to stderr, every line of it marked."""
+    sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
+

@@ -1,0 +1,134 @@
+"""From a study to its distinct stages: every arm, column and axis value becomes a chain of stages."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput, nearest
+from headstart.spec import merge, read, set_path
+from headstart.stage import StageSpec, identity
+from headstart.study.spec import SHARED_KEYS, StudySpec
+
+MEASURES = ("epochs", "steps", "tokens")
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """A stage of a plan: its name in the study, its spec and its identity."""
+
+    name: str
+    spec: StageSpec
+    identity: str
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One run: arm, column, seed and axis values that matter to its chain; the last of the chain is reported."""
+
+    arm: str
+    column: str
+    seed: int
+    settings: Mapping[str, Any]
+    chain: tuple[PlannedStage, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All runs of a study, and their distinct stages by identity, parents first."""
+
+    study: StudySpec
+    cells: tuple[Cell, ...]
+    stages: Mapping[str, PlannedStage]
+    data: Path = field(default_factory=lambda: Path("data"))
+
+    @property
+    def choose(self) -> tuple[str, ...]:
+        """Axes whose value is chosen on validation."""
+        return chosen_axes(self.study)
+
+
+def chosen_axes(study: StudySpec) -> tuple[str, ...]:
+    """`report.choose`, or every axis but seed."""
+    if study.report.choose is not None:
+        return study.report.choose
+    return tuple(path for path in study.axes if path != "seed")
+
+
+def make_plan(study: StudySpec, data: Path) -> Plan:
+    """Every run of the study. Raises: BadInput with the study's place of what is wrong."""
+    cells: dict[tuple[Any, ...], Cell] = {}
+    stages: dict[str, PlannedStage] = {}
+    for arm, bundle in study.arms.items():
+        for column, wide in (study.columns or {"": {}}).items():
+            for values in itertools.product(*study.axes.values()):
+                axes = dict(zip(study.axes, values, strict=True))
+                chain = _chain(study, wide, bundle, axes, data)
+                cell = _cell(study, arm, column, axes, chain)
+                key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
+                cells.setdefault(key, cell)
+                for planned in cell.chain:
+                    stages.setdefault(planned.identity, planned)
+    return Plan(study, tuple(cells.values()), stages, data)
+
+
+def _cell(study: StudySpec, arm: str, column: str, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
+    names = {planned.name for planned in chain}
+    matter = {path: value for path, value in axes.items() if path != "seed"
+              and (path.split(".")[0] in names or path.split(".")[0] in SHARED_KEYS)}
+    return Cell(arm, column or chain[-1].spec.task.kind, chain[-1].spec.seed, matter, chain)
+
+
+def _chain(study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any],
+           data: Path) -> tuple[PlannedStage, ...]:
+    """The reported stage and its ancestors, the first one first."""
+    planned: list[PlannedStage] = []
+    name, seen = study.reported, [study.reported]
+    tables = [_settings(study, name, column, arm, axes)]
+    while (parent := tables[-1].get("parent")) is not None:
+        if not isinstance(parent, str) or parent not in study.stages:
+            raise BadInput(f"{seen[-1]}.parent: {nearest(parent, study.stages)}")
+        if parent in seen:
+            raise BadInput(f"{seen[-1]}.parent: {parent!r} is its own ancestor ({' -> '.join(seen)})")
+        seen.append(parent)
+        tables.append(_settings(study, parent, column, arm, axes))
+    spec: StageSpec | None = None
+    for name, table in zip(reversed(seen), reversed(tables), strict=True):
+        spec = read(StageSpec, {**table, "parent": spec}, place=name)
+        planned.append(PlannedStage(name, spec, identity(spec, data)))
+        if spec.parent is None:
+            # A parent that trains nothing was dropped: it is no stage of this chain.
+            planned = planned[-1:]
+    return tuple(planned)
+
+
+def _settings(study: StudySpec, name: str, column: Mapping[str, Any], arm: Mapping[str, Any],
+              axes: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage's settings: arms win over columns, columns over stages; axes are set last."""
+    layers: list[Mapping[str, Any]] = [study.stages[name]]
+    for bundle in (column, arm):
+        layers.append({k: v for k, v in bundle.items() if k not in study.stages})
+        layers.append(bundle.get(name, {}))
+    for path, value in axes.items():
+        first, _, rest = path.partition(".")
+        if first == name:
+            layers.append(_nested(rest, value))
+        elif first in SHARED_KEYS:
+            layers.append(_nested(path, value))
+    out: dict[str, Any] = {}
+    for layer in layers:
+        budget = layer.get("budget")
+        if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
+            # Epochs, steps and tokens are one setting said in three ways: the later one replaces the earlier.
+            out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
+        out = merge(out, layer)
+    return out
+
+
+def _nested(path: str, value: Any) -> dict[str, Any]:
+    table: dict[str, Any] = {}
+    set_path(table, path.split("."), value)
+    return table

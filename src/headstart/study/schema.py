@@ -1,0 +1,55 @@
+"""The JSON schema of a study file, for editors that complete and check TOML."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headstart.objectives import OBJECTIVES
+from headstart.models.mixers import MIXERS
+from headstart.spec import Kind
+from headstart.study.spec import STAGE_KEYS, StudySpec
+from headstart.tasks import TASKS
+
+
+def study_schema() -> dict[str, Any]:
+    """JSON schema (draft 2020-12) of a study. Settings of a bundle are all optional: bundles are merged."""
+    from headstart.stage import StageSpec
+
+    definitions: dict[str, Any] = {}
+    for noun, table in (("task", TASKS), ("mixer", MIXERS), ("objective", OBJECTIVES)):
+        definitions[noun] = {"oneOf": [_kind(name, kind, definitions) for name, kind in table.items()]}
+    stage = _optional(StageSpec.model_json_schema(ref_template="#/$defs/{model}"), definitions)
+    own = dict(definitions.pop("StageSpec", stage)["properties"])
+    own["task"], own["objective"] = ({"$ref": f"#/$defs/{noun}"} for noun in ("task", "objective"))
+    own["parent"] = {"type": "string", "description": "Name of the stage whose weights are taken."}
+    definitions["ModelSpec"]["properties"]["mixer"] = {
+        "oneOf": [{"$ref": "#/$defs/mixer"}, {"type": "array", "items": {"$ref": "#/$defs/mixer"}}]
+    }
+    definitions["stage"] = {"type": "object", "properties": {key: own[key] for key in STAGE_KEYS},
+                            "additionalProperties": False}
+    definitions["bundle"] = {"type": "object", "properties": definitions["stage"]["properties"],
+                             "additionalProperties": {"$ref": "#/$defs/stage"}}
+    study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")
+    definitions.update(study.pop("$defs", {}))
+    several = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"}}
+    study["properties"].update(arms=several, columns=several, stages={
+        "type": "object", "additionalProperties": {"$ref": "#/$defs/stage"}, "minProperties": 1})
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **study, "$defs": definitions}
+
+
+def _kind(name: str, kind: Kind, definitions: dict[str, Any]) -> dict[str, str]:
+    schema = kind.load().model_json_schema(ref_template="#/$defs/{model}")
+    title = kind.load().__name__
+    definitions.update(schema.pop("$defs", {}))
+    schema["required"] = ["kind"]
+    schema["properties"]["kind"] = {"const": name, "description": kind.summary}
+    definitions[title] = schema
+    return {"$ref": f"#/$defs/{title}"}
+
+
+def _optional(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
+    for name, inner in schema.pop("$defs", {}).items():
+        inner.pop("required", None)
+        definitions[name] = inner
+    schema.pop("required", None)
+    return schema

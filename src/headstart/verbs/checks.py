@@ -1,0 +1,139 @@
+"""`check`, `prepare`, `doctor`, and `show` of a task: verbs that open data and models but train nothing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from headstart.errors import BadInput, nearest
+from headstart.models.mixers import MIXERS
+from headstart.spec import read, set_path, spec_of_kind
+from headstart.tasks import TASKS, TaskSpec, data_folder
+from headstart.verbs.terminal import console, count, table
+
+
+def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
+    """A task by name with `field=value` settings."""
+    from headstart.study.spec import parse_override
+
+    given: dict[str, Any] = {"kind": name}
+    for word in overrides:
+        path, value = parse_override(word)
+        set_path(given, path.removeprefix("task.").split("."), value)
+    return read(TASKS[name].load(), given, place="task")  # type: ignore[no-any-return]
+
+
+def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
+    """`headstart show TASK`: signature, splits, labels, and an example as the model sees it."""
+    from headstart.tasks import open_task
+    from headstart.tasks.show import describe
+
+    spec = task_spec(name, overrides)
+    out = console()
+    for block in describe(spec, open_task(spec, data_folder(data))):
+        out.print(block)
+
+
+def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:
+    """`headstart prepare TASK`: build or read the data, with a bar."""
+    from headstart.tasks.task import prepare
+
+    if name not in TASKS:
+        raise BadInput(f"prepare: {nearest(name, TASKS)}")
+    spec = task_spec(name, overrides)
+    out = console(stderr=True)
+    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
+                  console=out, disable=not out.is_terminal) as bar:
+        line = bar.add_task(f"preparing {name}", total=None)
+        task = prepare(spec, data_folder(data), workers or os.cpu_count() or 1,
+                       lambda done, total: bar.update(line, completed=done, total=total))
+    sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
+    console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
+
+
+def check_one(what: str, overrides: Sequence[str], data: str | None) -> None:
+    """`headstart check WHAT`: a study is planned and fitted, a task opened, a mixer held to its contract."""
+    from headstart.study.files import built_in_studies
+
+    out = console()
+    if what in MIXERS:
+        from headstart.models.contract import check_mixer
+
+        for line in check_mixer(spec_of_kind(MIXERS, {"kind": what})):
+            out.print(line)
+        return
+    if what in TASKS and what not in built_in_studies():
+        prepare_task(what, overrides, data, None)
+        return
+    if what in built_in_studies() or what.endswith(".toml"):
+        _check_study(what, overrides, data)
+        return
+    raise BadInput(f"check: {nearest(what, [*TASKS, *MIXERS, *built_in_studies()])} (a study file ends in .toml)")
+
+
+def _check_study(what: str, overrides: Sequence[str], data: str | None) -> None:
+    from headstart.study.estimate import survey
+    from headstart.study.plan import make_plan
+    from headstart.study.spec import read_study
+
+    plan = make_plan(read_study(what, overrides), data_folder(data))
+    costs = survey(plan)
+    flops = sum(cost.flops for cost in costs)
+    console().print(f"{plan.study.name} is sound: {len(plan.cells)} runs of {len(costs)} distinct stages, "
+                    f"{count(flops)}FLOP")
+
+
+def examine_machine(store: str | None, data: str | None) -> int:
+    """`headstart doctor`: versions, device, folders; 1 if something keeps training from working."""
+    from importlib import metadata
+
+    import torch
+
+    from headstart.store import store_folder
+
+    rows: list[tuple[str, str, str]] = []
+
+    def add(sound: bool, what: str, text: str) -> None:
+        rows.append(("ok" if sound else "bad", what, text))
+
+    add(sys.version_info >= (3, 11), "python", sys.version.split()[0])
+    for name in ("headstart", "torch", "numpy", "safetensors", "pydantic", "scikit-learn", "scipy", "matplotlib"):
+        try:
+            add(True, name, metadata.version(name))
+        except metadata.PackageNotFoundError:
+            add(False, name, f"missing: pip install {name}")
+    device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
+    add(True, "device", f"{device}, {os.cpu_count()} cores")
+    for extra, module in (("hf", "transformers"), ("cluster", "ray"), ("onnx", "onnxruntime"), ("track", "tensorboard")):
+        try:
+            add(True, f"extra [{extra}]", metadata.version(module))
+        except metadata.PackageNotFoundError:
+            rows.append(("--", f"extra [{extra}]", f"not installed: pip install 'headstart[{extra}]'"))
+    folder = store_folder(store)
+    add(_writable(folder), "store", f"{folder} ({_room(folder)})")
+    place = data_folder(data)
+    found = f"{place}" if place.is_dir() else f"{place} is not there; generated tasks need none"
+    rows.append(("ok" if place.is_dir() else "--", "data", found))
+    console().print(table(["", "what", "found"], rows))
+    return int(any(state == "bad" for state, _, _ in rows))
+
+
+def _nearest_folder(path: Path) -> Path:
+    path = path.absolute()
+    while not path.exists():
+        path = path.parent
+    return path
+
+
+def _writable(path: Path) -> bool:
+    return os.access(_nearest_folder(path), os.W_OK)
+
+
+def _room(path: Path) -> str:
+    return f"{shutil.disk_usage(_nearest_folder(path)).free / 1e9:.0f} GB free"

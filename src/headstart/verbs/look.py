@@ -1,0 +1,182 @@
+"""`ls` and `show`: what there is. Stages are read from JSON alone, tables of kinds without importing them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from headstart.errors import BadInput, nearest
+from headstart.store import Entry, Store, store_folder
+from headstart.verbs.terminal import console, count, duration, table
+
+LISTS = ("stages", "tasks", "mixers", "studies")
+
+
+def print_listing(what: str, store: str | None) -> None:
+    """`headstart ls [stages|tasks|mixers|studies]`."""
+    if what not in LISTS:
+        raise BadInput(f"ls: {nearest(what, LISTS)}")
+    {"stages": _stages, "tasks": _tasks, "mixers": _mixers, "studies": _studies}[what](store)
+
+
+def _stages(store: str | None) -> None:
+    folder = store_folder(store)
+    out = console()
+    out.print(f"store {folder}")
+    entries = Store(folder).listing()
+    if not entries:
+        out.print("no stages yet; `headstart demo` makes some")
+        return
+    out.print(table(["id", "state", "stage", "task", "seed", "rate", "epochs", "val", "test", "seconds"],
+                    [_stage_row(entry) for entry in entries], right=(4, 5, 6, 7, 8, 9)))
+
+
+def _stage_row(entry: Entry) -> list[str]:
+    stage, result = entry.stage or {}, entry.result or {}
+    spec = stage.get("spec", {})
+    budget = result.get("budget", {})
+    name = result.get("monitor", {}).get("name", "")
+    best = result.get("scores", {}).get("best", {})
+    return [entry.identity, entry.status, stage.get("name", ""), spec.get("task", {}).get("kind", ""),
+            str(spec.get("seed", "")), _number(spec.get("optim", {}).get("lr")), _number(budget.get("epochs")),
+            _score(best, "val", name), _score(best, "test", name),
+            _number(budget.get("seconds"))]
+
+
+def _score(scores: dict[str, Any], split: str, name: str) -> str:
+    value = (scores.get(split) or {}).get(name)
+    return "" if value is None else f"{value:.4f}"
+
+
+def _number(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
+
+
+def _tasks(store: str | None) -> None:
+    from headstart.tasks import TASKS
+
+    del store
+    console().print(table(["task", "what it is", "source"], [[n, k.summary, k.source] for n, k in TASKS.items()]))
+
+
+def _mixers(store: str | None) -> None:
+    from headstart.models.mixers import MIXERS
+
+    del store
+    rows = [[name, kind.summary, kind.facts.get("cost", ""), "yes" if kind.facts.get("causal") else "no",
+             f"{kind.facts.get('parameters', 0):,}", kind.source] for name, kind in MIXERS.items()]
+    console().print(table(["mixer", "what it is", "cost in L", "causal", "parameters at D 128", "source"], rows,
+                          right=(4,)))
+
+
+def _studies(store: str | None) -> None:
+    import tomllib
+
+    from headstart.study.files import built_in_studies
+
+    del store
+    rows = []
+    for name, path in built_in_studies().items():
+        given = tomllib.loads(path.read_text("utf-8"))
+        rows.append([name, given.get("title", ""), ", ".join(given.get("arms", {})),
+                     ", ".join(given.get("columns", {}))])
+    console().print(table(["study", "question", "arms", "columns"], rows))
+
+
+def print_one(what: str, overrides: Sequence[str], store: str | None, data: str | None) -> None:
+    """`headstart show WHAT`: a stage's id, a task, a mixer or a study, looked for in this order."""
+    if re.fullmatch(r"[0-9a-f]{4,16}", what):
+        return _show_stage(Store(store_folder(store)), what)
+    from headstart.models.mixers import MIXERS
+    from headstart.study.files import built_in_studies
+
+    if what in built_in_studies() and not overrides and what not in _task_names():
+        return _show_study(what)
+    if what in _task_names():
+        from headstart.verbs.checks import show_task
+
+        show_task(what, overrides, data)
+        if what in built_in_studies():
+            _show_study(what)
+        return None
+    if what in MIXERS:
+        return _show_mixer(what)
+    if what.endswith(".toml"):
+        return _show_study(what)
+    known = [*_task_names(), *MIXERS, *built_in_studies()]
+    raise BadInput(f"show: {nearest(what, known)} (a stage is shown by its id; `headstart ls` lists them)")
+
+
+def _task_names() -> list[str]:
+    from headstart.tasks import TASKS
+
+    return list(TASKS)
+
+
+def _show_stage(store: Store, prefix: str) -> None:
+    import json
+
+    out = console()
+    identity = store.find(prefix)
+    entry = store.entry(identity)
+    stage, result = entry.stage or {}, entry.result
+    out.print(f"{identity}  {entry.status}  {stage.get('name', '')}  {entry.message}".rstrip())
+    out.print(f"folder   {store.folder(identity)}")
+    if stage.get("parent"):
+        out.print(f"parent   {stage['parent']}")
+    if result is not None:
+        _show_result(result)
+    records = store.records(identity)
+    if records:
+        rows = [[r["step"], f"{r['epoch']:g}", f"{r['rate']:.3g}", _score(r, "train", "loss"),
+                 "  ".join(f"{k} {v:.4f}" for k, v in r.get("val", {}).items())] for r in records[-12:]]
+        out.print(table(["step", "epoch", "rate", "train loss", "val"], rows, right=(0, 1, 2, 3)))
+    out.print("spec")
+    out.print(json.dumps(stage.get("spec", {}), indent=2))
+
+
+def _show_result(result: dict[str, Any]) -> None:
+    out = console()
+    rows = []
+    for which in ("best", "last"):
+        scores = result["scores"][which]
+        for split in ("train", "val", "test"):
+            found = scores.get(split) or {}
+            rows.append([which if split == "train" else "", f"{scores['epoch']:g}" if split == "train" else "", split,
+                         "  ".join(f"{k} {v:.4f}" for k, v in found.items() if v is not None)])
+    out.print(table(["weights", "epoch", "split", "scores"], rows))
+    budget = result["budget"]
+    out.print(f"budget   {budget['epochs']:g} epochs, {budget['steps']:,} steps, {count(budget['tokens'])} tokens, "
+              f"{count(budget['flops'])}FLOP, {duration(budget['seconds'])}")
+    account = result["parameters"]["account"]
+    heads = ["taken", "matched", "drawn", "fresh", "frozen"]
+    out.print(table(["part", "total", *heads], [[a["part"], *(f"{a[h]:,}" for h in ["total", *heads])] for a in account],
+                    right=range(1, 7)))
+    made = result["provenance"]
+    versions = ", ".join(f"{k} {v}" for k, v in made.get("versions", {}).items())
+    out.print(f"made on  {made.get('machine', '')}, {made.get('device', '')}, {made.get('threads', '')} thread(s), "
+              f"attempt {made.get('attempts', '')}; {versions}")
+
+
+def _show_mixer(name: str) -> None:
+    import inspect
+
+    from headstart.models.mixers import MIXERS
+
+    kind = MIXERS[name]
+    spec = kind.load()
+    out = console()
+    out.print(f"{name}: {kind.summary}\n\n{inspect.getdoc(spec) or ''}\n\nsource   {kind.source}")
+    rows = [[field, str(getattr(info.annotation, "__name__", info.annotation)), repr(info.get_default())]
+            for field, info in spec.model_fields.items() if field != "kind"]
+    out.print(table(["setting", "type", "default"], rows))
+
+
+def _show_study(given: str) -> None:
+    from headstart.study.files import study_path
+
+    path = study_path(given)
+    out = console()
+    out.print(f"study {path}\n")
+    out.print(path.read_text("utf-8"))

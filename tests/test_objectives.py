@@ -1,0 +1,148 @@
+"""Objectives against numbers worked out by hand."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from headstart.errors import BadInput
+from headstart.objectives import CausalSpec, ClassifySpec, MaskedSpec, RegressSpec, RetrieveSpec
+from headstart.sequence import IGNORE, Batch, Signature
+
+FLOATS = Signature("floats", 1, 4, 2, "class", classes=3, levels=5, level_scale=1.0)
+TOKENS = Signature("tokens", 6, 4, 2, "class", classes=3)
+
+
+def _floats(values: list[list[float]], valid: list[list[int]], **more: torch.Tensor) -> Batch:
+    return Batch(torch.tensor(values).unsqueeze(-1), torch.tensor(valid).bool(),
+                 torch.arange(len(values)), **more)
+
+
+def _numbers(sums: dict[str, torch.Tensor]) -> dict[str, object]:
+    return {k: (v.item() if v.ndim == 0 else v) for k, v in sums.items()}
+
+
+def test_masked_l1_counts_masked_positions_only() -> None:
+    batch = _floats([[1, 2, 3, 9]], [[1, 1, 1, 0]], masked=torch.tensor([[True, False, True, False]]))
+    output = torch.tensor([[[1.5], [100.0], [1.0], [50.0]]])
+    sums = _numbers(MaskedSpec(mask_rate=0.5, loss="l1").measure(output, batch, FLOATS))
+    assert sums["loss"] == pytest.approx(0.5 + 2.0)
+    assert sums["count"] == 2
+    scores = MaskedSpec(mask_rate=0.5, loss="l1").scores(sums)
+    # Truth 1 and 3: mean 2, total squares 2; error squares 0.25 + 4.
+    assert scores["r2"] == pytest.approx(1 - 4.25 / 2)
+
+
+def test_masked_l2_and_levels_by_hand() -> None:
+    batch = _floats([[1, 2]], [[1, 1]], masked=torch.tensor([[True, True]]))
+    l2 = MaskedSpec(mask_rate=0.5, loss="l2").measure(torch.tensor([[[2.0], [0.0]]]), batch, FLOATS)
+    assert float(l2["loss"]) == 5.0
+    logits = torch.zeros(1, 2, 5)
+    logits[0, 0, 1] = 3.0
+    levels = MaskedSpec(mask_rate=0.5, loss="levels").measure(logits, batch, FLOATS)
+    expected = -math.log(math.exp(3) / (math.exp(3) + 4)) + math.log(5)
+    assert float(levels["loss"]) == pytest.approx(expected, rel=1e-6)
+    assert int(levels["hits"]) == 1
+
+
+def test_missing_values_are_neither_masked_nor_scored() -> None:
+    observed = torch.tensor([[[True], [False], [True], [True]]])
+    batch = _floats([[1, 0, 3, 4]], [[1, 1, 1, 1]], observed=observed)
+    spec = MaskedSpec(mask_rate=0.99, loss="l1")
+    prepared = spec.prepare(batch, FLOATS, 0, 0)
+    assert prepared.masked is not None
+    assert not bool(prepared.masked[0, 1])
+    sums = spec.measure(torch.zeros(1, 4, 1), prepared, FLOATS)
+    assert int(sums["count"]) == int(prepared.masked.sum())
+
+
+def test_masks_follow_seed_epoch_example_and_position_and_nothing_else() -> None:
+    spec = MaskedSpec(mask_rate=0.5)
+    wide = Batch(torch.zeros(3, 9, 1), torch.tensor([[1] * 9, [1] * 5 + [0] * 4, [1] * 7 + [0] * 2]).bool(),
+                 torch.tensor([7, 3, 5]))
+    alone = Batch(torch.zeros(1, 5, 1), torch.ones(1, 5, dtype=torch.bool), torch.tensor([3]))
+    among = spec.prepare(wide, FLOATS, 4, 2).masked
+    single = spec.prepare(alone, FLOATS, 4, 2).masked
+    assert among is not None
+    assert single is not None
+    assert torch.equal(among[1, :5], single[0])
+    assert not bool(among[1, 5:].any()), "padding is never masked"
+    other = spec.prepare(alone, FLOATS, 4, 3).masked
+    assert other is not None
+    assert not torch.equal(other, single), "redrawn each epoch"
+
+
+def test_the_share_of_masked_positions_is_the_rate_and_no_row_is_without_one() -> None:
+    batch = Batch(torch.zeros(400, 100, 1), torch.ones(400, 100, dtype=torch.bool), torch.arange(400))
+    masked = MaskedSpec(mask_rate=0.15).prepare(batch, FLOATS, 0, 1).masked
+    assert masked is not None
+    assert abs(float(masked.float().mean()) - 0.15) < 4 * math.sqrt(0.15 * 0.85 / 40_000)
+    short = Batch(torch.zeros(200, 2, 1), torch.ones(200, 2, dtype=torch.bool), torch.arange(200))
+    few = MaskedSpec(mask_rate=0.01).prepare(short, FLOATS, 0, 1).masked
+    assert few is not None
+    assert bool(few.any(1).all())
+
+
+def test_causal_predicts_the_next_position() -> None:
+    batch = Batch(torch.tensor([[1, 2, 3, 0]]), torch.tensor([[1, 1, 1, 0]]).bool(), torch.arange(1))
+    logits = torch.zeros(1, 4, 6)
+    logits[0, 0, 2] = logits[0, 1, 3] = 50.0
+    sums = CausalSpec().measure(logits, batch, TOKENS)
+    assert float(sums["loss"]) == pytest.approx(0.0, abs=1e-6)
+    assert (int(sums["count"]), int(sums["hits"])) == (2, 2)
+
+
+def test_classify_leaves_out_targets_that_are_not_there() -> None:
+    batch = Batch(torch.zeros(3, 2, 1), torch.ones(3, 2, dtype=torch.bool), torch.arange(3),
+                  target=torch.tensor([0, IGNORE, 2]))
+    logits = torch.tensor([[2.0, 0, 0], [0, 9, 0], [0, 1, 0]])
+    sums = _numbers(ClassifySpec().measure(logits, batch, FLOATS))
+    first = -math.log(math.exp(2) / (math.exp(2) + 2))
+    third = -math.log(1 / (2 + math.exp(1)))
+    assert sums["loss"] == pytest.approx(first + third, rel=1e-6)
+    assert ClassifySpec().scores(sums)["accuracy"] == 0.5
+
+
+def test_retrieve_asks_once_per_pair() -> None:
+    signature = Signature("tokens", 6, 4, 2, "class", classes=2, paired=True)
+    batch = Batch(torch.zeros(4, 2, dtype=torch.int64), torch.ones(4, 2, dtype=torch.bool), torch.arange(4),
+                  target=torch.tensor([1, 1, 0, 0]))
+    sums = RetrieveSpec().measure(torch.tensor([[0.0, 4.0], [0.0, 4.0]]), batch, signature)
+    assert (int(sums["count"]), int(sums["hits"])) == (2, 1)
+    with pytest.raises(BadInput, match="use 'classify'"):
+        RetrieveSpec().output(FLOATS)
+    with pytest.raises(BadInput, match="use 'retrieve'"):
+        ClassifySpec().output(signature)
+
+
+def test_regress_scores_r2_over_targets_that_are_there() -> None:
+    signature = Signature("floats", 1, 4, 4, "number", targets=2)
+    target = torch.tensor([[1.0, 10.0], [2.0, float("nan")], [3.0, 30.0]])
+    batch = Batch(torch.zeros(3, 4, 1), torch.ones(3, 4, dtype=torch.bool), torch.arange(3), target=target)
+    output = torch.tensor([[1.0, 10.0], [2.0, 5.0], [2.0, 20.0]])
+    sums = _numbers(RegressSpec().measure(output, batch, signature))
+    assert sums["loss"] == pytest.approx(1.0 + 100.0)
+    # First target: 1 - 1/2; second: values 10 and 30, 1 - 100/200.
+    assert RegressSpec().scores(sums)["r2"] == pytest.approx(0.5)
+    gradient = torch.zeros(3, 2, requires_grad=True)
+    RegressSpec().measure(gradient, batch, signature)["loss"].backward()
+    assert gradient.grad is not None
+    assert np.isfinite(gradient.grad.numpy()).all(), "a missing target sends no NaN back"
+
+
+def test_per_position_targets_are_weighed_one_by_one() -> None:
+    signature = Signature("floats", 1, 3, 2, "class", classes=2, per_position=True)
+    target = torch.tensor([[0, 1, 1], [1, IGNORE, IGNORE]])
+    batch = Batch(torch.zeros(2, 3, 1), target != IGNORE, torch.arange(2), target=target)
+    logits = torch.zeros(2, 3, 2)
+    logits[..., 1] = 1.0
+    sums = _numbers(ClassifySpec().measure(logits, batch, signature))
+    assert (sums["count"], sums["hits"]) == (4, 3)
+
+
+def test_a_loss_that_does_not_fit_the_input_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"objective.loss: 'l1' does not fit tokens input; use 'tokens'"):
+        MaskedSpec(loss="l1").output(TOKENS)
+    with pytest.raises(BadInput, match="needs an input of known levels"):
+        MaskedSpec(loss="levels").output(Signature("floats", 1, 4, 4, "none"))
