@@ -1,0 +1,123 @@
+"""One block: a mixer and a feed-forward layer, each with its norm, dropout and residual path."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from pydantic import Field
+from torch import nn
+
+from headstart.models.norms import Tensors
+from headstart.seeds import Draw
+from headstart.spec import Spec
+
+
+class FeedForwardSpec(Spec):
+    """What follows each mixer, at each position by itself.
+
+    kind: `mlp` (D -> width -> GELU -> D), `glu` (a sigmoid(b), a and b of `width` each, then back to D) or
+    `none`. width: default 4 D for `mlp`. For `glu` the default is D without a layer back, the gated linear
+    unit of S4's blocks (2 D^2 weights).
+    """
+
+    kind: Literal["mlp", "glu", "none"] = "mlp"
+    width: int | None = Field(default=None, ge=1)
+
+
+class MLP(nn.Module):
+    """Two linear layers around a GELU. Shapes: (B, L, D) -> (B, L, D). Source: Hendrycks and Gimpel 2016."""
+
+    def __init__(self, width: int, hidden: int) -> None:
+        super().__init__()
+        self.into = nn.Linear(width, hidden)
+        self.back = nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        answer: torch.Tensor = self.back(F.gelu(self.into(x)))
+        return answer
+
+
+class GLU(nn.Module):
+    """a sigmoid(b), with [a, b] one linear layer of x; then a linear layer back where `hidden` is given.
+
+    Shapes: (B, L, D) -> (B, L, D). Source: Dauphin et al. 2017.
+    """
+
+    def __init__(self, width: int, hidden: int | None) -> None:
+        super().__init__()
+        self.into = nn.Linear(width, 2 * (hidden or width))
+        self.back = None if hidden is None else nn.Linear(hidden, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        gated = F.glu(self.into(x), dim=-1)
+        return gated if self.back is None else self.back(gated)
+
+
+def build_feed_forward(spec: FeedForwardSpec, width: int) -> nn.Module | None:
+    """The feed-forward layer, or None where there is none."""
+    if spec.kind == "none":
+        return None
+    return GLU(width, spec.width) if spec.kind == "glu" else MLP(width, spec.width or 4 * width)
+
+
+def feed_forward_flops(spec: FeedForwardSpec, width: int, length: int) -> float:
+    """Multiply-adds times two for one sequence."""
+    if spec.kind == "none":
+        return 0.0
+    if spec.kind == "mlp":
+        return 4.0 * length * width * (spec.width or 4 * width)
+    if spec.width is None:
+        return 4.0 * length * width**2
+    return 6.0 * length * width * spec.width
+
+
+def dropout(x: torch.Tensor, rate: float, draw: Draw | None, name: str) -> torch.Tensor:
+    """Zero a share `rate` of the numbers of x (B, L, D) and scale up the rest; nothing without `draw`.
+
+    `name` keys the random numbers: each place of the model has its own.
+    """
+    if draw is None or rate == 0.0:
+        return x
+    keep = draw(f"dropout/{name}", x.shape) >= rate
+    return x * (keep.to(x.dtype) / (1.0 - rate))
+
+
+class Block(nn.Module):
+    """x + mixer(norm(x)), then x + feed_forward(norm(x)); with norms after, norm(x + mixer(x)) and so on.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, L, D). `name` is the block's full name.
+    """
+
+    def __init__(
+        self,
+        mixer: nn.Module,
+        feed_forward: nn.Module | None,
+        norms: tuple[nn.Module, nn.Module],
+        place: Literal["before", "after"],
+        residual: bool,
+        rate: float,
+        name: str,
+    ) -> None:
+        super().__init__()
+        self.norm_mixer, self.mixer = norms[0], mixer
+        if feed_forward is not None:
+            self.norm_feed_forward, self.feed_forward = norms[1], feed_forward
+        self.fed, self.before, self.residual = feed_forward is not None, place == "before", residual
+        self.rate, self.name = rate, name
+
+    def forward(
+        self, x: torch.Tensor, valid: torch.Tensor | None, draw: Draw | None, statistics: Tensors | None
+    ) -> torch.Tensor:
+        given = self.norm_mixer(x, valid, statistics) if self.before else x
+        new = dropout(self.mixer(given, valid, draw), self.rate, draw, f"{self.name}.mixer")
+        x = x + new if self.residual else new
+        if not self.before:
+            x = self.norm_mixer(x, valid, statistics)
+        if not self.fed:
+            return x
+        given = self.norm_feed_forward(x, valid, statistics) if self.before else x
+        new = dropout(self.feed_forward(given), self.rate, draw, f"{self.name}.feed_forward")
+        x = x + new if self.residual else new
+        return x if self.before else self.norm_feed_forward(x, valid, statistics)

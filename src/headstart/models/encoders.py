@@ -1,0 +1,115 @@
+"""Encoders: tokens, floats or patches -> (B, L, D), and what stands at masked and missing positions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from headstart.errors import BadInput
+from headstart.sequence import Batch, Signature
+from headstart.spec import Spec, neutral
+
+ORTHOGONAL_GAIN = 1.41
+"""Gain of orthogonal input layers of frozen pretrained transformers (Lu et al. 2021, released code)."""
+
+
+class EncoderSpec(Spec):
+    """How inputs become vectors.
+
+    masked: what stands at a position that the objective hides. `vector`: a learned vector in place of the
+    encoded input. `zero`: the input 0 (tokens: the vector 0). `channel` (floats only): the input 0, and one
+    input channel more that is 1 there and 0 elsewhere.
+    init: fresh weights of a float encoder, `standard` (uniform, as torch's Linear) or `orthogonal` (gain
+    1.41, zero bias). Token vectors are always N(0, 1).
+    """
+
+    masked: Literal["vector", "zero", "channel"] = "vector"
+    init: Literal["standard", "orthogonal"] = neutral("standard")
+
+
+class TokenEncoder(nn.Module):
+    """A learned vector per token id, N(0, 1) at first; padding and masks need no id of their own.
+
+    Shapes: inputs (B, L) int64 -> (B, L, D).
+    """
+
+    def __init__(self, vocabulary: int, width: int, masked: Literal["vector", "zero"]) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(vocabulary, width))
+        self.masked = nn.Parameter(torch.randn(width)) if masked == "vector" else None
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        x = F.embedding(batch.inputs, self.weight)
+        if batch.masked is None:
+            return x
+        if self.masked is None:
+            return x.masked_fill(batch.masked[:, :, None], 0.0)
+        return torch.where(batch.masked[:, :, None], self.masked, x)
+
+
+class FloatEncoder(nn.Module):
+    """A linear layer F -> D at each position (a patch is a position with more features).
+
+    An unobserved value counts as 0 and adds its feature's learned vector (`missing`, (F, D)). Nothing of a
+    masked position is seen, its missing values included.
+    Shapes: inputs (B, L, F) float, observed (B, L, F) bool or None -> (B, L, D).
+    """
+
+    def __init__(self, signature: Signature, width: int, spec: EncoderSpec) -> None:
+        super().__init__()
+        features = signature.width
+        self.input = nn.Linear(features, width)
+        bound = features**-0.5
+        self.masked = self.channel = self.missing = None
+        if spec.masked == "vector":
+            self.masked = nn.Parameter(torch.randn(width))
+        elif spec.masked == "channel":
+            self.channel = nn.Parameter(torch.empty(width).uniform_(-bound, bound))
+        if signature.missing:
+            self.missing = nn.Parameter(torch.empty(features, width).uniform_(-bound, bound))
+        if spec.init == "orthogonal":
+            nn.init.orthogonal_(self.input.weight, gain=ORTHOGONAL_GAIN)
+            nn.init.zeros_(self.input.bias)
+
+    def forward(self, batch: Batch) -> torch.Tensor:
+        inputs, masked = batch.inputs, batch.masked
+        if batch.observed is not None:
+            inputs = inputs.masked_fill(~batch.observed, 0.0)
+        hidden = None if masked is None else masked[:, :, None]
+        if hidden is not None and self.masked is None:
+            inputs = inputs.masked_fill(hidden, 0.0)
+        x: torch.Tensor = self.input(inputs)
+        if batch.observed is not None and self.missing is not None:
+            unseen = ~batch.observed if hidden is None else ~(batch.observed | hidden)
+            x = x + F.linear(unseen.to(self.missing.dtype), self.missing.T)
+        if hidden is None:
+            return x
+        if self.masked is not None:
+            return torch.where(hidden, self.masked.to(x.dtype), x)
+        return x if self.channel is None else torch.addcmul(x, hidden.to(x.dtype), self.channel.to(x.dtype))
+
+
+def build_encoder(spec: EncoderSpec, signature: Signature, width: int) -> nn.Module:
+    """The encoder for a task's inputs.
+
+    Raises: BadInput where the spec does not fit token inputs.
+    """
+    if signature.input == "floats":
+        return FloatEncoder(signature, width, spec)
+    if spec.masked == "channel":
+        raise BadInput("model.encoder.masked: 'channel' is for float inputs, this task has tokens; "
+                       "use 'vector' or 'zero'")
+    if spec.init == "orthogonal":
+        raise BadInput("model.encoder.init: 'orthogonal' is for float inputs, this task has tokens; "
+                       "leave it at 'standard'")
+    return TokenEncoder(signature.width, width, spec.masked)
+
+
+def encoder_flops(signature: Signature, width: int, length: int) -> float:
+    """Multiply-adds times two for one sequence; looking a token up costs none."""
+    if signature.input == "tokens":
+        return 0.0
+    return 2.0 * length * signature.width * width * (2 if signature.missing else 1)

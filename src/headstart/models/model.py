@@ -1,0 +1,192 @@
+"""The model: encoder, positions, blocks and head, from a spec; pure, so that many can train as one stack."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Literal, TypeVar
+
+import torch
+from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
+from pydantic_core import PydanticCustomError
+from torch import Tensor, nn
+
+from headstart.errors import BadInput
+from headstart.models.blocks import (
+    Block,
+    FeedForwardSpec,
+    build_feed_forward,
+    dropout,
+    feed_forward_flops,
+)
+from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
+from headstart.models.heads import Output, Pool, build_head, head_flops
+from headstart.models.mixers import MIXERS
+from headstart.models.mixers.attention import AttentionSpec
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.norms import NoNorm, NormKind, Tensors, build_norm
+from headstart.models.positions import PositionSpec, build_position
+from headstart.seeds import Draw, bits
+from headstart.sequence import Batch, Signature
+from headstart.spec import Spec, spec_of_kind
+
+
+def _mixers(given: Any) -> Any:
+    """One mixer, or one per block; a mistake in a list names its number."""
+    if not isinstance(given, (list, tuple)):
+        return spec_of_kind(MIXERS, given)
+    return tuple(_numbered(number, item) for number, item in enumerate(given))
+
+
+def _numbered(number: int, given: Any) -> Any:
+    try:
+        return spec_of_kind(MIXERS, given)
+    except PydanticCustomError as error:
+        context: Mapping[str, Any] = error.context or {}
+        lines = context.get("lines") or [(context.get("key", ""), context["text"])]
+        placed = [(f"[{number}]" + (f".{where}" if where else ""), what) for where, what in lines]
+        raise PydanticCustomError("nested", "{text}", {"text": context["text"], "lines": placed}) from None
+
+
+MixerField = Annotated[
+    SerializeAsAny[MixerSpec] | tuple[SerializeAsAny[MixerSpec], ...], BeforeValidator(_mixers)
+]
+
+
+class ModelSpec(Spec):
+    """A sequence model.
+
+    width: D. blocks: how many. mixer: one for all blocks, or a list with one per block. norm: over width
+    (`layer`), over valid positions of the batch (`batch`) or `none`; norm_place: `before` each layer (a last
+    norm follows the blocks) or `after` it. residual: whether a layer's input is added to its output. causal:
+    no position sees a later one. dropout: share of numbers zeroed in training after the encoder, each mixer
+    and each feed-forward layer. pool: how a sequence becomes one vector, over its valid positions.
+    """
+
+    width: int = Field(default=64, ge=1)
+    blocks: int = Field(default=2, ge=1)
+    mixer: MixerField = AttentionSpec()
+    norm: NormKind = "layer"
+    norm_place: Literal["before", "after"] = "before"
+    residual: bool = True
+    feed_forward: FeedForwardSpec = FeedForwardSpec()
+    position: PositionSpec = PositionSpec()
+    encoder: EncoderSpec = EncoderSpec()
+    causal: bool = False
+    dropout: float = Field(default=0.0, ge=0, lt=1)
+    pool: Pool = "mean"
+
+    @model_validator(mode="after")
+    def _one_mixer_per_block(self) -> ModelSpec:
+        if isinstance(self.mixer, tuple) and len(self.mixer) != self.blocks:
+            raise ValueError(f"mixer lists {len(self.mixer)} mixers for {self.blocks} blocks; "
+                             f"give one per block, or one for all")
+        if self.position.kind == "rotary" and not any(mixer.rotary for mixer in self.mixers):
+            kinds = ", ".join(sorted({mixer.kind for mixer in self.mixers}))
+            raise ValueError(f"position.kind 'rotary' turns queries and keys, and no mixer here has them "
+                             f"({kinds}); use 'sinusoidal', 'learned' or 'none'")
+        return self
+
+    @property
+    def mixers(self) -> tuple[MixerSpec, ...]:
+        """The mixer of each block."""
+        return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,) * self.blocks
+
+
+class SequenceModel(nn.Module):
+    """Encoder, positions, blocks, last norm, head.
+
+    A forward is pure: what training changes besides parameters is handed out in `statistics`. With `draw`
+    dropout and other random numbers are on (training), without it they are off. `statistics`: a dict makes
+    batch norms use this batch and write their new running values there, under the full names of the buffers;
+    None makes them use the running values.
+    """
+
+    def __init__(self, parts: Mapping[str, nn.Module], blocks: list[Block], rate: float) -> None:
+        super().__init__()
+        self.encoder, self.position = parts["encoder"], parts["position"]
+        self.blocks = nn.ModuleList(blocks)
+        self.norm, self.head = parts["norm"], parts["head"]
+        self.rate = rate
+
+    def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
+        """The head's answer: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
+        x = self.embed(batch, draw, statistics)
+        answer: Tensor = self.head(x, None if batch.full else batch.valid)
+        return answer
+
+    def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
+        """(B, L, D) after the last norm; what stands at padded positions means nothing."""
+        # A batch knows whether it is full: asking the data here would stop a GPU and break stacks of models.
+        valid = None if batch.full else batch.valid
+        x = self.position(self.encoder(batch))
+        x = dropout(x, self.rate, draw, "encoder")
+        for block in self.blocks:
+            x = block(x, valid, draw, statistics)
+        normed: Tensor = self.norm(x, valid, statistics)
+        return normed
+
+
+M = TypeVar("M")
+
+
+def _seeded(seed: int, name: str, make: Callable[[], M]) -> M:
+    """Build one component with random numbers of its own: its values do not depend on what else is there."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(int(bits(seed, f"init/{name}")))
+        return make()
+
+
+def _mixer(spec: MixerSpec, model: ModelSpec, length: int) -> nn.Module:
+    if spec.rotary and model.position.kind == "rotary":
+        # `rotary = True` is a mixer's word that its `build` takes theta.
+        return spec.build(model.width, length, model.causal, theta=model.position.theta)  # type: ignore[call-arg]
+    return spec.build(model.width, length, model.causal)
+
+
+def _block(spec: ModelSpec, number: int, length: int, seed: int) -> Block:
+    name, width = f"blocks.{number}", spec.width
+    mixer = _seeded(seed, f"{name}.mixer", lambda: _mixer(spec.mixers[number], spec, length))
+    fed = _seeded(seed, f"{name}.feed_forward", lambda: build_feed_forward(spec.feed_forward, width))
+    norms = (build_norm(spec.norm, width, f"{name}.norm_mixer"),
+             build_norm(spec.norm, width, f"{name}.norm_feed_forward"))
+    return Block(mixer, fed, norms, spec.norm_place, spec.residual, spec.dropout, name)
+
+
+def model_length(spec: ModelSpec, signature: Signature) -> int:
+    """Places that a model is built for.
+
+    Raises: BadInput where the spec asks for fewer than the task's longest sequence has.
+    """
+    length = spec.position.length or signature.length
+    if length < signature.length:
+        raise BadInput(f"model.position.length: {length} is less than the task's longest sequence of "
+                       f"{signature.length}; give at least that, or leave it out")
+    return length
+
+
+def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int) -> SequenceModel:
+    """A fresh model for a task and an objective; equal seeds give equal values, component by component.
+
+    Raises: BadInput where spec and task, or width and mixer, do not fit.
+    """
+    length = model_length(spec, signature)
+    parts = {
+        "encoder": _seeded(seed, "encoder", lambda: build_encoder(spec.encoder, signature, spec.width)),
+        "position": _seeded(seed, "position", lambda: build_position(spec.position, length, spec.width)),
+        "norm": build_norm(spec.norm, spec.width, "norm") if spec.norm_place == "before" else NoNorm(),
+        "head": _seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
+    }
+    blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
+    return SequenceModel(parts, blocks, spec.dropout)
+
+
+def model_flops(spec: ModelSpec, signature: Signature, output: Output, length: int) -> float:
+    """Multiply-adds times two of one forward pass over one sequence of `length`, in closed form.
+
+    Matrix products and what mixers state; norms, activations and additions are left out.
+    """
+    total = encoder_flops(signature, spec.width, length) + head_flops(output, spec.width, length)
+    for mixer in spec.mixers:
+        total += mixer.flops(spec.width, length, spec.causal)
+        total += feed_forward_flops(spec.feed_forward, spec.width, length)
+    return total

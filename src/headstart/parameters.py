@@ -1,0 +1,117 @@
+"""Parts: named groups of a model's tensors, and their algebra.
+
+    part   = leaf | union | leaf "[" i ":" j "]" | leaf "[" i "]"
+    expression = part (("+" | "-") part)*        read from left to right
+
+`backbone[0:2]` keeps the blocks 0 and 1, `mixer[-1]` the last block; what is in no block (encoder, position,
+last norm, head) is in no slice.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from torch import nn
+
+from headstart.errors import BadInput, nearest
+
+MIXER = ("query_key", "value_output", "kernel", "mixer_rest")
+LEAVES = ("encoder", "position", "norm", *MIXER, "feed_forward", "head")
+UNIONS: dict[str, tuple[str, ...]] = {
+    "mixer": MIXER,
+    "backbone": (*MIXER, "feed_forward", "norm"),
+    "all": LEAVES,
+}
+TOP = {"encoder": "encoder", "position": "position", "norm": "norm", "head": "head"}
+IN_BLOCK = {"norm_mixer": "norm", "norm_feed_forward": "norm", "feed_forward": "feed_forward"}
+
+_BLOCK = re.compile(r"blocks\.(\d+)\.")
+_TERM = re.compile(r"\s*([+-]?)\s*([^\s+\-\[\]]+)\s*(?:\[([^\[\]]*)\])?\s*")
+_SLICE = re.compile(r"\s*(-?\d+)?\s*(?:(:)\s*(-?\d+)?\s*)?")
+
+
+def leaves(model: nn.Module) -> dict[str, str]:
+    """The leaf of each tensor: of parameters and of buffers that training changes (the persistent ones).
+
+    Names are those of the state dict, in its order. A mixer says by its `parts` (prefix of its own names ->
+    leaf) what its tensors are; the rest is `mixer_rest`.
+    """
+    return {name: _leaf(model, name) for name in model.state_dict()}
+
+
+def _leaf(model: nn.Module, name: str) -> str:
+    first, *rest = name.split(".")
+    if first in TOP:
+        return TOP[first]
+    if first != "blocks" or len(rest) < 3:
+        raise ValueError(f"tensor {name!r} belongs to no part")
+    number, layer = rest[:2]
+    if layer in IN_BLOCK:
+        return IN_BLOCK[layer]
+    mixer = model.get_submodule(f"blocks.{number}.mixer")
+    own = ".".join(rest[2:])
+    parts: Mapping[str, str] = getattr(mixer, "parts", {})
+    found = [prefix for prefix in parts if own == prefix or own.startswith(prefix + ".")]
+    leaf = parts[max(found, key=len)] if found else "mixer_rest"
+    if leaf not in LEAVES:
+        raise ValueError(f"{type(mixer).__name__}.parts: {nearest(leaf, LEAVES)}")
+    return leaf
+
+
+def block_of(name: str) -> int | None:
+    """Number of the block that a tensor is in, or None."""
+    found = _BLOCK.match(name)
+    return None if found is None else int(found.group(1))
+
+
+def select(expression: str, of: Mapping[str, str], place: str = "part") -> list[str]:
+    """Names of the tensors that an expression selects, in the order of `of` (from `leaves`).
+
+    Raises: BadInput, beginning with `place`, for an unknown part, a slice that cannot be read, or an
+    expression that selects nothing. A part that this model does not have adds nothing and takes nothing away.
+    """
+    chosen: set[str] = set()
+    for sign, part, cut in _terms(expression, place):
+        names = {name for name, leaf in of.items() if leaf in UNIONS.get(part, (part,))}
+        if cut is not None:
+            names &= _in_blocks(cut, of, f"{place}: {part}[{cut}]")
+        chosen = chosen - names if sign == "-" else chosen | names
+    if not chosen:
+        there = sorted(set(of.values()), key=LEAVES.index)
+        raise BadInput(f"{place}: {expression!r} selects nothing; this model has {', '.join(there)}")
+    return [name for name in of if name in chosen]
+
+
+def _terms(expression: str, place: str) -> list[tuple[str, str, str | None]]:
+    """(sign, part, slice or None) of each term."""
+    terms: list[tuple[str, str, str | None]] = []
+    at = 0
+    while at < len(expression) or not terms:
+        found = _TERM.match(expression, at)
+        if found is None or (found.group(1) == "") == bool(terms):
+            raise BadInput(f"{place}: {expression!r} cannot be read from {expression[at:].strip()!r} on; "
+                           f"write parts joined by + and -, as in 'all-head' or 'encoder+mixer[0:2]'")
+        sign, part, cut = found.groups()
+        if part not in LEAVES and part not in UNIONS:
+            raise BadInput(f"{place}: {nearest(part, (*LEAVES, *UNIONS))}")
+        terms.append((sign, part, cut))
+        at = found.end()
+    return terms
+
+
+def _in_blocks(cut: str, of: Mapping[str, str], place: str) -> set[str]:
+    """Names of tensors in the blocks that a slice keeps."""
+    numbers = {name: block_of(name) for name in of}
+    count = 1 + max((n for n in numbers.values() if n is not None), default=-1)
+    found = _SLICE.fullmatch(cut)
+    if found is None or not cut.strip():
+        raise BadInput(f"{place}: blocks are [i], [i:j], [i:], [:j] or [-1]")
+    first, colon, last = found.groups()
+    if colon:
+        kept = range(count)[slice(int(first) if first else None, int(last) if last else None)]
+    elif -count <= int(first) < count:
+        kept = range(count)[int(first) % count :][:1]
+    else:
+        raise BadInput(f"{place}: this model has {count} blocks, 0 to {count - 1}")
+    return {name for name, number in numbers.items() if number is not None and number in kept}
