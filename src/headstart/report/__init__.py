@@ -1,0 +1,1 @@
+"""Tables, plots and one page made from the store; nothing here trains."""

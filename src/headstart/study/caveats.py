@@ -1,0 +1,227 @@
+"""What must be said aloud beside a table: everything here is computed from the results themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headstart.study import words
+from headstart.study.results import Caveat, Results, Row
+from headstart.study.statistics import binomial_error
+
+if TYPE_CHECKING:
+    from headstart.study.plan import Plan
+
+Find = Callable[[str], Mapping[str, Any] | None]
+Said = Iterator[tuple[str, str, str]]
+"""(kind, column, text)."""
+
+FEW_SEEDS = 3
+
+LRA = ("listops", "text", "retrieval", "image", "pathfinder", "pathx")
+LIMITS = {
+    "digits": "64 positions of one small data set: this says nothing of long sequences, nor of other data.",
+    "mnist": "MNIST is nearly solved: small differences near the top say little of harder images.",
+    **dict.fromkeys(LRA, "much of the signal of the Long Range Arena is short-range: a high score here does "
+                         "not show that a model uses long-range context."),
+}
+"""What a benchmark does not show, by kind of task."""
+
+
+def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
+    """All caveats, the gravest first; what holds for several columns is said once."""
+    said: list[tuple[str, str, str]] = []
+    for part in (_diverged, _unfinished, _chance, _baselines, _zero, _seeds, _edges, _tried, _budgets):
+        said += part(results)
+    said += _averages(results)
+    said += _mixed(results, find)
+    said += _test_error(results)
+    said += _limits(results, plan)
+    where: dict[tuple[str, str], list[str]] = {}
+    for kind, column, text in said:
+        held = where.setdefault((kind, text), [])
+        if column and column not in held:
+            held.append(column)
+    single = len(results.columns) == 1
+    return [
+        Caveat(kind, text, () if single or len(columns) == len(results.columns) else tuple(columns))
+        for (kind, text), columns in where.items()
+    ]
+
+
+def _diverged(results: Results) -> Said:
+    for row in results.table:
+        lost = [(p, [r for r in p.runs if r.status == "diverged"]) for p in row.points]
+        lost = [(p, runs) for p, runs in lost if runs]
+        if not lost:
+            continue
+        number = sum(len(runs) for _, runs in lost)
+        places = [words.settings(p.settings, results.names) for p, _ in lost if p.settings]
+        where = f" at {words.listed(places)}" if places else ""
+        out = "all its settings diverged" if row.status == "diverged" else "these settings were not chosen"
+        yield ("diverged", row.column,
+               f"{row.arm}: {words.many(number, 'run')} diverged{where}; {out}.")
+
+
+def _unfinished(results: Results) -> Said:
+    for row in results.table:
+        runs = [run for point in row.points for run in point.runs]
+        failed = sum(run.status == "failed" for run in runs)
+        left = sum(run.status not in ("complete", "diverged", "failed") for run in runs)
+        if failed:
+            yield "failed", row.column, f"{row.arm}: {failed} of {words.many(len(runs), 'run')} failed."
+        if left:
+            runs_left = f"{left} of {words.many(len(runs), 'run')}"
+            yield "partial", row.column, f"{row.arm}: {runs_left} not finished; the choice may change."
+
+
+def _chance(results: Results) -> Said:
+    for row in results.table:
+        if row.status == "at chance" and row.test is not None:
+            level = results.facts[row.task].chance[row.metric]
+            yield ("at chance", row.column,
+                   f"{row.arm} is at chance: test {words.metric(row.metric)} {words.plus_minus(row.test)}, "
+                   f"chance {words.score(level)}.")
+
+
+def _baselines(results: Results) -> Said:
+    for row in results.table:
+        facts = results.facts.get(row.task)
+        if facts is None or row.test is None:
+            continue
+        sign = 1 if row.greater else -1
+        scores = [(b.score("test", row.metric), b.name) for b in facts.baselines]
+        above = [(v, name) for v, name in scores if v is not None and sign * v >= sign * row.test.mean]
+        if above:
+            value, name = max(above, key=lambda pair: sign * pair[0])
+            yield ("baseline", row.column,
+                   f"{row.arm} is no better than a trivial baseline: test {words.score(row.test.mean)} "
+                   f"against {words.score(value)} of {name}.")
+
+
+def _zero(results: Results) -> Said:
+    for row in results.table:
+        gap = row.difference
+        if gap is not None and gap.interval is not None and not gap.clear:
+            yield ("interval", row.column,
+                   f"{row.arm} and {results.against} cannot be told apart: the interval of their difference "
+                   f"({words.interval(gap)}) contains 0.")
+
+
+def _seeds(results: Results) -> Said:
+    for row in results.table:
+        if row.test is not None and row.n < FEW_SEEDS:
+            text = "one seed has no standard error" if row.n == 1 else "too few for an error to be trusted"
+            yield "seeds", row.column, f"{row.arm} has {words.many(row.n, 'seed')}: {text}."
+
+
+def _edges(results: Results) -> Said:
+    names = results.names
+    for row in results.table:
+        for name, value in row.chosen.items():
+            swept = [p.settings[name] for p in row.points if name in p.settings]
+            if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in swept):
+                continue
+            values = sorted(set(swept))
+            if len(values) > 1 and value in (values[0], values[-1]):
+                side = "lowest" if value == values[0] else "highest"
+                yield ("edge", row.column,
+                       f"{row.arm}: the chosen {names.get(name, name)} {words.plain(value)} is the {side} "
+                       f"of its sweep ({', '.join(words.plain(v) for v in values)}); "
+                       "a wider sweep may do better.")
+
+
+def _tried(results: Results) -> Said:
+    for column in results.columns:
+        numbers = {row.arm: len(row.points) for row in results.in_column(column)}
+        if len(set(numbers.values())) > 1:
+            told = words.listed([f"{arm} {number}" for arm, number in numbers.items()])
+            yield "configurations", column, f"Arms tried different numbers of settings: {told}."
+
+
+def _budgets(results: Results) -> Said:
+    for column in results.columns:
+        rows = [row for row in results.in_column(column) if row.budget.get("examples")]
+        base = next((row for row in rows if row.arm == results.against), rows[0] if rows else None)
+        for row in rows:
+            if base is not None and row is not base:
+                text = _budget_gap(row, base)
+                if text:
+                    yield "budget", column, text
+
+
+def _budget_gap(row: Row, base: Row) -> str:
+    """How a row's training differs from another's, or nothing where it does not (within 1 %)."""
+    whole = row.budget["examples"] / base.budget["examples"]
+    last = (row.last["examples"] / base.last["examples"]) if base.last.get("examples") else 1.0
+    if abs(whole - 1) <= 0.01 and abs(last - 1) <= 0.01:
+        return ""
+    pretrained = any(len(run.stages) > 1 for run in row.runs)
+    alone = "its last stage alone had the same budget" if abs(last - 1) <= 0.01 else (
+        f"its last stage alone read {words.times(last)} as many")
+    more = f"read {words.times(whole)} as many training examples as {base.arm}"
+    if not pretrained and len(base.runs[0].stages) == 1:
+        return f"{row.arm} {more}."
+    return f"{row.arm} {more}, pretraining included; {alone}."
+
+
+def _averages(results: Results) -> Said:
+    for found in results.averages:
+        for columns, text in ((found.chance, "chance stands in for it"), (found.missing, "it is left out")):
+            if columns:
+                yield ("average", "",
+                       f"The average of {found.arm} lacks a number for {words.listed(columns)}: {text}.")
+
+
+def _mixed(results: Results, find: Find) -> Said:
+    names = ("machine", "device", "threads", "precision", "torch")
+    kinds: dict[str, dict[str, None]] = {name: {} for name in names}
+    for identity in dict.fromkeys(i for row in results.table for i in row.stages):
+        provenance = (find(identity) or {}).get("provenance", {})
+        for name in kinds:
+            held = provenance if name != "torch" else provenance.get("versions", {})
+            if name in held:
+                kinds[name][words.plain(held[name])] = None
+    for name, values in kinds.items():
+        if len(values) > 1:
+            noun = {"threads": "thread counts", "torch": "versions of torch"}.get(name, f"{name}s")
+            yield ("mixed", "", f"The table mixes {noun}: {words.listed(sorted(values))}. Results agree "
+                               "between them within their intervals, not bit for bit.")
+
+
+def _test_error(results: Results) -> Said:
+    spread = False
+    for column in results.columns:
+        for row in results.in_column(column):
+            facts = results.facts.get(row.task)
+            spread = spread or (row.test is not None and row.test.sem is not None)
+            units = facts.sizes.get("test", 0) if facts else 0
+            if row.metric == "accuracy" and row.test is not None and units:
+                best = _best(results.in_column(column))
+                error = binomial_error(min(max(best, 0.0), 1.0), units)
+                yield ("test set", column,
+                       f"The test set has {units:,} examples: at {words.score(best)} its own binomial "
+                       f"standard error is {words.score(error)}, the same draw for every arm.")
+                break
+    if spread:
+        yield ("error", "", "Standard errors and intervals cover training only (seeds of initial weights, "
+                            "order and masks), not the draw of the data or of the split.")
+
+
+def _best(rows: Sequence[Row]) -> float:
+    values = [row.test.mean for row in rows if row.test is not None]
+    return max(values, default=0.0)
+
+
+def _limits(results: Results, plan: Plan) -> Said:
+    kinds: dict[str, list[str]] = {}
+    for cell in plan.cells:
+        kinds.setdefault(cell.chain[-1].spec.task.kind, []).append(cell.column)
+    for kind, columns in kinds.items():
+        if kind in LIMITS:
+            for column in dict.fromkeys(columns):
+                yield "benchmark", column, f"What this does not show: {LIMITS[kind]}"
+    for column in results.columns:
+        for facts in results.facts_of(column):
+            for note in facts.notes:
+                yield "data", column, note

@@ -1,0 +1,251 @@
+"""What a study found, as values: rows, differences, averages, caveats. Made by `fairness.summarise`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING, Any, Literal
+
+from headstart.study import words
+from headstart.study.statistics import Difference, Estimate
+
+if TYPE_CHECKING:
+    import pandas
+
+Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
+
+AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
+"""What a budget counts."""
+
+
+@dataclass(frozen=True)
+class Baseline:
+    """Scores of a trivial method: split -> metric -> value (`{"test": {"accuracy": 0.1}}`)."""
+
+    name: str
+    scores: Mapping[str, Mapping[str, float]]
+    source: str = ""
+
+    def score(self, split: str, metric: str) -> float | None:
+        """One score, or None where it was not measured."""
+        return self.scores.get(split, {}).get(metric)
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of a task without training: sizes of splits in units, chance level, trivial scores."""
+
+    kind: str
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    chance: Mapping[str, float] = field(default_factory=dict)
+    baselines: tuple[Baseline, ...] = ()
+    notes: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
+
+    `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole
+    chain, `last` the reported stage alone.
+    """
+
+    seed: int
+    status: str
+    stages: tuple[tuple[str, str], ...]
+    val: float | None
+    test: float | None
+    budget: Mapping[str, float]
+    last: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of a sweep, over its seeds. `status`: complete, partial, diverged, failed or absent."""
+
+    settings: Mapping[str, Any]
+    status: str
+    val: Estimate | None
+    test: Estimate | None
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One arm on one column at its chosen settings.
+
+    `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the
+    study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
+    of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
+    key of its facts.
+    """
+
+    arm: str
+    column: str
+    chosen: Mapping[str, Any]
+    status: Status
+    metric: str
+    greater: bool
+    n: int
+    expected: int
+    val: Estimate | None
+    test: Estimate | None
+    difference: Difference | None
+    budget: Mapping[str, float]
+    last: Mapping[str, float]
+    tried: Mapping[str, float]
+    points: tuple[Point, ...]
+    runs: tuple[Run, ...]
+    task: str
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Identities of the stages behind the reported numbers, parents first, each once."""
+        return tuple(dict.fromkeys(identity for run in self.runs for _, identity in run.stages))
+
+    @property
+    def key(self) -> str:
+        """A name of this row that no other row has."""
+        return f"{self.column}/{self.arm}"
+
+    @property
+    def finished(self) -> bool:
+        """All seeds of all settings are done, well or badly."""
+        return self.status in ("measured", "at chance", "diverged")
+
+    def document(self) -> dict[str, Any]:
+        """The row as `--json` writes it; `sem` is of `test`, numbers that are not there are null."""
+        amounts = {"run": dict(self.budget), "last_stage": dict(self.last), "all_tried": dict(self.tried)}
+        gap = self.difference
+        return {
+            "arm": self.arm, "column": self.column, "chosen": dict(self.chosen), "n": self.n,
+            "val": self.val.mean if self.val else None, "test": self.test.mean if self.test else None,
+            "sem": self.test.sem if self.test else None, "difference": gap.mean if gap else None,
+            "interval": list(gap.interval) if gap and gap.interval else None,
+            "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
+            "stages": list(self.stages), "status": self.status,
+        }
+
+
+@dataclass(frozen=True)
+class Average:
+    """An arm's mean over columns, with chance where a column has no number (or without it, where skipped).
+
+    `over` says which columns: empty for all, else the axis values that they share. `chance` are columns for
+    which chance stands in, `missing` those left out.
+    """
+
+    arm: str
+    over: str
+    value: Estimate | None
+    difference: Difference | None
+    rank: float | None
+    columns: int
+    chance: tuple[str, ...]
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Caveat:
+    """Something a reader must know; `where` names the columns it holds for (empty: all)."""
+
+    kind: str
+    text: str
+    where: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        return f"{', '.join(self.where)}: {self.text}" if self.where else self.text
+
+
+@dataclass(frozen=True)
+class Results:
+    """A study's rows, averages, baselines and caveats: what tables, plots and pages are made of."""
+
+    name: str
+    title: str
+    arms: tuple[str, ...]
+    columns: tuple[str, ...]
+    against: str | None
+    choose: tuple[str, ...]
+    table: tuple[Row, ...]
+    averages: tuple[Average, ...] = ()
+    caveats: tuple[Caveat, ...] = ()
+    facts: Mapping[str, Facts] = field(default_factory=dict)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One object per arm and column (and reported axis value): the `rows` of `--json`."""
+        return [row.document() for row in self.table]
+
+    @property
+    def partial(self) -> bool:
+        """Some run is still missing."""
+        return any(not row.finished for row in self.table)
+
+    @property
+    def names(self) -> dict[str, str]:
+        """Short names of all settings."""
+        points = (p for row in self.table for p in row.points)
+        return words.short_names(k for p in points for k in p.settings)
+
+    def row(self, arm: str, column: str) -> Row | None:
+        """The first row of an arm on a column."""
+        return next((r for r in self.table if (r.arm, r.column) == (arm, column)), None)
+
+    def in_column(self, column: str) -> list[Row]:
+        """The rows of one column, arms in the study's order."""
+        return [r for r in self.table if r.column == column]
+
+    def facts_of(self, column: str) -> list[Facts]:
+        """Facts of the tasks of a column (more than one where arms or axes change the task)."""
+        keys = dict.fromkeys(r.task for r in self.in_column(column))
+        return [self.facts[k] for k in keys if k in self.facts]
+
+    def to_pandas(self) -> pandas.DataFrame:
+        """The rows as a data frame, one column per chosen setting and per amount of the budget.
+
+        Raises: ImportError with the way out where pandas is not installed.
+        """
+        try:
+            import pandas
+        except ImportError:
+            raise ImportError(
+                "Results.to_pandas needs pandas, which is not installed: pip install pandas "
+                "(or use Results.rows(), a list of dicts)"
+            ) from None
+        flat = []
+        for row in self.rows():
+            chosen, budget = row.pop("chosen"), row.pop("budget")
+            low, high = row.pop("interval") or (None, None)
+            counts = {f"budget.{k}": v for k, v in budget.items() if not isinstance(v, dict)}
+            settings = {f"chosen.{k}": v for k, v in chosen.items()}
+            flat.append({**row, "low": low, "high": high, **settings, **counts})
+        return pandas.DataFrame(flat)
+
+    def _repr_html_(self) -> str:
+        """The table and the caveats for a notebook; everything foreign is escaped."""
+        names = self.names
+        head = ["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "status"]
+        lines = [
+            [row.arm, row.column, words.settings(row.chosen, names), f"{row.n}",
+             words.plus_minus(row.val), words.plus_minus(row.test), words.difference(row.difference),
+             row.status]
+            for row in self.table
+        ]
+        lines += [
+            [base.name, column, "", "", words.score(base.score("val", metric)),
+             words.score(base.score("test", metric)), "", "baseline"]
+            for column in self.columns
+            for metric in dict.fromkeys(r.metric for r in self.in_column(column))
+            for facts in self.facts_of(column)
+            for base in facts.baselines
+        ]
+        header = "".join(f"<th scope='col'>{escape(h)}</th>" for h in head)
+        body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in lines)
+        said = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in self.caveats)
+        title = escape(self.title or self.name)
+        return (
+            f"<table><caption>{title}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
+            + (f"<ul>{said}</ul>" if said else "")
+        )

@@ -1,0 +1,139 @@
+"""How numbers and settings are written: the same in tables, caveats, plots and pages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from headstart.study.statistics import Difference, Estimate
+
+NONE = "\N{EM DASH}"
+"""What stands where there is no number."""
+
+MINUS = "\N{MINUS SIGN}"
+
+
+def score(value: float | None) -> str:
+    """A score with three decimals, or four significant digits where it is not near 1."""
+    if value is None or value != value:
+        return NONE
+    text = f"{value:.3f}" if 0.0005 <= abs(value) < 100 or value == 0 else f"{value:.4g}"
+    return text.replace("-", MINUS)
+
+
+def signed(value: float | None) -> str:
+    """A difference with its sign."""
+    if value is None:
+        return NONE
+    text = score(value)
+    return text if value < 0 or float(f"{value:.3f}") == 0 else f"+{text}"
+
+
+def plus_minus(found: Estimate | None) -> str:
+    """`0.440 ± 0.012`: a mean and its standard error, or the mean alone where n is 1."""
+    if found is None:
+        return NONE
+    return score(found.mean) if found.sem is None else f"{score(found.mean)} ± {score(found.sem)}"
+
+
+def interval(found: Difference | None) -> str:
+    """`0.070 to 0.200`, or a dash where there is none."""
+    if found is None or found.interval is None:
+        return NONE
+    return f"{score(found.low)} to {score(found.high)}"
+
+
+def difference(found: Difference | None) -> str:
+    """`+0.140 [0.070, 0.200]`: a paired difference and its interval."""
+    if found is None:
+        return NONE
+    if found.interval is None:
+        return signed(found.mean)
+    return f"{signed(found.mean)} [{score(found.low)}, {score(found.high)}]"
+
+
+def count(value: float | None) -> str:
+    """`950`, `4.2k`, `1.3M`, `2.0G`, `5.1T`: a count in three digits at most."""
+    if value is None:
+        return NONE
+    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= size:
+            short = value / size
+            return f"{short:.0f}{letter}" if short >= 100 else f"{short:.1f}{letter}"
+    return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.3g}"
+
+
+def duration(seconds: float | None) -> str:
+    """`3.2 s`, `41 s`, `2 min 5 s`, `3 h 12 min`."""
+    if seconds is None:
+        return NONE
+    if seconds < 9.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 120:
+        return f"{whole} s"
+    if whole < 7200:
+        return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def plain(value: Any) -> str:
+    """A setting's value in words: numbers short, tables by their `kind`."""
+    if isinstance(value, bool) or value is None:
+        return {True: "true", False: "false", None: "none"}[value]
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, Mapping):
+        rest = [f"{k}={plain(v)}" for k, v in value.items() if k not in ("kind", "version")]
+        head = str(value.get("kind", ""))
+        return f"{head}({', '.join(rest)})" if rest else head
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(plain(v) for v in value) + "]"
+    return str(value)
+
+
+def short_names(names: Iterable[str]) -> dict[str, str]:
+    """Each dotted name -> the shortest form that names no other: `lr`, `pretrain lr`, or all of it."""
+    given = list(dict.fromkeys(names))
+    leaves = [name.rsplit(".", 1)[-1] for name in given]
+    staged = [f"{name.split('.', 1)[0]} {leaf}" for name, leaf in zip(given, leaves, strict=True)]
+    out = {}
+    for name, leaf, stage in zip(given, leaves, staged, strict=True):
+        if leaves.count(leaf) == 1:
+            out[name] = leaf
+        else:
+            out[name] = stage if staged.count(stage) == 1 else name
+    return out
+
+
+def settings(given: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
+    """`lr 0.003, width 64`, or a dash where there are none."""
+    names = short_names(given) if names is None else names
+    return ", ".join(f"{names.get(k, k)} {plain(v)}" for k, v in given.items()) or NONE
+
+
+def listed(items: Sequence[str], last: str = "and") -> str:
+    """`a`, `a and b`, `a, b and c`."""
+    if len(items) < 2:
+        return "".join(items)
+    return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def times(value: float) -> str:
+    """`2.0 times`, `1.05 times`, `30 times`."""
+    if value >= 10:
+        return f"{value:.0f} times"
+    return f"{value:.1f} times" if abs(value - round(value, 1)) < 0.005 else f"{value:.2f} times"
+
+
+def many(number: int, noun: str) -> str:
+    """`1 seed`, `3 seeds`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+METRICS = {"accuracy": "accuracy", "r2": "R²", "loss": "loss"}
+
+
+def metric(name: str) -> str:
+    """A score's name as a reader writes it."""
+    return METRICS.get(name, name.replace("_", " "))

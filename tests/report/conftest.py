@@ -1,0 +1,8 @@
+"""The made-up study is shared with the tests of `study`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "study"))

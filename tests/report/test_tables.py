@@ -1,0 +1,125 @@
+"""One table, four ways, and nothing foreign read as markup."""
+
+from __future__ import annotations
+
+import csv
+import io
+from types import SimpleNamespace
+
+import pytest
+from made_up import LR, facts, make_plan, shelf, usual
+from rich.console import Console
+
+from headstart.report.tables import Table, make_table, to_csv, to_latex, to_markdown, to_rich
+from headstart.study.fairness import summarise
+from headstart.study.results import Results
+
+NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"
+
+
+def demo(name: str = "self_pretrained", **more: object) -> Results:
+    plan = make_plan(arms={"scratch": False, name: True}, **more)  # type: ignore[arg-type]
+    return summarise(plan, shelf(plan).find, facts=facts())
+
+
+def shown(table: Table, width: int = 160) -> str:
+    console = Console(width=width, file=io.StringIO(), color_system=None)
+    console.print(to_rich(table))
+    return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
+
+
+def test_the_terminal_table_shows_arms_settings_errors_intervals_and_baselines() -> None:
+    text = shown(make_table(demo()))
+    line = next(row for row in text.splitlines() if row.strip().startswith("self_pretrained"))
+    for part in ("lr 0.003", "0.508 ± 0.009", "0.488 ± 0.009", " 5 ", "+0.138 [0.128, 0.148]", "90 epochs"):
+        assert part in line
+    assert "majority" in text
+    assert "logistic regression" in text
+    assert "95 % t-interval" in text
+
+
+def test_the_csv_holds_full_numbers_under_their_names() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(make_table(demo())))))
+    arm = next(row for row in rows if row["arm"] == "self_pretrained")
+    found = demo().table[1]
+    assert found.test is not None
+    assert found.difference is not None
+    assert float(arm["test"]) == found.test.mean
+    assert float(arm["low"]) == found.difference.low
+    assert (arm["kind"], arm["status"], arm["tried"], arm["n"]) == ("arm", "measured", "3", "5")
+    base = next(row for row in rows if row["kind"] == "baseline")
+    assert (base["arm"], base["test"], base["difference"]) == ("majority", "0.1", "")
+
+
+@pytest.mark.parametrize("first", ["=", "+", "-", "@", " ="])
+def test_a_name_that_a_spreadsheet_would_run_is_quoted(first: str) -> None:
+    text = to_csv(make_table(demo(f"{first}cmd()")))
+    assert f"'{first}cmd()" in text
+    cells = [cell.lstrip() for row in csv.reader(io.StringIO(text)) for cell in row]
+    assert not any(cell.startswith(("=", "+", "@")) for cell in cells)
+
+
+def test_a_negative_number_stays_a_number_in_the_csv() -> None:
+    plan = make_plan()
+    worse = shelf(plan, lambda c: (usual(c)[0], 0.5 - 0.1 * (c.arm != "scratch") + 0.01 * c.seed))
+    rows = list(csv.DictReader(io.StringIO(to_csv(make_table(summarise(plan, worse.find))))))
+    assert float(rows[1]["difference"]) == pytest.approx(-0.1)
+
+
+def test_no_foreign_text_is_markup_in_markdown_latex_or_the_terminal() -> None:
+    table = make_table(demo(NASTY))
+    markdown = to_markdown(table)
+    assert "<b>" not in markdown
+    assert "=1+1\\|&lt;b&gt;\\[red\\]" in markdown
+    assert len({line.count(" | ") for line in markdown.splitlines() if line.startswith("|")}) == 1
+    tex = to_latex(table)
+    assert "\\input" not in tex
+    assert "\\textbackslash{}input\\{x\\}\\_\\%\\&\\$\\#" in tex
+    text = shown(table, 300)
+    assert "\x1b" not in text
+    assert "[red]" in text
+
+
+def test_the_best_arm_on_validation_is_bold_whatever_test_says() -> None:
+    plan = make_plan()
+    found = shelf(plan, lambda c: (usual(c)[0], 0.9 if c.arm == "scratch" else 0.1))
+    table = make_table(summarise(plan, found.find))
+    assert [line.best for line in table.lines] == [False, True]
+    assert "**self\\_pretrained**" in to_markdown(table)
+    assert "\\textbf{self\\_pretrained}" in to_latex(table)
+
+
+def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:
+    plan = make_plan()
+    found = shelf(plan, lambda c: None if c.arm == "scratch" and c.seed == 4 else (0.1, 0.1))
+    table = make_table(summarise(plan, found.find, facts=facts()))
+    assert [line.cells[-1].text for line in table.lines[:2]] == ["partial", "at chance"]
+    assert table.lines[0].cells[4].text == "4 of 5"
+    for entry in found.results.values():
+        entry["status"] = "diverged"
+    table = make_table(summarise(plan, found.find))
+    assert "diverged" in to_markdown(table)
+    empty = make_table(summarise(plan, lambda _: None))
+    assert {line.cells[-1].text for line in empty.lines} == {"absent"}
+    assert "\N{EM DASH}" in shown(empty)
+
+
+def test_several_columns_name_themselves_and_end_with_averages() -> None:
+    plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(missing="chance"))
+    table = make_table(summarise(plan, shelf(plan).find, facts=facts()))
+    assert table.heads[0] == "column"
+    kinds = ["arm", "arm", "baseline", "baseline", "arm", "arm", "average", "average"]
+    assert [line.kind for line in table.lines] == kinds
+    assert "average of 2" in to_latex(table)
+
+
+def test_latex_lines_have_one_cell_per_column() -> None:
+    table = make_table(demo())
+    lines = [line for line in to_latex(table).splitlines() if line.startswith("{}")]
+    assert len(lines) == len(table.lines)
+    assert {line.count(" & ") for line in lines} == {len(table.heads) - 1}
+
+
+def test_a_setting_is_named_as_short_as_it_can_be() -> None:
+    assert LR.endswith(".lr")
+    assert "lr 0.003" in to_markdown(make_table(demo()))

@@ -1,0 +1,341 @@
+"""Choosing, pairing and what is said aloud, on made-up results."""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from made_up import LR, Cell, facts, make_plan, result, shelf, usual
+
+from headstart.study import fairness
+from headstart.study.fairness import Candidate, choose, reference, summarise
+from headstart.study.results import Results
+
+KEYS = {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget", "stages",
+        "status"}
+
+
+def kinds(results: Results) -> set[str]:
+    return {caveat.kind for caveat in results.caveats}
+
+
+def said(results: Results, kind: str) -> str:
+    return " | ".join(str(c) for c in results.caveats if c.kind == kind)
+
+
+# ---------------------------------------------------------------- choosing
+
+
+def test_the_best_mean_on_validation_is_chosen_and_ties_go_to_the_earlier() -> None:
+    tied = [Candidate({0: 0.1, 1: 0.2}), Candidate({0: 0.3, 1: 0.1}), Candidate({0: 0.2, 1: 0.2})]
+    assert choose(tied) == 1
+    assert choose([Candidate({0: 1.0}), Candidate({0: 0.5}), Candidate({0: 0.5})], greater=False) == 1
+
+
+def test_a_setting_with_a_diverged_seed_is_out_unless_all_have_one() -> None:
+    assert choose([Candidate({0: 0.9}, diverged=True), Candidate({0: 0.1})]) == 1
+    assert choose([Candidate({0: 0.1}, diverged=True), Candidate({0: 0.9}, diverged=True)]) == 1
+
+
+def test_no_setting_wins_by_having_only_the_easy_seed() -> None:
+    assert choose([Candidate({0: 0.5, 1: 0.1}), Candidate({0: 0.4}), Candidate({})]) == 0
+    assert choose([Candidate({1: 0.1}), Candidate({0: 0.4})]) == 1
+
+
+def test_nothing_is_chosen_where_nothing_is_finished() -> None:
+    assert choose([]) is None
+    assert choose([Candidate({}), Candidate({}, diverged=True)]) is None
+
+
+def test_a_candidate_has_no_place_for_a_test_score() -> None:
+    assert set(Candidate.__dataclass_fields__) == {"val", "diverged"}
+    assert set(inspect.signature(choose).parameters) == {"candidates", "greater"}
+
+
+def test_test_scores_are_not_read_before_the_choice_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Sealed(dict[str, Any]):
+        """Scores whose test part may be read only after the choice."""
+
+        def get(self, key: str, default: Any = None) -> Any:
+            assert key != "test" or opened, "test was read before the choice"
+            return super().get(key, default)
+
+    opened: list[bool] = []
+    plan = make_plan(arms={"scratch": False})
+    found = shelf(plan)
+    for entry in found.results.values():
+        entry["scores"]["best"] = Sealed(entry["scores"]["best"])
+    original = fairness.choose
+
+    def watched(candidates: Any, greater: bool = True) -> int | None:
+        picked = original(candidates, greater)
+        opened.append(True)
+        return picked
+
+    monkeypatch.setattr(fairness, "choose", watched)
+    assert summarise(plan, found.find).table[0].test is not None
+    assert opened == [True]
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_no_test_score_can_change_what_is_chosen(order: int) -> None:
+    plan = make_plan()
+
+    def turned(cell: Cell) -> tuple[float, float]:
+        return usual(cell)[0], 0.5 + order * cell.settings[LR]
+
+    results = summarise(plan, shelf(plan, turned).find)
+    assert [row.chosen for row in results.table] == [{LR: 3e-3}, {LR: 3e-3}]
+
+
+# ---------------------------------------------------------------- rows
+
+
+def test_a_row_carries_means_errors_budget_and_the_stages_behind_them() -> None:
+    plan = make_plan()
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    scratch, pretrained = results.table
+    assert scratch.test is not None
+    assert scratch.test.mean == pytest.approx(0.35)
+    assert scratch.test.sem == pytest.approx(0.01 * (2.5 / 5) ** 0.5)
+    assert (scratch.n, scratch.status, scratch.chosen) == (5, "measured", {LR: 3e-3})
+    assert pretrained.difference is not None
+    assert pretrained.difference.mean == pytest.approx(0.13 + 0.01 * (0 + 1 + 2 + 0 + 1) / 5)
+    assert pretrained.difference.n == 5
+    assert scratch.difference is None
+    assert (pretrained.budget["epochs"], pretrained.last["epochs"]) == (90, 60)
+    # Five shared parents of 30 epochs and 15 fine-tunings of 60: each stage once.
+    assert pretrained.tried["epochs"] == 5 * 30 + 15 * 60
+    assert len(pretrained.stages) == 10
+    assert all(s in plan.stages for s in pretrained.stages)
+
+
+def test_the_rows_of_json_have_exactly_their_keys_and_survive_json() -> None:
+    plan = make_plan()
+    rows = summarise(plan, shelf(plan).find, facts=facts()).rows()
+    assert all(set(row) == KEYS for row in rows)
+    assert json.loads(json.dumps(rows, allow_nan=False)) == rows
+    assert rows[1]["interval"][0] < rows[1]["difference"] < rows[1]["interval"][1]
+
+
+def test_one_seed_has_neither_a_standard_error_nor_an_interval() -> None:
+    plan = make_plan(seeds=(0,))
+    row = summarise(plan, shelf(plan).find).rows()[1]
+    assert (row["n"], row["sem"], row["interval"]) == (1, None, None)
+    assert row["difference"] == pytest.approx(0.13)
+
+
+def test_unfinished_runs_give_a_partial_row_and_unbegun_ones_an_absent_row() -> None:
+    plan = make_plan()
+    some = shelf(plan, lambda cell: usual(cell) if cell.arm == "scratch" and cell.seed < 2 else None)
+    scratch, pretrained = summarise(plan, some.find).table
+    assert (scratch.status, scratch.n, scratch.expected) == ("partial", 2, 5)
+    assert (pretrained.status, pretrained.n, pretrained.val) == ("absent", 0, None)
+    results = summarise(plan, some.find)
+    assert results.partial
+    assert "9 of 15 runs not finished" in said(results, "partial")
+
+
+def test_a_failed_run_leaves_its_row_partial_and_is_said() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-3,), seeds=(0, 1, 2))
+    some = shelf(plan, lambda cell: usual(cell) if cell.seed else None)
+    results = summarise(plan, some.find, state=lambda _: "failed")
+    assert results.table[0].status == "partial"
+    assert "1 of 3 runs failed" in said(results, "failed")
+    nothing = summarise(plan, lambda _: None, state=lambda _: "failed")
+    assert nothing.table[0].status == "failed"
+
+
+def test_a_child_of_a_failed_parent_counts_as_failed() -> None:
+    plan = make_plan(arms={"self_pretrained": True}, rates=(1e-3,), seeds=(0,), against=None)
+    parent = plan.cells[0].chain[0].identity
+    results = summarise(plan, lambda _: None, state=lambda i: "failed" if i == parent else "absent")
+    assert results.table[0].status == "failed"
+
+
+def test_a_diverged_setting_is_not_chosen_however_good_it_looked() -> None:
+    plan = make_plan(arms={"scratch": False})
+    found = shelf(plan)
+    bad = next(c for c in plan.cells if c.settings[LR] == 1e-2 and c.seed == 3).chain[-1].identity
+    found.results[bad] = result(bad, 0.99, 0.99, status="diverged")
+    results = summarise(plan, found.find)
+    assert results.table[0].chosen == {LR: 3e-3}
+    assert results.table[0].status == "measured"
+    assert "1 run diverged at lr 0.01; these settings were not chosen" in said(results, "diverged")
+
+
+def test_a_row_whose_every_setting_diverged_is_shown_as_diverged() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-2,), seeds=(0, 1))
+    found = shelf(plan)
+    for entry in found.results.values():
+        entry["status"] = "diverged"
+        entry["scores"]["best"]["val"]["accuracy"] = None
+    row = summarise(plan, found.find).table[0]
+    assert (row.status, row.val, row.chosen) == ("diverged", None, {})
+
+
+def test_a_score_that_is_no_number_counts_as_diverged() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-3, 1e-2), seeds=(0, 1, 2))
+    found = shelf(plan, lambda c: (float("nan"), 0.9) if c.settings[LR] == 1e-2 else usual(c))
+    assert summarise(plan, found.find).table[0].chosen == {LR: 1e-3}
+
+
+def test_a_diverged_parent_makes_its_children_diverged() -> None:
+    plan = make_plan(arms={"self_pretrained": True}, rates=(1e-3,), seeds=(0, 1), against=None)
+    found = shelf(plan)
+    found.results[plan.cells[0].chain[0].identity]["status"] = "diverged"
+    assert summarise(plan, found.find).table[0].status == "diverged"
+
+
+def test_a_loss_is_better_when_it_is_smaller() -> None:
+    plan = make_plan(arms={"scratch": False}, seeds=(0, 1, 2))
+    found = shelf(plan, metric="loss", greater=False)
+    row = summarise(plan, found.find).table[0]
+    assert (row.chosen, row.greater) == ({LR: 1e-3}, False)
+
+
+def test_a_column_with_an_axis_value_is_compared_with_the_column_that_lacks_it() -> None:
+    def row(arm: str, column: str) -> Any:
+        return SimpleNamespace(arm=arm, column=column)
+
+    rows = [row("scratch", "digits"), row("scratch", "digits a=1"), row("scratch", "mnist")]
+    assert reference(row("x", "digits a=1 b=2"), rows, "scratch") is rows[1]
+    assert reference(row("x", "digits b=2"), rows, "scratch") is rows[0]
+    assert reference(row("x", "listops"), rows, "scratch") is None
+    assert reference(rows[0], rows, "scratch") is None
+
+
+# ---------------------------------------------------------------- averages
+
+
+def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -> None:
+    columns = {"digits": "digits", "mnist": "mnist"}
+    plan = make_plan(columns=columns, average=SimpleNamespace(over="columns", missing="chance"))
+    found = shelf(plan, lambda c: None if (c.arm, c.column) == ("scratch", "mnist") else usual(c))
+    known = {**facts("digits"), **facts("mnist")}
+    scratch, pretrained = summarise(plan, found.find, facts=known).averages
+    assert scratch.value is not None
+    assert pretrained.value is not None
+    assert scratch.value.mean == pytest.approx((0.35 + 0.1) / 2)
+    assert scratch.chance == ("mnist",)
+    assert pretrained.value.mean == pytest.approx(0.35 + 0.138)
+    assert pretrained.value.n == 5
+    assert (scratch.rank, pretrained.rank) == (2.0, 1.0)
+    assert pretrained.difference is not None
+    assert pretrained.difference.n == 5
+    skipping = make_plan(columns=columns, average=SimpleNamespace(over="columns", missing="skip"))
+    scratch, pretrained = summarise(skipping, found.find, facts=known).averages
+    assert (scratch.columns, scratch.missing, pretrained.difference) == (1, ("mnist",), None)
+
+
+def test_an_accuracy_and_an_r2_have_no_common_average() -> None:
+    plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(missing="chance"))
+    found = shelf(plan)
+    for cell in plan.cells:
+        if cell.column == "b":
+            last = cell.chain[-1].identity
+            found.results[last] = result(last, 0.2, 0.2, metric="r2")
+    assert summarise(plan, found.find).averages == ()
+
+
+# ---------------------------------------------------------------- caveats
+
+
+def test_a_sound_study_is_told_only_what_always_holds() -> None:
+    plan = make_plan(arms={"scratch": False, "other": False})
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    assert kinds(results) == {"test set", "error", "benchmark"}
+    # sqrt(0.488 * 0.512 / 500)
+    assert "500 examples: at 0.488 its own binomial standard error is 0.022" in said(results, "test set")
+
+
+def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-3, 3e-3))
+    results = summarise(plan, shelf(plan).find)
+    assert "the chosen lr 0.003 is the highest of its sweep (0.001, 0.003)" in said(results, "edge")
+    # A rate that was tried above and diverged is no edge that a wider sweep could pass.
+    wider = make_plan(arms={"scratch": False})
+    found = shelf(wider)
+    for cell in wider.cells:
+        if cell.settings[LR] == 1e-2:
+            found.results[cell.chain[-1].identity]["status"] = "diverged"
+    assert "edge" not in kinds(summarise(wider, found.find))
+
+
+def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
+    plan = make_plan(rates_of={"scratch": (1e-3, 3e-3)})
+    results = summarise(plan, shelf(plan).find)
+    assert ("self_pretrained read 1.5 times as many training examples as scratch, pretraining included; "
+            "its last stage alone had the same budget") in said(results, "budget")
+    assert "scratch 2 and self_pretrained 3" in said(results, "configurations")
+
+
+def test_few_seeds_an_interval_with_zero_and_a_better_baseline_are_said() -> None:
+    plan = make_plan(seeds=(0, 1))
+    flat = shelf(plan, lambda c: (0.3, 0.3 + 0.01 * (c.seed if c.arm == "scratch" else 1 - c.seed)))
+    results = summarise(plan, flat.find, facts=facts(logistic=0.5))
+    assert {"seeds", "interval", "baseline"} <= kinds(results)
+    assert "contains 0" in said(results, "interval")
+    assert "against 0.500 of logistic regression" in said(results, "baseline")
+
+
+def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
+    plan = make_plan(arms={"scratch": False})
+    results = summarise(plan, shelf(plan, lambda _: (0.1, 0.11)).find, facts=facts())
+    # Two binomial errors of 500 examples at 0.1 are 0.027.
+    assert results.table[0].status == "at chance"
+    assert "at chance" in kinds(results)
+    above = summarise(plan, shelf(plan, lambda _: (0.1, 0.13)).find, facts=facts())
+    assert above.table[0].status == "measured"
+
+
+def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
+    plan = make_plan()
+    found = shelf(plan)
+    found.results[plan.cells[5].chain[-1].identity]["provenance"]["threads"] = 2
+    assert "mixes thread counts: 1 and 2" in said(summarise(plan, found.find), "mixed")
+
+
+def test_a_caveat_of_some_columns_names_them_and_one_of_all_does_not() -> None:
+    plan = make_plan(columns={"a": "digits", "b": "mnist"}, seeds=(0, 1))
+    results = summarise(plan, shelf(plan).find)
+    assert all(not c.where for c in results.caveats if c.kind == "seeds")
+    assert {c.where for c in results.caveats if c.kind == "benchmark"} == {("a",), ("b",)}
+
+
+# ---------------------------------------------------------------- views
+
+
+def test_a_data_frame_has_a_row_per_arm_and_a_column_per_setting() -> None:
+    plan = make_plan()
+    frame = summarise(plan, shelf(plan).find).to_pandas()
+    assert list(frame["arm"]) == ["scratch", "self_pretrained"]
+    assert list(frame[f"chosen.{LR}"]) == [3e-3, 3e-3]
+    assert list(frame["budget.epochs"]) == [60, 90]
+
+
+def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = builtins.__import__
+
+    def without(name: str, *rest: Any, **more: Any) -> Any:
+        if name == "pandas":
+            raise ImportError(name)
+        return real(name, *rest, **more)
+
+    results = summarise(make_plan(), lambda _: None)
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match="pip install pandas"):
+        results.to_pandas()
+
+
+def test_the_notebook_view_escapes_foreign_names() -> None:
+    plan = make_plan(arms={"<script>alert(1)</script>": False}, against=None, columns={"a&b": "digits"})
+    view = summarise(plan, shelf(plan).find, facts=facts())._repr_html_()
+    assert "<script>" not in view
+    assert "&lt;script&gt;" in view
+    assert "a&amp;b" in view
+    assert "majority" in view
