@@ -12,6 +12,8 @@ MIXERS: dict[str, Kind] = {
                       "Vaswani et al. 2017", {"cost": "L^2", "causal": True, "parameters": 66048}),
     "dlr": Kind("headstart.models.mixers.dlr:DLRSpec", "diagonal linear RNN",
                 "Gupta, Mehta and Berant 2022", {"cost": "L log L", "causal": True, "parameters": 542976}),
+    "s4": Kind("headstart.models.mixers.s4:S4Spec", "HiPPO-LegS state space, diagonal plus low rank",
+               "Gu, Goel and Ré 2022", {"cost": "L log L", "causal": True, "parameters": 74240}),
     "s4d": Kind("headstart.models.mixers.s4d:S4DSpec", "diagonal state space",
                 "Gu, Gupta, Goel and Ré 2022", {"cost": "L log L", "causal": True, "parameters": 57856}),
 }
