@@ -1,0 +1,95 @@
+"""Performer: softmax attention estimated without bias from positive orthogonal random features (FAVOR+)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.projections import PARTS, Init, check_heads, everywhere, joined, layers, split
+from headstart.models.mixers.weighted_sums import flops, weighted_sums
+from headstart.seeds import Draw, normal
+
+
+class PerformerSpec(MixerSpec):
+    """Attention of `heads` heads with `features` random features each (256 in LRA, Tay et al. 2020).
+
+    The features are a function of `features_seed` and the head width alone, not of the stage's seed: weights
+    that move to another stage meet the same features there. Raises: BadInput where `heads` does not divide.
+    """
+
+    kind: Literal["performer"] = "performer"
+    heads: int = Field(default=4, ge=1)
+    features: int = Field(default=256, ge=1)
+    features_seed: int = 0
+    bias: bool = True
+    init: Init = "independent"
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        """The module, for any length."""
+        del length
+        check_heads(width, self.heads)
+        return Performer(self, width, causal)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Four layers of 2 L D^2, the features of queries and keys, and per head the sums over them."""
+        each = width // self.heads
+        features = 4.0 * length * width * self.features
+        return 8.0 * length * width**2 + features + self.heads * flops(length, self.features, each, causal)
+
+
+class Performer(nn.Module):
+    """Weights phi(q_i) . phi(k_j) with phi(x) = exp(W x - |x|^2 / 2), x = q or k over E^(1/4).
+
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Cost O(L D M) for M features. The mean of
+    phi(q) . phi(k) over W is exp(q . k / sqrt(E)): it tends to softmax attention as features grow. Each head
+    has the same W. No small number is added to the features, as released code does: the highest exponent is
+    taken out of each query, and out of all keys (causal: of those up to the query), which cancels exactly.
+    Source: Choromanski et al. 2021, "Rethinking attention with Performers", lemma 1 and section 2.4.
+    """
+
+    parts = PARTS
+    directions: Tensor
+
+    def __init__(self, spec: PerformerSpec, width: int, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.causal = spec.heads, causal
+        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
+        directions = orthogonal_features(spec.features, width // spec.heads, spec.features_seed)
+        # Not learned and rebuilt from the spec: no part of the saved weights.
+        self.register_buffer("directions", directions.to(torch.get_default_dtype()), persistent=False)
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        del draw
+        q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+        q, k = (part * part.shape[-1] ** -0.25 for part in (q, k))
+        there = everywhere(x, valid)[:, None, :]
+        asked = q @ self.directions.T
+        # |q|^2 / 2 and the highest exponent are the same for every feature of a query, and cancel.
+        asked = (asked - asked.detach().amax(-1, keepdim=True)).exp()
+        told = k @ self.directions.T - k.square().sum(-1, keepdim=True) / 2
+        low = torch.finfo(told.dtype).min / 4
+        highest = torch.where(there, told.detach().amax(-1), torch.full((), low, dtype=told.dtype))
+        top = highest if self.causal else highest.amax(-1, keepdim=True)
+        told = (told - top[..., None]).clamp(max=0).exp() * there[..., None]
+        mixed = weighted_sums(asked, told, v, self.causal, highest if self.causal else None)
+        out: Tensor = self.output(joined(mixed))
+        return out
+
+
+def orthogonal_features(features: int, width: int, seed: int) -> Tensor:
+    """(features, width) float64: rows in blocks of `width` orthogonal ones, each as long as a normal vector.
+
+    Within a block the directions are uniform on the sphere (QR of a normal matrix with positive diagonal).
+    """
+    blocks = -(-features // width)
+    grid = np.ix_(np.arange(blocks), np.arange(width), np.arange(width))
+    q, r = np.linalg.qr(normal(seed, "performer/directions", *grid))
+    turned = q * np.sign(np.diagonal(r, axis1=-2, axis2=-1))[:, None, :]
+    rows = np.swapaxes(turned, -1, -2).reshape(blocks * width, width)[:features]
+    lengths = normal(seed, "performer/lengths", *np.ix_(np.arange(features), np.arange(width)))
+    return torch.from_numpy(rows * np.sqrt((lengths**2).sum(-1, keepdims=True)))

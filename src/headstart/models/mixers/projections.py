@@ -1,0 +1,76 @@
+"""What every attention-like mixer has: query, key, value and output layers, heads, and rotary turns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from headstart.errors import BadInput
+from headstart.models.positions import rotary_table, turned
+
+Init = Literal["independent", "tied"]
+
+PARTS = {"query": "query_key", "key": "query_key", "value": "value_output", "output": "value_output"}
+"""Leaf parts of the four layers, by the names that they have in every mixer."""
+
+
+def check_heads(width: int, heads: int, theta: float | None = None) -> None:
+    """Raises: BadInput where heads do not divide the width, or a head has no planes for rotary positions."""
+    if width % heads:
+        near = [h for h in range(1, width + 1) if width % h == 0]
+        best = min(near, key=lambda h: abs(h - heads))
+        raise BadInput(f"model.mixer.heads: {heads} heads do not divide a model width of {width}; "
+                       f"{best} do, or take a width of {heads * max(1, round(width / heads))}")
+    if theta is not None and width // heads % 2:
+        raise BadInput(f"model.mixer.heads: rotary positions need heads of even width, "
+                       f"{width} / {heads} is {width // heads}; take another number of heads")
+
+
+def layers(count: int, width: int, init: Init, bias: bool = True) -> Iterator[nn.Linear]:
+    """`count` layers D -> D, drawn apart, or with equal values in separate tensors (`tied`)."""
+    first: nn.Linear | None = None
+    for _ in range(count):
+        layer = nn.Linear(width, width, bias=bias)
+        if init == "tied" and first is not None:
+            layer.load_state_dict(first.state_dict())
+        first = first or layer
+        yield layer
+
+
+def split(x: Tensor, heads: int) -> Tensor:
+    """(B, L, D) -> (B, H, L, D / H)."""
+    return torch.unflatten(x, -1, (heads, -1)).transpose(1, 2)
+
+
+def joined(x: Tensor) -> Tensor:
+    """(B, H, L, E) -> (B, L, H E)."""
+    return x.transpose(1, 2).flatten(-2)
+
+
+def everywhere(x: Tensor, valid: Tensor | None) -> Tensor:
+    """`valid`, or where it is None a mask (B, L) that is true everywhere."""
+    return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if valid is None else valid
+
+
+class Rotary(nn.Module):
+    """Turns queries and keys (B, H, L, E) by their place, or leaves them as they are where theta is None."""
+
+    table: Tensor
+
+    def __init__(self, length: int, width: int, theta: float | None) -> None:
+        super().__init__()
+        self.theta = theta
+        if theta is not None:
+            table = rotary_table(length, width, theta).to(torch.get_default_dtype())
+            self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.theta is None:
+            return x
+        table = self.table
+        if x.shape[-2] > table.shape[1]:
+            table = rotary_table(x.shape[-2], x.shape[-1], self.theta).to(x)
+        return turned(x, table)
