@@ -22,8 +22,8 @@ from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
 from headstart.tasks.trees import Rules, Trees, before, grow
 
 AT_ONCE = 8_192_000
-"""Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a core's
-cache (larger ones are slower), and those of very long trees into memory."""
+"""Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a
+core's cache (larger ones are slower), and those of very long trees into memory."""
 PATIENCE = 1_000_000
 """Draws in a row without a new expression after which the range is said to hold no more."""
 CUT = 512
@@ -198,7 +198,7 @@ def _baselines(arrays: dict[str, np.ndarray], rows: dict[str, slice]) -> tuple[B
     root = arrays["root"].astype(np.int64)
     # With its own digits, as the value that they alone give it and the number of its other arguments.
     both = (root << 16) + (arrays["own"].astype(np.int64) << 8) + arrays["others"]
-    source = "{} % measured on another draw of these rules"
+    source = "{} % measured on another draw of LRA's sizes"
     return (
         _look_up("root operator", root, arrays["target"], rows, source.format("36.3")),
         _look_up("root operator and its own digits", both, arrays["target"], rows, source.format("50.7")),

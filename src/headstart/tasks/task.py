@@ -19,13 +19,13 @@ from headstart.spec import Spec, digest, neutral
 
 SPLITS = ("train", "val", "test")
 
-Progress = Callable[[str, int, int], None]
-"""Called with (what is prepared, how many of its items are done, how many there are)."""
+Progress = Callable[[int, int], None]
+"""Called with (items done, items in all)."""
 
 
 @dataclass(frozen=True)
 class Baseline:
-    """A trivial score that an arm must beat: `score` in [0, 1] on `split`, or None where it is computed."""
+    """A trivial score that an arm must beat, on val and test, in [0, 1]; None where it is not known."""
 
     name: str
     val: float | None
@@ -107,7 +107,8 @@ def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | N
     """Build (or check) a task's prepared arrays with that many workers, then open it."""
     from headstart.tasks import cache
 
-    before = cache.progress.set(progress)
+    watch = None if progress is None else (lambda _, done, total: progress(done, total))
+    before = cache.progress.set(watch)
     try:
         spec.prepare(data, workers)
     finally:
