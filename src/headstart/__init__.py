@@ -1,1 +1,29 @@
-"""Sequence models from data-driven starting weights."""
+"""Sequence models from data-driven starting weights, compared fairly because of it.
+
+`run` performs a study and returns its `Results`, `Study` holds one, `load` gives a trained model.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import BadInput
+
+if TYPE_CHECKING:
+    from headstart.api import Study, load, run
+    from headstart.study.results import Results
+
+__version__ = "0.1.0"
+__all__ = ["BadInput", "Results", "Study", "load", "run"]
+
+_HOMES = {"run": "headstart.api", "load": "headstart.api", "Study": "headstart.api",
+          "Results": "headstart.study.results"}
+
+
+def __getattr__(name: str) -> Any:
+    """Import late: `headstart --help` must not wait for torch."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'headstart' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(_HOMES[name]), name)

@@ -143,7 +143,7 @@ class Run:
             raise BadInput(f"optim.batch_size: {spec.optim.batch_size} is more than the {size} train examples "
                            f"of task {spec.task.kind!r}; give at most {size}")
         rates, undecayed = rates_and_undecayed(model)
-        decayed = set(select(spec.optim.decay, leaves(model), model)) - undecayed if spec.optim.weight_decay else set()
+        decayed = set(select(spec.optim.decay, leaves(model), "optim.decay")) - undecayed if spec.optim.weight_decay else set()
         self.setting = Setting(spec.objective, task.signature, spec.optim, spec.budget, spec.seed,
                                self.feeds["train"], self.feeds["val"])
         self.progress = Progress(model, Flat(model, names, decayed, rates))
@@ -167,7 +167,7 @@ class Run:
         monitor = self.spec.objective.monitored(self.task.signature)
         return Outcome(
             "diverged" if progress.diverged else "complete", best, last, self.frozen, predictions, scores,
-            self._budget(), self.account.to_json(), {"name": monitor.name, "greater": monitor.greater},
+            self._budget(), self._account(), {"name": monitor.name, "greater": monitor.greater},
         )
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
@@ -182,6 +182,10 @@ class Run:
             return Evaluation({}, {})
         return evaluate(self.model, self.feeds[split], self.spec.objective, self.task.signature,
                         seed=self.spec.seed, precision=self.spec.optim.precision, keep=keep)
+
+    def _account(self) -> dict[str, Any]:
+        return {"total": sum(p.numel() for p in self.model.parameters()),
+                "trainable": self.progress.flat.weights.numel(), "account": self.account.to_json()}
 
     def _budget(self) -> dict[str, Any]:
         progress = self.progress

@@ -15,7 +15,8 @@ from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.spec import read, set_path, spec_of_kind
 from headstart.tasks import TASKS, TaskSpec, data_folder
-from headstart.verbs.terminal import console, count, table
+from headstart.study.words import count
+from headstart.verbs.terminal import console, table
 
 
 def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:

@@ -8,7 +8,8 @@ from typing import Any
 
 from headstart.errors import BadInput, nearest
 from headstart.store import Entry, Store, store_folder
-from headstart.verbs.terminal import console, count, duration, table
+from headstart.study.words import count, duration
+from headstart.verbs.terminal import console, table
 
 LISTS = ("stages", "tasks", "mixers", "studies")
 

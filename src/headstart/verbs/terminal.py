@@ -28,21 +28,3 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "
         out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return out
 
-
-def count(number: float) -> str:
-    """1234567 as 1.23M: three digits and a unit."""
-    for size, unit in ((1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(number) >= size:
-            return f"{number / size:.3g}{unit}"
-    return f"{number:.3g}"
-
-
-def duration(seconds: float) -> str:
-    """Seconds as a person says them: 42 s, 3 min 10 s, 2 h 5 min."""
-    if seconds < 100:
-        return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
-    minutes, rest = divmod(round(seconds), 60)
-    if minutes < 100:
-        return f"{minutes} min {rest} s"
-    hours, minutes = divmod(minutes, 60)
-    return f"{hours} h {minutes} min"

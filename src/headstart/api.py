@@ -1,0 +1,116 @@
+"""What Python users call: `run`, `load`, `Study`. The command line goes the same way."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import BadInput
+from headstart.runner import Event, Failed, Runtime, perform
+from headstart.store import Store, store_folder
+from headstart.study.baselines import gather
+from headstart.study.fairness import summarise
+from headstart.study.plan import Plan, make_plan
+from headstart.study.results import Facts, Results
+from headstart.study.spec import StudySpec, read_study
+from headstart.tasks import data_folder
+
+if TYPE_CHECKING:
+    from torch import nn
+
+Given = str | os.PathLike[str] | Mapping[str, Any]
+"""A study: a file, the name of a built-in one, or a table as TOML would give it."""
+
+
+class Study:
+    """A study bound to a store and a data folder.
+
+    `plan` holds its runs and distinct stages; `perform` trains what is missing; `results` says what is there.
+    Raises: BadInput where the study, its data or its stages do not fit.
+    """
+
+    def __init__(self, given: Given, overrides: Sequence[str] = (), *,
+                 store: str | os.PathLike[str] | None = None, data: str | os.PathLike[str] | None = None) -> None:
+        source = given if isinstance(given, Mapping) else str(given)
+        self.spec: StudySpec = read_study(source, overrides)
+        self.given = "" if isinstance(given, Mapping) else str(given)
+        self.overrides = tuple(overrides)
+        self.store = Store(store_folder(store))
+        self.data = data_folder(data)
+        self.plan: Plan = make_plan(self.spec, self.data)
+        self._facts: Mapping[str, Facts] | None = None
+
+    def perform(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Iterable[Event]:
+        """Train what is missing, yielding events. workers: processes (default: one per core; 0: this one)."""
+        slots = default_workers(self.plan) if workers is None else workers
+        runtime = Runtime(self.store.root, self.data, device, slots, threads)
+        return perform(self.plan.stages.values(), self.store, runtime)
+
+    @property
+    def facts(self) -> Mapping[str, Facts]:
+        """Sizes, chance levels and trivial scores of the study's tasks (computed once, kept in the store)."""
+        if self._facts is None:
+            self._facts = gather(self.plan, self.store)
+        return self._facts
+
+    def results(self, *, baselines: bool = True) -> Results:
+        """What is finished so far, with its caveats."""
+        return summarise(self.plan, self.store.result, self.store.status, self.facts if baselines else None)
+
+    def __repr__(self) -> str:
+        return (f"Study({self.spec.name!r}: {len(self.plan.cells)} runs of {len(self.plan.stages)} stages, "
+                f"store {str(self.store.root)!r})")
+
+
+def default_workers(plan: Plan) -> int:
+    """One process per core, and no more than stages; one stage alone is done in this process."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    slots = min(cores, len(plan.stages))
+    return slots if slots > 1 else 0
+
+
+def run(study: Given | Study, overrides: Sequence[str] = (), *, store: str | os.PathLike[str] | None = None,
+        data: str | os.PathLike[str] | None = None, workers: int | None = 0, threads: int = 1,
+        device: str = "auto", on_event: Callable[[Event], None] | None = None) -> Results:
+    """Perform a study and return its results; what is finished in the store is not done again.
+
+    workers: processes (0: this one; None: one per core, which needs an importable main module).
+    on_event: called with every event (a log, a progress bar).
+    Raises: BadInput for a wrong study; RuntimeError naming stages that failed.
+    """
+    bound = study if isinstance(study, Study) else Study(study, overrides, store=store, data=data)
+    failed = []
+    for event in bound.perform(workers=workers, threads=threads, device=device):
+        if on_event is not None:
+            on_event(event)
+        if isinstance(event, Failed):
+            failed.append(f"{event.name} {event.identity}: {event.message}")
+    if failed:
+        raise RuntimeError("stages failed; the others are in the store:\n" + "\n".join(failed))
+    return bound.results()
+
+
+def load(identity: str, *, weights: str = "best", store: str | os.PathLike[str] | None = None,
+         data: str | os.PathLike[str] | None = None) -> nn.Module:
+    """The trained model of a finished stage (its id or the start of it), in evaluation.
+
+    Its forward takes a `sequence.Batch`. Raises: BadInput for an unknown id, or a stage without weights.
+    """
+    from headstart.models.model import build_model
+    from headstart.stage import stage_from_json
+    from headstart.tasks import open_task
+
+    if weights not in ("best", "last"):
+        raise BadInput(f"weights: no {weights!r}; there are 'best' and 'last'")
+    place = Store(store_folder(store))
+    found = place.find(identity)
+    document = place.stage(found)
+    if place.result(found) is None or document is None:
+        raise BadInput(f"stage {found} is {place.status(found)} and has no weights yet; run its study again")
+    spec = stage_from_json(document["spec"])
+    task = open_task(spec.task, data_folder(data))
+    model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
+    model.load_state_dict(place.weights(found, weights))  # type: ignore[arg-type]
+    return model.eval()

@@ -1,0 +1,135 @@
+"""`run`, `demo`, `report` and `--dry-run`: a study from the command line to its table and page."""
+
+from __future__ import annotations
+
+import json as json_module
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from headstart.api import Study, default_workers
+from headstart.errors import BadInput
+from headstart.files import publish
+from headstart.report.page import write_report
+from headstart.report.tables import make_table, note, to_rich
+from headstart.runner import Event, Failed, Finished, Interrupted, Notice, Progress, Skipped, Started
+from headstart.study.estimate import Cost, survey
+from headstart.study.words import count, duration
+from headstart.verbs.display import Display
+from headstart.verbs.terminal import console, table
+
+
+def run_study(given: str, overrides: Sequence[str], *, store: str | None = None, data: str | None = None,
+              workers: int | None = None, threads: int = 1, device: str = "auto", json: str | None = None) -> int:
+    """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
+    target = _writable_file(json)
+    study = Study(given, overrides, store=store, data=data)
+    out = console()
+    out.print(f"store {study.store.root}")
+    costs = survey(study.plan)
+    steps = {cost.planned.identity: cost.steps for cost in costs}
+    done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
+    out.print(f"study {study.spec.name}: {len(study.plan.cells)} runs of {len(steps)} stages, {len(done)} done before")
+
+    def partial() -> Any:
+        return to_rich(make_table(study.results(baselines=False)))
+
+    with Display(steps, done, partial) as display:
+        for event in study.perform(workers=workers, threads=threads, device=device):
+            _show(display, event)
+    _answer(study, target)
+    if display.failed:
+        out.print(f"{len(display.failed)} of {len(steps)} stages failed; the same command tries them again")
+    return 1 if display.failed else 0
+
+
+def _show(display: Display, event: Event) -> None:
+    if isinstance(event, Started):
+        display.started(event.identity, event.name)
+    elif isinstance(event, Progress):
+        display.progress(event.identity, event.step, event.record)
+    elif isinstance(event, Finished):
+        if event.result["status"] == "diverged":
+            display.say(f"diverged {event.name} {event.identity}: its loss is no number; the study goes on")
+        display.finished(event.identity)
+    elif isinstance(event, Skipped):
+        display.finished(event.identity)
+    elif isinstance(event, Failed):
+        display.failure(event.identity, event.name, event.message)
+    elif isinstance(event, Notice):
+        display.say(f"note     {event.name} {event.identity}: {event.text}")
+
+
+def _answer(study: Study, json: Path | None) -> None:
+    """Table, caveats, page and, where asked, JSON."""
+    results = study.results()
+    out = console()
+    found = make_table(results)
+    out.print(to_rich(found))
+    out.print(Text(note(results)))
+    if results.caveats:
+        out.print("\nWhat to keep in mind:")
+        for caveat in results.caveats:
+            out.print(Text(f"  - {caveat}"))
+    page = write_report(study.plan, results, study.store, study.store.root / "reports" / study.spec.name)
+    out.print(f"\npage {page}")
+    if json is not None:
+        document = {"study": study.spec.name, "rows": results.rows(), "caveats": [str(c) for c in results.caveats]}
+        publish(json, (json_module.dumps(document, indent=2) + "\n").encode())
+        out.print(f"rows {json}")
+
+
+def _writable_file(given: str | None) -> Path | None:
+    """`--json FILE`, refused before anything is trained where it cannot be written."""
+    if given is None:
+        return None
+    path = Path(given)
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise BadInput(f"--json: {given!r} is no file in an existing folder")
+    return path
+
+
+def report_study(given: str, overrides: Sequence[str], *, store: str | None, data: str | None,
+                 json: str | None) -> None:
+    """The same table and page from what is in the store."""
+    target = _writable_file(json)
+    study = Study(given, overrides, store=store, data=data)
+    console().print(f"store {study.store.root}")
+    if not any(study.store.result(identity) for identity in study.plan.stages):
+        raise BadInput(f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
+                       f"`headstart run {given}` trains them")
+    _answer(study, target)
+
+
+def dry_run_study(given: str, overrides: Sequence[str], *, store: str | None, data: str | None,
+                  workers: int | None, device: str) -> None:
+    """The distinct stages, their parameters and what they would cost here."""
+    study = Study(given, overrides, store=store, data=data)
+    costs = survey(study.plan, timed=True, device="cpu" if device == "auto" else device)
+    uses = Counter(p.identity for cell in study.plan.cells for p in cell.chain)
+    states = {cost.planned.identity: study.store.status(cost.planned.identity) for cost in costs}
+    out = console()
+    out.print(f"store {study.store.root}")
+    rows = [_cost_row(cost, uses[cost.planned.identity], states[cost.planned.identity]) for cost in costs]
+    out.print(table(["stage", "id", "state", "runs", "task", "seed", "rate", "parameters", "trained", "steps",
+                     "examples", "FLOP", "seconds"], rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
+    todo = [c for c in costs if states[c.planned.identity] not in ("complete", "diverged")]
+    slots = max(default_workers(study.plan) if workers is None else workers, 1)
+    seconds = sum(c.seconds or 0.0 for c in todo) / slots
+    out.print(f"{len(study.plan.cells)} runs, {len(costs)} distinct stages, {len(costs) - len(todo)} finished; "
+              f"{count(sum(c.flops for c in todo))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
+              "(steps timed here just now; evaluation not counted)")
+
+
+def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:
+    spec = cost.planned.spec
+    seconds = "" if cost.seconds is None else f"{cost.seconds:.1f}"
+    return [cost.planned.name, cost.planned.identity, state, str(uses), spec.task.kind, str(spec.seed),
+            f"{spec.optim.lr:g}", f"{cost.parameters:,}", f"{cost.trainable:,}", f"{cost.steps:,}",
+            count(cost.examples), count(cost.flops), seconds]
+
+
+__all__ = ["Interrupted", "dry_run_study", "report_study", "run_study"]
