@@ -31,11 +31,18 @@ def shown(table: Table, width: int = 160) -> str:
 def test_the_terminal_table_shows_arms_settings_errors_intervals_and_baselines() -> None:
     text = shown(make_table(demo()))
     line = next(row for row in text.splitlines() if row.strip().startswith("self_pretrained"))
-    for part in ("lr 0.003", "0.508 ± 0.009", "0.488 ± 0.009", " 5 ", "+0.138 [0.128, 0.148]", "90 epochs"):
+    for part in ("lr 0.003", "0.508 ±0.009", "0.488 ±0.009", " 5 ", "+0.138 [0.128,0.148]", "90 epochs"):
         assert part in line
     assert "majority" in text
     assert "logistic regression" in text
     assert "95 % t-interval" in text
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_a_narrow_terminal_breaks_no_number(width: int) -> None:
+    text = shown(make_table(demo()), width)
+    assert all(part in text for part in ("0.508", "±0.009", "+0.138", "[0.128,0.148]", "accuracy", "scratch"))
+    assert max(len(line) for line in text.splitlines()) <= width
 
 
 def test_the_csv_holds_full_numbers_under_their_names() -> None:
@@ -93,14 +100,15 @@ def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:
     plan = make_plan()
     found = shelf(plan, lambda c: None if c.arm == "scratch" and c.seed == 4 else (0.1, 0.1))
     table = make_table(summarise(plan, found.find, facts=facts()))
-    assert [line.cells[-1].text for line in table.lines[:2]] == ["partial", "at chance"]
+    names = [line.cells[0].text for line in table.lines]
+    assert names[:3] == ["scratch (partial)", "self_pretrained (at chance)", "majority (baseline)"]
     assert table.lines[0].cells[4].text == "4 of 5"
     for entry in found.results.values():
         entry["status"] = "diverged"
     table = make_table(summarise(plan, found.find))
     assert "diverged" in to_markdown(table)
     empty = make_table(summarise(plan, lambda _: None))
-    assert {line.cells[-1].text for line in empty.lines} == {"absent"}
+    assert [line.cells[0].text for line in empty.lines] == ["scratch (absent)", "self_pretrained (absent)"]
     assert "\N{EM DASH}" in shown(empty)
 
 

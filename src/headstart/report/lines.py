@@ -1,0 +1,156 @@
+"""The table of a study as values: heads, lines, cells with their text and the full numbers behind it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headstart.study import words
+from headstart.study.results import AMOUNTS, Average, Baseline, Results, Row
+
+Kind = Literal["arm", "baseline", "average"]
+
+@dataclass(frozen=True)
+class Cell:
+    """What a reader sees, and the full numbers or words behind it under the names of the CSV."""
+
+    text: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of the table. `key` is the key of its row in the results (empty: no stages behind it)."""
+
+    kind: Kind
+    cells: tuple[Cell, ...]
+    status: str
+    key: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Heads, which of them hold numbers, and lines."""
+
+    title: str
+    heads: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    lines: tuple[Line, ...]
+    note: str = ""
+
+
+def make_table(results: Results) -> Table:
+    """The table of a study: arms by column, then the baselines of the column, then averages."""
+    wide = len(results.columns) > 1
+    metrics = list(dict.fromkeys(words.metric(row.metric) for row in results.table))
+    score = metrics[0] if len(metrics) == 1 else "score"
+    heads = [("column", False)] if wide else []
+    heads += [("arm", False), ("chosen", False), (f"val {score}", True), (f"test {score}", True), ("n", True)]
+    if results.against:
+        heads.append((f"difference to {results.against}", True))
+    heads += [("budget", True), ("tried", True)]
+    lines: list[Line] = []
+    for column in results.columns:
+        lines += _column(results, column, wide)
+    lines += [_average(found, results, wide) for found in results.averages]
+    return Table(results.title or results.name, tuple(h for h, _ in heads), tuple(n for _, n in heads),
+                 tuple(lines), note(results))
+
+
+def note(results: Results) -> str:
+    """What the columns of the table mean, in a line."""
+    gap = (" Differences are on test, paired by seed, with a 95 % t-interval in brackets."
+           if results.against else "")
+    return ("Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
+            f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm.")
+
+
+def _column(results: Results, column: str, wide: bool) -> list[Line]:
+    rows = results.in_column(column)
+    scores = [row.val.mean * (1 if row.greater else -1) for row in rows if row.val is not None]
+    # The best line is the best on validation, as everything that is chosen.
+    top = max(scores, default=None)
+    lines = []
+    for row in rows:
+        best = row.val is not None and len(rows) > 1 and row.val.mean * (1 if row.greater else -1) == top
+        lines.append(_arm(row, results, wide, best))
+    metrics = dict.fromkeys(row.metric for row in rows)
+    for metric in metrics:
+        for facts in results.facts_of(column):
+            lines += [_baseline(b, metric, column, results, wide) for b in facts.baselines
+                      if b.score("val", metric) is not None or b.score("test", metric) is not None]
+    return lines
+
+
+def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
+    mixed = len({r.metric for r in results.table}) > 1
+    label = f"{row.column} ({words.metric(row.metric)})" if mixed else row.column
+    cells = [Cell(label, {"column": row.column})] if wide else []
+    val, test, gap = row.val, row.test, row.difference
+    chosen = words.settings(row.chosen, results.names)
+    cells += [
+        _named(row.arm, row.status), Cell(chosen, {"chosen": chosen if row.chosen else ""}),
+        Cell(words.plus_minus(val), {"val": val.mean if val else None, "val_sem": val.sem if val else None}),
+        Cell(words.plus_minus(test), {"test": test.mean if test else None,
+                                      "test_sem": test.sem if test else None}),
+        Cell(str(row.n) if row.n == row.expected else f"{row.n} of {row.expected}",
+             {"n": row.n, "planned": row.expected}),
+    ]
+    if results.against:
+        cells.append(Cell(words.difference(gap), {
+            "difference": gap.mean if gap else None, "low": gap.low if gap else None,
+            "high": gap.high if gap else None}))
+    cells += [
+        Cell(budget(row.budget), {name: row.budget.get(name) for name in AMOUNTS}),
+        Cell(str(len(row.points)), {"tried": len(row.points)}),
+    ]
+    return Line("arm", tuple(cells), row.status, row.key, best)
+
+
+def _baseline(base: Baseline, metric: str, column: str, results: Results, wide: bool) -> Line:
+    val, test = base.score("val", metric), base.score("test", metric)
+    cells = [Cell(column, {"column": column})] if wide else []
+    cells += [_named(base.name, "baseline"), Cell(words.NONE, {"chosen": ""}),
+              Cell(words.score(val), {"val": val}), Cell(words.score(test), {"test": test}), Cell(words.NONE)]
+    cells += [Cell(words.NONE)] * (2 if results.against else 1)
+    cells.append(Cell(words.NONE))
+    return Line("baseline", tuple(cells), "baseline")
+
+
+def _average(found: Average, results: Results, wide: bool) -> Line:
+    over = f"average of {found.columns}" + (f", {found.over}" if found.over else "")
+    value, gap = found.value, found.difference
+    cells = [Cell(over, {"column": over})] if wide else []
+    rank = f"mean rank {found.rank:.2f}" if found.rank is not None else words.NONE
+    cells += [
+        Cell(found.arm, {"arm": found.arm, "status": "average"}), Cell(rank, {"mean_rank": found.rank}),
+        Cell(words.NONE),
+        Cell(words.plus_minus(value), {"test": value.mean if value else None,
+                                       "test_sem": value.sem if value else None}),
+        Cell(str(value.n) if value else words.NONE, {"n": value.n if value else None}),
+    ]
+    if results.against:
+        cells.append(Cell(words.difference(gap), {
+            "difference": gap.mean if gap else None, "low": gap.low if gap else None,
+            "high": gap.high if gap else None}))
+    cells += [Cell(words.NONE), Cell(words.NONE)]
+    return Line("average", tuple(cells), "average")
+
+
+def _named(name: str, status: str) -> Cell:
+    """Who the line is of; every status but the usual one stands beside the name."""
+    return Cell(name if status == "measured" else f"{name} ({status})", {"arm": name, "status": status})
+
+
+def budget(amounts: Mapping[str, float]) -> str:
+    """`120 epochs, 38 s`: the amounts that a reader knows; the others are in the CSV and on the page."""
+    parts = []
+    if "epochs" in amounts:
+        parts.append(f"{words.count(round(amounts['epochs'], 1))} epochs")
+    elif "steps" in amounts:
+        parts.append(f"{words.count(amounts['steps'])} steps")
+    if "seconds" in amounts:
+        parts.append(words.duration(amounts["seconds"]))
+    return ", ".join(parts) or words.NONE
