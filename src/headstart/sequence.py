@@ -6,6 +6,7 @@ examples together.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -52,6 +53,8 @@ class Examples:
     `values` (S,) integers or (S, F) float32; `offsets` (n + 1,) int64; `target` (n,), (n, T), or per position
     (S,), (S, T), or None; `observed` (S, F) bool or None where nothing is missing; `index` (n,) int64, the
     example's own number, which keys its masks and order. Where `paired`, rows 2i and 2i + 1 are one unit.
+    Where `scale` is given, `values` (S, F) are numbers kept as small integers (the bytes of an image), and a
+    model sees `value * scale + shift` as float32.
     """
 
     values: np.ndarray
@@ -61,9 +64,24 @@ class Examples:
     observed: np.ndarray | None = None
     per_position: bool = False
     paired: bool = False
+    scale: float | None = None
+    shift: float = 0.0
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    def as_seen(self, values: np.ndarray) -> np.ndarray:
+        """Stored values (..., F) or (...) as a model sees them: int64 ids, or float32."""
+        if self.scale is not None:
+            seen = values.astype(np.float32)
+            seen *= np.float32(self.scale)
+            seen += np.float32(self.shift)
+            return seen
+        return values.astype(np.int64 if values.dtype.kind in "iu" else np.float32, copy=False)
+
+    def inputs(self, row: int) -> np.ndarray:
+        """One example as a model sees it: (L,) int64 or (L, F) float32."""
+        return self.as_seen(self.values[self.offsets[row] : self.offsets[row + 1]])
 
     @property
     def lengths(self) -> np.ndarray:
@@ -117,7 +135,8 @@ class Examples:
 def has_target(target: np.ndarray) -> np.ndarray:
     """(n,) bool: rows with at least one target that is there."""
     there = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
-    return there.any(axis=tuple(range(1, there.ndim))) if there.ndim > 1 else there
+    rows: np.ndarray = there.any(axis=tuple(range(1, there.ndim))) if there.ndim > 1 else there
+    return rows
 
 
 def ragged(sequences: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
@@ -177,33 +196,41 @@ def collate(examples: Examples, units: np.ndarray, length: int | None = None) ->
     import torch
 
     rows = examples.rows(np.asarray(units))
-    lengths = examples.lengths[rows]
+    starts = examples.offsets[rows]
+    lengths = examples.offsets[rows + 1] - starts
     longest = int(lengths.max()) if length is None else length
     valid = np.arange(longest)[None, :] < lengths[:, None]
-    positions = _positions(examples.offsets[rows], lengths)
     full = bool((lengths == longest).all())
+    # Rows of a table are picked as rows: their positions would take eight bytes for each byte of an image.
+    table = full and bool((starts == rows * longest).all())
+    positions = None if table else _positions(starts, lengths)
 
-    def spread(flat: np.ndarray, empty: float, dtype: np.dtype) -> np.ndarray:
-        picked = flat[positions].astype(dtype, copy=False)
+    def spread(flat: np.ndarray, empty: float, convert: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
+        if positions is None:
+            whole = flat[: len(flat) // longest * longest].reshape(-1, longest, *flat.shape[1:])
+            return convert(whole[rows])
+        picked = convert(flat[positions])
         if full:
             return picked.reshape(len(rows), longest, *flat.shape[1:])
-        out = np.full((len(rows), longest, *flat.shape[1:]), empty, dtype=dtype)
+        out: np.ndarray = np.full((len(rows), longest, *flat.shape[1:]), empty, dtype=picked.dtype)
         out[valid] = picked
         return out
 
-    kind = np.dtype(np.int64 if examples.values.dtype.kind in "iu" else np.float32)
     target = examples.target
     if target is not None:
-        there = np.dtype(np.float32 if target.dtype.kind == "f" else np.int64)
-        empty = np.nan if there.kind == "f" else IGNORE
-        target = spread(target, empty, there) if examples.per_position else target[rows].astype(there)
+        there = np.float32 if target.dtype.kind == "f" else np.int64
+        empty = np.nan if target.dtype.kind == "f" else IGNORE
+        target = (
+            spread(target, empty, lambda x: x.astype(there)) if examples.per_position
+            else target[rows].astype(there)
+        )
     observed = examples.observed
     return Batch(
-        inputs=torch.from_numpy(spread(examples.values, 0, kind)),
+        inputs=torch.from_numpy(spread(examples.values, 0, examples.as_seen)),
         valid=torch.from_numpy(valid),
         index=torch.from_numpy(examples.index[rows].astype(np.int64)),
         target=None if target is None else torch.from_numpy(target),
-        observed=None if observed is None else torch.from_numpy(spread(observed, False, np.dtype(bool))),
+        observed=None if observed is None else torch.from_numpy(spread(observed, False, np.asarray)),
         full=full,
     )
 

@@ -258,6 +258,8 @@ def fingerprint(task: Task) -> str:
                 plain = np.ascontiguousarray(array)
                 total.update(f"{name}/{label}/{plain.dtype.str}/{plain.shape}".encode())
                 total.update(plain.view(np.uint8).data)
+        if x.scale is not None:
+            total.update(f"{name}/seen/{x.scale!r}/{x.shift!r}".encode())
     return total.hexdigest()
 
 
