@@ -89,12 +89,12 @@ def uniform(seed: Any, stream: str, *counters: Any) -> Any:
 
 def normal(seed: Any, stream: str, *counters: Any) -> Any:
     """Standard normal numbers by Box and Muller, float64 (equal in numpy and torch to rounding)."""
-    first = (bits(seed, stream + "/radius", *counters) + 0.5) * 2.0**-32
-    second = bits(seed, stream + "/angle", *counters) * (2.0**-32 * 2.0 * np.pi)
-    if isinstance(first, (np.ndarray, np.generic, float)):
-        return np.sqrt(-2.0 * np.log(first)) * np.cos(second)
-    first, second = first.double(), second.double()
-    return (-2.0 * first.log()).sqrt() * second.cos()
+    radius, angle = bits(seed, stream + "/radius", *counters), bits(seed, stream + "/angle", *counters)
+    if isinstance(radius, (np.ndarray, np.generic)):
+        return np.sqrt(-2.0 * np.log((radius + 0.5) * 2.0**-32)) * np.cos(angle * (2.0**-32 * 2.0 * np.pi))
+    # Double first: torch would otherwise add a float to whole numbers in float32.
+    radius, angle = (radius.double() + 0.5) * 2.0**-32, angle.double() * (2.0**-32 * 2.0 * np.pi)
+    return (-2.0 * radius.log()).sqrt() * angle.cos()
 
 
 def permutation(seed: int, stream: str, size: int) -> np.ndarray:
