@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -36,6 +37,8 @@ class DLRSpec(MixerSpec):
     decay_max: float = 0.1
     gate: Gate = "linear"
     kernel_rate: float | None = Field(default=1e-4, gt=0)
+
+    example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         check_range("decay", self.decay_min, self.decay_max)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -39,6 +40,8 @@ class S4Spec(MixerSpec):
     gate: Gate = "glu"
     kernel_rate: float | None = Field(default=1e-3, gt=0)
 
+    example: ClassVar[Mapping[str, Any]] = {"state": 8}
+
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         even_state(self.state)
         check_range("dt", self.dt_min, self.dt_max)
@@ -46,10 +49,9 @@ class S4Spec(MixerSpec):
         return StateSpace(kernel, width, self.gate, self.kernel_rate)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
-        rows = 4 * (directions_of(self.directions, causal) + 1)
-        size = fast_length(length)
-        sums = 2.0 * width * 2 * rows * (self.state // 2) * (size // 2 + 1)
-        return sums + after_kernel_flops(width, length, self.gate)
+        directions, size = directions_of(self.directions, causal), fast_length(length)
+        sums = 8.0 * width * (directions + 1) * self.state * (size // 2 + 1)
+        return sums + 2.5 * directions * width * size * math.log2(size) + after_kernel_flops(width, length, self.gate)
 
 
 class S4Kernel(nn.Module):

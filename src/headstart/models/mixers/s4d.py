@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -38,6 +39,8 @@ class S4DSpec(MixerSpec):
     dt_max: float = 0.1
     gate: Gate = "glu"
     kernel_rate: float | None = Field(default=1e-3, gt=0)
+
+    example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         even_state(self.state)

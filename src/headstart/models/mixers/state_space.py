@@ -39,7 +39,7 @@ def check_range(place: str, least: float, most: float) -> None:
 class StateSpace(nn.Module):
     """y = kernel * x + skip x per channel, then GELU and an output that mixes channels.
 
-    Shapes: x (B, L, D), valid (B, L) bool -> (B, L, D); `kernel(L)` gives (C, D, L), C directions. Padding is
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D); `kernel(L)` gives (C, D, L), C directions. Padding is
     zeroed before the convolution, so that neither direction sees it. Cost O(B D L log L), and the kernel's.
     `gate`: "glu" is GELU, D -> 2D and a gated linear unit; "linear" GELU and D -> D; "none" the bare sum.
     """
@@ -56,9 +56,10 @@ class StateSpace(nn.Module):
         self.undecayed = {"kernel"}
         self.rates = {} if kernel_rate is None else {"kernel": kernel_rate}
 
-    def forward(self, x: Tensor, valid: Tensor, draw: object = None) -> Tensor:  # noqa: ARG002
-        inputs = x.masked_fill(~valid.unsqueeze(-1), 0.0).transpose(1, 2)
-        y = convolve(inputs, self.kernel(x.shape[1]), self.skip).transpose(1, 2)
+    def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
+        del draw
+        inputs = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
+        y = convolve(inputs.transpose(1, 2), self.kernel(x.shape[1]), self.skip).transpose(1, 2)
         if self.output is None:
             return y
         y = self.output(nn.functional.gelu(y))
@@ -66,8 +67,8 @@ class StateSpace(nn.Module):
 
 
 def after_kernel_flops(width: int, length: int, gate: Gate) -> float:
-    """FLOPs of convolution and output: three real FFTs of 2.5 n log2 n, the spectra's product, the matrix."""
+    """FLOPs of convolution and output: three real FFTs of 2.5 n log2 n per channel, and the matrix."""
     size = fast_length(2 * length - 1)
-    transforms = width * (3 * 2.5 * size * math.log2(size) + 3 * size)
+    transforms = 7.5 * width * size * math.log2(size)
     matrix = {"glu": 4.0, "linear": 2.0, "none": 0.0}[gate] * length * width * width
     return transforms + matrix
