@@ -27,8 +27,8 @@ def bits_by_hand(seed: int, stream: str, *counters: int) -> int:
 
 
 def test_bits_are_the_documented_hash():
-    for seed, stream, counters in [(0, "mask", (0, 0, 0)), (7, "mask", (3, 1_000_000, 15_999)), (-1, "", (5,)),
-                                   (2**62, "draw/dropout", ()), (3, "order", (0, -4))]:
+    for seed, stream, counters in [(0, "mask", (0, 0, 0)), (7, "mask", (3, 1_000_000, 15_999)),
+                                   (-1, "", (5,)), (2**62, "draw/dropout", ()), (3, "order", (0, -4))]:
         assert int(bits(seed, stream, *counters)) == bits_by_hand(seed, stream, *counters)
 
 
@@ -64,9 +64,10 @@ def test_uniform_numbers_are_equal_in_numpy_and_torch_to_the_last_bit():
 
 
 def test_every_counter_the_seed_and_the_stream_matter():
-    base = bits(0, "a", np.arange(1000), 0)
-    for other in (bits(1, "a", np.arange(1000), 0), bits(0, "b", np.arange(1000), 0),
-                  bits(0, "a", np.arange(1000), 1), bits(0, "a", 0, np.arange(1000)), bits(0, "a", np.arange(1000))):
+    n = np.arange(1000)
+    base = bits(0, "a", n, 0)
+    for other in (bits(1, "a", n, 0), bits(0, "b", n, 0), bits(0, "a", n, 1), bits(0, "a", 0, n),
+                  bits(0, "a", n)):
         assert (base == other).mean() < 0.01
 
 

@@ -91,7 +91,8 @@ def normal(seed: Any, stream: str, *counters: Any) -> Any:
     """Standard normal numbers by Box and Muller, float64 (equal in numpy and torch to rounding)."""
     radius, angle = bits(seed, stream + "/radius", *counters), bits(seed, stream + "/angle", *counters)
     if isinstance(radius, (np.ndarray, np.generic)):
-        return np.sqrt(-2.0 * np.log((radius + 0.5) * 2.0**-32)) * np.cos(angle * (2.0**-32 * 2.0 * np.pi))
+        distance = np.sqrt(-2.0 * np.log((np.asarray(radius) + 0.5) * 2.0**-32))
+        return distance * np.cos(angle * (2.0**-32 * 2.0 * np.pi))
     # Double first: torch would otherwise add a float to whole numbers in float32.
     radius, angle = (radius.double() + 0.5) * 2.0**-32, angle.double() * (2.0**-32 * 2.0 * np.pi)
     return (-2.0 * radius.log()).sqrt() * angle.cos()
