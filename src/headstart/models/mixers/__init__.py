@@ -11,7 +11,7 @@ MIXERS: dict[str, Kind] = {
     "attention": Kind("headstart.models.mixers.attention:AttentionSpec", "scaled dot-product attention",
                       "Vaswani et al. 2017", {"cost": "L^2", "causal": True, "parameters": 66048}),
     "bigbird": Kind("headstart.models.mixers.bigbird:BigBirdSpec",
-                    "attention in windows, to global and to random blocks",
+                    "attention to near, global and random blocks",
                     "Zaheer et al. 2020", {"cost": "L", "causal": True, "parameters": 66048}),
     "dlr": Kind("headstart.models.mixers.dlr:DLRSpec", "diagonal linear RNN",
                 "Gupta, Mehta and Berant 2022", {"cost": "L log L", "causal": True, "parameters": 542976}),

@@ -1,0 +1,204 @@
+"""BigBird: blocks that attend to their neighbours, to global blocks and to random ones."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from headstart.errors import BadInput
+from headstart.models.mixers.attend import attend
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.projections import (
+    PARTS,
+    Init,
+    Rotary,
+    check_heads,
+    everywhere,
+    joined,
+    layers,
+    split,
+)
+from headstart.seeds import Draw, bits
+
+
+class BigBirdSpec(MixerSpec):
+    """Attention of `heads` heads over blocks of `block` positions (64, window 3 and 3 random as released).
+
+    window: neighbouring blocks seen, the own one in the middle (odd). random: further blocks seen, drawn for
+    each head and block from those not seen yet. global_blocks: how many first and how many last blocks see
+    all and are seen by all. pattern_seed: the random blocks are a function of it, of the head and of the
+    length in blocks alone. Causal: half of the window, the first blocks and random earlier ones.
+    Raises: BadInput where `heads` does not divide the width or `window` is even.
+    """
+
+    kind: Literal["bigbird"] = "bigbird"
+    heads: int = Field(default=4, ge=1)
+    block: int = Field(default=64, ge=1)
+    window: int = Field(default=3, ge=1)
+    random: int = Field(default=3, ge=0)
+    global_blocks: int = Field(default=1, ge=0)
+    pattern_seed: int = 0
+    bias: bool = True
+    init: Init = "independent"
+
+    rotary: ClassVar[bool] = True
+
+    def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
+        """The module; with `theta` queries and keys turn with their place."""
+        check_heads(width, self.heads, theta)
+        if self.window % 2 == 0:
+            raise BadInput(f"model.mixer.window: {self.window} blocks have no middle; take {self.window + 1}")
+        return BigBird(self, width, length, causal, theta)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Four layers of 2 L D^2, each block times those that it may see, global blocks times all."""
+        count = -(-length // self.block)
+        ends = self.global_blocks if causal else 2 * self.global_blocks
+        near = self.window // 2 + 1 if causal else self.window
+        keys = (near + ends + self.random) * self.block
+        asked = 0 if causal else ends * self.block
+        return 8.0 * length * width**2 + 4.0 * width * (count * self.block * keys + asked * length)
+
+
+class BigBird(nn.Module):
+    """Scaled dot-product attention over a sparse graph of blocks: window, random and global ones.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). A block is seen once however often it is
+    named. Blocks are counted over each row's valid length: the last block of a row is its own last one.
+    Cost O(L (W + 2 G + R) S D) for blocks of S positions.
+    Source: Zaheer et al. 2020, "Big Bird", section 2 and appendix D; released code for what is drawn from.
+    """
+
+    parts = PARTS
+
+    def __init__(
+        self, spec: BigBirdSpec, width: int, length: int, causal: bool, theta: float | None
+    ) -> None:
+        super().__init__()
+        self.spec, self.heads, self.causal = spec, spec.heads, causal
+        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
+        self.turn = Rotary(length, width // spec.heads, theta)
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        del draw
+        there = everywhere(x, valid)
+        q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+        mixed = sparse(self.turn(q), self.turn(k), v, there, self.spec, self.causal)
+        out: Tensor = self.output(joined(mixed))
+        return out
+
+
+def sparse(
+    query: Tensor, key: Tensor, value: Tensor, valid: Tensor, spec: BigBirdSpec, causal: bool
+) -> Tensor:
+    """Attention of each block to its blocks of the pattern.
+
+    Shapes: query, key, value (B, H, L, E), valid (B, L) -> (B, H, L, E).
+    """
+    batch, heads, length, _ = query.shape
+    size, missing = spec.block, -length % spec.block
+    asked, told, values = (
+        torch.unflatten(pad(x, (0, 0, 0, missing)), 2, (-1, size)) for x in (query, key, value)
+    )
+    there = torch.unflatten(pad(valid, (0, missing)), 1, (-1, size)).unsqueeze(1)
+    count = asked.shape[2]
+    last = (there.any(-1) * torch.arange(1, count + 1, device=query.device)).amax((1, 2))
+    blocks, named = pattern(last, count, heads, spec, causal)
+    seen = picked(there.expand(-1, heads, -1, -1).unsqueeze(-1), blocks)[..., 0]
+    seen = seen & torch.repeat_interleave(named, size, -1)
+    seen = seen[:, :, :, None, :]
+    if causal:
+        inside = torch.arange(size, device=query.device)
+        place = (blocks[..., None] * size + inside).flatten(-2)[:, :, :, None, :]
+        own = torch.arange(count * size, device=query.device).view(count, size, 1)
+        seen = seen & (place <= own)
+    # Heads go to the batch and blocks take their place, so that each block has keys of its own.
+    told, values = picked(told, blocks).flatten(0, 1), picked(values, blocks).flatten(0, 1)
+    mixed = torch.unflatten(attend(asked.flatten(0, 1), told, values, seen.flatten(0, 1)), 0, (batch, heads))
+    if not causal and spec.global_blocks:
+        mixed = _with_global(mixed, asked, (key, value, valid), last, spec.global_blocks)
+    return mixed.flatten(2, 3)[:, :, :length]
+
+
+def _with_global(
+    mixed: Tensor, asked: Tensor, told: tuple[Tensor, Tensor, Tensor], last: Tensor, ends: int
+) -> Tensor:
+    """(B, H, n, S, E) with the first and last `ends` blocks of each row replaced by what they see of all."""
+    _, heads, count, size, _ = asked.shape
+    key, value, valid = told
+    chosen = global_blocks(last, ends)[:, None, None, :].expand(-1, heads, -1, -1)
+    all_seen = attend(picked(asked, chosen)[:, :, 0], key, value, valid[:, None, None, :])
+    every = torch.arange(count, device=mixed.device)
+    for place, part in enumerate(torch.split(all_seen, size, 2)):
+        here = every == chosen[:, :, 0, place, None]
+        mixed = torch.where(here[..., None, None], part[:, :, None], mixed)
+    return mixed
+
+
+def picked(x: Tensor, blocks: Tensor) -> Tensor:
+    """x (B, H, n, S, E) and numbers of blocks (B, H, m, K) -> (B, H, m, K S, E)."""
+    batch, heads, count, size, width = x.shape
+    first = torch.arange(batch * heads, device=x.device).view(batch, heads, 1, 1) * count
+    rows = x.reshape(batch * heads * count, size * width)
+    taken = rows.index_select(0, (blocks + first).flatten())
+    return taken.view(*blocks.shape[:3], blocks.shape[3] * size, width)
+
+
+def global_blocks(last: Tensor, ends: int) -> Tensor:
+    """(B, 2 ends): the first and the last `ends` blocks of rows of `last` (B,) blocks."""
+    first = torch.arange(ends, device=last.device)
+    return torch.cat([first.expand(len(last), -1), (last[:, None] - 1 - first).clamp(min=0)], -1)
+
+
+def pattern(last: Tensor, count: int, heads: int, spec: BigBirdSpec, causal: bool) -> tuple[Tensor, Tensor]:
+    """Which blocks each block sees: their numbers (B, H, n, K), and which of them count, (B, H, n, K) bool.
+
+    `last` (B,): blocks of each row, of `count` with padding. Each block that counts stands there once.
+    """
+    batch, half = len(last), spec.window // 2
+    own = torch.arange(count, device=last.device).view(1, count, 1)
+    limit = own + 1 if causal else last.view(batch, 1, 1)
+    near = own + torch.arange(-half, 1 if causal else half + 1, device=last.device)
+    first = torch.arange(spec.global_blocks, device=last.device).expand(1, count, -1)
+    groups = [near.expand(batch, -1, -1), first.expand(batch, -1, -1)]
+    if not causal:
+        groups.append(last.view(batch, 1, 1) - 1 - first)
+    # Sorted, with what is not there or there twice as a number beyond all blocks.
+    fixed = torch.cat(groups, -1)
+    beyond = torch.tensor(count + spec.random, device=last.device)
+    fixed = torch.where((fixed >= 0) & (fixed < limit), fixed, beyond).sort(-1).values
+    twice = pad(fixed[..., 1:] == fixed[..., :-1], (1, 0))
+    fixed = torch.where(twice, beyond, fixed)
+    left = limit - (fixed < beyond).sum(-1, keepdim=True)
+    drawn, there = _random_blocks(fixed, left.expand(batch, count, 1)[..., 0], heads, spec)
+    fixed = fixed[:, None].expand(-1, heads, -1, -1)
+    named = torch.cat([fixed < beyond, there], -1)
+    return torch.where(named, torch.cat([fixed, drawn], -1), torch.zeros_like(beyond)), named
+
+
+def _random_blocks(fixed: Tensor, left: Tensor, heads: int, spec: BigBirdSpec) -> tuple[Tensor, Tensor]:
+    """`random` different blocks that are not in `fixed` (B, n, F, ascending), of `left` (B, n) such.
+
+    The t-th is drawn from those that are left, then counted past all smaller ones that are taken.
+    """
+    batch, count, _ = fixed.shape
+    head = torch.arange(heads, device=fixed.device).view(heads, 1)
+    own = torch.arange(count, device=fixed.device)
+    taken = torch.zeros(batch, heads, count, 0, dtype=torch.int64, device=fixed.device)
+    there = torch.zeros(batch, heads, count, 0, dtype=torch.bool, device=fixed.device)
+    for t in range(spec.random):
+        size = (left[:, None] - t).expand(batch, heads, count)
+        number = bits(spec.pattern_seed, "bigbird/blocks", head, own, t) * size.clamp(min=0) >> 32
+        for place in range(t):
+            number = number + (number >= taken[..., place])
+        taken = torch.cat([taken, number[..., None]], -1).sort(-1).values
+        there = torch.cat([there, (size > 0)[..., None]], -1)
+    blocks = taken
+    for place in range(fixed.shape[-1]):
+        blocks = blocks + (blocks >= fixed[:, None, :, place, None])
+    # Where few are left the last draws found none: numbers beyond all blocks sort behind those that count.
+    return blocks, there

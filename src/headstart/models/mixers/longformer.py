@@ -1,0 +1,152 @@
+"""Longformer: a sliding window, and a few positions that see all and are seen by all."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from headstart.models.mixers.attend import attend
+from headstart.models.mixers.local_attention import beside, cut, sewn
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.projections import (
+    PARTS,
+    Init,
+    Rotary,
+    check_heads,
+    everywhere,
+    joined,
+    layers,
+    split,
+)
+from headstart.seeds import Draw
+
+GLOBAL_PARTS = {"query_global": "query_key", "key_global": "query_key", "value_global": "value_output"}
+
+
+class LongformerSpec(MixerSpec):
+    """Attention of `heads` heads to `window` positions on each side (256 as released) and to global ones.
+
+    global_positions: how many first positions see all and are seen by all (1: where a class token stands).
+    separate: what the global positions see goes through query, key and value layers of its own, as in the
+    source. Causal: the window behind, and the global positions before.
+    Raises: BadInput where `heads` does not divide the width.
+    """
+
+    kind: Literal["longformer"] = "longformer"
+    heads: int = Field(default=4, ge=1)
+    window: int = Field(default=256, ge=1)
+    global_positions: int = Field(default=1, ge=0)
+    separate: bool = True
+    bias: bool = True
+    init: Init = "independent"
+
+    rotary: ClassVar[bool] = True
+
+    def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
+        """The module; with `theta` queries and keys turn with their place."""
+        check_heads(width, self.heads, theta)
+        return Longformer(self, width, length, causal, theta)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Four layers of 2 L D^2, blocks of queries times the three blocks and global keys that they may see.
+
+        What a mask hides within those blocks is computed too.
+        """
+        some = min(self.global_positions, length)
+        block = min(self.window, length)
+        count = -(-length // block)
+        keys = (block if count == 1 else 3 * block) + some
+        seen = some if causal else length
+        total = 8.0 * length * width**2 + 4.0 * count * block * keys * width + 4.0 * some * seen * width
+        if some and self.separate:
+            total += 2.0 * (some + 2 * seen) * width**2
+        return total
+
+
+class Longformer(nn.Module):
+    """Scaled dot-product attention in a sliding window, with global positions.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Position i sees |i - j| <= window and the
+    global positions, each once; a global position sees all. Cost O(L W D), memory O(L (D + W)).
+    Source: Beltagy et al. 2020, "Longformer", section 3.1.
+    """
+
+    def __init__(
+        self, spec: LongformerSpec, width: int, length: int, causal: bool, theta: float | None
+    ) -> None:
+        super().__init__()
+        self.heads, self.window, self.causal = spec.heads, spec.window, causal
+        self.some = spec.global_positions
+        self.separate = spec.separate and self.some > 0
+        self.parts = {**PARTS, **(GLOBAL_PARTS if self.separate else {})}
+        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
+        if self.separate:
+            self.query_global, self.key_global, self.value_global = layers(3, width, spec.init, spec.bias)
+        self.turn = Rotary(length, width // spec.heads, theta)
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        del draw
+        there = everywhere(x, valid)
+        q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+        q, k = self.turn(q), self.turn(k)
+        some = min(self.some, x.shape[1])
+        mixed = sliding(q, k, v, there, self.window, some, self.causal)
+        if some:
+            mixed = torch.cat([self._of_global(x, (q, k, v), there, some), mixed[:, :, some:]], 2)
+        out: Tensor = self.output(joined(mixed))
+        return out
+
+    def _of_global(self, x: Tensor, own: tuple[Tensor, Tensor, Tensor], there: Tensor, some: int) -> Tensor:
+        """(B, H, some, E): what the first positions see: all, or where causal what comes before them."""
+        seen = some if self.causal else x.shape[1]
+        q, k, v = own[0][:, :, :some], own[1][:, :, :seen], own[2][:, :, :seen]
+        if self.separate:
+            q = self.turn(split(self.query_global(x[:, :some]), self.heads))
+            k = self.turn(split(self.key_global(x[:, :seen]), self.heads))
+            v = split(self.value_global(x[:, :seen]), self.heads)
+        if self.causal:
+            return attend(q, k, v, causal=True)
+        return attend(q, k, v, there[:, None, None, :])
+
+
+def sliding(
+    query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int, some: int, causal: bool
+) -> Tensor:
+    """Attention of each position to those at most `window` away and to the first `some`.
+
+    Shapes: query, key, value (B, H, L, E), valid (B, L) -> (B, H, L, E). Queries stand in blocks as long as
+    the window, so that what they see lies in their own block and the two beside it.
+    """
+    batch, _, length, _ = query.shape
+    block = min(window, length)
+    asked, keys, values = cut(query, block).flatten(0, 1), cut(key, block), cut(value, block)
+    there = torch.unflatten(pad(valid, (0, -length % block)), 1, (-1, block))
+    count = there.shape[1]
+    place = torch.arange(count * block, device=query.device).view(count, block)
+    offsets = place[0]
+    if count > 1:
+        keys, values = beside(keys), beside(values)
+        there = beside(there[:, :, None, :, None])[:, :, 0, :, 0]
+        offsets = torch.arange(-block, 2 * block, device=query.device)
+    told = (place[:, :1] + offsets)[:, None, :]  # (n, 1, K): the place of each key of a block
+    seen = sees(place[:, :, None], told, window, some, causal) & there[:, :, None, :]
+    if some:
+        first = torch.arange(some, device=query.device)
+        reach = place[:, :, None] if causal else torch.full_like(place[:, :, None], length)
+        seen = torch.cat([seen, (first <= reach) & valid[:, None, None, :some]], -1)
+        keys, values = (
+            torch.cat([x, of[:, None, :, :some].expand(-1, count, -1, -1, -1)], -2)
+            for x, of in ((keys, key), (values, value))
+        )
+    mixed = attend(asked, keys.flatten(0, 1), values.flatten(0, 1), seen.flatten(0, 1)[:, None])
+    return sewn(mixed, batch)[:, :, :length]
+
+
+def sees(query: Tensor, key: Tensor, window: int, some: int, causal: bool) -> Tensor:
+    """Whether the window of a query's place holds a key's; the first `some` keys are counted elsewhere."""
+    near = ((query - key).abs() <= window) & (key >= some)
+    return near & (key <= query) if causal else near

@@ -1,0 +1,99 @@
+"""Mixers side by side on the same input, their outputs added or joined."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+
+from headstart.errors import BadInput
+from headstart.models.mixers import MIXERS
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.seeds import Draw
+from headstart.spec import kind_field
+
+
+class ParallelSpec(MixerSpec):
+    """Several mixers on one input.
+
+    combine: `sum` adds their outputs, `concat` joins them and projects (n D) to D. norm: each output has a
+    layer norm first (part `norm`), so that none drowns the others. frozen: numbers of mixers that keep their
+    fresh weights and do not learn. SPADE's first block is
+    `mixers = [{ kind = "s4" }, { kind = "local_attention" }], frozen = [0]`, its others local attention.
+    Raises: BadInput where a number in `frozen` names no mixer.
+    """
+
+    kind: Literal["parallel"] = "parallel"
+    mixers: tuple[kind_field(MixerSpec, MIXERS), ...] = Field(min_length=1)  # type: ignore[valid-type]
+    combine: Literal["sum", "concat"] = "concat"
+    norm: bool = True
+    frozen: tuple[int, ...] = ()
+
+    @property
+    def rotary(self) -> bool:  # type: ignore[override]
+        """Whether any of the mixers turns queries and keys."""
+        return any(spec.rotary for spec in self.mixers)
+
+    @property
+    def can_be_causal(self) -> bool:  # type: ignore[override]
+        """Whether all of the mixers can."""
+        return all(spec.can_be_causal for spec in self.mixers)
+
+    def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
+        """The module; `theta` goes to the mixers that take it."""
+        count = len(self.mixers)
+        for number in self.frozen:
+            if not 0 <= number < count:
+                raise BadInput(f"model.mixer.frozen: no mixer {number}; there are {count}, 0 to {count - 1}")
+        built = []
+        for spec in self.mixers:
+            turning = {"theta": theta} if spec.rotary and theta is not None else {}
+            built.append(spec.build(width, length, causal, **turning))
+        return Parallel(self, built, width)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Those of the mixers, and of the layer that joins them."""
+        total: float = sum(spec.flops(width, length, causal) for spec in self.mixers)
+        return total + (2.0 * length * len(self.mixers) * width**2 if self.combine == "concat" else 0.0)
+
+
+class Parallel(nn.Module):
+    """The sum, or a projection of the concatenation, of the (normed) outputs of several mixers.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D).
+    Source: Zuo et al. 2022, "Efficient long sequence modeling via state space augmented transformer" (SPADE),
+    section 3.2; frozen by default in its released code.
+    """
+
+    def __init__(self, spec: ParallelSpec, mixers: list[nn.Module], width: int) -> None:
+        super().__init__()
+        self.mixers = nn.ModuleList(mixers)
+        self.norms = nn.ModuleList(nn.LayerNorm(width) for _ in mixers if spec.norm)
+        self.joint = nn.Linear(len(mixers) * width, width) if spec.combine == "concat" else None
+        for number in spec.frozen:
+            mixers[number].requires_grad_(False)
+        self.parts: dict[str, str] = {"norms": "norm", **_named(mixers, "parts")}
+        self.rates: dict[str, float] = _named(mixers, "rates")
+        self.undecayed: set[str] = set()
+        for i, mixer in enumerate(mixers):
+            self.undecayed |= {f"mixers.{i}.{prefix}" for prefix in getattr(mixer, "undecayed", ())}
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        outputs: list[Tensor] = [mixer(x, valid, draw) for mixer in self.mixers]
+        if self.norms:
+            outputs = [norm(y) for norm, y in zip(self.norms, outputs, strict=True)]
+        if self.joint is None:
+            return torch.stack(outputs).sum(0)
+        out: Tensor = self.joint(torch.cat(outputs, -1))
+        return out
+
+
+def _named(mixers: list[nn.Module], what: str) -> dict[str, Any]:
+    """What each mixer says of its own parameters, under their names here."""
+    return {
+        f"mixers.{i}.{prefix}": value
+        for i, mixer in enumerate(mixers)
+        for prefix, value in getattr(mixer, what, {}).items()
+    }

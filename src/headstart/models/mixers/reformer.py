@@ -1,0 +1,167 @@
+"""Reformer: attention within buckets of a locality-sensitive hash, with shared queries and keys."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import pad
+
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.projections import Init, check_heads, everywhere, joined, layers, split
+from headstart.seeds import Draw, normal
+
+OWN = -1e5
+"""Score of a position with itself, as released: it sees itself only where it sees nothing else."""
+SMALL = 1e-6
+"""Added to the mean square of a key before its root, as released."""
+
+
+class ReformerSpec(MixerSpec):
+    """Attention of `heads` heads within hash buckets of about `chunk` positions, in `hashes` rounds.
+
+    A row of at most `chunk` positions has one bucket, a longer one 2 ceil(length / (2 chunk)); causal models
+    take the length that they are built for instead, since early positions cannot know a row's own.
+    hash_seed: of the fixed directions of evaluation; training draws its own for each example.
+    Raises: BadInput where `heads` does not divide the width.
+    """
+
+    kind: Literal["reformer"] = "reformer"
+    heads: int = Field(default=4, ge=1)
+    chunk: int = Field(default=64, ge=1)
+    hashes: int = Field(default=4, ge=1)
+    hash_seed: int = 0
+    bias: bool = True
+    init: Init = "independent"
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        """The module, for at most `length` positions where it is causal."""
+        check_heads(width, self.heads)
+        return Reformer(self, width, length, causal)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Three layers of 2 L D^2; per round the hash and two products of each chunk with two chunks."""
+        del causal
+        padded = -(-length // self.chunk) * self.chunk
+        hashing = 2.0 * length * pairs_of_buckets(length, self.chunk) * width
+        return 6.0 * length * width**2 + self.hashes * (hashing + 8.0 * padded * self.chunk * width)
+
+
+class Reformer(nn.Module):
+    """softmax(q_i . q_j / |q_j|) over the positions j in the bucket of i, without i itself.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Positions are sorted by bucket and cut into
+    chunks; a position sees those of its bucket that stand in its own chunk and in the one before. Causal: the
+    last `chunk` positions of its bucket that come before it. (The chunks of the source are no help there: how
+    many later positions fall into earlier buckets would move their borders.) Rounds are weighted by the sums
+    of their weights; a pair that shares a bucket in several rounds counts in each, as in released code.
+    Cost O(R L C D + R L log L), memory O(R L (C + D)).
+    Source: Kitaev et al. 2020, "Reformer", section 2; no factor 1 / sqrt(E), as released.
+    """
+
+    parts = {"query": "query_key", "value": "value_output", "output": "value_output"}  # noqa: RUF012
+    directions: Tensor
+
+    def __init__(self, spec: ReformerSpec, width: int, length: int, causal: bool) -> None:
+        super().__init__()
+        self.heads, self.chunk, self.hashes = spec.heads, spec.chunk, spec.hashes
+        self.length = length if causal else None
+        self.query, self.value, self.output = layers(3, width, spec.init, spec.bias)
+        shape = (spec.heads, spec.hashes, width // spec.heads, pairs_of_buckets(length, spec.chunk))
+        axes = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
+        fixed = normal(spec.hash_seed, "reformer/directions", *axes)
+        # Not learned and rebuilt from the spec: no part of the saved weights.
+        self.register_buffer("directions", fixed.to(torch.get_default_dtype()), persistent=False)
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        there = everywhere(x, valid)
+        query, value = split(self.query(x), self.heads), split(self.value(x), self.heads)
+        buckets = self._buckets(query.detach(), there, draw)
+        mixed, sums = rounds(query, value, buckets, self.chunk, self.length is not None)
+        weight = sums.softmax(2)
+        out: Tensor = self.output(joined((mixed * weight[..., None]).sum(2)))
+        return out
+
+    def _buckets(self, query: Tensor, there: Tensor, draw: Draw | None) -> Tensor:
+        """(B, H, R, L): the bucket of each position, in each round; padded positions share one behind all."""
+        directions = self._directions(query, draw)
+        most = directions.shape[-1]
+        along = query.unsqueeze(2) @ directions
+        long = torch.full_like(there.sum(-1), self.length) if self.length is not None else there.sum(-1)
+        pairs = torch.where(long > self.chunk, -(-long // (2 * self.chunk)), torch.ones_like(long))
+        pairs = pairs.clamp(max=most)[:, None, None, None, None]
+        spare = torch.arange(most, device=query.device) >= pairs
+        sides = [side.masked_fill(spare, -torch.inf) for side in (along, -along)]
+        buckets = torch.cat(sides, -1).argmax(-1)
+        buckets = torch.where((long > self.chunk)[:, None, None, None], buckets, torch.zeros_like(buckets))
+        return torch.where(there[:, None, None, :], buckets, torch.full_like(buckets, 2 * most))
+
+    def _directions(self, query: Tensor, draw: Draw | None) -> Tensor:
+        """(B or 1, H, R, E, P) normal numbers: fixed ones, or drawn for each example."""
+        if draw is None:
+            return self.directions.to(query.dtype)
+        shape = (query.shape[0], *self.directions.shape)
+        # Box and Muller; 1 - u is never 0.
+        radius = torch.sqrt(-2 * torch.log(1 - draw("reformer/radius", shape)))
+        return (radius * torch.cos(2 * math.pi * draw("reformer/angle", shape))).to(query.dtype)
+
+
+def pairs_of_buckets(length: int, chunk: int) -> int:
+    """Directions of a hash for `length` positions: each gives a bucket on either side."""
+    return max(1, -(-length // (2 * chunk)))
+
+
+def rounds(
+    query: Tensor, value: Tensor, buckets: Tensor, chunk: int, causal: bool
+) -> tuple[Tensor, Tensor]:
+    """Attention within buckets in each round: (B, H, R, L, E) and the log sums of weights (B, H, R, L).
+
+    Shapes: query, value (B, H, L, E), buckets (B, H, R, L).
+    """
+    length = query.shape[2]
+    place = torch.arange(length, device=query.device)
+    # Sorted by bucket, then by place: the numbers differ, so that any sort will do.
+    order = (buckets * length + place).argsort(-1)
+    asked, values = (_ordered(x, order) for x in (query, value))
+    missing = -length % chunk
+    asked, values = (torch.unflatten(pad(x, (0, 0, 0, missing)), -2, (-1, chunk)) for x in (asked, values))
+    bucket = _chunks(pad(buckets.gather(-1, order), (0, missing), value=-1), chunk)
+    beyond = torch.arange(length, length + missing, device=query.device).expand(*order.shape[:-1], -1)
+    at = _chunks(torch.cat([order, beyond], -1), chunk)
+    keys = asked * torch.rsqrt(asked.square().sum(-1, keepdim=True) + SMALL * asked.shape[-1])
+    scores = asked @ _with_last(keys, 0.0).transpose(-1, -2)
+    told, told_at = _with_last(bucket[..., None], -2)[..., 0], _with_last(at[..., None], -1)[..., 0]
+    seen = bucket[..., None] == told[..., None, :]
+    if causal:
+        # A chunk and the one before hold the last `chunk` positions before each one, and some more.
+        number = torch.arange(2 * chunk, device=query.device)
+        seen = seen & (told_at[..., None, :] <= at[..., None]) & (number >= number[:chunk, None])
+    scores = scores.masked_fill(~seen, -torch.inf)
+    scores = torch.where(at[..., None] == told_at[..., None, :], torch.full_like(scores, OWN), scores)
+    sums = scores.logsumexp(-1)
+    mixed = (scores - sums[..., None]).exp() @ _with_last(values, 0.0)
+    back_again = order.argsort(-1)
+    mixed, sums = mixed.flatten(-3, -2)[..., :length, :], sums.flatten(-2)[..., :length]
+    return _gathered(mixed, back_again), sums.gather(-1, back_again)
+
+
+def _ordered(x: Tensor, order: Tensor) -> Tensor:
+    """x (B, H, L, E) in the order of each round (B, H, R, L)."""
+    return _gathered(x.unsqueeze(2).expand(-1, -1, order.shape[2], -1, -1), order)
+
+
+def _gathered(x: Tensor, order: Tensor) -> Tensor:
+    return x.gather(-2, order[..., None].expand(*order.shape, x.shape[-1]))
+
+
+def _chunks(x: Tensor, chunk: int) -> Tensor:
+    return torch.unflatten(x, -1, (-1, chunk))
+
+
+def _with_last(x: Tensor, empty: float) -> Tensor:
+    """(..., n, C, E) -> (..., n, 2 C, E): each chunk behind the one before it, `empty` before the first."""
+    before = pad(x[..., :-1, :, :], (0, 0, 0, 0, 1, 0), value=empty)
+    return torch.cat([before, x], -2)
