@@ -97,9 +97,10 @@ def make_plan(
 
 def _cell(arm: str, pretrained: bool, column: str, kind: str, rate: float, seed: int) -> Cell:
     task = Task(kind)
-    parent = _planned("pretrain", Stage(task, SimpleNamespace(kind="masked"), seed), f"{column}{seed}")
-    child = _planned("finetune", Stage(task, SimpleNamespace(kind="classify"), seed),
-                     f"{arm}{column}{rate}{seed}")
+    masked = SimpleNamespace(kind="masked", uses_target=False)
+    classify = SimpleNamespace(kind="classify", uses_target=True)
+    parent = _planned("pretrain", Stage(task, masked, seed), f"{column}{seed}")
+    child = _planned("finetune", Stage(task, classify, seed), f"{arm}{column}{rate}{seed}")
     return Cell(arm, column, seed, {LR: rate}, (parent, child) if pretrained else (child,))
 
 
@@ -175,4 +176,5 @@ def facts(kind: str = "digits", logistic: float = 0.15) -> dict[str, Facts]:
         Baseline("logistic regression", {"val": {"accuracy": logistic}, "test": {"accuracy": logistic}}),
     )
     sizes = {"train": 1097, "labelled": 200, "val": 200, "test": 500}
-    return {task_key(Task(kind)): Facts(kind, sizes, {"accuracy": 0.1}, rows)}
+    spec = SimpleNamespace(task=Task(kind), objective=SimpleNamespace(uses_target=True))
+    return {task_key(spec): Facts(kind, sizes, {"accuracy": 0.1}, rows)}

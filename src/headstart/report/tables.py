@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.lines import Cell, Line, Table, make_table
+from headstart.report.lines import Cell, Line, Table, make_table, note
 from headstart.study import words
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
     from rich.table import Table as RichTable
 
-__all__ = ["Cell", "Line", "Table", "make_table", "to_csv", "to_latex", "to_markdown", "to_rich"]
+__all__ = ["Cell", "Line", "Table", "make_table", "note", "to_csv", "to_latex", "to_markdown", "to_rich"]
 
 TONES = {"measured": "", "best": "bold", "partial": "yellow", "diverged": "red", "failed": "red",
          "at chance": "yellow", "absent": "dim", "baseline": "dim"}
@@ -35,7 +35,7 @@ class Terminal:
 
 
 def to_rich(table: Table) -> Terminal:
-    """For a terminal. Text objects only: nothing is read as markup."""
+    """For a terminal, without the note. Text objects only: nothing is read as markup."""
     return Terminal(table)
 
 

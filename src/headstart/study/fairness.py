@@ -47,8 +47,11 @@ def choose(candidates: Sequence[Candidate], greater: bool = True) -> int | None:
 
 
 def task_key(spec: Any) -> str:
-    """Key of a task's facts: the digest of its spec."""
-    return digest(spec.document())
+    """Key of what is known of a stage's task: the digest of the task's spec, and whether its target is used.
+
+    Reconstruction of a labelled task has no majority class to be compared with.
+    """
+    return digest({"task": spec.task.document(), "scored": spec.objective.uses_target})
 
 
 def summarise(
@@ -112,7 +115,7 @@ def _row(cells: Sequence[Cell], find: Find, state: State, facts: Mapping[str, Fa
         _point(members[0].settings, [_with_test(run, find, metric) for run in done])
         for members, done in zip(settings, runs, strict=True)
     ]
-    task = task_key(cells[0].chain[-1].spec.task)
+    task = task_key(cells[0].chain[-1].spec)
     chosen = points[picked] if picked is not None else None
     scored = [run for run in chosen.runs if run.val is not None] if chosen else []
     row = Row(
