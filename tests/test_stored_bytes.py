@@ -45,3 +45,12 @@ def test_taken_examples_keep_their_scale() -> None:
     taken = _examples([2, 2], scale=2.0, shift=1.0).take(np.array([1]))
     assert taken.values.dtype == np.uint8
     assert taken.inputs(0).tolist() == [[9.0, 11.0], [13.0, 15.0]]
+
+
+def test_units_taken_from_a_table_are_the_same_as_from_ragged_examples() -> None:
+    table = _examples([3, 3, 3, 3], scale=1.0)
+    ragged = Examples(np.concatenate([np.zeros((1, 2), np.uint8), table.values]),
+                      np.concatenate([[0], table.offsets + 1]), None, np.arange(5), scale=1.0)
+    chosen = np.array([2, 0, 3])
+    assert np.array_equal(table.take(chosen).values, ragged.take(chosen + 1).values)
+    assert table.take(chosen[:0]).values.shape == (0, 2)

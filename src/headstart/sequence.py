@@ -106,17 +106,17 @@ class Examples:
         """These units, in this order, as a new set (copies)."""
         rows = self.rows(np.asarray(units))
         lengths = self.lengths[rows]
-        positions = _positions(self.offsets[rows], lengths)
+        pick = _picker(self.offsets[rows], lengths, rows)
         target = self.target
         if target is not None:
-            target = target[positions] if self.per_position else target[rows]
+            target = pick(target) if self.per_position else target[rows]
         return replace(
             self,
-            values=self.values[positions],
+            values=pick(self.values),
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             target=target,
             index=self.index[rows],
-            observed=None if self.observed is None else self.observed[positions],
+            observed=None if self.observed is None else pick(self.observed),
         )
 
     def labelled_units(self) -> np.ndarray:
@@ -149,6 +149,25 @@ def _positions(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     """Places of all positions of examples that begin at `starts`: no loop over examples."""
     begin = np.repeat(starts - np.concatenate([[0], np.cumsum(lengths)[:-1]]), lengths)
     return begin + np.arange(int(lengths.sum()))
+
+
+def _picker(
+    starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray
+) -> Callable[[np.ndarray], np.ndarray]:
+    """What copies the positions of these rows, one example after another, out of a flat array.
+
+    Rows of a table are picked as rows: their positions would take eight bytes for each byte of an image.
+    """
+    length = int(lengths[0]) if len(lengths) else 0
+    if length and (lengths == length).all() and (starts == rows * length).all():
+
+        def pick(flat: np.ndarray) -> np.ndarray:
+            table = flat[: len(flat) // length * length].reshape(-1, length, *flat.shape[1:])
+            return np.asarray(table[rows].reshape(-1, *flat.shape[1:]))
+
+        return pick
+    positions = _positions(starts, lengths)
+    return lambda flat: np.asarray(flat[positions])
 
 
 @dataclass(frozen=True)
@@ -201,15 +220,10 @@ def collate(examples: Examples, units: np.ndarray, length: int | None = None) ->
     longest = int(lengths.max()) if length is None else length
     valid = np.arange(longest)[None, :] < lengths[:, None]
     full = bool((lengths == longest).all())
-    # Rows of a table are picked as rows: their positions would take eight bytes for each byte of an image.
-    table = full and bool((starts == rows * longest).all())
-    positions = None if table else _positions(starts, lengths)
+    pick = _picker(starts, lengths, rows)
 
     def spread(flat: np.ndarray, empty: float, convert: Callable[[np.ndarray], np.ndarray]) -> np.ndarray:
-        if positions is None:
-            whole = flat[: len(flat) // longest * longest].reshape(-1, longest, *flat.shape[1:])
-            return convert(whole[rows])
-        picked = convert(flat[positions])
+        picked = convert(pick(flat))
         if full:
             return picked.reshape(len(rows), longest, *flat.shape[1:])
         out: np.ndarray = np.full((len(rows), longest, *flat.shape[1:]), empty, dtype=picked.dtype)

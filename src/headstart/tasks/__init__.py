@@ -23,6 +23,11 @@ TASKS: dict[str, Kind] = {
         "nested list expressions, ten answers",
         "Nangia and Bowman 2018; Tay et al. 2020",
     ),
+    "pathfinder": Kind(
+        "headstart.tasks.pathfinder:PathfinderSpec",
+        "do two discs lie on one dashed contour? sizes 32 to 256 (PathX)",
+        "Linsley et al. 2018; Tay et al. 2020",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)

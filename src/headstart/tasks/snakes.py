@@ -13,9 +13,6 @@ import numpy as np
 from headstart.seeds import below, bits
 from headstart.tasks.paddles import CELLS, DIRECTIONS, HALF, UNIT, Tables, circle, paint
 
-VERSION = 1
-"""Raised when the same spec gives other images."""
-
 _CELL = (UNIT // CELLS).bit_length() - 1
 """Places to shift a position by, to have its cell."""
 _TRIES = 12

@@ -1,0 +1,161 @@
+"""Pathfinder, PathX and PathX-256: do two discs lie on one dashed contour? Generated, without a download."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from headstart.errors import BadInput
+from headstart.sequence import Examples, Signature
+from headstart.tasks.cache import Builder, Prepared, prepared
+from headstart.tasks.paddles import recipe, tables
+from headstart.tasks.snakes import images
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
+
+LABELS = ("two contours", "one contour")
+
+_TOGETHER = {32: 2048, 64: 1024, 128: 256, 256: 64}
+"""Images of each size that are grown together: more are slower, as their maps leave the core's cache."""
+
+
+class PathfinderSpec(TaskSpec):
+    """Grey images, row by row as scalar positions: do two discs end one dashed contour, or two? 2 classes.
+
+    Each image holds two long contours of paddles, short distractors, and two discs of brightness 1. Inputs
+    are -1 (black) to 1; the first rows of most images are black, `-1.00 -1.00 -1.00 ...`, label `one contour`
+    or `two contours`. The label, a fair coin, decides nothing but which contour's end the second disc marks.
+
+    size: pixels per side; 32 and 64 are Pathfinder, 128 is PathX, 256 is PathX-256.
+    contour_length: paddles of each long contour; 14 is the hard set that the papers use.
+    train, val, test: how many images. Image i of a split is the same whatever their numbers are.
+    data_seed: seed of the images (the stage's seed has no part in them).
+    Source: Linsley et al. 2018; sizes and settings: Tay et al. 2020. The images follow their rules and are
+    none of theirs; where theirs let a contour run under a disc, ours keep off all four ends.
+    """
+
+    kind: Literal["pathfinder"] = "pathfinder"
+    size: Literal[32, 64, 128, 256] = 32
+    contour_length: Literal[14, 9, 6] = 14
+    train: int = Field(default=160_000, ge=1)
+    val: int = Field(default=20_000, ge=1)
+    test: int = Field(default=20_000, ge=1)
+    data_seed: int = 0
+
+    generated: ClassVar[bool] = True
+    mask_rate: ClassVar[float] = 0.5
+    loss: ClassVar[str] = "levels"
+
+    def prepare(self, data: Path, workers: int = 1) -> None:
+        """Generate the images with that many threads, where they are not prepared yet."""
+        self._prepared(data, workers)
+
+    def load(self, data: Path) -> Task:
+        """The whole task, memory-mapped (generated first where it is not prepared)."""
+        found = self._prepared(data, workers=1)
+        index, splits = 0, {}
+        for name in SPLITS:
+            pixels = np.asarray(found.arrays[f"{name}_images"])
+            splits[name] = as_examples(pixels, np.asarray(found.arrays[f"{name}_labels"]), index)
+            index += len(pixels)
+        baselines = tuple(Baseline(**line) for line in found.facts["baselines"])
+        return as_task(self.size, splits, baselines, found.fingerprint)
+
+    def _prepared(self, data: Path, workers: int) -> Prepared:
+        sizes = {name: getattr(self, name) for name in SPLITS}
+        document = {"generator": self.version, "size": self.size, "contour_length": self.contour_length,
+                    "sizes": sizes, "seed": self.data_seed}
+        return prepared(data, "pathfinder", document, lambda builder: _build(self, builder, workers))
+
+
+def as_examples(pixels: np.ndarray, labels: np.ndarray, first: int) -> Examples:
+    """Images (n, size, size) uint8 as examples numbered from `first`, read row by row; bytes stay bytes."""
+    n, length = len(pixels), pixels.shape[1] * pixels.shape[2]
+    return Examples(
+        values=pixels.reshape(-1, 1),
+        offsets=np.arange(n + 1, dtype=np.int64) * length,
+        target=labels.astype(np.int64),
+        index=np.arange(first, first + n, dtype=np.int64),
+        scale=1 / 127.5,
+        shift=-1.0,
+    )
+
+
+def as_task(
+    size: int, splits: dict[str, Examples], baselines: tuple[Baseline, ...] = (), fingerprint: str = ""
+) -> Task:
+    """The task of these splits of square grey images."""
+
+    def picture(x: np.ndarray) -> np.ndarray:
+        return np.clip((np.asarray(x, dtype=np.float64).reshape(size, size) + 1) / 2, 0.0, 1.0)
+
+    signature = Signature(
+        input="floats", width=1, length=size * size, shortest=size * size, target="class", classes=2,
+        levels=256, level_scale=127.5, level_shift=127.5,
+    )
+    return Task(signature, splits["train"], splits["val"], splits["test"], labels=LABELS, baselines=baselines,
+                picture=picture, fingerprint=fingerprint)
+
+
+def _build(spec: PathfinderSpec, builder: Builder, workers: int) -> dict[str, Any]:
+    """Generate every split into the builder's folder; refuse an image that stands in two splits."""
+    sizes = {name: getattr(spec, name) for name in SPLITS}
+    done, marks, near = 0, {}, {}
+    for name, count in sizes.items():
+        pixels = builder.empty(f"{name}_images", (count, spec.size, spec.size), np.uint8)
+        labels = builder.empty(f"{name}_labels", (count,), np.uint8)
+        distance, mine = np.empty(count), set()
+        for first, (some, label, discs) in _chunks(spec, name, count, workers):
+            last = first + len(some)
+            pixels[first:last], labels[first:last] = some, label
+            distance[first:last] = np.hypot(*(discs[:, 0] - discs[:, 1]).T)
+            mine |= {blake2b(image, digest_size=16).digest() for image in some}
+            done += len(some)
+            builder.report(done, sum(sizes.values()))
+        marks[name], near[name] = mine, (distance, np.array(labels))
+    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
+        if marks[one] & marks[other]:
+            raise BadInput(f"task.data_seed: {spec.data_seed} gives one image to both {one} and {other}; "
+                           "take another seed")
+    return {"baselines": [_by_distance(near)]}
+
+
+def _chunks(
+    spec: PathfinderSpec, split: str, count: int, workers: int
+) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
+    """(first, images of a chunk), in order. Threads do: numpy lets others run."""
+    geometry, step = tables(recipe(spec.size, spec.contour_length)), _TOGETHER[spec.size]
+    stream = f"pathfinder/{spec.size}/{spec.contour_length}/{split}"
+    grow = partial(images, geometry, spec.data_seed, stream)
+    starts = [(first, min(step, count - first)) for first in range(0, count, step)]
+    if workers < 2:
+        yield from ((first, grow(first, size)) for first, size in starts)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        coming: deque[tuple[int, Future[tuple[np.ndarray, np.ndarray, np.ndarray]]]] = deque()
+        try:
+            for first, size in starts:
+                coming.append((first, pool.submit(grow, first, size)))
+                if len(coming) == 2 * workers:
+                    yield coming[0][0], coming.popleft()[1].result()
+            while coming:
+                yield coming[0][0], coming.popleft()[1].result()
+        finally:
+            pool.shutdown(cancel_futures=True)
+
+
+def _by_distance(near: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:
+    """What the distance of the discs alone says: the commoner train label at each whole number of pixels."""
+    bins = {name: np.rint(distance).astype(np.int64) for name, (distance, _) in near.items()}
+    most = max(int(b.max()) for b in bins.values()) + 1
+    ones = np.bincount(bins["train"], near["train"][1], minlength=most)
+    answer = 2 * ones > np.bincount(bins["train"], minlength=most)
+    scores = {name: float((answer[bins[name]] == near[name][1]).mean()) for name in ("val", "test")}
+    return {"name": "distance of the discs", **scores}
