@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from torch import nn
 
 from headstart.errors import BadInput, nearest
+from headstart.models.mixers.mixer import PARTS
 
-MIXER = ("query_key", "value_output", "kernel", "mixer_rest")
+MIXER = tuple(part for part in PARTS if part != "norm")
 LEAVES = ("encoder", "position", "norm", *MIXER, "feed_forward", "head")
 UNIONS: dict[str, tuple[str, ...]] = {
     "mixer": MIXER,
@@ -54,8 +55,8 @@ def _leaf(model: nn.Module, name: str) -> str:
     parts: Mapping[str, str] = getattr(mixer, "parts", {})
     found = [prefix for prefix in parts if own == prefix or own.startswith(prefix + ".")]
     leaf = parts[max(found, key=len)] if found else "mixer_rest"
-    if leaf not in LEAVES:
-        raise ValueError(f"{type(mixer).__name__}.parts: {nearest(leaf, LEAVES)}")
+    if leaf not in PARTS:
+        raise ValueError(f"{type(mixer).__name__}.parts: {nearest(leaf, PARTS)}")
     return leaf
 
 

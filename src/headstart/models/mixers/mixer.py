@@ -2,34 +2,50 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from torch import nn
 
 from headstart.errors import BadInput
 from headstart.spec import Spec
 
+PARTS = ("query_key", "value_output", "kernel", "norm", "mixer_rest")
+"""Leaf parts that a mixer's tensors can belong to."""
+
 
 class MixerSpec(Spec):
     """Base of mixer specs.
 
     `build(width, length, causal)` gives an nn.Module with `forward(x, valid, draw=None) -> x`: x (B, L, D),
-    valid (B, L) bool, draw a `seeds.Draw` in training and None in evaluation. The forward is pure: no state is
-    kept between calls and no Python branch depends on data, so that many models train at once by stacking.
-    The module may have `parts: dict[str, str]`, from a prefix of its own parameter names to a leaf part
-    (query_key, value_output, kernel, norm); what it does not name is `mixer_rest`. `undecayed: set[str]` (prefixes)
-    and `rates: dict[str, float]` (prefix -> its own learning rate) are read by the optimiser.
-    A mixer that can turn queries and keys sets `rotary = True` and takes `theta` in `build`.
+    valid (B, L) bool, or None where every position is valid (known before the forward, so that nothing is
+    masked for nothing); draw a `seeds.Draw` in training and None in evaluation. Padding stands at the end and
+    may hold any finite number. The forward is pure: no state is kept between calls and no Python branch
+    depends on data, so that many models train at once by stacking.
+
+    The module may have `parts: dict[str, str]`, from a prefix of its own parameter names to one of PARTS; what
+    it does not name is `mixer_rest`. `undecayed: set[str]` (prefixes) and `rates: dict[str, float]` (prefix -> its own learning rate) are read by the optimiser. A
+    parameter that never learns has `requires_grad` False; a buffer that is a constant is not persistent.
+    A mixer that can turn queries and keys sets `rotary = True` and takes `theta` in `build`; one that cannot
+    be causal sets `can_be_causal = False`, and its `build` refuses `causal`.
+
+    `models/contract.py` holds every mixer to this. It builds the spec with the fields of `example`, for D 16
+    and L up to 64; `uncounted` says in words which work `flops` counts and a count of matrix products,
+    convolutions and FFTs misses ("": none, both agree within 5 %).
     """
 
     kind: str
     rotary: ClassVar[bool] = False
     can_be_causal: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, Any]] = {}
+    uncounted: ClassVar[str] = ""
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module for inputs (B, L, width) with L at most `length`."""
+        del width, length, causal
         raise BadInput(f"model.mixer.kind: {self.kind!r} builds nothing")
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Multiply-adds times two of one forward pass over one sequence of `length`, in closed form."""
+        del width, length, causal
         raise BadInput(f"model.mixer.kind: {self.kind!r} states no FLOPs")

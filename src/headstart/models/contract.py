@@ -1,0 +1,285 @@
+"""What every mixer must hold to: checks that say in words what fails, for the table and a user's class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from headstart.errors import BadInput, nearest
+from headstart.models.counting import counted_flops, growth
+from headstart.models.mixers.mixer import PARTS, MixerSpec
+from headstart.models.stacking import Lesson, trained_apart, trained_as_stack
+from headstart.seeds import Draw
+from headstart.spec import read
+
+WIDTH, LENGTH = 16, 12
+LENGTHS = (12, 7, 1)
+"""Valid positions of the three sequences of a batch of checks."""
+TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-12}
+"""How far padding, or the future of a causal mixer, may move a position: a share of the largest output."""
+STACK_TOLERANCE = {torch.float32: 1e-5, torch.float64: 1e-10}
+"""How far a stack of models may be from models trained apart, after 20 steps."""
+FLOPS_AGREE = 0.05
+FACTS_WIDTH, FACTS_LENGTH = 128, 1024
+
+
+class Broken(BadInput):
+    """A mixer does not hold to the contract; the text says where."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One way to build a mixer: causal or not, with rotary positions or without."""
+
+    spec: MixerSpec
+    causal: bool
+    theta: float | None
+
+    def __str__(self) -> str:
+        turned = ", rotary" if self.theta is not None else ""
+        return f"mixer {self.spec.kind!r} ({'causal' if self.causal else 'bidirectional'}{turned})"
+
+    def build(self, seed: int = 0, dtype: torch.dtype = torch.float64, length: int = LENGTH) -> nn.Module:
+        """The module with its own random numbers."""
+        more: dict[str, Any] = {} if self.theta is None else {"theta": self.theta}
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return self.spec.build(WIDTH, length, self.causal, **more).to(dtype)
+
+
+def example_of(cls: type[MixerSpec]) -> MixerSpec:
+    """The small spec that a mixer's class offers for its checks."""
+    kind = cls.model_fields["kind"].get_default()
+    return read(cls, {**({} if kind is None else {"kind": kind}), **cls.example}, cls.__name__)
+
+
+def cases(spec: MixerSpec) -> Iterator[Case]:
+    """Every way to build a mixer."""
+    for causal in (False, True) if spec.can_be_causal else (False,):
+        for theta in (None, 10_000.0) if spec.rotary else (None,):
+            yield Case(spec, causal, theta)
+
+
+def _normal(seed: int, *shape: int) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def _batch(dtype: torch.dtype) -> tuple[Tensor, Tensor]:
+    """x (3, L, D) and valid (3, L), padded at the end."""
+    valid = torch.arange(LENGTH)[None] < torch.tensor(LENGTHS)[:, None]
+    return _normal(1, len(LENGTHS), LENGTH, WIDTH).to(dtype), valid
+
+
+def _draws(rows: slice = slice(None)) -> list[Draw | None]:
+    """Evaluation and training."""
+    return [None, Draw(3, 1, torch.arange(len(LENGTHS))[rows])]
+
+
+def _close(
+    case: Case, what: str, one: Tensor, two: Tensor, tolerance: float, scale: float | None = None
+) -> None:
+    """Raises: Broken where the largest difference is above `tolerance` x scale (default: that of `one`)."""
+    size = float(one.detach().abs().max()) if scale is None else scale
+    far = float((one.detach() - two.detach()).abs().max())
+    if not far <= tolerance * size:
+        share, kind = far / max(size, 1e-300), str(one.dtype).removeprefix("torch.")
+        raise Broken(f"{case}: {what}: they differ by {far:.1e}, {share:.1e} of the scale {size:.2g}; "
+                     f"at most {tolerance:.0e} is allowed in {kind}")
+
+
+def check_shape(spec: MixerSpec) -> None:
+    """(B, L, D) -> (B, L, D) without NaN, at full length, shorter and of one position; None as all valid."""
+    for case in cases(spec):
+        for dtype, tolerance in TOLERANCE.items():
+            module, (x, valid) = case.build(dtype=dtype), _batch(dtype)
+            for length in (LENGTH, 5, 1):
+                given, there = x[:, :length], torch.ones_like(valid[:, :length])
+                for draw in _draws():
+                    answer = module(given, there, draw)
+                    if answer.shape != given.shape or answer.dtype != dtype:
+                        raise Broken(f"{case}: shape {tuple(given.shape)} {dtype} went in, "
+                                     f"{tuple(answer.shape)} {answer.dtype} came out")
+                    if not bool(answer.isfinite().all()):
+                        raise Broken(f"{case}: NaN or infinity in the output at length {length}")
+                    _close(case, "valid = None and valid = all true must be one thing", answer,
+                           module(given, None, draw), tolerance)
+            if not bool(module(x, valid).isfinite().all()):
+                raise Broken(f"{case}: NaN or infinity in the output of a padded batch")
+
+
+def check_mixing(spec: MixerSpec) -> None:
+    """What stands at the first position reaches a later one."""
+    for case in cases(spec):
+        module, (x, valid) = case.build(), _batch(torch.float64)
+        other = x.clone()
+        other[:, 0] = _normal(2, len(LENGTHS), WIDTH)
+        if torch.equal(module(x, valid)[0, 1:], module(other, valid)[0, 1:]):
+            raise Broken(f"{case}: the first position reaches no later one; a mixer mixes along L")
+
+
+def check_padding(spec: MixerSpec) -> None:
+    """Neither what padding holds nor that it is there moves a valid position."""
+    for case in cases(spec):
+        for dtype, tolerance in TOLERANCE.items():
+            module, (x, valid) = case.build(dtype=dtype), _batch(dtype)
+            other = torch.where(valid[:, :, None], x, 100 * _normal(2, *x.shape).to(dtype))
+            for row, draw in enumerate(_draws()):
+                answer = module(x, valid, draw)
+                scale = float(answer[valid].detach().abs().max())
+                _close(case, "other numbers in the padding moved a valid position", answer[valid],
+                       module(other, valid, draw)[valid], tolerance, scale)
+                for i, length in enumerate(LENGTHS):
+                    alone = module(x[i : i + 1, :length], None, _draws(slice(i, i + 1))[row])
+                    _close(case, f"a sequence of {length} differs alone and padded to {LENGTH}",
+                           answer[i : i + 1, :length], alone, tolerance, scale)
+
+
+def check_causality(spec: MixerSpec) -> None:
+    """No position of a causal mixer sees a later one; a mixer that cannot be causal refuses to be."""
+    if not spec.can_be_causal:
+        try:
+            spec.build(WIDTH, LENGTH, True)
+        except BadInput:
+            return
+        raise Broken(f"mixer {spec.kind!r}: can_be_causal is False, so that build(causal=True) must raise "
+                     f"BadInput")
+    for case in (case for case in cases(spec) if case.causal):
+        for dtype, tolerance in TOLERANCE.items():
+            module, (x, _) = case.build(dtype=dtype), _batch(dtype)
+            answer = module(x, None)
+            for place in (1, LENGTH // 2, LENGTH - 1):
+                other = torch.cat([x[:, :place], _normal(4, *x[:, place:].shape).to(dtype)], 1)
+                _close(case, f"position {place} and later ones moved an earlier one", answer[:, :place],
+                       module(other, None)[:, :place], tolerance, float(answer.detach().abs().max()))
+
+
+def check_gradients(spec: MixerSpec) -> None:
+    """Finite gradients reach every parameter that does not declare itself frozen (requires_grad False)."""
+    for case in cases(spec):
+        module, (x, valid) = case.build(), _batch(torch.float64)
+        for number, parameter in enumerate(module.parameters()):
+            # Away from the start, where a layer that begins at zero may cut the others off.
+            parameter.data += 0.01 * _normal(number, *parameter.shape)
+        weight = _normal(5, *x.shape)
+        (module(x, valid, _draws()[1]) * weight)[valid].sum().backward()
+        for name, parameter in module.named_parameters():
+            if not parameter.requires_grad:
+                continue
+            if parameter.grad is None or not bool(parameter.grad.any()):
+                raise Broken(f"{case}: no gradient reaches {name!r}; use it, or set its requires_grad False")
+            if not bool(parameter.grad.isfinite().all()):
+                raise Broken(f"{case}: the gradient of {name!r} has NaN or infinity in it")
+
+
+def check_purity(spec: MixerSpec) -> None:
+    """Equal calls give equal bits, training or not, and change no tensor of the module."""
+    for case in cases(spec):
+        module, (x, valid) = case.build(), _batch(torch.float64)
+        before = {name: value.detach().clone() for name, value in _tensors(module).items()}
+        for draw in _draws():
+            if not torch.equal(module(x, valid, draw), module(x, valid, draw)):
+                raise Broken(f"{case}: two equal calls gave two answers; draw random numbers with "
+                             f"`draw(name, shape)`")
+        for name, value in _tensors(module).items():
+            if not torch.equal(before[name], value):
+                raise Broken(f"{case}: a forward changed {name!r}; keep no state between calls")
+
+
+def check_names(spec: MixerSpec) -> None:
+    """Parts, undecayed and rates name tensors that there are; all parameters are real floats."""
+    for case in cases(spec):
+        module = case.build()
+        names = list(_tensors(module))
+        for attribute in ("parts", "undecayed", "rates"):
+            for prefix in getattr(module, attribute, ()):
+                if not any(name == prefix or name.startswith(f"{prefix}.") for name in names):
+                    raise Broken(f"{case}: {attribute} names {prefix!r}: {nearest(prefix, names)}")
+        for leaf in getattr(module, "parts", {}).values():
+            if leaf not in PARTS:
+                raise Broken(f"{case}: parts: {nearest(leaf, PARTS)}")
+        for name, parameter in module.named_parameters():
+            if not parameter.is_floating_point():
+                raise Broken(f"{case}: {name!r} is {parameter.dtype}; keep a complex one as two real ones")
+
+
+def check_flops(spec: MixerSpec) -> None:
+    """The closed form agrees with a count of matrix products, convolutions and FFTs of one forward."""
+    for case in cases(spec):
+        for length in (LENGTH, 64):
+            module = case.build(length=length)
+            x = _normal(1, 1, length, WIDTH)
+            counted = counted_flops(lambda m=module, given=x: m(given, None))  # type: ignore[misc]
+            stated = spec.flops(WIDTH, length, case.causal)
+            off = stated / max(counted, 1.0) - 1.0
+            if off < -FLOPS_AGREE or (off > FLOPS_AGREE and not spec.uncounted):
+                raise Broken(f"{case}: flops(width={WIDTH}, length={length}) says {stated:.0f}, a count "
+                             f"{counted:.0f}; correct it, or say in `uncounted` what the count cannot see")
+
+
+def check_stacking(spec: MixerSpec) -> None:
+    """Three models trained as one stack are the three trained apart, after 20 steps downhill."""
+    for case in cases(spec):
+        for dtype, tolerance in STACK_TOLERANCE.items():
+            x, valid = _batch(dtype)
+            lesson = Lesson(x, valid, _normal(6, *x.shape).to(dtype))
+            modules = [case.build(seed, dtype) for seed in range(3)]
+            apart = [trained_apart(module, lesson, seed) for seed, module in enumerate(modules)]
+            try:
+                together = trained_as_stack(modules, lesson)
+            except (RuntimeError, UserWarning) as error:
+                raise Broken(f"{case}: cannot be stacked: {error}") from error
+            for name, stacked in together.items():
+                one = torch.stack([each[name] for each in apart])
+                # A tensor that hardly moves from zero is compared on the scale of a small weight.
+                scale = max(float(one.abs().max()), 1e-2)
+                _close(case, f"{name!r}, trained in a stack and apart", one, stacked, tolerance, scale)
+
+
+def _tensors(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and all buffers."""
+    return {**dict(module.named_parameters()), **dict(module.named_buffers())}
+
+
+CHECKS: dict[str, Callable[[MixerSpec], None]] = {
+    "shape": check_shape,
+    "mixing": check_mixing,
+    "padding": check_padding,
+    "causality": check_causality,
+    "gradients": check_gradients,
+    "purity": check_purity,
+    "names": check_names,
+    "flops": check_flops,
+    "stacking": check_stacking,
+}
+
+
+def check_facts(cls: type[MixerSpec], facts: Mapping[str, Any]) -> None:
+    """The facts of the table are true of the spec's defaults: causal, parameters (D 128, L 1,024), cost."""
+    spec = read(cls, {"kind": cls.model_fields["kind"].get_default()}, cls.__name__)
+    module = spec.build(FACTS_WIDTH, FACTS_LENGTH, False)
+    true = {
+        "cost": growth(lambda length: spec.flops(FACTS_WIDTH, length, False)),
+        "causal": spec.can_be_causal,
+        "parameters": sum(p.numel() for p in module.parameters()),
+    }
+    for name, value in true.items():
+        if facts.get(name) != value:
+            raise Broken(f"mixer {spec.kind!r}: the table's {name} is {facts.get(name)!r}, "
+                         f"the module's {value!r}")
+
+
+def check_mixer(cls: type[MixerSpec]) -> dict[str, str | None]:
+    """All checks of a mixer's class: what is wrong with each, or None where it holds."""
+    found: dict[str, str | None] = {}
+    spec = example_of(cls)
+    for name, check in CHECKS.items():
+        try:
+            check(spec)
+            found[name] = None
+        except Exception as error:  # A user's code may fail in any way; each check says its own.
+            found[name] = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+    return found

@@ -1,0 +1,19 @@
+"""One contract for every mixer of the table: a new line in MIXERS is held to it with no change here."""
+
+from __future__ import annotations
+
+import pytest
+
+from headstart.models.contract import CHECKS, check_facts, example_of
+from headstart.models.mixers import MIXERS
+
+
+@pytest.mark.parametrize("check", CHECKS)
+@pytest.mark.parametrize("kind", MIXERS)
+def test_a_mixer_holds_to_the_contract(kind: str, check: str) -> None:
+    CHECKS[check](example_of(MIXERS[kind].load()))
+
+
+@pytest.mark.parametrize("kind", MIXERS)
+def test_the_facts_of_the_table_are_true(kind: str) -> None:
+    check_facts(MIXERS[kind].load(), MIXERS[kind].facts)
