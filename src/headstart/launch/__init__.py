@@ -1,0 +1,1 @@
+"""Where stages are performed: in this process, or in local worker processes."""

@@ -1,0 +1,74 @@
+"""What a run says while it goes: small values, for a progress display, a log or a test."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+StopReason = Literal["interrupted", "limit"]
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something about the stage `identity`, which the study calls `name`."""
+
+    identity: str
+    name: str
+
+
+@dataclass(frozen=True)
+class Started(Event):
+    """Training begins, or goes on: `step` steps are done already; `attempt` counts from 1."""
+
+    attempt: int
+    step: int = 0
+
+
+@dataclass(frozen=True)
+class Progress(Event):
+    """`step` of `steps` steps are done. Comes with every record, and a few times a second without one."""
+
+    step: int
+    steps: int
+    record: dict[str, Any] | None = None
+
+
+@dataclass(frozen=True)
+class Finished(Event):
+    """The stage is complete or diverged, and published: `result` is its `result.json`."""
+
+    result: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Skipped(Event):
+    """The stage was complete or diverged before: `result` is its `result.json`."""
+
+    result: dict[str, Any] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Failed(Event):
+    """The stage failed (`failure.txt` says more), or was not `tried` because of its parent."""
+
+    message: str
+    tried: bool = True
+
+
+@dataclass(frozen=True)
+class Stopped(Event):
+    """The stage saved its state and stopped before its end; the same command goes on from there."""
+
+    reason: StopReason
+
+
+@dataclass(frozen=True)
+class Held(Event):
+    """Another process is at this stage; it is waited for and its result used."""
+
+
+@dataclass(frozen=True)
+class Notice(Event):
+    """Something that a person should hear: damage found, a worker lost."""
+
+    text: str
