@@ -35,13 +35,14 @@ class Spec(BaseModel):
     @model_validator(mode="before")
     @classmethod
     def _known_keys(cls, given: Any) -> Any:
-        """Refuse a misspelt key here, where the right ones are known."""
+        """Refuse a misspelt key here, where the right ones are known; lists of TOML and JSON become tuples."""
         if isinstance(given, Mapping):
             for key in given:
                 if key not in cls.model_fields:
                     raise PydanticCustomError(
                         "unknown_key", "{text}", {"key": str(key), "text": nearest(key, cls.model_fields)}
                     )
+            return {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
         return given
 
     def document(self) -> dict[str, Any]:
@@ -153,8 +154,8 @@ def _lines(error: ValidationError) -> list[tuple[str, str]]:
             out.append((where, "is missing"))
         else:
             text = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
-            shown = "" if isinstance(item["input"], (Mapping, Spec)) or item["type"] == "kind" else (
-                f"{item['input']!r} "
+            shown = (
+                "" if isinstance(item["input"], (Mapping, Spec)) or item["type"] == "kind" else (f"{item['input']!r} ")
             )
             out.append((where, f"{shown}{text}"))
     return list(dict.fromkeys(out))
@@ -188,4 +189,3 @@ def set_path(table: dict[str, Any], path: Iterable[str], value: Any) -> None:
     if isinstance(value, Mapping) and isinstance(table.get(last), Mapping):
         value = merge({last: table[last]}, {last: value})[last]
     table[last] = value
-
