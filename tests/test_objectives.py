@@ -15,8 +15,7 @@ TOKENS = Signature("tokens", 6, 4, 2, "class", classes=3)
 
 
 def _floats(values: list[list[float]], valid: list[list[int]], **more: torch.Tensor) -> Batch:
-    return Batch(torch.tensor(values).unsqueeze(-1), torch.tensor(valid).bool(),
-                 torch.arange(len(values)), **more)
+    return Batch(torch.tensor(values).unsqueeze(-1), torch.tensor(valid).bool(), torch.arange(len(values)), **more)
 
 
 def _numbers(sums: dict[str, torch.Tensor]) -> dict[str, object]:
@@ -59,8 +58,11 @@ def test_missing_values_are_neither_masked_nor_scored() -> None:
 
 def test_masks_follow_seed_epoch_example_and_position_and_nothing_else() -> None:
     spec = MaskedSpec(mask_rate=0.5)
-    wide = Batch(torch.zeros(3, 9, 1), torch.tensor([[1] * 9, [1] * 5 + [0] * 4, [1] * 7 + [0] * 2]).bool(),
-                 torch.tensor([7, 3, 5]))
+    wide = Batch(
+        torch.zeros(3, 9, 1),
+        torch.tensor([[1] * 9, [1] * 5 + [0] * 4, [1] * 7 + [0] * 2]).bool(),
+        torch.tensor([7, 3, 5]),
+    )
     alone = Batch(torch.zeros(1, 5, 1), torch.ones(1, 5, dtype=torch.bool), torch.tensor([3]))
     among = spec.prepare(wide, FLOATS, 4, 2).masked
     single = spec.prepare(alone, FLOATS, 4, 2).masked
@@ -94,8 +96,9 @@ def test_causal_predicts_the_next_position() -> None:
 
 
 def test_classify_leaves_out_targets_that_are_not_there() -> None:
-    batch = Batch(torch.zeros(3, 2, 1), torch.ones(3, 2, dtype=torch.bool), torch.arange(3),
-                  target=torch.tensor([0, IGNORE, 2]))
+    batch = Batch(
+        torch.zeros(3, 2, 1), torch.ones(3, 2, dtype=torch.bool), torch.arange(3), target=torch.tensor([0, IGNORE, 2])
+    )
     logits = torch.tensor([[2.0, 0, 0], [0, 9, 0], [0, 1, 0]])
     sums = _numbers(ClassifySpec().measure(logits, batch, FLOATS))
     first = -math.log(math.exp(2) / (math.exp(2) + 2))
@@ -106,8 +109,12 @@ def test_classify_leaves_out_targets_that_are_not_there() -> None:
 
 def test_retrieve_asks_once_per_pair() -> None:
     signature = Signature("tokens", 6, 4, 2, "class", classes=2, paired=True)
-    batch = Batch(torch.zeros(4, 2, dtype=torch.int64), torch.ones(4, 2, dtype=torch.bool), torch.arange(4),
-                  target=torch.tensor([1, 1, 0, 0]))
+    batch = Batch(
+        torch.zeros(4, 2, dtype=torch.int64),
+        torch.ones(4, 2, dtype=torch.bool),
+        torch.arange(4),
+        target=torch.tensor([1, 1, 0, 0]),
+    )
     sums = RetrieveSpec().measure(torch.tensor([[0.0, 4.0], [0.0, 4.0]]), batch, signature)
     assert (int(sums["count"]), int(sums["hits"])) == (2, 1)
     with pytest.raises(BadInput, match="use 'classify'"):

@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["BadInput", "Results", "Study", "load", "run"]
 
-_HOMES = {"run": "headstart.api", "load": "headstart.api", "Study": "headstart.api",
-          "Results": "headstart.study.results"}
+_HOMES = {
+    "run": "headstart.api",
+    "load": "headstart.api",
+    "Study": "headstart.api",
+    "Results": "headstart.study.results",
+}
 
 
 def __getattr__(name: str) -> Any:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
@@ -31,8 +30,14 @@ class Study:
     Raises: BadInput where the study, its data or its stages do not fit.
     """
 
-    def __init__(self, given: Given, overrides: Sequence[str] = (), *,
-                 store: str | os.PathLike[str] | None = None, data: str | os.PathLike[str] | None = None) -> None:
+    def __init__(
+        self,
+        given: Given,
+        overrides: Sequence[str] = (),
+        *,
+        store: str | os.PathLike[str] | None = None,
+        data: str | os.PathLike[str] | None = None,
+    ) -> None:
         source = given if isinstance(given, Mapping) else str(given)
         self.spec: StudySpec = read_study(source, overrides)
         self.given = "" if isinstance(given, Mapping) else str(given)
@@ -60,8 +65,10 @@ class Study:
         return summarise(self.plan, self.store.result, self.store.status, self.facts if baselines else None)
 
     def __repr__(self) -> str:
-        return (f"Study({self.spec.name!r}: {len(self.plan.cells)} runs of {len(self.plan.stages)} stages, "
-                f"store {str(self.store.root)!r})")
+        return (
+            f"Study({self.spec.name!r}: {len(self.plan.cells)} runs of {len(self.plan.stages)} stages, "
+            f"store {str(self.store.root)!r})"
+        )
 
 
 def default_workers(plan: Plan) -> int:
@@ -71,9 +78,17 @@ def default_workers(plan: Plan) -> int:
     return slots if slots > 1 else 0
 
 
-def run(study: Given | Study, overrides: Sequence[str] = (), *, store: str | os.PathLike[str] | None = None,
-        data: str | os.PathLike[str] | None = None, workers: int | None = 0, threads: int = 1,
-        device: str = "auto", on_event: Callable[[Event], None] | None = None) -> Results:
+def run(
+    study: Given | Study,
+    overrides: Sequence[str] = (),
+    *,
+    store: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+    workers: int | None = 0,
+    threads: int = 1,
+    device: str = "auto",
+    on_event: Callable[[Event], None] | None = None,
+) -> Results:
     """Perform a study and return its results; what is finished in the store is not done again.
 
     workers: processes (0: this one; None: one per core, which needs an importable main module).
@@ -92,8 +107,13 @@ def run(study: Given | Study, overrides: Sequence[str] = (), *, store: str | os.
     return bound.results()
 
 
-def load(identity: str, *, weights: str = "best", store: str | os.PathLike[str] | None = None,
-         data: str | os.PathLike[str] | None = None) -> nn.Module:
+def load(
+    identity: str,
+    *,
+    weights: str = "best",
+    store: str | os.PathLike[str] | None = None,
+    data: str | os.PathLike[str] | None = None,
+) -> nn.Module:
     """The trained model of a finished stage (its id or the start of it), in evaluation.
 
     Its forward takes a `sequence.Batch`. Raises: BadInput for an unknown id, or a stage without weights.

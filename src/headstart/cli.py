@@ -10,38 +10,67 @@ import typer
 from headstart.errors import BadInput
 
 app = typer.Typer(
-    name="headstart", no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False,
-    rich_markup_mode=None, context_settings={"help_option_names": ["-h", "--help"]},
+    name="headstart",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    context_settings={"help_option_names": ["-h", "--help"]},
     help="Train sequence models from data-driven starting weights, and compare them fairly.",
 )
 
-StoreOption = Annotated[str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")]
-DataOption = Annotated[str | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (default: HEADSTART_DATA, else ./data).")]
-WorkersOption = Annotated[int | None, typer.Option("--workers", min=0, metavar="N", help="Stages at a time (default: one per core; 0: in this process).")]
-ThreadsOption = Annotated[int, typer.Option("--threads", min=1, metavar="N", help="Threads of each stage; results depend on it.")]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
+]
+DataOption = Annotated[
+    str | None,
+    typer.Option("--data", metavar="DIR", help="Folder of data sets (default: HEADSTART_DATA, else ./data)."),
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, metavar="N", help="Stages at a time (default: one per core; 0: in this process)."),
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=1, metavar="N", help="Threads of each stage; results depend on it.")
+]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
 
 
 @app.command()
-def demo(store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1,
-         json: JsonOption = None) -> None:
+def demo(
+    store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1, json: JsonOption = None
+) -> None:
     """Scratch against self-pretraining on rolled handwritten digits: a table and a page in minutes."""
     from headstart.verbs.perform import run_study
 
     done = run_study("digits", [], store=store, workers=workers, threads=threads, json=json)
-    typer.echo("\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'"
-                    "\n  headstart show digits")
+    typer.echo(
+        "\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'\n  headstart show digits"
+    )
     raise typer.Exit(done)
 
 
 @app.command()
 def run(
-    study: Annotated[str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings that win over the file; values are TOML, a list makes an axis.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the distinct stages, their parameters and cost; train nothing.")] = False,
-    workers: WorkersOption = None, threads: ThreadsOption = 1, device: DeviceOption = "auto",
-    store: StoreOption = None, data: DataOption = None, json: JsonOption = None,
+    study: Annotated[
+        str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
+    ],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[name=value ...]", help="Settings that win over the file; values are TOML, a list makes an axis."
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the distinct stages, their parameters and cost; train nothing.")
+    ] = False,
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    device: DeviceOption = "auto",
+    store: StoreOption = None,
+    data: DataOption = None,
+    json: JsonOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     from headstart.verbs.perform import dry_run_study, run_study
@@ -49,14 +78,21 @@ def run(
     if dry_run:
         dry_run_study(study, overrides or [], store=store, data=data, workers=workers, device=device)
         return
-    raise typer.Exit(run_study(study, overrides or [], store=store, data=data, workers=workers, threads=threads,
-                               device=device, json=json))
+    raise typer.Exit(
+        run_study(
+            study, overrides or [], store=store, data=data, workers=workers, threads=threads, device=device, json=json
+        )
+    )
 
 
 @app.command()
-def report(study: Annotated[str, typer.Argument(metavar="STUDY")],
-           overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
-           store: StoreOption = None, data: DataOption = None, json: JsonOption = None) -> None:
+def report(
+    study: Annotated[str, typer.Argument(metavar="STUDY")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+    store: StoreOption = None,
+    data: DataOption = None,
+    json: JsonOption = None,
+) -> None:
     """Print a study's table from the store and write its page; trains nothing."""
     from headstart.verbs.perform import report_study
 
@@ -64,8 +100,12 @@ def report(study: Annotated[str, typer.Argument(metavar="STUDY")],
 
 
 @app.command()
-def ls(what: Annotated[str, typer.Argument(metavar="[tasks|mixers|studies]", help="What to list (default: the stages of the store).")] = "stages",
-       store: StoreOption = None) -> None:
+def ls(
+    what: Annotated[
+        str, typer.Argument(metavar="[tasks|mixers|studies]", help="What to list (default: the stages of the store).")
+    ] = "stages",
+    store: StoreOption = None,
+) -> None:
     """List stages, tasks, mixers or studies."""
     from headstart.verbs.look import print_listing
 
@@ -73,9 +113,14 @@ def ls(what: Annotated[str, typer.Argument(metavar="[tasks|mixers|studies]", hel
 
 
 @app.command()
-def show(what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer or a study.")],
-         overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1).")] = None,
-         store: StoreOption = None, data: DataOption = None) -> None:
+def show(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer or a study.")],
+    overrides: Annotated[
+        list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1).")
+    ] = None,
+    store: StoreOption = None,
+    data: DataOption = None,
+) -> None:
     """Show one stage, task, mixer or study."""
     from headstart.verbs.look import print_one
 
@@ -83,9 +128,11 @@ def show(what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id,
 
 
 @app.command()
-def check(what: Annotated[str, typer.Argument(metavar="WHAT", help="A study, a task or a mixer.")],
-          overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
-          data: DataOption = None) -> None:
+def check(
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A study, a task or a mixer.")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+    data: DataOption = None,
+) -> None:
     """Check a study, a task or a mixer without training, and say in words what is wrong."""
     from headstart.verbs.checks import check_one
 
@@ -93,9 +140,12 @@ def check(what: Annotated[str, typer.Argument(metavar="WHAT", help="A study, a t
 
 
 @app.command()
-def prepare(task: Annotated[str, typer.Argument(metavar="TASK")],
-            overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
-            data: DataOption = None, workers: WorkersOption = None) -> None:
+def prepare(
+    task: Annotated[str, typer.Argument(metavar="TASK")],
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+    data: DataOption = None,
+    workers: WorkersOption = None,
+) -> None:
     """Generate or read a task's data once, so that training opens it at once."""
     from headstart.verbs.checks import prepare_task
 
@@ -141,4 +191,3 @@ def main(argv: list[str] | None = None) -> None:
 def _say(message: str) -> None:
     """One message to stderr, every line of it marked."""
     sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
-

@@ -75,8 +75,7 @@ def _monitor(name: str | None, default: str, known: tuple[str, ...]) -> Monitor:
 def cross_entropy_sums(logits: torch.Tensor, target: torch.Tensor, smoothing: float = 0.0) -> Sums:
     """Sums over rows whose target is there. logits (M, K), target (M,) with IGNORE."""
     there = target != IGNORE
-    loss = F.cross_entropy(logits.float(), target, ignore_index=IGNORE, reduction="sum",
-                           label_smoothing=smoothing)
+    loss = F.cross_entropy(logits.float(), target, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     hits = ((logits.argmax(-1) == target) & there).sum()
     return {"loss": loss, "count": there.sum(), "hits": hits}
 
@@ -89,8 +88,7 @@ def _moments(error: torch.Tensor, value: torch.Tensor, there: torch.Tensor) -> S
     """What R2 needs, per target: error and value (M, T), there (M, T) bool."""
     value = torch.where(there, value, 0.0).double()
     squared = torch.where(there, error, 0.0).double().square()
-    return {"squared": squared.sum(0), "sum": value.sum(0), "square": value.square().sum(0),
-            "seen": there.sum(0)}
+    return {"squared": squared.sum(0), "sum": value.sum(0), "square": value.square().sum(0), "seen": there.sum(0)}
 
 
 def _r2(totals: dict[str, Any]) -> float:
@@ -139,8 +137,14 @@ class _Reconstruction(ObjectiveSpec):
         score = "accuracy" if self.resolved_loss(signature) in ("tokens", "levels") else "r2"
         return _monitor(self.monitor, score, (score, "loss"))
 
-    def compare(self, output: torch.Tensor, truth: torch.Tensor, asked: torch.Tensor,
-                observed: torch.Tensor | None, signature: Signature) -> Sums:
+    def compare(
+        self,
+        output: torch.Tensor,
+        truth: torch.Tensor,
+        asked: torch.Tensor,
+        observed: torch.Tensor | None,
+        signature: Signature,
+    ) -> Sums:
         """Sums over asked positions. output (B, L, size), truth (B, L[, F]), asked (B, L)."""
         loss = self.resolved_loss(signature)
         if loss == "tokens":
@@ -239,8 +243,7 @@ class ClassifySpec(_Classes):
 
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         assert batch.target is not None
-        return cross_entropy_sums(output.reshape(-1, signature.classes), batch.target.flatten(),
-                                  self.label_smoothing)
+        return cross_entropy_sums(output.reshape(-1, signature.classes), batch.target.flatten(), self.label_smoothing)
 
 
 class RetrieveSpec(_Classes):

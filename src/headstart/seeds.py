@@ -130,8 +130,9 @@ class Draw:
         import torch
 
         if shape[0] != self.index.shape[0]:
-            raise ValueError(f"draw '{name}': shape {tuple(shape)} does not start with the batch "
-                             f"({self.index.shape[0]})")
+            raise ValueError(
+                f"draw '{name}': shape {tuple(shape)} does not start with the batch ({self.index.shape[0]})"
+            )
         axes = [torch.arange(size, device=self.index.device) for size in shape[1:]]
         counters: list[Any] = [self.index.view(-1, *[1] * len(axes))]
         counters += [axis.view(-1, *[1] * (len(axes) - 1 - i)) for i, axis in enumerate(axes)]

@@ -151,9 +151,7 @@ def _positions(starts: np.ndarray, lengths: np.ndarray) -> np.ndarray:
     return begin + np.arange(int(lengths.sum()))
 
 
-def _picker(
-    starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray
-) -> Callable[[np.ndarray], np.ndarray]:
+def _picker(starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
     """What copies the positions of these rows, one example after another, out of a flat array.
 
     Rows of a table are picked as rows: their positions would take eight bytes for each byte of an image.
@@ -235,8 +233,7 @@ def collate(examples: Examples, units: np.ndarray, length: int | None = None) ->
         there = np.float32 if target.dtype.kind == "f" else np.int64
         empty = np.nan if target.dtype.kind == "f" else IGNORE
         target = (
-            spread(target, empty, lambda x: x.astype(there)) if examples.per_position
-            else target[rows].astype(there)
+            spread(target, empty, lambda x: x.astype(there)) if examples.per_position else target[rows].astype(there)
         )
     observed = examples.observed
     return Batch(
@@ -249,9 +246,7 @@ def collate(examples: Examples, units: np.ndarray, length: int | None = None) ->
     )
 
 
-def epoch_batches(
-    lengths: np.ndarray, batch_size: int, seed: int, epoch: int, pool: int = 0
-) -> list[np.ndarray]:
+def epoch_batches(lengths: np.ndarray, batch_size: int, seed: int, epoch: int, pool: int = 0) -> list[np.ndarray]:
     """The batches of one epoch, each an array of units: a function of (seed, epoch) alone.
 
     `pool` > 0 sorts by length within pools of that many batches and then shuffles the batches, so that

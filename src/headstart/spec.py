@@ -124,7 +124,9 @@ S = TypeVar("S")
 
 def kind_field(base: type[Any], table: Mapping[str, Kind]) -> Any:
     """Annotation of a field that holds any spec of a table."""
-    return Annotated[SerializeAsAny[base], BeforeValidator(lambda given: spec_of_kind(table, given))]
+    # mypy reads Annotated as a type, which a class that is a value cannot be: hence Any.
+    wrapped: Any = SerializeAsAny
+    return Annotated[wrapped[base], BeforeValidator(lambda given: spec_of_kind(table, given))]
 
 
 def read(cls: type[S], given: Any, place: str = "") -> S:

@@ -58,15 +58,17 @@ class StageSpec(Spec):
             filled: dict[str, Any] = {}
             if self.objective.mask_rate is None:
                 filled["mask_rate"] = task.mask_rate
-            if self.objective.loss is None and getattr(task, "loss", None) is not None:
-                filled["loss"] = task.loss  # type: ignore[attr-defined]
+            if self.objective.loss is None:
+                filled["loss"] = task.loss
             _put(self, "objective", self.objective.model_copy(update=filled))
         taken = [entry for entry in self.start if not entry.strip().startswith("draw")]
         if self.parent is None and taken:
-            raise ValueError(f"start: {taken[0]!r} needs a parent; name one (parent = \"pretrain\")")
+            raise ValueError(f'start: {taken[0]!r} needs a parent; name one (parent = "pretrain")')
         if self.parent is not None and not taken:
-            raise ValueError("start: a parent is named but nothing of it is taken; "
-                             "write start = [\"take(all-head)\"] or leave the parent out")
+            raise ValueError(
+                "start: a parent is named but nothing of it is taken; "
+                'write start = ["take(all-head)"] or leave the parent out'
+            )
         if self._parent_is_a_fresh_start():
             _put(self, "parent", None)
             _put(self, "start", tuple(entry for entry in self.start if entry not in taken))
@@ -77,8 +79,12 @@ class StageSpec(Spec):
         """An untrained parent of the same model and seed has just the weights this stage would draw itself."""
         parent = self.parent
         return (
-            parent is not None and parent.budget.empty and parent.parent is None and not parent.start
-            and parent.seed == self.seed and parent.model == self.model
+            parent is not None
+            and parent.budget.empty
+            and parent.parent is None
+            and not parent.start
+            and parent.seed == self.seed
+            and parent.model == self.model
             and all(e.strip().startswith(("take", "draw")) for e in self.start)
         )
 
@@ -130,22 +136,38 @@ class Outcome:
 class Run:
     """A stage that is being trained: `ticks()` to the end, then `finish()`."""
 
-    def __init__(self, spec: StageSpec, task: Task, model: SequenceModel, account: Any, names: list[str],
-                 parent: Tensors | None, device: torch.device) -> None:
+    def __init__(
+        self,
+        spec: StageSpec,
+        task: Task,
+        model: SequenceModel,
+        account: Any,
+        names: list[str],
+        parent: Tensors | None,
+        device: torch.device,
+    ) -> None:
         self.spec, self.task, self.model, self.account, self.device = spec, task, model, account, device
         dtype = torch.float64 if spec.optim.precision == "float64" else torch.float32
         model.to(device=device, dtype=dtype)
         self.frozen = _unchanged(model, names, parent)
-        self.feeds = {name: Feed(task.split(name), _units(spec, task, name), device, dtype)
-                      for name in ("train", "val", "test")}
+        self.feeds = {
+            name: Feed(task.split(name), _units(spec, task, name), device, dtype) for name in ("train", "val", "test")
+        }
         size = len(self.feeds["train"].units)
         if spec.optim.batch_size > size:
-            raise BadInput(f"optim.batch_size: {spec.optim.batch_size} is more than the {size} train examples "
-                           f"of task {spec.task.kind!r}; give at most {size}")
+            raise BadInput(
+                f"optim.batch_size: {spec.optim.batch_size} is more than the {size} train examples "
+                f"of task {spec.task.kind!r}; give at most {size}"
+            )
         rates, undecayed = rates_and_undecayed(model)
-        decayed = set(select(spec.optim.decay, leaves(model), "optim.decay")) - undecayed if spec.optim.weight_decay else set()
-        self.setting = Setting(spec.objective, task.signature, spec.optim, spec.budget, spec.seed,
-                               self.feeds["train"], self.feeds["val"])
+        decayed = (
+            set(select(spec.optim.decay, leaves(model), "optim.decay")) - undecayed
+            if spec.optim.weight_decay
+            else set()
+        )
+        self.setting = Setting(
+            spec.objective, task.signature, spec.optim, spec.budget, spec.seed, self.feeds["train"], self.feeds["val"]
+        )
         self.progress = Progress(model, Flat(model, names, decayed, rates))
 
     def ticks(self) -> Iterator[Tick]:
@@ -166,8 +188,15 @@ class Run:
             scores["best"], predictions = self._scores(progress.best_step, keep=True)
         monitor = self.spec.objective.monitored(self.task.signature)
         return Outcome(
-            "diverged" if progress.diverged else "complete", best, last, self.frozen, predictions, scores,
-            self._budget(), self._account(), {"name": monitor.name, "greater": monitor.greater},
+            "diverged" if progress.diverged else "complete",
+            best,
+            last,
+            self.frozen,
+            predictions,
+            scores,
+            self._budget(),
+            self._account(),
+            {"name": monitor.name, "greater": monitor.greater},
         )
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
@@ -180,25 +209,43 @@ class Run:
     def _evaluate(self, split: str, keep: bool) -> Evaluation:
         if not len(self.feeds[split].units):
             return Evaluation({}, {})
-        return evaluate(self.model, self.feeds[split], self.spec.objective, self.task.signature,
-                        seed=self.spec.seed, precision=self.spec.optim.precision, keep=keep)
+        return evaluate(
+            self.model,
+            self.feeds[split],
+            self.spec.objective,
+            self.task.signature,
+            seed=self.spec.seed,
+            precision=self.spec.optim.precision,
+            keep=keep,
+        )
 
     def _account(self) -> dict[str, Any]:
-        return {"total": sum(p.numel() for p in self.model.parameters()),
-                "trainable": self.progress.flat.weights.numel(), "account": self.account.to_json()}
+        return {
+            "total": sum(p.numel() for p in self.model.parameters()),
+            "trainable": self.progress.flat.weights.numel(),
+            "account": self.account.to_json(),
+        }
 
     def _budget(self) -> dict[str, Any]:
         progress = self.progress
         return {
-            "epochs": round(progress.step / max(self.setting.per_epoch, 1), 4), "steps": progress.step,
-            "examples": progress.examples, "tokens": progress.tokens,
+            "epochs": round(progress.step / max(self.setting.per_epoch, 1), 4),
+            "steps": progress.step,
+            "examples": progress.examples,
+            "tokens": progress.tokens,
             "flops": TRAIN_FLOPS * progress.examples * flops_per_unit(self.spec, self.task),
-            "seconds": progress.seconds, "peak_memory": _peak_memory(self.device),
+            "seconds": progress.seconds,
+            "peak_memory": _peak_memory(self.device),
         }
 
 
-def begin(spec: StageSpec, task: Task, parent: Tensors | None, device: str = "cpu",
-          resume: tuple[Tensors, dict[str, Any]] | None = None) -> Run:
+def begin(
+    spec: StageSpec,
+    task: Task,
+    parent: Tensors | None,
+    device: str = "cpu",
+    resume: tuple[Tensors, dict[str, Any]] | None = None,
+) -> Run:
     """Build the model, start it as the spec says, and go on from a state where one is given.
 
     Raises: BadInput where model, objective, start, parts or batch do not fit the task.
@@ -220,8 +267,9 @@ def flops_per_unit(spec: StageSpec, task: Task) -> float:
     """Mean multiply-adds times two of one forward pass of a train unit, padding left out."""
     lengths, counts = np.unique(task.train.lengths, return_counts=True)
     output = spec.objective.output(task.signature)
-    total = sum(model_flops(spec.model, task.signature, output, int(n)) * int(c)
-                for n, c in zip(lengths, counts, strict=True))
+    total = sum(
+        model_flops(spec.model, task.signature, output, int(n)) * int(c) for n, c in zip(lengths, counts, strict=True)
+    )
     return float(total / max(task.train.units, 1))
 
 
@@ -240,8 +288,11 @@ def _unchanged(model: SequenceModel, trained: list[str], parent: Tensors | None)
     if parent is None:
         return []
     kept = set(trained)
-    return [name for name, value in model.named_parameters()
-            if name not in kept and name in parent and torch.equal(value.cpu(), parent[name].to(value.dtype))]
+    return [
+        name
+        for name, value in model.named_parameters()
+        if name not in kept and name in parent and torch.equal(value.cpu(), parent[name].to(value.dtype))
+    ]
 
 
 def _finite(scores: dict[str, float]) -> dict[str, float | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -53,14 +52,19 @@ def survey(plan: Plan, *, timed: bool = False, device: str = "cpu") -> list[Cost
 
 def _likeness(spec: StageSpec) -> str:
     parent = None if spec.parent is None else _likeness(spec.parent)
-    plain = spec.model_copy(update={
-        "seed": 0, "parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0}),
-    })
+    plain = spec.model_copy(
+        update={
+            "seed": 0,
+            "parent": None,
+            "optim": spec.optim.model_copy(update={"lr": 1.0}),
+        }
+    )
     return digest({**plain.document(), "parent": parent})
 
 
-def _fit(spec: StageSpec, data: Path, tasks: dict[str, Task], timed: bool,
-         device: str) -> tuple[int, int, int, int, float, float | None]:
+def _fit(
+    spec: StageSpec, data: Path, tasks: dict[str, Task], timed: bool, device: str
+) -> tuple[int, int, int, int, float, float | None]:
     run = begin(spec, opened(spec, data, tasks), fresh_weights(spec.parent, data, tasks), device)
     task = run.task
     steps = run.setting.total
@@ -68,13 +72,19 @@ def _fit(spec: StageSpec, data: Path, tasks: dict[str, Task], timed: bool,
     examples = round(steps * len(run.setting.train.units) / per_epoch)
     parameters = sum(p.numel() for p in run.model.parameters())
     seconds = _step_seconds(run) * steps if timed and steps else (0.0 if timed else None)
-    return (parameters, run.progress.flat.weights.numel(), steps, examples,
-            3 * examples * flops_per_unit(spec, task), seconds)
+    return (
+        parameters,
+        run.progress.flat.weights.numel(),
+        steps,
+        examples,
+        3 * examples * flops_per_unit(spec, task),
+        seconds,
+    )
 
 
 def _step_seconds(run: Run) -> float:
     """The fastest of a few real steps, in seconds. The first warms up."""
-    times = []
+    times: list[float] = []
     before = time.perf_counter()
     for tick, _ in zip(run.ticks(), range(TIMED_STEPS + 1), strict=False):
         now = time.perf_counter()
@@ -92,9 +102,9 @@ def opened(spec: StageSpec, data: Path, tasks: dict[str, Task]) -> Task:
     return tasks[key]
 
 
-def fresh_weights(parent: StageSpec | None, data: Path, tasks: dict[str, Task]) -> Mapping[str, torch.Tensor] | None:
+def fresh_weights(parent: StageSpec | None, data: Path, tasks: dict[str, Task]) -> dict[str, torch.Tensor] | None:
     """Weights of the shape of a parent's, to fit a child without training the parent."""
     if parent is None:
         return None
-    run = begin(parent, opened(parent, data, tasks), fresh_weights(parent.parent, data, tasks))  # type: ignore[arg-type]
+    run = begin(parent, opened(parent, data, tasks), fresh_weights(parent.parent, data, tasks))
     return run.model.state_dict()

@@ -67,7 +67,7 @@ def make_plan(study: StudySpec, data: Path) -> Plan:
             for values in itertools.product(*study.axes.values()):
                 axes = dict(zip(study.axes, values, strict=True))
                 chain = _chain(study, wide, bundle, axes, data)
-                cell = _cell(study, arm, column, axes, chain)
+                cell = _cell(arm, column, axes, chain)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, cell)
                 for planned in cell.chain:
@@ -75,15 +75,19 @@ def make_plan(study: StudySpec, data: Path) -> Plan:
     return Plan(study, tuple(cells.values()), stages, data)
 
 
-def _cell(study: StudySpec, arm: str, column: str, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
+def _cell(arm: str, column: str, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
     names = {planned.name for planned in chain}
-    matter = {path: value for path, value in axes.items() if path != "seed"
-              and (path.split(".")[0] in names or path.split(".")[0] in SHARED_KEYS)}
+    matter = {
+        path: value
+        for path, value in axes.items()
+        if path != "seed" and (path.split(".")[0] in names or path.split(".")[0] in SHARED_KEYS)
+    }
     return Cell(arm, column or chain[-1].spec.task.kind, chain[-1].spec.seed, matter, chain)
 
 
-def _chain(study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any],
-           data: Path) -> tuple[PlannedStage, ...]:
+def _chain(
+    study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any], data: Path
+) -> tuple[PlannedStage, ...]:
     """The reported stage and its ancestors, the first one first."""
     planned: list[PlannedStage] = []
     name, seen = study.reported, [study.reported]
@@ -105,8 +109,9 @@ def _chain(study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], 
     return tuple(planned)
 
 
-def _settings(study: StudySpec, name: str, column: Mapping[str, Any], arm: Mapping[str, Any],
-              axes: Mapping[str, Any]) -> dict[str, Any]:
+def _settings(
+    study: StudySpec, name: str, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any]
+) -> dict[str, Any]:
     """A stage's settings: arms win over columns, columns over stages; axes are set last."""
     layers: list[Mapping[str, Any]] = [study.stages[name]]
     for bundle in (column, arm):

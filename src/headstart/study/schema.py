@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from headstart.objectives import OBJECTIVES
 from headstart.models.mixers import MIXERS
+from headstart.objectives import OBJECTIVES
 from headstart.spec import Kind
 from headstart.study.spec import STAGE_KEYS, StudySpec
 from headstart.tasks import TASKS
@@ -25,15 +25,24 @@ def study_schema() -> dict[str, Any]:
     definitions["ModelSpec"]["properties"]["mixer"] = {
         "oneOf": [{"$ref": "#/$defs/mixer"}, {"type": "array", "items": {"$ref": "#/$defs/mixer"}}]
     }
-    definitions["stage"] = {"type": "object", "properties": {key: own[key] for key in STAGE_KEYS},
-                            "additionalProperties": False}
-    definitions["bundle"] = {"type": "object", "properties": definitions["stage"]["properties"],
-                             "additionalProperties": {"$ref": "#/$defs/stage"}}
+    definitions["stage"] = {
+        "type": "object",
+        "properties": {key: own[key] for key in STAGE_KEYS},
+        "additionalProperties": False,
+    }
+    definitions["bundle"] = {
+        "type": "object",
+        "properties": definitions["stage"]["properties"],
+        "additionalProperties": {"$ref": "#/$defs/stage"},
+    }
     study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")
     definitions.update(study.pop("$defs", {}))
     several = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"}}
-    study["properties"].update(arms=several, columns=several, stages={
-        "type": "object", "additionalProperties": {"$ref": "#/$defs/stage"}, "minProperties": 1})
+    study["properties"].update(
+        arms=several,
+        columns=several,
+        stages={"type": "object", "additionalProperties": {"$ref": "#/$defs/stage"}, "minProperties": 1},
+    )
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **study, "$defs": definitions}
 
 

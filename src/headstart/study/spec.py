@@ -172,8 +172,9 @@ def parse_override(word: str) -> tuple[str, Any]:
     except tomllib.TOMLDecodeError:
         if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_+\-().]*", text.strip()):
             return path.strip(), text.strip()
-        raise BadInput(f"override: {path.strip()}: {text!r} is no TOML value; text needs quotes, a list brackets"
-                       ) from None
+        raise BadInput(
+            f"override: {path.strip()}: {text!r} is no TOML value; text needs quotes, a list brackets"
+        ) from None
 
 
 def _keep(bundles: dict[str, Any], names: Any, place: str) -> dict[str, Any]:

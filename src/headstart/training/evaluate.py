@@ -37,8 +37,16 @@ def to_numbers(total: dict[str, Any]) -> dict[str, Any]:
 
 
 @torch.no_grad()
-def evaluate(model: SequenceModel, feed: Feed, objective: ObjectiveSpec, signature: Signature, *,
-             seed: int, precision: str = "float32", keep: bool = False) -> Evaluation:
+def evaluate(
+    model: SequenceModel,
+    feed: Feed,
+    objective: ObjectiveSpec,
+    signature: Signature,
+    *,
+    seed: int,
+    precision: str = "float32",
+    keep: bool = False,
+) -> Evaluation:
     """Scores of `model` on all units of `feed`, with the masks of epoch 0.
 
     keep: also return `output`, `target` and `index` of every unit (per sequence or pair), or, for objectives
@@ -53,10 +61,15 @@ def evaluate(model: SequenceModel, feed: Feed, objective: ObjectiveSpec, signatu
             output = model(batch)
         add(total, objective.measure(output, batch, signature))
         if keep and not (per_position and kept):
-            parts = {"output": output.float(), "index": batch.index, "target": batch.target,
-                     "inputs": batch.inputs, "masked": batch.masked, "valid": batch.valid}
-            wanted = ("output", "index", "inputs", "masked", "valid") if per_position else (
-                "output", "index", "target")
+            parts = {
+                "output": output.float(),
+                "index": batch.index,
+                "target": batch.target,
+                "inputs": batch.inputs,
+                "masked": batch.masked,
+                "valid": batch.valid,
+            }
+            wanted = ("output", "index", "inputs", "masked", "valid") if per_position else ("output", "index", "target")
             for name in wanted:
                 value = parts[name]
                 if value is not None:
@@ -68,5 +81,4 @@ def evaluate(model: SequenceModel, feed: Feed, objective: ObjectiveSpec, signatu
 
 def forward_precision(device: torch.device, precision: str) -> torch.autocast:
     """Mixed precision where it is asked for; nothing otherwise."""
-    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16",
-                          cache_enabled=False)
+    return torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bfloat16", cache_enabled=False)

@@ -14,11 +14,15 @@ DENSE_LIMIT = 2**31
 
 
 class Feed:
-    """Batches of some units of a split. Floats come in `dtype` on `device`."""
+    """Batches of some units of a split. Floats come in `dtype` on `device`.
+
+    `lengths` and `tokens` (units,): a pair's longer half, and both halves together.
+    """
 
     def __init__(self, examples: Examples, units: np.ndarray, device: torch.device, dtype: torch.dtype) -> None:
         self.examples, self.units, self.device, self.dtype = examples, units, device, dtype
         self.lengths = examples.unit_lengths[units]
+        self.tokens = examples.lengths.reshape(-1, 2).sum(1)[units] if examples.paired else self.lengths
         self._whole: Batch | None = None
         lengths = examples.lengths
         dense = len(lengths) > 0 and bool((lengths == lengths[0]).all())
@@ -37,9 +41,14 @@ class Feed:
         def pick(x: torch.Tensor | None) -> torch.Tensor | None:
             return None if x is None else x.index_select(0, index)
 
-        return Batch(whole.inputs.index_select(0, index), whole.valid.index_select(0, index),
-                     whole.index.index_select(0, index), pick(whole.target), pick(whole.observed),
-                     full=whole.full)
+        return Batch(
+            whole.inputs.index_select(0, index),
+            whole.valid.index_select(0, index),
+            whole.index.index_select(0, index),
+            pick(whole.target),
+            pick(whole.observed),
+            full=whole.full,
+        )
 
     def in_order(self, positions: int = 65_536, most: int = 512) -> Iterator[Batch]:
         """Every unit once, in order, about `positions` padded positions a batch and at most `most` units."""

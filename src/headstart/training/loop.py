@@ -89,12 +89,15 @@ class Progress:
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of this moment; the tensors are copies."""
-        tensors = {"weights": self.flat.weights, "first": self.flat.first, "second": self.flat.second,
-                   "running": self.running}
+        tensors = {
+            "weights": self.flat.weights,
+            "first": self.flat.first,
+            "second": self.flat.second,
+            "running": self.running,
+        }
         tensors.update({f"buffer/{k}": v for k, v in buffers(self.model).items()})
         tensors.update({f"best/{k}": v for k, v in self.best.items()})
-        return ({k: v.detach().clone().cpu() for k, v in tensors.items()},
-                {k: getattr(self, k) for k in self._NUMBERS})
+        return ({k: v.detach().clone().cpu() for k, v in tensors.items()}, {k: getattr(self, k) for k in self._NUMBERS})
 
     def restore(self, tensors: Tensors, numbers: dict[str, Any]) -> None:
         """Go on from a state."""
@@ -152,9 +155,7 @@ class Setting:
     @property
     def total(self) -> int:
         """Steps of the whole budget."""
-        examples = self.train.examples
-        tokens = int(examples.lengths[examples.rows(self.train.units)].sum())
-        return self.budget.total_steps(self.per_epoch, tokens)
+        return self.budget.total_steps(self.per_epoch, int(self.train.tokens.sum()))
 
 
 def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
@@ -170,8 +171,9 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
         began = time.perf_counter()
         epoch, place = divmod(progress.step, per_epoch)
         if epoch != at_epoch:
-            batches = epoch_batches(setting.train.lengths, setting.optim.batch_size, setting.seed, epoch,
-                                    setting.optim.length_pool)
+            batches = epoch_batches(
+                setting.train.lengths, setting.optim.batch_size, setting.seed, epoch, setting.optim.length_pool
+            )
             at_epoch = epoch
         _step(setting, progress, batches[place], epoch, total)
         if progress.step % CHECK_EVERY == 0 or progress.step in marks:
@@ -207,7 +209,7 @@ def _step(setting: Setting, progress: Progress, places: Any, epoch: int, total: 
         progress.running += torch.stack([sums["loss"].detach().double(), sums["count"].double()])
     progress.step += 1
     progress.examples += len(places)
-    progress.tokens += int(setting.train.lengths[places].sum()) * (2 if setting.train.examples.paired else 1)
+    progress.tokens += int(setting.train.tokens[places].sum())
 
 
 def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:
@@ -224,8 +226,14 @@ def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:
     }
     if progress.diverged:
         return record
-    found = evaluate(progress.model, setting.val, setting.objective, setting.signature, seed=setting.seed,
-                     precision=setting.optim.precision)
+    found = evaluate(
+        progress.model,
+        setting.val,
+        setting.objective,
+        setting.signature,
+        seed=setting.seed,
+        precision=setting.optim.precision,
+    )
     if not all(map(math.isfinite, found.scores.values())):
         progress.diverged = True
         return record

@@ -72,8 +72,17 @@ class Group:
 
 
 def adamw_(
-    weights: torch.Tensor, gradient: torch.Tensor, first: torch.Tensor, second: torch.Tensor,
-    *, step: int, rate: float, decay: float, beta1: float, beta2: float, epsilon: float,
+    weights: torch.Tensor,
+    gradient: torch.Tensor,
+    first: torch.Tensor,
+    second: torch.Tensor,
+    *,
+    step: int,
+    rate: float,
+    decay: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
 ) -> None:
     """One AdamW step in place, `step` counted from 1. All tensors of one shape.
 
@@ -93,8 +102,7 @@ class Flat:
     Names are laid in groups of equal rate and decay. Raises: BadInput where tensors differ in type.
     """
 
-    def __init__(self, model: nn.Module, names: Sequence[str], decayed: set[str],
-                 rates: Mapping[str, float]) -> None:
+    def __init__(self, model: nn.Module, names: Sequence[str], decayed: set[str], rates: Mapping[str, float]) -> None:
         tensors = dict(model.named_parameters())
         for tensor in tensors.values():
             tensor.requires_grad_(False)
@@ -103,8 +111,10 @@ class Flat:
         like = tensors[self.names[0]] if self.names else torch.zeros(0)
         kinds = {tensors[n].dtype for n in self.names}
         if len(kinds) > 1:
-            raise BadInput(f"model: trainable tensors of several types {sorted(map(str, kinds))}; "
-                           "store complex or half parameters as real float32")
+            raise BadInput(
+                f"model: trainable tensors of several types {sorted(map(str, kinds))}; "
+                "store complex or half parameters as real float32"
+            )
         size = sum(tensors[n].numel() for n in self.names)
         self.weights = torch.empty(size, dtype=like.dtype, device=like.device)
         self.gradient = torch.zeros_like(self.weights)
@@ -131,8 +141,10 @@ class Flat:
 
     def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
         """A flat buffer cut into tensors by name (copies)."""
-        return {name: flat[place : place + shape.numel()].reshape(shape).clone()
-                for name, (place, shape) in self.places.items()}
+        return {
+            name: flat[place : place + shape.numel()].reshape(shape).clone()
+            for name, (place, shape) in self.places.items()
+        }
 
     def step(self, spec: OptimSpec, step: int, total: int) -> None:
         """One optimiser step (counted from 0) from the gradients gathered, which are then cleared."""
@@ -143,10 +155,16 @@ class Flat:
         for group in self.groups:
             cut = slice(group.first, group.last)
             adamw_(
-                self.weights[cut], self.gradient[cut], self.first[cut], self.second[cut],
-                step=step + 1, rate=(group.rate or spec.lr) * factor,
+                self.weights[cut],
+                self.gradient[cut],
+                self.first[cut],
+                self.second[cut],
+                step=step + 1,
+                rate=(group.rate or spec.lr) * factor,
                 decay=spec.weight_decay if group.decays else 0.0,
-                beta1=spec.beta1, beta2=spec.beta2, epsilon=spec.epsilon,
+                beta1=spec.beta1,
+                beta2=spec.beta2,
+                epsilon=spec.epsilon,
             )
         self.gradient.zero_()
 
@@ -161,7 +179,9 @@ def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:
         own_rates: dict[str, float] = getattr(module, "rates", None) or {}
         own_undecayed: set[str] = getattr(module, "undecayed", None) or set()
         for name in names:
-            rates.update({name: r for prefix, r in own_rates.items() if name.startswith(start + prefix)})
+            for prefix, rate in own_rates.items():
+                if name.startswith(start + prefix):
+                    rates[name] = rate
             if any(name.startswith(start + prefix) for prefix in own_undecayed):
                 undecayed.add(name)
     return rates, undecayed

@@ -14,8 +14,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.spec import read, set_path, spec_of_kind
-from headstart.tasks import TASKS, TaskSpec, data_folder
 from headstart.study.words import count
+from headstart.tasks import TASKS, TaskSpec, data_folder
 from headstart.verbs.terminal import console, table
 
 
@@ -49,11 +49,21 @@ def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers:
         raise BadInput(f"prepare: {nearest(name, TASKS)}")
     spec = task_spec(name, overrides)
     out = console(stderr=True)
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(),
-                  console=out, disable=not out.is_terminal) as bar:
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeRemainingColumn(),
+        console=out,
+        disable=not out.is_terminal,
+    ) as bar:
         line = bar.add_task(f"preparing {name}", total=None)
-        task = prepare(spec, data_folder(data), workers or os.cpu_count() or 1,
-                       lambda done, total: bar.update(line, completed=done, total=total))
+        task = prepare(
+            spec,
+            data_folder(data),
+            workers or os.cpu_count() or 1,
+            lambda done, total: bar.update(line, completed=done, total=total),
+        )
     sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
 
@@ -86,8 +96,9 @@ def _check_study(what: str, overrides: Sequence[str], data: str | None) -> None:
     plan = make_plan(read_study(what, overrides), data_folder(data))
     costs = survey(plan)
     flops = sum(cost.flops for cost in costs)
-    console().print(f"{plan.study.name} is sound: {len(plan.cells)} runs of {len(costs)} distinct stages, "
-                    f"{count(flops)}FLOP")
+    console().print(
+        f"{plan.study.name} is sound: {len(plan.cells)} runs of {len(costs)} distinct stages, {count(flops)}FLOP"
+    )
 
 
 def examine_machine(store: str | None, data: str | None) -> int:
@@ -111,7 +122,12 @@ def examine_machine(store: str | None, data: str | None) -> int:
             add(False, name, f"missing: pip install {name}")
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
     add(True, "device", f"{device}, {os.cpu_count()} cores")
-    for extra, module in (("hf", "transformers"), ("cluster", "ray"), ("onnx", "onnxruntime"), ("track", "tensorboard")):
+    for extra, module in (
+        ("hf", "transformers"),
+        ("cluster", "ray"),
+        ("onnx", "onnxruntime"),
+        ("track", "tensorboard"),
+    ):
         try:
             add(True, f"extra [{extra}]", metadata.version(module))
         except metadata.PackageNotFoundError:

@@ -40,16 +40,20 @@ class Display:
         self.table_at = self.begun + PARTIAL_AFTER - PLAIN_EVERY
         self.line_at = self.begun
         self.shown = False
-        self.live = Live(get_renderable=self._render, console=self.console, refresh_per_second=4,
-                         transient=True) if self.console.is_terminal else None
+        self.live = (
+            Live(get_renderable=self._render, console=self.console, refresh_per_second=4, transient=True)
+            if self.console.is_terminal
+            else None
+        )
 
     def __enter__(self) -> Display:
         if self.live is not None:
             self.live.__enter__()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         if self.live is not None:
             self.live.__exit__(kind, error, trace)
 
@@ -91,7 +95,7 @@ class Display:
 
     def _steps_done(self) -> int:
         over = sum(self.steps.get(i, 0) for i in [*self.done, *self.failed])
-        return over + sum(r["step"] for r in self.running.values())
+        return over + sum(int(r["step"]) for r in self.running.values())
 
     def _tell(self) -> None:
         now = time.monotonic()
@@ -120,9 +124,13 @@ class Display:
     def _render(self) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
         total = max(sum(self.steps.values()), 1)
-        grid.add_row(Text("study"), ProgressBar(total=total, completed=self._steps_done(), width=30),
-                     Text(self._summary()))
+        grid.add_row(
+            Text("study"), ProgressBar(total=total, completed=self._steps_done(), width=30), Text(self._summary())
+        )
         for identity, state in list(self.running.items()):
-            grid.add_row(Text(state["name"]), ProgressBar(total=max(self.steps.get(identity, 1), 1),
-                         completed=state["step"], width=30), Text(f"{identity}  {state['note']}"))
+            grid.add_row(
+                Text(state["name"]),
+                ProgressBar(total=max(self.steps.get(identity, 1), 1), completed=state["step"], width=30),
+                Text(f"{identity}  {state['note']}"),
+            )
         return Group(self.table, grid) if self.table is not None else grid

@@ -29,8 +29,13 @@ def _stages(store: str | None) -> None:
     if not entries:
         out.print("no stages yet; `headstart demo` makes some")
         return
-    out.print(table(["id", "state", "stage", "task", "seed", "rate", "epochs", "val", "test", "seconds"],
-                    [_stage_row(entry) for entry in entries], right=(4, 5, 6, 7, 8, 9)))
+    out.print(
+        table(
+            ["id", "state", "stage", "task", "seed", "rate", "epochs", "val", "test", "seconds"],
+            [_stage_row(entry) for entry in entries],
+            right=(4, 5, 6, 7, 8, 9),
+        )
+    )
 
 
 def _stage_row(entry: Entry) -> list[str]:
@@ -39,10 +44,18 @@ def _stage_row(entry: Entry) -> list[str]:
     budget = result.get("budget", {})
     name = result.get("monitor", {}).get("name", "")
     best = result.get("scores", {}).get("best", {})
-    return [entry.identity, entry.status, stage.get("name", ""), spec.get("task", {}).get("kind", ""),
-            str(spec.get("seed", "")), _number(spec.get("optim", {}).get("lr")), _number(budget.get("epochs")),
-            _score(best, "val", name), _score(best, "test", name),
-            _number(budget.get("seconds"))]
+    return [
+        entry.identity,
+        entry.status,
+        stage.get("name", ""),
+        spec.get("task", {}).get("kind", ""),
+        str(spec.get("seed", "")),
+        _number(spec.get("optim", {}).get("lr")),
+        _number(budget.get("epochs")),
+        _score(best, "val", name),
+        _score(best, "test", name),
+        _number(budget.get("seconds")),
+    ]
 
 
 def _score(scores: dict[str, Any], split: str, name: str) -> str:
@@ -65,10 +78,20 @@ def _mixers(store: str | None) -> None:
     from headstart.models.mixers import MIXERS
 
     del store
-    rows = [[name, kind.summary, kind.facts.get("cost", ""), "yes" if kind.facts.get("causal") else "no",
-             f"{kind.facts.get('parameters', 0):,}", kind.source] for name, kind in MIXERS.items()]
-    console().print(table(["mixer", "what it is", "cost in L", "causal", "parameters at D 128", "source"], rows,
-                          right=(4,)))
+    rows = [
+        [
+            name,
+            kind.summary,
+            kind.facts.get("cost", ""),
+            "yes" if kind.facts.get("causal") else "no",
+            f"{kind.facts.get('parameters', 0):,}",
+            kind.source,
+        ]
+        for name, kind in MIXERS.items()
+    ]
+    console().print(
+        table(["mixer", "what it is", "cost in L", "causal", "parameters at D 128", "source"], rows, right=(4,))
+    )
 
 
 def _studies(store: str | None) -> None:
@@ -80,8 +103,9 @@ def _studies(store: str | None) -> None:
     rows = []
     for name, path in built_in_studies().items():
         given = tomllib.loads(path.read_text("utf-8"))
-        rows.append([name, given.get("title", ""), ", ".join(given.get("arms", {})),
-                     ", ".join(given.get("columns", {}))])
+        rows.append(
+            [name, given.get("title", ""), ", ".join(given.get("arms", {})), ", ".join(given.get("columns", {}))]
+        )
     console().print(table(["study", "question", "arms", "columns"], rows))
 
 
@@ -130,8 +154,16 @@ def _show_stage(store: Store, prefix: str) -> None:
         _show_result(result)
     records = store.records(identity)
     if records:
-        rows = [[r["step"], f"{r['epoch']:g}", f"{r['rate']:.3g}", _score(r, "train", "loss"),
-                 "  ".join(f"{k} {v:.4f}" for k, v in r.get("val", {}).items())] for r in records[-12:]]
+        rows = [
+            [
+                r["step"],
+                f"{r['epoch']:g}",
+                f"{r['rate']:.3g}",
+                _score(r, "train", "loss"),
+                "  ".join(f"{k} {v:.4f}" for k, v in r.get("val", {}).items()),
+            ]
+            for r in records[-12:]
+        ]
         out.print(table(["step", "epoch", "rate", "train loss", "val"], rows, right=(0, 1, 2, 3)))
     out.print("spec")
     out.print(json.dumps(stage.get("spec", {}), indent=2))
@@ -144,20 +176,35 @@ def _show_result(result: dict[str, Any]) -> None:
         scores = result["scores"][which]
         for split in ("train", "val", "test"):
             found = scores.get(split) or {}
-            rows.append([which if split == "train" else "", f"{scores['epoch']:g}" if split == "train" else "", split,
-                         "  ".join(f"{k} {v:.4f}" for k, v in found.items() if v is not None)])
+            rows.append(
+                [
+                    which if split == "train" else "",
+                    f"{scores['epoch']:g}" if split == "train" else "",
+                    split,
+                    "  ".join(f"{k} {v:.4f}" for k, v in found.items() if v is not None),
+                ]
+            )
     out.print(table(["weights", "epoch", "split", "scores"], rows))
     budget = result["budget"]
-    out.print(f"budget   {budget['epochs']:g} epochs, {budget['steps']:,} steps, {count(budget['tokens'])} tokens, "
-              f"{count(budget['flops'])}FLOP, {duration(budget['seconds'])}")
+    out.print(
+        f"budget   {budget['epochs']:g} epochs, {budget['steps']:,} steps, {count(budget['tokens'])} tokens, "
+        f"{count(budget['flops'])}FLOP, {duration(budget['seconds'])}"
+    )
     account = result["parameters"]["account"]
     heads = ["taken", "matched", "drawn", "fresh", "frozen"]
-    out.print(table(["part", "total", *heads], [[a["part"], *(f"{a[h]:,}" for h in ["total", *heads])] for a in account],
-                    right=range(1, 7)))
+    out.print(
+        table(
+            ["part", "total", *heads],
+            [[a["part"], *(f"{a[h]:,}" for h in ["total", *heads])] for a in account],
+            right=range(1, 7),
+        )
+    )
     made = result["provenance"]
     versions = ", ".join(f"{k} {v}" for k, v in made.get("versions", {}).items())
-    out.print(f"made on  {made.get('machine', '')}, {made.get('device', '')}, {made.get('threads', '')} thread(s), "
-              f"attempt {made.get('attempts', '')}; {versions}")
+    out.print(
+        f"made on  {made.get('machine', '')}, {made.get('device', '')}, {made.get('threads', '')} thread(s), "
+        f"attempt {made.get('attempts', '')}; {versions}"
+    )
 
 
 def _show_mixer(name: str) -> None:
@@ -169,8 +216,11 @@ def _show_mixer(name: str) -> None:
     spec = kind.load()
     out = console()
     out.print(f"{name}: {kind.summary}\n\n{inspect.getdoc(spec) or ''}\n\nsource   {kind.source}")
-    rows = [[field, str(getattr(info.annotation, "__name__", info.annotation)), repr(info.get_default())]
-            for field, info in spec.model_fields.items() if field != "kind"]
+    rows = [
+        [field, str(getattr(info.annotation, "__name__", info.annotation)), repr(info.get_default())]
+        for field, info in spec.model_fields.items()
+        if field != "kind"
+    ]
     out.print(table(["setting", "type", "default"], rows))
 
 

@@ -22,8 +22,17 @@ from headstart.verbs.display import Display
 from headstart.verbs.terminal import console, table
 
 
-def run_study(given: str, overrides: Sequence[str], *, store: str | None = None, data: str | None = None,
-              workers: int | None = None, threads: int = 1, device: str = "auto", json: str | None = None) -> int:
+def run_study(
+    given: str,
+    overrides: Sequence[str],
+    *,
+    store: str | None = None,
+    data: str | None = None,
+    workers: int | None = None,
+    threads: int = 1,
+    device: str = "auto",
+    json: str | None = None,
+) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     target = _writable_file(json)
     study = Study(given, overrides, store=store, data=data)
@@ -92,20 +101,24 @@ def _writable_file(given: str | None) -> Path | None:
     return path
 
 
-def report_study(given: str, overrides: Sequence[str], *, store: str | None, data: str | None,
-                 json: str | None) -> None:
+def report_study(
+    given: str, overrides: Sequence[str], *, store: str | None, data: str | None, json: str | None
+) -> None:
     """The same table and page from what is in the store."""
     target = _writable_file(json)
     study = Study(given, overrides, store=store, data=data)
     console().print(f"store {study.store.root}")
     if not any(study.store.result(identity) for identity in study.plan.stages):
-        raise BadInput(f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
-                       f"`headstart run {given}` trains them")
+        raise BadInput(
+            f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
+            f"`headstart run {given}` trains them"
+        )
     _answer(study, target)
 
 
-def dry_run_study(given: str, overrides: Sequence[str], *, store: str | None, data: str | None,
-                  workers: int | None, device: str) -> None:
+def dry_run_study(
+    given: str, overrides: Sequence[str], *, store: str | None, data: str | None, workers: int | None, device: str
+) -> None:
     """The distinct stages, their parameters and what they would cost here."""
     study = Study(given, overrides, store=store, data=data)
     costs = survey(study.plan, timed=True, device="cpu" if device == "auto" else device)
@@ -114,22 +127,55 @@ def dry_run_study(given: str, overrides: Sequence[str], *, store: str | None, da
     out = console()
     out.print(f"store {study.store.root}")
     rows = [_cost_row(cost, uses[cost.planned.identity], states[cost.planned.identity]) for cost in costs]
-    out.print(table(["stage", "id", "state", "runs", "task", "seed", "rate", "parameters", "trained", "steps",
-                     "examples", "FLOP", "seconds"], rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
+    out.print(
+        table(
+            [
+                "stage",
+                "id",
+                "state",
+                "runs",
+                "task",
+                "seed",
+                "rate",
+                "parameters",
+                "trained",
+                "steps",
+                "examples",
+                "FLOP",
+                "seconds",
+            ],
+            rows,
+            right=(3, 5, 6, 7, 8, 9, 10, 11, 12),
+        )
+    )
     todo = [c for c in costs if states[c.planned.identity] not in ("complete", "diverged")]
     slots = max(default_workers(study.plan) if workers is None else workers, 1)
     seconds = sum(c.seconds or 0.0 for c in todo) / slots
-    out.print(f"{len(study.plan.cells)} runs, {len(costs)} distinct stages, {len(costs) - len(todo)} finished; "
-              f"{count(sum(c.flops for c in todo))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
-              "(steps timed here just now; evaluation not counted)")
+    out.print(
+        f"{len(study.plan.cells)} runs, {len(costs)} distinct stages, {len(costs) - len(todo)} finished; "
+        f"{count(sum(c.flops for c in todo))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
+        "(steps timed here just now; evaluation not counted)"
+    )
 
 
 def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:
     spec = cost.planned.spec
     seconds = "" if cost.seconds is None else f"{cost.seconds:.1f}"
-    return [cost.planned.name, cost.planned.identity, state, str(uses), spec.task.kind, str(spec.seed),
-            f"{spec.optim.lr:g}", f"{cost.parameters:,}", f"{cost.trainable:,}", f"{cost.steps:,}",
-            count(cost.examples), count(cost.flops), seconds]
+    return [
+        cost.planned.name,
+        cost.planned.identity,
+        state,
+        str(uses),
+        spec.task.kind,
+        str(spec.seed),
+        f"{spec.optim.lr:g}",
+        f"{cost.parameters:,}",
+        f"{cost.trainable:,}",
+        f"{cost.steps:,}",
+        count(cost.examples),
+        count(cost.flops),
+        seconds,
+    ]
 
 
 __all__ = ["Interrupted", "dry_run_study", "report_study", "run_study"]

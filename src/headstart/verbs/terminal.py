@@ -27,4 +27,3 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "
     for row in rows:
         out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return out
-

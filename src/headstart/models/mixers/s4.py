@@ -51,7 +51,8 @@ class S4Spec(MixerSpec):
     def flops(self, width: int, length: int, causal: bool) -> float:
         directions, size = directions_of(self.directions, causal), fast_length(length)
         sums = 8.0 * width * (directions + 1) * self.state * (size // 2 + 1)
-        return sums + 2.5 * directions * width * size * math.log2(size) + after_kernel_flops(width, length, self.gate)
+        transform = 2.5 * directions * width * size * math.log2(size)
+        return sums + transform + after_kernel_flops(width, length, self.gate)
 
 
 class S4Kernel(nn.Module):

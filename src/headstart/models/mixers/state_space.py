@@ -39,9 +39,9 @@ def check_range(place: str, least: float, most: float) -> None:
 class StateSpace(nn.Module):
     """y = kernel * x + skip x per channel, then GELU and an output that mixes channels.
 
-    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D); `kernel(L)` gives (C, D, L), C directions. Padding is
-    zeroed before the convolution, so that neither direction sees it. Cost O(B D L log L), and the kernel's.
-    `gate`: "glu" is GELU, D -> 2D and a gated linear unit; "linear" GELU and D -> D; "none" the bare sum.
+    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D); `kernel(L)` gives (C, D, L), C directions.
+    Padding is zeroed before the convolution, so that neither direction sees it. Cost O(B D L log L), and the
+    kernel's. `gate`: "glu" is GELU, D -> 2D and a gated linear unit; "linear" GELU and D -> D; "none" the bare sum.
     """
 
     parts: dict[str, str]
