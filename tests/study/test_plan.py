@@ -1,0 +1,156 @@
+"""From a study to its distinct stages, and what a wrong study is told."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headstart.errors import BadInput
+from headstart.spec import merge
+from headstart.study.plan import Plan, make_plan
+from headstart.study.spec import read_study
+
+DATA = Path("no-data-needed")
+STUDY: dict[str, Any] = {
+    "name": "small",
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 2}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 1}},
+    },
+    "columns": {
+        "a": {"task": {"kind": "listops", "train": 40, "val": 20, "test": 20, "min_length": 5, "max_length": 30}},
+        "b": {
+            "task": {"kind": "listops", "train": 60, "val": 20, "test": 20, "min_length": 5, "max_length": 30},
+            "pretrain": {"objective": {"mask_rate": 0.3}},
+        },
+    },
+    "arms": {
+        "scratch": {},
+        "self_pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}},
+    },
+    "axes": {"pretrain.optim.lr": [1e-3], "finetune.optim.lr": [1e-4, 1e-3], "seed": [0, 1, 2]},
+    "report": {"choose": ["finetune.optim.lr"], "against": "scratch"},
+}
+
+
+def plan(*overrides: str, **changes: Any) -> Plan:
+    return make_plan(read_study(merge(STUDY, changes), overrides), DATA)
+
+
+def why(*overrides: str, **changes: Any) -> str:
+    with pytest.raises(BadInput) as caught:
+        plan(*overrides, **changes)
+    return str(caught.value)
+
+
+def test_runs_share_their_pretraining() -> None:
+    made = plan()
+    assert len(made.cells) == 2 * 2 * 2 * 3
+    # 2 columns x 3 seeds of pretraining, 2 x 3 x 2 of each arm's fine-tuning.
+    assert sum(p.name == "pretrain" for p in made.stages.values()) == 6
+    assert len(made.stages) == 6 + 24
+
+
+def test_parents_come_first() -> None:
+    seen: set[str] = set()
+    for planned in plan().stages.values():
+        if planned.spec.parent is not None:
+            assert any(p.spec == planned.spec.parent for p in plan().stages.values() if p.identity in seen)
+        seen.add(planned.identity)
+
+
+def test_an_axis_of_a_stage_that_an_arm_has_not_does_not_multiply_it() -> None:
+    made = plan("pretrain.optim.lr=[1e-4, 1e-3]")
+    assert sum(c.arm == "scratch" for c in made.cells) == 12
+    assert sum(c.arm == "self_pretrained" for c in made.cells) == 24
+    scratch = next(c for c in made.cells if c.arm == "scratch")
+    assert set(scratch.settings) == {"finetune.optim.lr"}
+
+
+def test_a_pretraining_of_no_epochs_is_the_same_as_none() -> None:
+    made = plan("pretrain.budget.epochs=0")
+    by_arm = {arm: {c.chain[-1].identity for c in made.cells if c.arm == arm} for arm in STUDY["arms"]}
+    assert by_arm["scratch"] == by_arm["self_pretrained"]
+    assert len(made.stages) == 12
+
+
+def test_arms_win_over_columns_and_columns_over_stages_and_the_command_line_over_all() -> None:
+    specs = {c.column: c.chain[0].spec for c in plan().cells if c.arm == "self_pretrained"}
+    assert specs["a"].objective.mask_rate == 0.1, "the task's own rate"
+    assert specs["b"].objective.mask_rate == 0.3, "the column's"
+    arm = {"self_pretrained": {"pretrain": {"objective": {"mask_rate": 0.4}}}}
+    specs = {c.column: c.chain[0].spec for c in plan(arms=arm).cells if c.arm == "self_pretrained"}
+    assert {s.objective.mask_rate for s in specs.values()} == {0.4}
+    made = plan("pretrain.objective.mask_rate=0.5", arms=arm)
+    assert {c.chain[0].spec.objective.mask_rate for c in made.cells if len(c.chain) > 1} == {0.5}
+
+
+def test_labels_do_not_change_a_stage_that_uses_none() -> None:
+    few = plan("task.labelled=30")
+    pretrained = {p.identity for p in plan().stages.values() if p.name == "pretrain"}
+    assert {p.identity for p in few.stages.values() if p.name == "pretrain"} == pretrained
+    assert {p.spec.task.labelled for p in few.stages.values() if p.name == "finetune"} == {30}
+
+
+def test_a_list_makes_an_axis_a_value_fixes_it_and_arms_can_be_kept() -> None:
+    assert len(plan("finetune.optim.lr=3e-4", "seed=[7]").cells) == 2 * 2
+    assert {c.seed for c in plan("seed=7").cells} == {7}
+    made = plan("finetune.optim.weight_decay=[0.0, 0.1]", "arms=['scratch']", "columns=['a']")
+    assert made.choose == ("finetune.optim.lr", "finetune.optim.weight_decay")
+    assert len(made.cells) == 2 * 2 * 3
+    assert "task.fraction" not in plan("task.fraction=[0.5, 1.0]").choose
+
+
+def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
+    made = plan("finetune.budget.steps=5")
+    assert {p.spec.budget.steps for p in made.stages.values() if p.name == "finetune"} == {5}
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"arms": {"scratch": {"finetune": {"optim": {"lrr": 1.0}}}}},
+         "finetune.optim.lrr: no 'lrr'; did you mean 'lr'?"),
+        ({"arms": {"scratch": {"finetun": {}}}}, "arms.scratch.finetun: no 'finetun'; did you mean 'finetune'?"),
+        ({"arms": {"scratch": {"finetune": {"parent": "pretran"}}}},
+         "finetune.parent: no 'pretran'; did you mean 'pretrain'?"),
+        ({"columns": {"a": {"task": {"kind": "listop"}}}}, "task.kind: no 'listop'; did you mean 'listops'?"),
+        ({"axes": {"optim.lr": [1e-3]}},
+         "axes: 'optim.lr' names no stage; write 'pretrain.optim.lr' or 'finetune.optim.lr'"),
+        ({"axes": {"finetune.optim.lr": []}}, "axes.finetune.optim.lr: the list is empty"),
+        ({"report": {"against": "scrach"}}, "report.against: no 'scrach'; did you mean 'scratch'?"),
+        ({"report": {"choose": ["finetune.optim.rl"]}},
+         "report.choose: no 'finetune.optim.rl'; did you mean 'finetune.optim.lr'?"),
+        ({"arms": {"self_pretrained": {"finetune": {"start": []}}}},
+         "a parent is named but nothing of it is taken"),
+        ({"arms": {"scratch": {"finetune": {"start": ["take(all)"]}}}}, "'take(all)' needs a parent"),
+        ({"arms": {"scratch": {"finetune": {"budget": {"epochs": 1, "steps": 2}}}}},
+         "give exactly one of epochs, steps or tokens"),
+        ({"stages": {"finetune": {"parent": "finetune", "start": ["take(all)"]}}}, "its own ancestor"),
+        ({"arms": {"scratch": {"model": {"width": "wide"}}}}, "model.width: 'wide' should be a valid integer"),
+        ({"name": "a/b"}, "name: 'a/b' becomes a folder's name"),
+    ],
+)
+def test_a_wrong_study_is_told_where_what_and_the_way_out(changes: dict[str, Any], said: str) -> None:
+    assert said in why(**changes)
+
+
+def test_a_study_without_arms_is_refused() -> None:
+    with pytest.raises(BadInput, match=r"arms: there is none; a study compares arms"):
+        read_study({**STUDY, "arms": {}, "report": {}})
+
+
+def test_overrides_that_cannot_be_read_are_refused() -> None:
+    assert "is no name=value" in why("finetune.optim.lr")
+    assert "is no TOML value" in why("finetune.optim.lr=[1e-3")
+    assert "override: 'optim.lr' names no stage" in why("optim.lr=1e-3")
+    assert "override: arms: no 'scrath'; did you mean 'scratch'?" in why("arms=['scrath']")
+
+
+def test_a_file_names_itself_in_its_errors(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text("name = ")
+    with pytest.raises(BadInput, match=r"mine.toml: this is no TOML"):
+        read_study(path)
+    with pytest.raises(BadInput, match="did you mean 'digits'"):
+        read_study("digit")
