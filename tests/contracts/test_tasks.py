@@ -1,0 +1,294 @@
+"""What every task of the table promises. A new task is in here by its line in the table alone."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from headstart.errors import BadInput
+from headstart.objectives import MaskedSpec
+from headstart.sequence import IGNORE, collate
+from headstart.spec import digest, read
+from headstart.tasks import TASKS, open_task
+from headstart.tasks.overlap import overlaps
+from headstart.tasks.show import HIDDEN, describe, facts, masked_positions
+from headstart.tasks.task import SPLITS, content, fingerprint, prepare, unit_targets
+
+SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
+SMALL = {
+    "listops": {"min_length": 3, "max_length": 40, "train": 400, "val": 60, "test": 60},
+    "pathfinder": {"train": 60, "val": 20, "test": 20},
+}
+"""Settings that make a task small enough to build here."""
+LARGE = 10_000
+"""Examples of a split that are looked at."""
+
+
+def spec_of(kind, **settings):
+    return read(TASKS[kind].load(), {"kind": kind, **SMALL.get(kind, {}), **settings}, "task")
+
+
+@cache
+def whole(kind, folder):
+    return spec_of(kind).load(Path(folder))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(params=list(TASKS))
+def kind(request):
+    return request.param
+
+
+@pytest.fixture
+def data(kind, folder):
+    """The folder that a task is read from; generated tasks need none and get an empty one."""
+    return folder if TASKS[kind].load().generated else SHARED
+
+
+@pytest.fixture
+def task(kind, data):
+    if not spec_of(kind).generated:
+        try:
+            spec_of(kind).files(data)
+        except BadInput as error:
+            pytest.skip(f"the data of {kind} are not here: {error}")
+    return whole(kind, str(data))
+
+
+@pytest.fixture
+def opened(kind, data, task, monkeypatch):
+    """Open the task with settings that apply after loading, without loading it again."""
+    monkeypatch.setattr(TASKS[kind].load(), "load", lambda *_: task)
+    return lambda **settings: open_task(spec_of(kind, **settings), data)
+
+
+def test_the_signature_is_true_of_the_data(task):
+    s = task.signature
+    lengths = np.concatenate([task.split(name).lengths for name in SPLITS])
+    assert s.shortest <= lengths.min()
+    assert lengths.max() <= s.length
+    for name in SPLITS:
+        x = task.split(name)
+        assert x.offsets[0] == 0
+        assert x.offsets[-1] == len(x.values)
+        assert len(x.index) == len(x)
+        assert (x.lengths > 0).all()
+        assert x.per_position == s.per_position
+        assert x.paired == s.paired
+        assert (x.observed is not None) <= s.missing
+        some = x.values[: int(x.offsets[min(len(x), LARGE)])]
+        if s.input == "tokens":
+            assert some.ndim == 1
+            assert some.dtype.kind in "iu"
+            assert some.min() >= 0
+            assert some.max() < s.width
+        else:
+            assert some.shape[1:] == (s.width,)
+
+
+def test_a_batch_of_the_task_is_what_models_expect(task):
+    s = task.signature
+    for name in SPLITS:
+        batch = collate(task.split(name), np.arange(3))
+        rows = 6 if s.paired else 3
+        assert batch.inputs.shape[0] == rows
+        assert batch.inputs.ndim == (2 if s.input == "tokens" else 3)
+        assert batch.inputs.dtype == (torch.int64 if s.input == "tokens" else torch.float32)
+        assert torch.isfinite(batch.inputs.double()).all()
+        if s.target == "class":
+            assert batch.target.dtype == torch.int64
+            assert ((batch.target == IGNORE) | (batch.target >= 0) & (batch.target < s.classes)).all()
+
+
+def test_levels_are_whole_numbers_within_their_range(task):
+    s = task.signature
+    if not s.levels:
+        pytest.skip("the input has no levels")
+    values = collate(task.val, np.arange(20)).inputs.double() * s.level_scale + s.level_shift
+    assert (values - values.round()).abs().max() < 1e-3
+    assert values.round().min() >= 0
+    assert values.round().max() < s.levels
+
+
+def test_every_class_occurs_in_train_and_has_a_name(task):
+    s, target = task.signature, unit_targets(task.train)
+    if s.target != "class" or target is None:
+        pytest.skip("no class per sequence")
+    assert set(np.unique(target)) - {IGNORE} == set(range(s.classes))
+    assert len(task.labels) == s.classes
+
+
+def test_every_example_has_its_own_number(task):
+    numbers = np.concatenate([task.split(name).index for name in SPLITS])
+    assert len(np.unique(numbers)) == len(numbers)
+
+
+def test_splits_are_disjoint_by_content_or_say_that_they_are_not(task):
+    shared = sum(overlaps(task).values())
+    assert shared == 0 or any(str(count) in note for count in overlaps(task).values() for note in task.notes)
+
+
+def test_a_task_loads_the_same_twice(kind, data, task):
+    again = spec_of(kind).load(data)
+    assert fingerprint(again) == fingerprint(task)
+    assert again.signature == task.signature
+    assert again.fingerprint == task.fingerprint
+
+
+def test_fractions_are_nested_and_leave_val_and_test_alone(task, opened):
+    tenth, half = opened(fraction=0.25), opened(fraction=0.5)
+    assert half.train.units == round(0.5 * task.train.units)
+    assert tenth.train.units == round(0.25 * task.train.units)
+    assert set(tenth.train.index) < set(half.train.index) < set(task.train.index)
+    for name in ("val", "test"):
+        assert np.array_equal(half.split(name).index, task.split(name).index)
+
+
+def test_a_fraction_holds_each_class_in_proportion(task, opened):
+    target = unit_targets(task.train)
+    if target is None or task.signature.target != "class":
+        pytest.skip("no class per sequence")
+    kept = unit_targets(opened(fraction=0.5).train)
+    counts = np.bincount(target, minlength=task.signature.classes)
+    assert np.abs(np.bincount(kept, minlength=task.signature.classes) - counts / 2).max() <= 1
+
+
+def test_another_split_seed_gives_another_fraction(opened):
+    assert set(opened(fraction=0.5).train.index) != set(opened(fraction=0.5, split_seed=1).train.index)
+
+
+def test_labelled_keeps_that_many_labels_and_all_sequences(task, opened):
+    if task.train.target is None:
+        pytest.skip("no target")
+    twenty, forty = opened(labelled=20).train, opened(labelled=40).train
+    assert forty.units == task.train.units
+    assert len(forty.labelled_units()) == 40
+    assert set(twenty.labelled_units()) < set(forty.labelled_units())
+    rows = forty.rows(forty.labelled_units())
+    assert np.array_equal(forty.target[rows], task.train.target[rows])
+    assert len(opened(labelled=20, fraction=0.5).train.labelled_units()) == 20
+
+
+def test_too_many_labels_are_refused(task, opened):
+    if task.train.target is None:
+        pytest.skip("no target")
+    with pytest.raises(BadInput, match=r"task\.labelled: \d+ is more than the \d+ train examples; give at most"):
+        opened(labelled=task.train.units + 1)
+
+
+def test_a_fraction_that_leaves_a_class_empty_is_refused(task, opened):
+    if task.signature.target != "class" or unit_targets(task.train) is None:
+        pytest.skip("no class per sequence")
+    with pytest.raises(BadInput, match=r"task\.fraction: .* leaves no train example of class .*; take more"):
+        opened(fraction=1.1 / task.train.units)
+    with pytest.raises(BadInput, match=r"task\.labelled: 1 leaves no train example of class .*; take more"):
+        opened(labelled=1)
+
+
+def test_patches_join_neighbouring_positions(task, opened):
+    s = task.signature
+    if s.input != "floats" or s.per_position:
+        with pytest.raises(BadInput, match=r"task\.patch: 4 needs float inputs"):
+            opened(patch=4)
+        return
+    joined = opened(patch=4)
+    assert joined.signature.width == 4 * s.width
+    assert joined.signature.length == -(-s.length // 4)
+    first = collate(task.val, np.arange(1)).inputs.reshape(-1)
+    assert torch.equal(collate(joined.val, np.arange(1)).inputs.reshape(-1)[: len(first)], first)
+
+
+def test_a_generated_task_needs_no_data_and_a_loaded_one_says_what_it_misses(kind, tmp_path):
+    spec = spec_of(kind)
+    if spec.generated:
+        assert content(spec, tmp_path) is None
+        return
+    with pytest.raises(BadInput) as caught:
+        spec.load(tmp_path)
+    assert str(tmp_path) in str(caught.value)
+    assert "--data" in str(caught.value)
+    assert "http" in str(caught.value)
+
+
+def test_the_content_of_loaded_files_is_remembered(kind, task, tmp_path, data, monkeypatch):
+    if spec_of(kind).generated:
+        pytest.skip("generated: its spec says what the data are")
+    monkeypatch.setattr("headstart.tasks.task.cache_folder", lambda _: tmp_path)
+    monkeypatch.setattr(TASKS[kind].load(), "load", lambda *_: task)
+    first = content(spec_of(kind), data)
+    monkeypatch.setattr(TASKS[kind].load(), "load", None)
+    assert content(spec_of(kind, fraction=0.5, labelled=30), data) == first
+
+
+def test_the_spec_has_an_identity(kind):
+    assert digest(spec_of(kind).document()) == digest(spec_of(kind).document())
+    assert digest(spec_of(kind, split_seed=1).document()) != digest(spec_of(kind).document())
+
+
+def test_preparing_gives_the_task(kind, data, task):
+    told = []
+    ready = prepare(spec_of(kind), data, 2, lambda done, total: told.append((done, total)))
+    assert ready.fingerprint
+    assert fingerprint(replace(ready)) == fingerprint(task)
+    assert all(0 <= done <= total for done, total in told)
+
+
+def test_the_default_loss_fits_the_input(kind, task):
+    spec = spec_of(kind)
+    assert MaskedSpec(loss=spec.loss).resolved_loss(task.signature) == spec.loss
+    assert 0 < spec.mask_rate < 1
+
+
+def test_baselines_are_shares_and_say_where_they_come_from(task):
+    for baseline in task.baselines:
+        assert baseline.name
+        for score in (baseline.val, baseline.test):
+            assert score is None or 0 <= score <= 1
+
+
+def test_a_picture_is_grey_or_coloured_within_0_and_1(task):
+    if task.picture is None:
+        pytest.skip("no picture")
+    image = task.picture(collate(task.val, np.arange(1)).inputs[0].numpy())
+    assert image.ndim == 2 or image.shape[2] == 3
+    assert image.min() >= 0
+    assert image.max() <= 1
+    assert image.max() > image.min()
+
+
+def test_a_person_sees_what_the_model_sees(kind, task, opened):
+    spec, ready = spec_of(kind), opened()
+    blocks = describe(spec, ready)
+    assert all(isinstance(block, str) for block in blocks)
+    assert kind in blocks[0]
+    assert HIDDEN not in blocks[-2].partition("\n")[2]
+    assert HIDDEN in blocks[-1].partition("\n")[2]
+    told = json.loads(json.dumps(facts(spec, ready)))
+    assert {name: told["splits"][name]["units"] for name in SPLITS} == {
+        name: task.split(name).units for name in SPLITS}
+    if task.signature.target == "class":
+        assert sum(told["splits"]["val"]["labels"].values()) == task.val.units
+
+
+def test_the_masked_example_is_masked_as_in_training(kind, task):
+    spec = spec_of(kind)
+    batch = collate(task.train, np.arange(4))
+    hidden = MaskedSpec(mask_rate=spec.mask_rate).prepare(batch, task.signature, 0, 0).masked
+    for row in range(4):
+        length = int(task.train.lengths[row])
+        shown = masked_positions(int(task.train.index[row]), length, spec.mask_rate)
+        assert hidden[row, :length].tolist() == shown.tolist()
+
+
+def test_the_table_says_what_a_task_is_and_its_docstring_shows_one(kind):
+    assert TASKS[kind].summary
+    assert TASKS[kind].source
+    assert "`" in TASKS[kind].load().__doc__
