@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -46,6 +47,7 @@ class BigBirdSpec(MixerSpec):
     init: Init = "independent"
 
     rotary: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, Any]] = {"block": 2, "random": 1}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
         """The module; with `theta` queries and keys turn with their place."""

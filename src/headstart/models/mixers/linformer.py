@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -31,6 +32,7 @@ class LinformerSpec(MixerSpec):
     init: Init = "independent"
 
     can_be_causal: ClassVar[bool] = False
+    example: ClassVar[Mapping[str, Any]] = {"rank": 5}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module, for at most `length` positions."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -38,6 +39,7 @@ class LocalAttentionSpec(MixerSpec):
     init: Init = "independent"
 
     rotary: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, Any]] = {"window": 4}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
         """The module; with `theta` queries and keys turn with their place in the sequence."""

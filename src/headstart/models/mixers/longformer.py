@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -32,7 +33,8 @@ class LongformerSpec(MixerSpec):
 
     global_positions: how many first positions see all and are seen by all (1: where a class token stands).
     separate: what the global positions see goes through query, key and value layers of its own, as in the
-    source. Causal: the window behind, and the global positions before.
+    source. Causal: the window behind and the global positions before; nothing is separate there, since what
+    stands before a global position stands before any other.
     Raises: BadInput where `heads` does not divide the width.
     """
 
@@ -45,6 +47,7 @@ class LongformerSpec(MixerSpec):
     init: Init = "independent"
 
     rotary: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, Any]] = {"window": 2, "global_positions": 2}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
         """The module; with `theta` queries and keys turn with their place."""
@@ -57,13 +60,13 @@ class LongformerSpec(MixerSpec):
         What a mask hides within those blocks is computed too.
         """
         some = min(self.global_positions, length)
+        asked = 0 if causal else some
         block = min(self.window, length)
         count = -(-length // block)
         keys = (block if count == 1 else 3 * block) + some
-        seen = some if causal else length
-        total = 8.0 * length * width**2 + 4.0 * count * block * keys * width + 4.0 * some * seen * width
-        if some and self.separate:
-            total += 2.0 * (some + 2 * seen) * width**2
+        total = 8.0 * length * width**2 + 4.0 * count * block * keys * width + 4.0 * asked * length * width
+        if asked and self.separate:
+            total += 2.0 * (asked + 2 * length) * width**2
         return total
 
 
@@ -81,7 +84,7 @@ class Longformer(nn.Module):
         super().__init__()
         self.heads, self.window, self.causal = spec.heads, spec.window, causal
         self.some = spec.global_positions
-        self.separate = spec.separate and self.some > 0
+        self.separate = spec.separate and self.some > 0 and not causal
         self.parts = {**PARTS, **(GLOBAL_PARTS if self.separate else {})}
         self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
         if self.separate:
@@ -95,22 +98,19 @@ class Longformer(nn.Module):
         q, k = self.turn(q), self.turn(k)
         some = min(self.some, x.shape[1])
         mixed = sliding(q, k, v, there, self.window, some, self.causal)
-        if some:
+        if some and not self.causal:
             mixed = torch.cat([self._of_global(x, (q, k, v), there, some), mixed[:, :, some:]], 2)
         out: Tensor = self.output(joined(mixed))
         return out
 
     def _of_global(self, x: Tensor, own: tuple[Tensor, Tensor, Tensor], there: Tensor, some: int) -> Tensor:
-        """(B, H, some, E): what the first positions see: all, or where causal what comes before them."""
-        seen = some if self.causal else x.shape[1]
-        q, k, v = own[0][:, :, :some], own[1][:, :, :seen], own[2][:, :, :seen]
+        """(B, H, some, E): the first positions see all."""
+        q, k, v = own
         if self.separate:
             q = self.turn(split(self.query_global(x[:, :some]), self.heads))
-            k = self.turn(split(self.key_global(x[:, :seen]), self.heads))
-            v = split(self.value_global(x[:, :seen]), self.heads)
-        if self.causal:
-            return attend(q, k, v, causal=True)
-        return attend(q, k, v, there[:, None, None, :])
+            k = self.turn(split(self.key_global(x), self.heads))
+            v = split(self.value_global(x), self.heads)
+        return attend(q[:, :, :some], k, v, there[:, None, None, :])
 
 
 def sliding(

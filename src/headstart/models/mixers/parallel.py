@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.seeds import Draw
-from headstart.spec import kind_field
+from headstart.spec import kind_field, spec_of_kind
+
+
+def _default() -> tuple[MixerSpec, ...]:
+    return tuple(spec_of_kind(MIXERS, {"kind": kind}) for kind in ("s4", "local_attention"))
+
+
+def _as_tuple(given: Any) -> Any:
+    """TOML knows lists only."""
+    return tuple(given) if isinstance(given, list) else given
 
 
 class ParallelSpec(MixerSpec):
@@ -22,14 +32,21 @@ class ParallelSpec(MixerSpec):
     layer norm first (part `norm`), so that none drowns the others. frozen: numbers of mixers that keep their
     fresh weights and do not learn. SPADE's first block is
     `mixers = [{ kind = "s4" }, { kind = "local_attention" }], frozen = [0]`, its others local attention.
+    Those two mixers are the default.
     Raises: BadInput where a number in `frozen` names no mixer.
     """
 
     kind: Literal["parallel"] = "parallel"
-    mixers: tuple[kind_field(MixerSpec, MIXERS), ...] = Field(min_length=1)  # type: ignore[valid-type]
+    mixers: Annotated[
+        tuple[kind_field(MixerSpec, MIXERS), ...], BeforeValidator(_as_tuple)  # type: ignore[valid-type]
+    ] = Field(default_factory=_default, min_length=1)
     combine: Literal["sum", "concat"] = "concat"
     norm: bool = True
-    frozen: tuple[int, ...] = ()
+    frozen: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = ()
+
+    example: ClassVar[Mapping[str, Any]] = {
+        "mixers": ({"kind": "s4d", "state": 4}, {"kind": "local_attention", "window": 4}), "frozen": (0,),
+    }
 
     @property
     def rotary(self) -> bool:  # type: ignore[override]

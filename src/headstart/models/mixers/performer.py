@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -28,6 +29,8 @@ class PerformerSpec(MixerSpec):
     features_seed: int = 0
     bias: bool = True
     init: Init = "independent"
+
+    example: ClassVar[Mapping[str, Any]] = {"features": 24}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module, for any length."""

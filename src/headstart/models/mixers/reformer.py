@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -23,8 +24,8 @@ SMALL = 1e-6
 class ReformerSpec(MixerSpec):
     """Attention of `heads` heads within hash buckets of about `chunk` positions, in `hashes` rounds.
 
-    A row of at most `chunk` positions has one bucket, a longer one 2 ceil(length / (2 chunk)); causal models
-    take the length that they are built for instead, since early positions cannot know a row's own.
+    A row of at most `chunk` positions has one bucket, a longer one about length / chunk. Causal models take
+    the length that they are built for instead, since early positions cannot know a row's own.
     hash_seed: of the fixed directions of evaluation; training draws its own for each example.
     Raises: BadInput where `heads` does not divide the width.
     """
@@ -37,6 +38,8 @@ class ReformerSpec(MixerSpec):
     bias: bool = True
     init: Init = "independent"
 
+    example: ClassVar[Mapping[str, Any]] = {"chunk": 4, "hashes": 2}
+
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module, for at most `length` positions where it is causal."""
         check_heads(width, self.heads)
@@ -46,7 +49,7 @@ class ReformerSpec(MixerSpec):
         """Three layers of 2 L D^2; per round the hash and two products of each chunk with two chunks."""
         del causal
         padded = -(-length // self.chunk) * self.chunk
-        hashing = 2.0 * length * pairs_of_buckets(length, self.chunk) * width
+        hashing = 4.0 * length * most_sides(length, self.chunk) * width
         return 6.0 * length * width**2 + self.hashes * (hashing + 8.0 * padded * self.chunk * width)
 
 
@@ -58,7 +61,8 @@ class Reformer(nn.Module):
     last `chunk` positions of its bucket that come before it. (The chunks of the source are no help there: how
     many later positions fall into earlier buckets would move their borders.) Rounds are weighted by the sums
     of their weights; a pair that shares a bucket in several rounds counts in each, as in released code.
-    Cost O(R L C D + R L log L), memory O(R L (C + D)).
+    The hash is a pair of smaller ones, as released for long inputs: sqrt(L / C) directions instead of L / C.
+    Cost O(R L D (C + sqrt(L / C))), memory O(R L (C + D)).
     Source: Kitaev et al. 2020, "Reformer", section 2; no factor 1 / sqrt(E), as released.
     """
 
@@ -70,7 +74,7 @@ class Reformer(nn.Module):
         self.heads, self.chunk, self.hashes = spec.heads, spec.chunk, spec.hashes
         self.length = length if causal else None
         self.query, self.value, self.output = layers(3, width, spec.init, spec.bias)
-        shape = (spec.heads, spec.hashes, width // spec.heads, pairs_of_buckets(length, spec.chunk))
+        shape = (spec.heads, spec.hashes, width // spec.heads, 2, most_sides(length, spec.chunk))
         axes = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
         fixed = normal(spec.hash_seed, "reformer/directions", *axes)
         # Not learned and rebuilt from the spec: no part of the saved weights.
@@ -89,18 +93,18 @@ class Reformer(nn.Module):
         """(B, H, R, L): the bucket of each position, in each round; padded positions share one behind all."""
         directions = self._directions(query, draw)
         most = directions.shape[-1]
-        along = query.unsqueeze(2) @ directions
-        long = torch.full_like(there.sum(-1), self.length) if self.length is not None else there.sum(-1)
-        pairs = torch.where(long > self.chunk, -(-long // (2 * self.chunk)), torch.ones_like(long))
-        pairs = pairs.clamp(max=most)[:, None, None, None, None]
-        spare = torch.arange(most, device=query.device) >= pairs
-        sides = [side.masked_fill(spare, -torch.inf) for side in (along, -along)]
-        buckets = torch.cat(sides, -1).argmax(-1)
-        buckets = torch.where((long > self.chunk)[:, None, None, None], buckets, torch.zeros_like(buckets))
-        return torch.where(there[:, None, None, :], buckets, torch.full_like(buckets, 2 * most))
+        along = torch.unflatten(query.unsqueeze(2) @ directions.flatten(-2), -1, (2, most))
+        long = there.sum(-1) if self.length is None else torch.full_like(there[:, 0], self.length, dtype=torch.int64)
+        first, second = sides(long, self.chunk)
+        spare = torch.arange(most, device=query.device) >= torch.stack([first, second], -1).clamp(max=most)[..., None]
+        spare = spare[:, None, None, None]
+        # Where all are spare the first of equal ones is taken: one bucket.
+        chosen = torch.cat([side.masked_fill(spare, -torch.inf) for side in (along, -along)], -1).argmax(-1)
+        buckets = chosen[..., 0] + 2 * most * chosen[..., 1]
+        return torch.where(there[:, None, None, :], buckets, torch.full_like(buckets, 4 * most**2))
 
     def _directions(self, query: Tensor, draw: Draw | None) -> Tensor:
-        """(B or 1, H, R, E, P) normal numbers: fixed ones, or drawn for each example."""
+        """(B or 1, H, R, E, 2, P) normal numbers: fixed ones, or drawn for each example."""
         if draw is None:
             return self.directions.to(query.dtype)
         shape = (query.shape[0], *self.directions.shape)
@@ -109,9 +113,20 @@ class Reformer(nn.Module):
         return (radius * torch.cos(2 * math.pi * draw("reformer/angle", shape))).to(query.dtype)
 
 
-def pairs_of_buckets(length: int, chunk: int) -> int:
-    """Directions of a hash for `length` positions: each gives a bucket on either side."""
-    return max(1, -(-length // (2 * chunk)))
+def sides(length: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
+    """Directions of the two hashes for rows of these lengths; each gives a bucket on either side of it.
+
+    2 a x 2 b buckets of about `chunk` positions, a near b; 2 for up to 2 chunks, one for up to one chunk.
+    """
+    pairs = -(-length // (2 * chunk))
+    first = (pairs / 2).sqrt().ceil().to(torch.int64).clamp(min=1)
+    second = torch.where(pairs > 1, -(-pairs // (2 * first)), torch.zeros_like(pairs))
+    return torch.where(length > chunk, first, torch.zeros_like(first)), second
+
+
+def most_sides(length: int, chunk: int) -> int:
+    """The most directions that either hash of a row of up to `length` positions takes."""
+    return max(1, int(sides(torch.tensor(length), chunk)[0]))
 
 
 def rounds(

@@ -38,7 +38,8 @@ def flops(length: int, features: int, width: int, causal: bool) -> float:
         return 4.0 * length * features * (width + 1)
     chunk = min(CHUNK, length)
     padded = -(-length // chunk) * chunk
-    return 2.0 * padded * (chunk * features + chunk * (width + 1) + 2 * features * (width + 1))
+    inside = 2.0 * padded * chunk * (features + width + 1)
+    return inside + 4.0 * (padded - chunk) * features * (width + 1)
 
 
 def _prefix(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor | None) -> Tensor:
@@ -51,9 +52,7 @@ def _prefix(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor | None)
     )
     inside = (queries @ keys.transpose(-1, -2)).tril()
     if scale is None:
-        states = (keys.transpose(-1, -2) @ values).cumsum(-3)
-        # A chunk's own state is shifted away, not subtracted: a difference would leave a trace of it.
-        before = queries @ pad(states[..., :-1, :, :], (0, 0, 0, 0, 1, 0))
+        highest = None
     else:
         # A padded position takes the last scale, which changes no running maximum.
         scale = torch.cat([scale, scale[..., -1:].expand(*scale.shape[:-1], missing)], -1)
@@ -61,20 +60,28 @@ def _prefix(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor | None)
         scale = torch.unflatten(scale, -1, (-1, chunk))
         # Above the diagonal the difference may be huge; it is cut before exp, not after (0 x inf is NaN).
         inside = inside * (scale[..., None, :] - highest[..., None]).clamp(max=0).exp()
-        before = _scaled_states(queries, keys, values, scale, highest)
-    return (inside @ values + before).flatten(-3, -2)[..., :length, :]
+    total = inside @ values
+    if queries.shape[-3] > 1:
+        if scale is None or highest is None:
+            states = (keys[..., :-1, :, :].transpose(-1, -2) @ values[..., :-1, :, :]).cumsum(-3)
+            before = queries[..., 1:, :, :] @ states
+        else:
+            before = _scaled(queries, keys, values, scale, highest)
+        total = total + pad(before, (0, 0, 0, 0, 1, 0))
+    return total.flatten(-3, -2)[..., :length, :]
 
 
-def _scaled_states(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor, highest: Tensor) -> Tensor:
-    """What chunks before its own give to each query, in units of exp(highest scale up to the query)."""
+def _scaled(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor, highest: Tensor) -> Tensor:
+    """(B, H, n - 1, c, d): what earlier chunks give, in units of exp(highest scale up to the query)."""
+    scale = scale[..., :-1, :]
     top = scale.amax(-1)
-    own = (keys * (scale - top[..., None]).exp()[..., None]).transpose(-1, -2) @ values
+    weighted = keys[..., :-1, :, :] * (scale - top[..., None]).exp()[..., None]
+    own = weighted.transpose(-1, -2) @ values[..., :-1, :, :]
     end = highest[..., -1]  # (B, H, n): highest scale up to the end of each chunk
-    state, out = torch.zeros_like(own[..., 0, :, :]), [torch.zeros_like(values[..., 0, :, :])]
-    for i in range(1, own.shape[-3]):
-        last = end[..., i - 1]
-        fade = (end[..., max(i - 2, 0)] - last).exp()[..., None, None]
-        state = state * fade + own[..., i - 1, :, :] * (top[..., i - 1] - last).exp()[..., None, None]
-        seen = (last[..., None] - highest[..., i, :]).exp()[..., None]
-        out.append(queries[..., i, :, :] @ state * seen)
+    state, out = torch.zeros_like(own[..., 0, :, :]), []
+    for i in range(own.shape[-3]):
+        fade = (end[..., max(i - 1, 0)] - end[..., i]).exp()[..., None, None]
+        state = state * fade + own[..., i, :, :] * (top[..., i] - end[..., i]).exp()[..., None, None]
+        seen = (end[..., i, None] - highest[..., i + 1, :]).exp()[..., None]
+        out.append(queries[..., i + 1, :, :] @ state * seen)
     return torch.stack(out, -3)
