@@ -14,6 +14,7 @@ import numpy as np
 from headstart.errors import BadInput
 from headstart.seeds import below
 from headstart.sequence import Examples, Signature
+from headstart.tasks.levels import moments
 from headstart.tasks.task import Task, TaskSpec, stratified_split
 
 SIDE = 8
@@ -46,14 +47,13 @@ class DigitsSpec(TaskSpec):
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"
 
-    def load(self, data: Path) -> Task:  # noqa: ARG002 (the digits come with scikit-learn)
+    def load(self, data: Path) -> Task:
         """The whole task. Raises: BadInput if scikit-learn's copy of the digits is missing or another one."""
         pixels, label = _raw()
         if self.rolled:
             pixels = _roll(pixels, self.roll_seed)
         split = stratified_split(label, SIZES, self.split_seed, len(label))
-        train = pixels[split["train"]]
-        mean, deviation = float(train.mean()), float(train.std())
+        mean, deviation = moments(np.bincount(pixels[split["train"]].reshape(-1), minlength=LEVELS))
         values = ((pixels - mean) / deviation).astype(np.float32)
 
         def examples(chosen: np.ndarray) -> Examples:
@@ -92,7 +92,7 @@ def _roll(pixels: np.ndarray, seed: int) -> np.ndarray:
 
 @cache
 def _raw() -> tuple[np.ndarray, np.ndarray]:
-    """(1797, 8, 8) float64 pixels in 0..16 and (1797,) int64 labels.
+    """(1797, 8, 8) int64 pixels in 0..16 and (1797,) int64 labels.
 
     Read from scikit-learn's own file, because importing scikit-learn takes a second in every worker.
     """
@@ -102,7 +102,7 @@ def _raw() -> tuple[np.ndarray, np.ndarray]:
             "task.kind: 'digits': scikit-learn's digits here are not the 1,797 that this task is defined on; "
             "install scikit-learn again (pip install --force-reinstall scikit-learn)"
         )
-    pixels = table[:, :-1].reshape(-1, SIDE, SIDE).astype(np.float64)
+    pixels = table[:, :-1].reshape(-1, SIDE, SIDE).astype(np.int64)
     label = table[:, -1].astype(np.int64)
     pixels.setflags(write=False)
     label.setflags(write=False)

@@ -12,6 +12,7 @@ from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import Examples, Signature
 from headstart.tasks.idx import find_idx, read_idx
+from headstart.tasks.levels import moments
 from headstart.tasks.task import Task, TaskSpec
 
 SIDE = 28
@@ -135,15 +136,13 @@ def _held_out(label: np.ndarray, per_class: int, seed: int, file: Path) -> np.nd
 
 
 def _moments(images: np.ndarray, side: int) -> tuple[float, float]:
-    """Mean and deviation of the pixels of images padded to `side`, from counts of grey levels (exact)."""
-    counts = np.bincount(images.reshape(-1), minlength=256).astype(np.float64)
+    """Mean and deviation of the pixels of images padded to `side`."""
+    counts = np.bincount(images.reshape(-1), minlength=256)
     counts[0] += len(images) * (side * side - SIDE * SIDE)
-    level = np.arange(256)
-    mean = float((counts * level).sum() / counts.sum())
-    variance = float((counts * (level - mean) ** 2).sum() / counts.sum())
-    if variance == 0:
+    mean, deviation = moments(counts)
+    if deviation == 0:
         raise BadInput("task.kind: 'mnist': all train pixels are equal; give the official files")
-    return mean, float(np.sqrt(variance))
+    return mean, deviation
 
 
 def _padded(images: np.ndarray, side: int) -> np.ndarray:
