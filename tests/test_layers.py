@@ -15,7 +15,7 @@ LAYERS: dict[str, int] = {
     "launch": 5, "runner": 5,
     "study": 6, "analysis": 6,
     "report": 7,
-    "api": 8, "verbs": 8, "cli": 8, "estimator": 8, "": 8,
+    "api": 8, "__main__": 8, "verbs": 8, "cli": 8, "estimator": 8, "": 8,
 }  # fmt: skip
 
 

@@ -90,8 +90,9 @@ def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
     cells = [Cell(label, {"column": row.column})] if wide else []
     val, test, gap = row.val, row.test, row.difference
     chosen = words.settings(row.chosen, results.names)
+    full = ", ".join(f"{name}={words.plain(value)}" for name, value in row.chosen.items())
     cells += [
-        _named(row.arm, row.status), Cell(chosen, {"chosen": chosen if row.chosen else ""}),
+        _named(row.arm, row.status), Cell(chosen, {"chosen": full}),
         Cell(words.plus_minus(val), {"val": val.mean if val else None, "val_sem": val.sem if val else None}),
         Cell(words.plus_minus(test), {"test": test.mean if test else None,
                                       "test_sem": test.sem if test else None}),
@@ -112,7 +113,7 @@ def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
 def _baseline(base: Baseline, metric: str, column: str, results: Results, wide: bool) -> Line:
     val, test = base.score("val", metric), base.score("test", metric)
     cells = [Cell(column, {"column": column})] if wide else []
-    cells += [_named(base.name, "baseline"), Cell(words.NONE, {"chosen": ""}),
+    cells += [Cell(base.name, {"arm": base.name, "status": "baseline"}), Cell("baseline", {"chosen": ""}),
               Cell(words.score(val), {"val": val}), Cell(words.score(test), {"test": test}), Cell(words.NONE)]
     cells += [Cell(words.NONE)] * (2 if results.against else 1)
     cells.append(Cell(words.NONE))

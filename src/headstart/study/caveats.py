@@ -56,7 +56,7 @@ def _diverged(results: Results) -> Said:
         if not lost:
             continue
         number = sum(len(runs) for _, runs in lost)
-        places = [words.settings(p.settings, results.names) for p, _ in lost if p.settings]
+        places = [words.settings(p.settings, results.names) for p, _ in lost if results.names]
         where = f" at {words.listed(places)}" if places else ""
         out = "all its settings diverged" if row.status == "diverged" else "these settings were not chosen"
         yield ("diverged", row.column,

@@ -28,9 +28,9 @@ def describe(sets: Mapping[str, Examples], signature: Signature) -> tuple[str, d
     if signature.input == "tokens":
         what, rows = "token counts", {k: _counts(x, signature.width) for k, x in sets.items()}
     elif (lengths == lengths[0]).all() and size <= WIDEST:
-        what, rows = "flattened inputs", {k: _flat(x) for k, x in sets.items()}
+        what, rows = "flat inputs", {k: _flat(x) for k, x in sets.items()}
     else:
-        what, rows = "summary features", {k: _summaries(x) for k, x in sets.items()}
+        what, rows = "summaries", {k: _summaries(x) for k, x in sets.items()}
     if signature.paired:
         rows = {k: _pairs(x) for k, x in rows.items()}
     return what, rows

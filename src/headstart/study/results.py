@@ -185,9 +185,13 @@ class Results:
 
     @property
     def names(self) -> dict[str, str]:
-        """Short names of all settings."""
-        points = (p for row in self.table for p in row.points)
-        return words.short_names(k for p in points for k in p.settings)
+        """Short names of the settings that take several values in this study; the others go without saying."""
+        values: dict[str, set[str]] = {}
+        for row in self.table:
+            for point in row.points:
+                for name, value in point.settings.items():
+                    values.setdefault(name, set()).add(repr(value))
+        return words.short_names(name for name, taken in values.items() if len(taken) > 1)
 
     def row(self, arm: str, column: str) -> Row | None:
         """The first row of an arm on a column."""

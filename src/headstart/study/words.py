@@ -106,10 +106,9 @@ def short_names(names: Iterable[str]) -> dict[str, str]:
     return out
 
 
-def settings(given: Mapping[str, Any], names: Mapping[str, str] | None = None) -> str:
-    """`lr 0.003, width 64`, or a dash where there are none."""
-    names = short_names(given) if names is None else names
-    return ", ".join(f"{names.get(k, k)} {plain(v)}" for k, v in given.items()) or NONE
+def settings(given: Mapping[str, Any], names: Mapping[str, str]) -> str:
+    """`lr 0.003, width 64` of the settings that have a name here, or a dash where none has."""
+    return ", ".join(f"{names[k]} {plain(v)}" for k, v in given.items() if k in names) or NONE
 
 
 def listed(items: Sequence[str], last: str = "and") -> str:
@@ -120,10 +119,8 @@ def listed(items: Sequence[str], last: str = "and") -> str:
 
 
 def times(value: float) -> str:
-    """`2.0 times`, `1.05 times`, `30 times`."""
-    if value >= 10:
-        return f"{value:.0f} times"
-    return f"{value:.1f} times" if abs(value - round(value, 1)) < 0.005 else f"{value:.2f} times"
+    """`1.25 times`, `2.5 times`, `30 times`."""
+    return f"{value:.2f} times" if value < 2 else (f"{value:.1f} times" if value < 10 else f"{value:.0f} times")
 
 
 def many(number: int, noun: str) -> str:

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
-from headstart.spec import read, set_path, spec_of_kind
+from headstart.spec import read, set_path
 from headstart.study.words import count
 from headstart.tasks import TASKS, TaskSpec, data_folder
 from headstart.verbs.terminal import console, table
@@ -72,12 +72,8 @@ def check_one(what: str, overrides: Sequence[str], data: str | None) -> None:
     """`headstart check WHAT`: a study is planned and fitted, a task opened, a mixer held to its contract."""
     from headstart.study.files import built_in_studies
 
-    out = console()
     if what in MIXERS:
-        from headstart.models.contract import check_mixer
-
-        for line in check_mixer(spec_of_kind(MIXERS, {"kind": what})):
-            out.print(line)
+        _check_mixer(what)
         return
     if what in TASKS and what not in built_in_studies():
         prepare_task(what, overrides, data, None)
@@ -86,6 +82,17 @@ def check_one(what: str, overrides: Sequence[str], data: str | None) -> None:
         _check_study(what, overrides, data)
         return
     raise BadInput(f"check: {nearest(what, [*TASKS, *MIXERS, *built_in_studies()])} (a study file ends in .toml)")
+
+
+def _check_mixer(name: str) -> None:
+    from headstart.models.contract import check_mixer
+
+    found = check_mixer(MIXERS[name].load())
+    console().print(table(["check", "", "what is wrong"], [
+        [check, "ok" if wrong is None else "fails", wrong or ""] for check, wrong in found.items()]))
+    broken = [check for check, wrong in found.items() if wrong is not None]
+    if broken:
+        raise BadInput(f"check: mixer {name!r} does not keep the contract: {', '.join(broken)}")
 
 
 def _check_study(what: str, overrides: Sequence[str], data: str | None) -> None:

@@ -13,7 +13,6 @@ from rich.text import Text
 from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
-from headstart.report.page import write_report
 from headstart.report.tables import make_table, note, to_rich
 from headstart.runner import Event, Failed, Finished, Interrupted, Notice, Progress, Skipped, Started
 from headstart.study.estimate import Cost, survey
@@ -74,6 +73,8 @@ def _show(display: Display, event: Event) -> None:
 
 def _answer(study: Study, json: Path | None) -> None:
     """Table, caveats, page and, where asked, JSON."""
+    from headstart.report.page import write_report  # matplotlib is slow to import
+
     results = study.results()
     out = console()
     found = make_table(results)

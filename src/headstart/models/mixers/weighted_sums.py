@@ -18,9 +18,10 @@ def weighted_sums(
     """sum_j w_ij v_j / sum_j w_ij with w_ij = exp(scale_j) queries_i . keys_j; causal: over j <= i only.
 
     Shapes: queries, keys (B, H, L, m), none below 0; values (B, H, L, d); scale (B, H, L) -> (B, H, L, d).
-    A key whose features are all 0 is not there (padding). A query that no key answers gives 0. `scale`
-    (causal only) keeps features in range where they differ by more than a float holds: no weight of an
-    earlier position is ever compared with a later key. Cost O(L m d), causal O(L (m d + c m + c d)).
+    A key whose features are all 0 is not there (padding). A query that no key answers, with a sum of weights
+    below the root of the smallest float, gives 0. `scale` (causal only) keeps features in range where they
+    differ by more than a float holds: no weight of an earlier position is ever compared with a later key.
+    Cost O(L m d), causal O(L (m d + c m + c d)).
     """
     # A column of ones beside the values makes the sum of the weights.
     values = torch.cat([values, torch.ones_like(values[..., :1])], -1)
@@ -29,7 +30,8 @@ def weighted_sums(
     else:
         total = _prefix(queries, keys, values, scale)
     weight = total[..., -1:]
-    return total[..., :-1] / torch.where(weight > 0, weight, torch.ones_like(weight))
+    answered = weight > torch.finfo(weight.dtype).tiny ** 0.5
+    return total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
 
 
 def flops(length: int, features: int, width: int, causal: bool) -> float:

@@ -1,0 +1,198 @@
+"""The command line as a person meets it: real processes, real answers, no traceback."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from headstart.cli import app
+
+TINY = """
+name = "tiny"
+[stages.pretrain]
+objective = { kind = "masked" }
+budget = { steps = 4 }
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { steps = 4 }
+[columns.digits]
+task = { kind = "digits", labelled = 100 }
+model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }
+[arms.scratch]
+[arms.self_pretrained]
+finetune = { parent = "pretrain", start = ["take(all-head)"] }
+[axes]
+"finetune.optim.lr" = [1e-3, 3e-3]
+seed = [0, 1]
+[report]
+against = "scratch"
+"""
+
+
+def headstart(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "headstart", *words], cwd=cwd, capture_output=True, text=True, timeout=240,
+        env={**os.environ, "COLUMNS": "200", "HEADSTART_CACHE": str(cwd / "cache"), **environment}, check=False,
+    )  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which a tiny study was performed."""
+    folder = tmp_path_factory.mktemp("cli")
+    (folder / "tiny.toml").write_text(TINY)
+    done = headstart("run", "tiny.toml", "--workers", "2", "--json", "rows.json", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_verbs_are_those_that_were_decided() -> None:
+    names = {command.name or command.callback.__name__ for command in app.registered_commands}
+    assert names == {"demo", "run", "report", "ls", "show", "check", "prepare", "schema", "doctor"}
+
+
+def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path) -> None:
+    again = headstart("run", "tiny.toml", "--workers", "0", cwd=finished)
+    assert again.returncode == 0, again.stderr
+    assert again.stdout.startswith("store runs\n")
+    assert "10 done before" in again.stdout
+    for word in ("scratch", "self_pretrained", "majority", "difference to scratch", "2 seeds"):
+        assert word in again.stdout
+    page = again.stdout.split("\npage ")[1].split("\n")[0]
+    text = (finished / page).read_text("utf-8")
+    assert "<html" in text
+    assert "http-equiv" in text
+    assert "<script" not in text
+
+
+def test_json_rows_hold_what_they_promise(finished: Path) -> None:
+    rows = json.loads((finished / "rows.json").read_text())["rows"]
+    assert [(row["arm"], row["column"], row["n"]) for row in rows] == [
+        ("scratch", "digits", 2), ("self_pretrained", "digits", 2)]  # fmt: skip
+    for row in rows:
+        assert {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget",
+                "stages"} <= set(row)  # fmt: skip
+        for stage in row["stages"]:
+            assert (finished / "runs" / stage / "result.json").is_file()
+
+
+def test_report_says_the_same_without_training(finished: Path) -> None:
+    report = headstart("report", "tiny.toml", "--json", "again.json", cwd=finished)
+    assert report.returncode == 0, report.stderr
+    first, second = (json.loads((finished / name).read_text())["rows"] for name in ("rows.json", "again.json"))
+    assert first == second
+
+
+def test_ls_and_show_say_what_is_in_the_store(finished: Path) -> None:
+    listed = headstart("ls", cwd=finished)
+    assert listed.stdout.count("complete") == 10
+    rows = json.loads((finished / "rows.json").read_text())["rows"]
+    shown = headstart("show", rows[1]["stages"][-1][:10], cwd=finished)
+    assert shown.returncode == 0, shown.stderr
+    for word in ("complete", "finetune", "parent", "take(all-head)", "accuracy", "query_key"):
+        assert word in shown.stdout
+
+
+@pytest.mark.parametrize("words", [["--help"], ["ls"], ["show", "STAGE"]])
+def test_quick_verbs_import_nothing_heavy(finished: Path, words: list[str]) -> None:
+    stage = json.loads((finished / "rows.json").read_text())["rows"][0]["stages"][0]
+    asked = [stage if word == "STAGE" else word for word in words]
+    code = ("import sys; sys.argv = ['headstart', *sys.argv[1:]]\n"
+            "from headstart.cli import main\n"
+            "try: main()\nexcept SystemExit: pass\n"
+            "bad = {'torch', 'scipy', 'sklearn', 'matplotlib', 'numpy', 'pydantic'} & set(sys.modules)\n"
+            "sys.exit(f'imported {bad}' if bad else 0)")  # fmt: skip
+    done = subprocess.run([sys.executable, "-c", code, *asked], cwd=finished, capture_output=True, text=True,
+                          check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
+
+
+def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    done = headstart("run", "tiny.toml", "--dry-run", "seed=[5]", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "4 runs, 5 distinct stages, 0 finished" in done.stdout
+    assert not (tmp_path / "runs").exists()
+
+
+BAD: list[tuple[list[str], str]] = [
+    (["run", "tiny.toml", "finetune.optim.lrr=1e-3"], "finetune.optim.lrr: no 'lrr'; did you mean 'lr'?"),
+    (["run", "tiny.toml", "finetune.optim.lr='fast'"], "finetune.optim.lr: 'fast' should be a valid number"),
+    (["run", "tiny.toml", "optim.lr=1e-3"], "'optim.lr' names no stage"),
+    (["run", "tiny.toml", "task.kind=digts"], "task.kind: no 'digts'; did you mean 'digits'?"),
+    (["run", "tiny.toml", "model.mixer.kind=atention"], "model.mixer.kind: no 'atention'; did you mean 'attention'?"),
+    (["run", "tiny.toml", "task.fraction=0.001"], "task.fraction: 0.001 leaves no train example of class"),
+    (["run", "tiny.toml", "finetune.optim.batch_size=500"],
+     "finetune.optim.batch_size: 500 is more than the 100 train examples"),
+    (["run", "tiny.toml", "finetune.trainable=kernel"], "finetune.trainable"),
+    (["run", "tiny.toml", "finetune.trainable=attnetion"], "finetune.trainable"),
+    (["run", "tiny.toml", "task={kind='mnist'}", "--data", "nowhere"], "nowhere"),
+    (["run", "tiny.toml", "model.mixer.heads=3"], "3 heads do not divide a model width of 8"),
+    (["run", "missing.toml"], "no file 'missing.toml'"),
+    (["run", "empty.toml"], "stages: is missing"),
+    (["run", "noarms.toml"], "arms: is missing"),
+    (["run", "tiny.toml", "--json", "no/such/folder.json"], "--json"),
+    (["run", "tiny.toml", "--device", "tpu"], "device"),
+    (["report", "tiny.toml"], "no stage of 'tiny' is finished"),
+    (["show", "digit"], "did you mean 'digits'?"),
+    (["show", "abcdef12"], "store"),
+    (["ls", "task"], "ls: no 'task'; did you mean 'tasks'?"),
+    (["check", "atention"], "did you mean 'attention'?"),
+    (["prepare", "imagenet"], "prepare: no 'imagenet'"),
+    (["prepare", "mnist", "--data", "nowhere"], "nowhere"),
+    (["frobnicate"], "frobnicate"),
+    (["run"], "STUDY"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words) for words, _ in BAD])
+def test_bad_input_gets_one_message_and_exit_code_2(tmp_path: Path, words: list[str], said: str,
+                                                    capfd: pytest.CaptureFixture[str],
+                                                    monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    from headstart.cli import main
+
+    (tmp_path / "tiny.toml").write_text(TINY)
+    (tmp_path / "empty.toml").write_text("")
+    (tmp_path / "noarms.toml").write_text('name = "x"\n[stages.a]\nobjective = {kind = "classify"}\n')
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
+    with pytest.raises(SystemExit) as stop:
+        main(words)
+    error = capfd.readouterr().err
+    assert stop.value.code == 2, error
+    assert said in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "runs").exists(), "nothing was trained"
+
+
+def test_a_loss_that_is_no_number_ends_its_stage_as_diverged_and_the_study_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY)
+    done = headstart("run", "tiny.toml", "finetune.optim.lr=[1e-3,1e30]", "finetune.budget.steps=40",
+                     "seed=[0]", "--workers", "0", "--json", "rows.json", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "diverged" in done.stdout + done.stderr
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert {row["chosen"]["finetune.optim.lr"] for row in rows} == {1e-3}
+
+
+def test_ctrl_c_saves_and_exits_with_130(tmp_path: Path) -> None:
+    import signal
+
+    (tmp_path / "tiny.toml").write_text(TINY)
+    words = ["run", "tiny.toml", "finetune.budget.steps=100000", "pretrain.budget.steps=100000", "seed=[0]"]
+    child = subprocess.Popen([sys.executable, "-m", "headstart", *words], cwd=tmp_path, stderr=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)  # fmt: skip
+    until = time.monotonic() + 60
+    while not list((tmp_path / "runs").glob("*/stage.json")) and time.monotonic() < until:
+        time.sleep(0.1)
+    time.sleep(1.0)
+    child.send_signal(signal.SIGINT)
+    _, error = child.communicate(timeout=30)
+    assert child.returncode == 130, error
+    assert "Traceback" not in error
+    assert list((tmp_path / "runs").glob("*/state-*.safetensors")), "what ran has been saved"

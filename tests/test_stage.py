@@ -1,0 +1,180 @@
+"""Stages on real (tiny) trainings: every objective learns, resumes bit for bit, and freezes what it should."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from made_tasks import MadeSpec
+
+from headstart.errors import BadInput
+from headstart.spec import merge, read
+from headstart.stage import Outcome, Run, StageSpec, begin, identity, stage_from_json
+from headstart.tasks import open_task
+
+DATA = Path("none")
+BASE: dict[str, Any] = {
+    "task": MadeSpec(), "objective": {"kind": "classify"}, "budget": {"epochs": 4},
+    "model": {"width": 8, "blocks": 2, "mixer": {"kind": "attention", "heads": 2}},
+    "optim": {"lr": 5e-3, "batch_size": 8},
+}  # fmt: skip
+
+
+def spec(**changes: Any) -> StageSpec:
+    return read(StageSpec, {**merge({k: v for k, v in BASE.items() if k != "task"}, changes),
+                            "task": changes.get("task", BASE["task"])})  # fmt: skip
+
+
+def run(given: StageSpec, parent: Outcome | None = None, resume: Any = None) -> Run:
+    return begin(given, open_task(given.task, DATA), None if parent is None else parent.best, resume=resume)
+
+
+def trained(given: StageSpec, parent: Outcome | None = None) -> tuple[Outcome, list[dict[str, Any]]]:
+    live = run(given, parent)
+    records = [tick.record for tick in live.ticks() if tick.record is not None]
+    return live.finish(), records
+
+
+def same(a: torch.Tensor, b: torch.Tensor) -> bool:
+    """Equal bits; a missing target is NaN on both sides."""
+    return a.dtype == b.dtype and torch.equal(a.nan_to_num(-7.0), b.nan_to_num(-7.0))
+
+
+def plain(records: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+
+
+CASES: dict[str, dict[str, Any]] = {
+    "classify": {},
+    "positions": {"task": MadeSpec(shape="positions")},
+    "numbers": {"task": MadeSpec(shape="numbers"), "objective": {"kind": "regress"}},
+    "pairs": {"task": MadeSpec(shape="pairs"), "objective": {"kind": "retrieve"}},
+    "masked": {"objective": {"kind": "masked"}},
+    "masked with gaps": {"task": MadeSpec(gaps=True), "objective": {"kind": "masked", "loss": "l2"}},
+    "masked tokens": {"task": MadeSpec(tokens=True), "objective": {"kind": "masked", "loss": "tokens"}},
+    "masked channel": {"objective": {"kind": "masked"}, "model": {"encoder": {"masked": "channel"}}},
+    "causal": {"objective": {"kind": "causal", "loss": "l1"}, "model": {"causal": True}},
+    "batch norm": {"model": {"norm": "batch", "dropout": 0.1}},
+    "buckets": {"optim": {"length_pool": 3, "weight_decay": 0.1, "clip": 0.5, "warmup_steps": 3}},
+    "bfloat16": {"optim": {"precision": "bfloat16"}},
+    "float64": {"optim": {"precision": "float64"}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_stage_learns_and_goes_on_from_any_state_bit_for_bit(name: str) -> None:
+    given = spec(**CASES[name])
+    whole, records = trained(given)
+    assert records[-1]["train"]["loss"] < records[0]["train"]["loss"] * 1.02
+    live = run(given)
+    first = []
+    for tick in live.ticks():
+        if tick.record is not None:
+            first.append(tick.record)
+        if tick.step == 11:
+            state = tick.state()
+            break
+    later = run(given, resume=state)
+    second = [tick.record for tick in later.ticks() if tick.record is not None]
+    resumed = later.finish()
+    assert plain(first + second) == plain(records)
+    assert resumed.scores == whole.scores
+    for which in ("best", "last", "predictions"):
+        ours, theirs = getattr(resumed, which), getattr(whole, which)
+        assert ours.keys() == theirs.keys()
+        assert all(same(ours[k], theirs[k]) for k in ours), which
+
+
+def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
+    one, two, other = trained(spec())[0], trained(spec())[0], trained(spec(seed=1))[0]
+    assert all(torch.equal(one.last[k], two.last[k]) for k in one.last)
+    assert one.scores == two.scores
+    assert any(not torch.equal(one.last[k], other.last[k]) for k in one.last)
+
+
+def test_frozen_parts_keep_their_parents_bits_and_are_stored_as_a_reference() -> None:
+    parent = spec(objective={"kind": "masked"})
+    before = trained(parent)[0]
+    child = read(StageSpec, {**_table(spec(trainable="head")), "parent": parent, "start": ["take(all-head)"]})
+    after = trained(child, before)[0]
+    assert set(after.frozen) == {k for k in after.last if not k.startswith("head")}
+    assert all(torch.equal(after.last[k], before.best[k]) for k in after.frozen)
+    assert after.account["trainable"] == sum(v.numel() for k, v in after.last.items() if k.startswith("head"))
+
+
+def _table(given: StageSpec) -> dict[str, Any]:
+    return {name: getattr(given, name) for name in StageSpec.model_fields}
+
+
+def test_no_steps_means_started_and_untrained_and_still_scored() -> None:
+    done, records = trained(spec(budget={"epochs": None, "steps": 0}))
+    assert records == []
+    assert done.scores["best"] == done.scores["last"]
+    assert done.scores["best"]["test"]["accuracy"] >= 0
+    assert done.budget["steps"] == 0
+
+
+def test_tokens_are_a_budget_and_patience_ends_a_stage() -> None:
+    done, _ = trained(spec(budget={"epochs": None, "tokens": 700}))
+    assert 700 <= done.budget["tokens"] <= 700 + 8 * 12
+    stale, records = trained(spec(budget={"epochs": 50, "evaluate_every": 1, "patience": 2}, optim={"lr": 1e-9}))
+    assert len(records) < 50
+    assert stale.budget["epochs"] == len(records)
+
+
+def test_a_loss_that_is_no_number_diverges() -> None:
+    done, records = trained(spec(optim={"lr": 1e30}, budget={"epochs": 20}))
+    assert done.status == "diverged"
+    assert records[-1]["train"]["loss"] is None
+
+
+def test_an_early_best_is_kept_and_scored() -> None:
+    done, records = trained(spec(optim={"lr": 0.3}, budget={"epochs": 6, "evaluate_every": 1}))
+    scores = [r["val"]["accuracy"] for r in records]
+    best = scores.index(max(scores))
+    assert done.scores["best"]["step"] == records[best]["step"]
+    assert done.scores["best"]["val"]["accuracy"] == pytest.approx(max(scores))
+    assert done.scores["last"]["val"]["accuracy"] == pytest.approx(scores[-1])
+
+
+def test_padding_and_batching_do_not_change_a_score() -> None:
+    live = run(spec(task=MadeSpec(gaps=True)))
+    wide = next(live.feeds["test"].in_order())
+    alone = [live.feeds["test"].batch(np.array([i])) for i in range(len(wide))]
+    together = live.model(wide)
+    for i, one in enumerate(alone):
+        assert torch.allclose(live.model(one)[0], together[i], atol=1e-5)
+
+
+def test_json_holds_a_stage_whole() -> None:
+    import json
+
+    given = read(StageSpec, {**BASE, "task": {"kind": "digits", "labelled": 100}})
+    back = stage_from_json(json.loads(json.dumps(given.model_dump(mode="json"))))
+    assert back == given
+    assert identity(back, DATA) == identity(given, DATA)
+
+
+def test_place_and_runtime_are_no_part_of_an_identity(tmp_path: Path) -> None:
+    given = read(StageSpec, {**BASE, "task": {"kind": "digits"}})
+    assert identity(given, tmp_path) == identity(given, tmp_path / "elsewhere")
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"optim": {"batch_size": 100}}, "optim.batch_size: 100 is more than the 48 train examples"),
+        ({"objective": {"kind": "causal", "loss": "l1"}}, "set model.causal = true"),
+        ({"objective": {"kind": "regress"}}, "'regress' needs number targets"),
+        ({"objective": {"kind": "retrieve"}}, "needs pairs"),
+        ({"trainable": "kernel"}, "trainable"),
+        ({"trainable": "heed"}, "did you mean 'head'?"),
+        ({"optim": {"decay": "hed", "weight_decay": 0.1}}, "optim.decay"),
+        ({"objective": {"kind": "masked", "loss": "levels"}}, "needs an input of known levels"),
+    ],
+)
+def test_what_does_not_fit_the_task_is_refused_before_training(changes: dict[str, Any], said: str) -> None:
+    with pytest.raises(BadInput) as caught:
+        run(spec(**changes))
+    assert said in str(caught.value)
