@@ -101,7 +101,7 @@ def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:
     found = shelf(plan, lambda c: None if c.arm == "scratch" and c.seed == 4 else (0.1, 0.1))
     table = make_table(summarise(plan, found.find, facts=facts()))
     names = [line.cells[0].text for line in table.lines]
-    assert names[:3] == ["scratch (partial)", "self_pretrained (at chance)", "majority (baseline)"]
+    assert names[:3] == ["scratch (partial)", "self_pretrained (at chance)", "majority"]
     assert table.lines[0].cells[4].text == "4 of 5"
     for entry in found.results.values():
         entry["status"] = "diverged"

@@ -50,8 +50,8 @@ def test_a_task_that_is_easy_on_flat_inputs_is_solved_by_both_methods_that_look(
     assert found.sizes == {"train": 60, "val": 30, "test": 40, "labelled": 60}
     assert found.chance == {"accuracy": pytest.approx(1 / 3)}
     named = scores(found)
-    assert list(named) == ["majority class", "logistic regression on flattened inputs",
-                           "1-nearest neighbour on flattened inputs"]
+    assert list(named) == ["majority class", "logistic regression on flat inputs",
+                           "1-nearest neighbour on flat inputs"]
     assert list(named.values())[1:] == [1.0, 1.0]
     assert found.notes == ("made up",)
 
@@ -68,7 +68,7 @@ def test_the_majority_is_that_of_the_labelled_train_examples() -> None:
 
 def test_ragged_floats_are_summarised_and_the_name_says_so() -> None:
     named = scores(of_task("made up", task(ragged_lengths=True)))
-    assert named["logistic regression on summary features"] == 1.0
+    assert named["logistic regression on summaries"] == 1.0
 
 
 def test_tokens_are_counted() -> None:
@@ -109,8 +109,8 @@ def test_numbers_are_scored_by_r2_as_the_objective_does() -> None:
     found = of_task("made up", made)
     named = scores(found)
     assert found.chance == {"r2": 0.0}
-    assert named["ridge regression on flattened inputs"] > 0.9
-    assert named["1-nearest neighbour on flattened inputs"] > 0.9
+    assert named["ridge regression on flat inputs"] > 0.9
+    assert named["1-nearest neighbour on flat inputs"] > 0.9
     assert made.train.target is not None
     assert made.test.target is not None
     truth, guess = made.test.target.astype(np.float64), made.train.target.astype(np.float64).mean()
@@ -128,7 +128,7 @@ def test_missing_numbers_are_neither_learnt_nor_scored() -> None:
             for name in ("val", "test")}
     two = replace(made, signature=replace(made.signature, targets=2), **sets,
                   train=replace(made.train, target=holes))
-    assert scores(of_task("made up", two))["ridge regression on flattened inputs"] > 0.9
+    assert scores(of_task("made up", two))["ridge regression on flat inputs"] > 0.9
 
 
 def test_pairs_are_units_and_see_both_halves() -> None:
@@ -145,7 +145,7 @@ def test_pairs_are_units_and_see_both_halves() -> None:
     made = Task(signature, pairs(40, 0), pairs(20, 1), pairs(20, 2))
     found = of_task("made up", made)
     assert found.sizes["test"] == 20
-    assert scores(found)["logistic regression on flattened inputs"] == 1.0
+    assert scores(found)["logistic regression on flat inputs"] == 1.0
 
 
 def test_targets_of_positions_have_only_the_majority() -> None:
@@ -169,7 +169,7 @@ def test_the_tasks_own_baselines_stand_with_the_others() -> None:
 
 def test_a_large_train_split_is_thinned_and_the_name_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(baselines, "MOST", 20)
-    assert "1-nearest neighbour on flattened inputs, 20 of 60 labels" in scores(of_task("made up", task()))
+    assert "1-nearest neighbour on flat inputs, 20 of 60 labels" in scores(of_task("made up", task()))
 
 
 def test_scores_are_kept_by_the_tasks_content_and_a_damaged_note_is_made_anew(
@@ -192,10 +192,10 @@ def test_scores_are_kept_by_the_tasks_content_and_a_damaged_note_is_made_anew(
 def test_rolled_digits_resist_the_methods_that_solve_them_unrolled(tmp_path: Path) -> None:
     rolled = scores(measure(DigitsSpec(labelled=200), tmp_path, tmp_path))
     plain = scores(measure(DigitsSpec(labelled=200, rolled=False), tmp_path, tmp_path))
-    name = "logistic regression on flattened inputs"
+    name = "logistic regression on flat inputs"
     assert plain[name] > 0.85
     assert rolled[name] < 0.2
-    assert 0.25 < rolled["1-nearest neighbour on flattened inputs"] < 0.45
+    assert 0.25 < rolled["1-nearest neighbour on flat inputs"] < 0.45
 
 
 def test_reading_kept_scores_needs_no_scikit_learn() -> None:

@@ -269,7 +269,7 @@ def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
 def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
     plan = make_plan(rates_of={"scratch": (1e-3, 3e-3)})
     results = summarise(plan, shelf(plan).find)
-    assert ("self_pretrained read 1.5 times as many training examples as scratch, pretraining included; "
+    assert ("self_pretrained read 1.50 times as many training examples as scratch, pretraining included; "
             "its last stage alone had the same budget") in said(results, "budget")
     assert "scratch 2 and self_pretrained 3" in said(results, "configurations")
 

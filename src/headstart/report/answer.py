@@ -1,0 +1,103 @@
+"""The answer of a study in one sentence, computed from its numbers."""
+
+from __future__ import annotations
+
+from headstart.study import words
+from headstart.study.results import Results, Row
+
+
+def answer(results: Results) -> str:
+    """One sentence: is an arm better than the one it is compared with, by how much, and how sure is that."""
+    done = sum(r.status in ("complete", "diverged") for row in results.table for p in row.points for r in p.runs)
+    planned = sum(len(p.runs) for row in results.table for p in row.points)
+    so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
+    scored = [row for row in results.table if row.val is not None and row.test is not None]
+    if not scored:
+        text = "all finished runs diverged" if done else "no run is finished"
+    elif len(results.columns) == 1:
+        text = _one_column(results, scored)
+    else:
+        text = _columns(results, scored)
+    text = so_far + text
+    return text[:1].upper() + text[1:] + "."
+
+
+def leader(results: Results, rows: list[Row]) -> Row:
+    """The row with the best validation score, ties to the earlier; of those that did not diverge, if any."""
+    del results
+    rows = [row for row in rows if row.status != "diverged"] or rows
+    return max(rows, key=lambda row: (row.val.mean if row.val else 0.0) * (1 if row.greater else -1))
+
+
+def _one_column(results: Results, scored: list[Row]) -> str:
+    where = f"on {results.columns[0]}, "
+    top = leader(results, scored)
+    base = next((row for row in scored if row.arm == results.against), None)
+    others = [row for row in scored if row.difference is not None]
+    if base is None or not others:
+        return f"{where}{top.arm} has the best validation {words.metric(top.metric)}: test {_measured(top)}"
+    row = top if top.difference is not None else leader(results, others)
+    return where + _pair(row, base, leads=row is top) + _below(results, row)
+
+
+def _pair(row: Row, base: Row, leads: bool) -> str:
+    gap = row.difference
+    assert gap is not None, "only rows with a difference are compared"
+    better = gap.mean > 0 if row.greater else gap.mean < 0
+    scores = (f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against "
+              f"{words.plus_minus(base.test)}")
+    said = f"a difference of {words.signed(gap.mean)}"
+    if gap.interval is not None:
+        said += f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'seed')} in pairs)"
+    else:
+        said += " on one seed, which has no interval"
+    if gap.clear:
+        verb = "beats" if better else "falls behind"
+        return f"{row.arm} {verb} {base.arm}: {scores}, {said}"
+    lead = "" if leads else f"{base.arm} leads on validation, and "
+    return f"{lead}{row.arm} and {base.arm} cannot be told apart: {scores}, {said}"
+
+
+def _measured(row: Row) -> str:
+    seeds = f" ({words.many(row.n, 'seed')})"
+    return words.plus_minus(row.test) + seeds
+
+
+def _below(results: Results, row: Row) -> str:
+    """A clause where a trivial method does as well."""
+    facts = results.facts.get(row.task)
+    sign = 1 if row.greater else -1
+    above = [(value, b.name) for b in (facts.baselines if facts else ())
+             if (value := b.score("test", row.metric)) is not None and row.test is not None
+             and sign * value >= sign * row.test.mean]
+    if not above:
+        return ""
+    value, name = max(above, key=lambda pair: sign * pair[0])
+    return f"; the trivial {name} does better still ({words.score(value)})"
+
+
+def _columns(results: Results, scored: list[Row]) -> str:
+    """Over several columns: the arm that leads most often, and where its interval is above 0."""
+    leads: dict[str, int] = dict.fromkeys(results.arms, 0)
+    for column in results.columns:
+        rows = [row for row in scored if row.column == column]
+        if rows:
+            leads[leader(results, rows).arm] += 1
+    arms = [arm for arm in results.arms if arm != results.against]
+    arm = max(arms or results.arms, key=lambda a: leads[a])
+    rows = [row for row in scored if row.arm == arm]
+    compared = [row for row in rows if row.difference is not None]
+    total = len(results.columns)
+    if not compared:
+        return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
+    signs = {row.column: (row.difference.mean > 0) == row.greater for row in compared if row.difference
+             and row.difference.clear}
+    better = [column for column, up in signs.items() if up]
+    worse = [column for column, up in signs.items() if not up]
+    parts = [f"is better than {results.against} (95 % interval above 0) in {len(better)} of {total} columns"
+             + (f" ({words.listed(better)})" if 0 < len(better) <= 6 else "")]
+    parts.append(f"worse in {len(worse)}" + (f" ({words.listed(worse)})" if 0 < len(worse) <= 6 else ""))
+    parts.append(f"undecided in {len(compared) - len(signs)}")
+    average = next((a for a in results.averages if a.arm == arm and a.difference is not None), None)
+    tail = f"; on average {words.difference(average.difference)}" if average else ""
+    return f"{arm} {words.listed(parts)}{tail}"

@@ -1,0 +1,167 @@
+"""The sweep of a study: validation score by setting, with error bars and one sentence on what it shows."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headstart.report.plots import MARKS, Look, plain, style
+from headstart.study import words
+from headstart.study.results import Point, Results, Row
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+
+def swept(results: Results, column: str) -> list[str]:
+    """Settings with at least two numeric values in some arm of a column, in the study's order."""
+    out = []
+    for name in dict.fromkeys([*results.choose, *_settings(results, column)]):
+        values = [
+            {p.settings[name] for p in row.points if name in p.settings} for row in results.in_column(column)
+        ]
+        if any(len(v) > 1 and all(_number(x) for x in v) for v in values):
+            out.append(name)
+    return out
+
+
+def _settings(results: Results, column: str) -> list[str]:
+    return [name for row in results.in_column(column) for p in row.points for name in p.settings]
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def best_points(row: Row, name: str) -> dict[float, Point]:
+    """Value of a setting -> the point with the best mean validation score at it (other settings at their
+    best), diverged ones only where nothing else is there."""
+    sign = 1 if row.greater else -1
+    out: dict[float, Point] = {}
+    for point in row.points:
+        if name not in point.settings:
+            continue
+        value = float(point.settings[name])
+        old = out.get(value)
+        if old is None or _rank(point, sign) > _rank(old, sign):
+            out[value] = point
+    return dict(sorted(out.items()))
+
+
+def _rank(point: Point, sign: int) -> tuple[bool, float]:
+    return (point.status != "diverged", sign * point.val.mean if point.val else float("-inf"))
+
+
+def sweep(results: Results, column: str, dark: bool = False, titled: bool = True) -> Figure | None:
+    """Validation score by each swept setting, with standard errors; the chosen value is ringed.
+
+    `titled` writes the sentence of `sweep_sentence` above it. None where nothing was swept.
+    """
+    from matplotlib.figure import Figure
+
+    names = [n for n in swept(results, column) if _finite_points(results, column, n)]
+    if not names:
+        return None
+    with style(dark) as look:
+        figure = Figure(figsize=(max(5.2, 3.9 * len(names)), 3.5))
+        for place, name in enumerate(names, start=1):
+            axes = figure.add_subplot(1, len(names), place)
+            _sweep_panel(axes, results, column, name, look)
+        sentence = plain(sweep_sentence(results, column))
+        if titled and sentence:
+            wide = int(15.5 * figure.get_figwidth())
+            figure.suptitle("\n".join(textwrap.wrap(sentence, wide)), x=0.012, ha="left", fontsize=9.5)
+    return figure
+
+
+def _finite_points(results: Results, column: str, name: str) -> bool:
+    return any(p.val for row in results.in_column(column) for p in best_points(row, name).values())
+
+
+def _sweep_panel(axes: Axes, results: Results, column: str, name: str, look: Look) -> None:
+    rows = results.in_column(column)
+    values = sorted({v for row in rows for v in best_points(row, name)})
+    log = values[0] > 0 and values[-1] / values[0] >= 4
+    axes.set_xlabel(plain(results.names.get(name, name)))
+    axes.set_ylabel(f"val {words.metric(rows[0].metric)}")
+    step = (values[-1] / values[0]) ** (0.012) if log else (values[-1] - values[0]) * 0.01
+    for row in rows:
+        place = results.arms.index(row.arm)
+        # Arms stand a little apart, so that their error bars do not hide each other.
+        shift = place - (len(results.arms) - 1) / 2
+        at = {v: v * step**shift if log else v + step * shift for v in values}
+        _sweep_line(axes, row, name, at, look.colour(place), MARKS[place % len(MARKS)])
+    if log:
+        axes.set_xscale("log")
+    axes.set_xticks(values, [words.plain(v) for v in values])
+    axes.minorticks_off()
+    axes.legend(loc="best", fontsize=9)
+
+
+def _sweep_line(
+    axes: Axes, row: Row, name: str, at: Mapping[float, float], colour: str, mark: str
+) -> None:
+    points = best_points(row, name)
+    sound = {v: p.val for v, p in points.items() if p.val is not None and p.status != "diverged"}
+    if not points:
+        if row.val is not None:
+            axes.axhline(row.val.mean, color=colour, linestyle=(0, (3, 2)), linewidth=1.2,
+                         label=plain(f"{row.arm} (without this setting)"))
+        return
+    axes.errorbar([at[v] for v in sound], [e.mean for e in sound.values()],
+                  yerr=[e.sem or 0.0 for e in sound.values()], color=colour, marker=mark, markersize=5.5,
+                  capsize=2.5, elinewidth=1.2, label=plain(row.arm))
+    chosen = row.chosen.get(name)
+    if chosen is not None and float(chosen) in sound:
+        axes.plot([at[float(chosen)]], [sound[float(chosen)].mean], marker="o", markersize=13,
+                  markerfacecolor="none", markeredgecolor=colour, markeredgewidth=1.4)
+    lost = [v for v in points if v not in sound and points[v].status == "diverged"]
+    for v in lost:
+        axes.annotate("diverged", (at[v], 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="center",
+                      va="bottom", fontsize=8, color=colour)
+
+
+def sweep_sentence(results: Results, column: str) -> str:
+    """What the sweep shows, in one sentence computed from its numbers."""
+    names = swept(results, column)
+    if not names:
+        return ""
+    name = names[0]
+    rows = {row.arm: row for row in results.in_column(column)}
+    label = results.names.get(name, name)
+    base = rows.get(results.against or "")
+    metric = words.metric(next(iter(rows.values())).metric)
+    told = [_told(row, base, name) for row in rows.values() if base is not None and row is not base]
+    told = [t for t in told if t]
+    span = _span(base or next(iter(rows.values())), name)
+    if told and base is not None:
+        moved = f"; the choice of {label} alone moves {base.arm} by {words.score(span)}" if span else ""
+        return f"On validation {metric}, against {base.arm} at the same {label}: {'; '.join(told)}{moved}."
+    parts = [f"{row.arm} is best at {words.plain(row.chosen[name])} ({words.score(row.val.mean)})"
+             for row in rows.values() if row.val is not None and name in row.chosen]
+    return f"Of the values of {label}, {words.listed(parts)} on validation {metric}." if parts else ""
+
+
+def _told(row: Row, base: Row, name: str) -> str:
+    """`self_pretrained is better at all 3 values (by 0.10 to 0.14)`."""
+    mine, theirs = best_points(row, name), best_points(base, name)
+    sign = 1 if row.greater else -1
+    gaps = []
+    for value, point in mine.items():
+        other = theirs.get(value)
+        sound = other is not None and "diverged" not in (point.status, other.status)
+        if sound and other is not None and point.val is not None and other.val is not None:
+            gaps.append(sign * (point.val.mean - other.val.mean))
+    if not gaps:
+        return ""
+    above = sum(g > 0 for g in gaps)
+    share = f"all {len(gaps)}" if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none")
+    size = words.signed(min(gaps)) if len(gaps) == 1 else f"{words.signed(min(gaps))} to {words.signed(max(gaps))}"
+    return f"{row.arm} is better at {share} of the values ({size})".replace("all 1 of the values", "the one value")
+
+
+def _span(row: Row, name: str) -> float | None:
+    values = [p.val.mean for p in best_points(row, name).values() if p.val and p.status != "diverged"]
+    return max(values) - min(values) if len(values) > 1 else None
