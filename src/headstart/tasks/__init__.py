@@ -28,6 +28,11 @@ TASKS: dict[str, Kind] = {
         "do two discs lie on one dashed contour? sizes 32 to 256 (PathX)",
         "Linsley et al. 2018; Tay et al. 2020",
     ),
+    "pathfinder_files": Kind(
+        "headstart.tasks.pathfinder_files:PathfinderFilesSpec",
+        "Long Range Arena's own Pathfinder images, where someone has them",
+        "Tay et al. 2020",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)

@@ -1,0 +1,125 @@
+"""Prepared arrays: built once, whole or not at all, opened memory-mapped."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.tasks.cache import Builder, prepared, progress
+
+DOCUMENT = {"size": 3, "version": 1}
+
+
+def _build(builder: Builder) -> dict[str, int]:
+    builder.save("whole", np.arange(6).reshape(2, 3))
+    filled = builder.empty("filled", (4,), np.uint8)
+    filled[:] = 7
+    builder.report(1, 2)
+    return {"draws": 9}
+
+
+def _never(builder: Builder) -> dict[str, int]:
+    raise AssertionError(f"{builder.name} is built again")
+
+
+def _folders(data: Path) -> list[str]:
+    return sorted(p.name for p in (data / ".headstart" / "prepared").iterdir() if p.suffix != ".lock")
+
+
+def test_what_was_built_is_opened_and_read_only(tmp_path: Path) -> None:
+    first = prepared(tmp_path, "made-up", DOCUMENT, _build)
+    again = prepared(tmp_path, "made-up", DOCUMENT, _never)
+    assert again.arrays["whole"].tolist() == [[0, 1, 2], [3, 4, 5]]
+    assert again.arrays["filled"].tolist() == [7] * 4
+    assert again.facts == {"draws": 9}
+    assert again.fingerprint == first.fingerprint
+    with pytest.raises(ValueError, match="read-only"):
+        again.arrays["filled"][0] = 1
+
+
+def test_another_document_is_another_folder(tmp_path: Path) -> None:
+    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    prepared(tmp_path, "made-up", {**DOCUMENT, "version": 2}, _build)
+    assert len(_folders(tmp_path)) == 2
+
+
+def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
+    def fails(builder: Builder) -> dict[str, int]:
+        _build(builder)
+        raise KeyError("halfway")
+
+    with pytest.raises(KeyError, match="halfway"):
+        prepared(tmp_path, "made-up", DOCUMENT, fails)
+    assert _folders(tmp_path) == []
+    prepared(tmp_path, "made-up", DOCUMENT, _build)
+
+
+def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path: Path) -> None:
+    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    (name,) = _folders(tmp_path)
+    folder = tmp_path / ".headstart" / "prepared"
+    os.rename(folder / name, folder / f".{name}.1-abc.tmp")
+    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    assert _folders(tmp_path) == [name]
+
+
+@pytest.mark.parametrize("harm", ["cut", "gone", "unsealed", "scribbled"])
+def test_a_damaged_folder_is_built_again(tmp_path: Path, harm: str) -> None:
+    first = prepared(tmp_path, "made-up", DOCUMENT, _build).fingerprint
+    folder = next((tmp_path / ".headstart" / "prepared").glob("made-up-*"))
+    if harm == "cut":
+        os.truncate(folder / "whole.npy", 130)
+    elif harm == "gone":
+        (folder / "whole.npy").unlink()
+    elif harm == "unsealed":
+        (folder / "prepared.json").unlink()
+    else:
+        (folder / "prepared.json").write_text("{")
+    again = prepared(tmp_path, "made-up", DOCUMENT, _build)
+    assert again.fingerprint == first
+    assert again.arrays["whole"].shape == (2, 3)
+
+
+def test_two_that_ask_at_once_build_once(tmp_path: Path) -> None:
+    built, found = [], []
+
+    def slow(builder: Builder) -> dict[str, int]:
+        built.append(1)
+        time.sleep(0.1)
+        return _build(builder)
+
+    def ask() -> None:
+        found.append(prepared(tmp_path, "made-up", DOCUMENT, slow).fingerprint)
+
+    threads = [threading.Thread(target=ask) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(built) == 1
+    assert len(set(found)) == 1
+    assert len(found) == 4
+
+
+def test_whoever_watches_is_told_how_far_a_build_is(tmp_path: Path) -> None:
+    told: list[tuple[str, int, int]] = []
+    before = progress.set(lambda name, done, total: told.append((name, done, total)))
+    try:
+        prepared(tmp_path, "made-up", DOCUMENT, _build)
+    finally:
+        progress.reset(before)
+    assert told == [("made-up", 1, 2)]
+
+
+def test_a_full_disk_is_said_with_a_way_out(tmp_path: Path) -> None:
+    def full(builder: Builder) -> dict[str, int]:
+        raise OSError(28, "No space left on device")
+
+    with pytest.raises(BadInput, match=r"No space left on device\); make room, or name another data folder"):
+        prepared(tmp_path, "made-up", DOCUMENT, full)

@@ -1,0 +1,38 @@
+"""Pathfinder's labels can be learned from the pictures, and not from a shortcut. Takes minutes."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+SCRIPT = Path(__file__).parents[2] / "benchmarks" / "pathfinder_shortcuts.py"
+
+
+@pytest.fixture(scope="module")
+def script() -> ModuleType:
+    found = importlib.util.spec_from_file_location("pathfinder_shortcuts", SCRIPT)
+    assert found is not None
+    assert found.loader is not None
+    module = importlib.util.module_from_spec(found)
+    sys.modules["pathfinder_shortcuts"] = module
+    found.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.slow
+def test_logistic_regressions_on_pixels_and_on_lit_pixels_stay_at_chance(script: ModuleType) -> None:
+    test = script.draw("test", 14, 0, script.TEST)
+    for score in script.logistic_scores(script.draw("train", 14, 0, 20_000), test).values():
+        assert abs(script.errors(score)) < 3
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_a_small_cnn_is_ten_standard_errors_above_chance(script: ModuleType) -> None:
+    test = script.draw("test", 14, 0, script.TEST)
+    *_, (_, _, score) = script.train_cnn({6: 40_000, 9: 30_000, 14: 10_000}, test)
+    assert script.errors(score) > 10
