@@ -70,8 +70,11 @@ def make_plan(study: StudySpec, data: Path) -> Plan:
                 cell = _cell(arm, column, axes, chain)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, cell)
-                for planned in cell.chain:
-                    stages.setdefault(planned.identity, planned)
+    # One seed of every arm before the next seed, so that a table of all arms stands early.
+    seeds = list(dict.fromkeys(cell.seed for cell in cells.values()))
+    for cell in sorted(cells.values(), key=lambda cell: seeds.index(cell.seed)):
+        for planned in cell.chain:
+            stages.setdefault(planned.identity, planned)
     return Plan(study, tuple(cells.values()), stages, data)
 
 

@@ -18,7 +18,7 @@ from headstart.verbs.terminal import console
 
 PLAIN_EVERY = 10.0
 """Seconds between progress lines where there is no terminal."""
-PARTIAL_AFTER = 25.0
+PARTIAL_AFTER = 45.0
 """Seconds after which the first partial table is shown (and again every so often)."""
 
 
@@ -37,7 +37,7 @@ class Display:
         self.begun = time.monotonic()
         self.before = sum(steps.get(i, 0) for i in done)
         self.table: RenderableType | None = None
-        self.table_at = self.begun + PARTIAL_AFTER - PLAIN_EVERY
+        self.table_at = self.begun + PARTIAL_AFTER
         self.line_at = self.begun
         self.shown = False
         self.live = (

@@ -13,7 +13,7 @@ from rich.text import Text
 from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
-from headstart.report.tables import make_table, note, to_rich
+from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Interrupted, Notice, Progress, Skipped, Started
 from headstart.study.estimate import Cost, survey
 from headstart.study.words import count, duration
@@ -77,9 +77,7 @@ def _answer(study: Study, json: Path | None) -> None:
 
     results = study.results()
     out = console()
-    found = make_table(results)
-    out.print(to_rich(found))
-    out.print(Text(note(results)))
+    out.print(to_rich(make_table(results)))
     if results.caveats:
         out.print("\nWhat to keep in mind:")
         for caveat in results.caveats:
