@@ -9,7 +9,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import PARTS, Init, check_heads, everywhere, joined, layers, split
+from headstart.models.mixers.projections import (
+    PARTS,
+    Init,
+    check_heads,
+    everywhere,
+    joined,
+    layers,
+    precise,
+    split,
+)
 from headstart.models.mixers.weighted_sums import flops, weighted_sums
 from headstart.seeds import Draw
 
@@ -55,8 +64,10 @@ class LinearAttention(nn.Module):
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
         q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
-        keys = positive(k) * everywhere(x, valid)[:, None, :, None]
-        out: Tensor = self.output(joined(weighted_sums(positive(q), keys, v, self.causal)))
+        with torch.autocast(x.device.type, enabled=False):
+            keys = positive(precise(k)) * everywhere(x, valid)[:, None, :, None]
+            mixed = weighted_sums(positive(precise(q)), keys, precise(v), self.causal)
+        out: Tensor = self.output(joined(mixed).to(v.dtype))
         return out
 
 

@@ -11,7 +11,16 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import PARTS, Init, check_heads, everywhere, joined, layers, split
+from headstart.models.mixers.projections import (
+    PARTS,
+    Init,
+    check_heads,
+    everywhere,
+    joined,
+    layers,
+    precise,
+    split,
+)
 from headstart.models.mixers.weighted_sums import flops, weighted_sums
 from headstart.seeds import Draw, normal
 
@@ -69,19 +78,24 @@ class Performer(nn.Module):
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
         q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
-        q, k = (part * part.shape[-1] ** -0.25 for part in (q, k))
-        there = everywhere(x, valid)[:, None, :]
-        asked = q @ self.directions.T
+        with torch.autocast(x.device.type, enabled=False):
+            mixed = self._mixed(precise(q), precise(k), precise(v), everywhere(x, valid)[:, None, :])
+        out: Tensor = self.output(joined(mixed).to(v.dtype))
+        return out
+
+    def _mixed(self, query: Tensor, key: Tensor, value: Tensor, there: Tensor) -> Tensor:
+        """(B, H, L, E) each, there (B, 1, L) -> (B, H, L, E)."""
+        query, key = (part * part.shape[-1] ** -0.25 for part in (query, key))
+        directions = self.directions.to(query.dtype).T
         # |q|^2 / 2 and the highest exponent are the same for every feature of a query, and cancel.
+        asked = query @ directions
         asked = (asked - asked.detach().amax(-1, keepdim=True)).exp()
-        told = k @ self.directions.T - k.square().sum(-1, keepdim=True) / 2
+        told = key @ directions - key.square().sum(-1, keepdim=True) / 2
         low = torch.finfo(told.dtype).min / 4
         highest = torch.where(there, told.detach().amax(-1), torch.full((), low, dtype=told.dtype))
         top = highest if self.causal else highest.amax(-1, keepdim=True)
         told = (told - top[..., None]).clamp(max=0).exp() * there[..., None]
-        mixed = weighted_sums(asked, told, v, self.causal, highest if self.causal else None)
-        out: Tensor = self.output(joined(mixed))
-        return out
+        return weighted_sums(asked, told, value, self.causal, highest if self.causal else None)
 
 
 def orthogonal_features(features: int, width: int, seed: int) -> Tensor:

@@ -50,6 +50,11 @@ def joined(x: Tensor) -> Tensor:
     return x.transpose(1, 2).flatten(-2)
 
 
+def precise(x: Tensor) -> Tensor:
+    """Half-precision numbers as float32, for sums and exponents that 8 bits would spoil."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
 def everywhere(x: Tensor, valid: Tensor | None) -> Tensor:
     """`valid`, or where it is None a mask (B, L) that is true everywhere."""
     return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if valid is None else valid

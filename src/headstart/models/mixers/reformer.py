@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import Init, check_heads, everywhere, joined, layers, split
+from headstart.models.mixers.projections import Init, check_heads, everywhere, joined, layers, precise, split
 from headstart.seeds import Draw, normal
 
 OWN = -1e5
@@ -84,9 +84,10 @@ class Reformer(nn.Module):
         there = everywhere(x, valid)
         query, value = split(self.query(x), self.heads), split(self.value(x), self.heads)
         buckets = self._buckets(query.detach(), there, draw)
-        mixed, sums = rounds(query, value, buckets, self.chunk, self.length is not None)
-        weight = sums.softmax(2)
-        out: Tensor = self.output(joined((mixed * weight[..., None]).sum(2)))
+        with torch.autocast(x.device.type, enabled=False):
+            mixed, sums = rounds(precise(query), precise(value), buckets, self.chunk, self.length is not None)
+            mixed = (mixed * sums.softmax(2)[..., None]).sum(2)
+        out: Tensor = self.output(joined(mixed).to(value.dtype))
         return out
 
     def _buckets(self, query: Tensor, there: Tensor, draw: Draw | None) -> Tensor:
