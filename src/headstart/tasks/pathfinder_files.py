@@ -16,7 +16,8 @@ from headstart.tasks.task import SPLITS, Task, TaskSpec, stratified_split
 
 FOLDERS = {14: "curv_contour_length_14", 9: "curv_contour_length_9", 6: "curv_baseline"}
 """The archive's names of its contour lengths."""
-ORIGIN = ("Long Range Arena's archive (lra_release) holds it; the task `pathfinder` generates the like "
+ORIGIN = ("Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds "
+          "it; name the folder above it with --data or HEADSTART_DATA; the task `pathfinder` generates the like "
           "without a download")
 MOST = 20
 """Mistakes that are gathered before reading stops."""
