@@ -48,7 +48,7 @@ def _pair(row: Row, base: Row, leads: bool) -> str:
               f"{words.plus_minus(base.test)}")
     said = f"a difference of {words.signed(gap.mean)}"
     if gap.interval is not None:
-        said += f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'seed')} in pairs)"
+        said += f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'paired seed')})"
     else:
         said += " on one seed, which has no interval"
     if gap.clear:

@@ -123,10 +123,11 @@ def _budget(result: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     out = [(name, words.duration(given[name]) if name == "seconds" else words.count(given[name]))
            for name in AMOUNTS if given.get(name) is not None]
     if given.get("peak_memory"):
-        out.append(("peak memory", f"{words.count(given['peak_memory'])}B"))
+        out.append(("peak memory", words.measure(given["peak_memory"], "B")))
     total = result.get("parameters", {})
     if total:
-        out.append(("parameters", f"{total.get('total', 0):,}, {total.get('trainable', 0):,} trained"))
+        out.append(("parameters", f"{total.get('total', 0):,}"))
+        out.append(("of them trained", f"{total.get('trainable', 0):,}"))
     return tuple(("time" if k == "seconds" else k, v) for k, v in out)
 
 

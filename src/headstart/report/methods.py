@@ -16,6 +16,8 @@ Spec = Mapping[str, Any]
 LOSSES = {"l1": "absolute error", "l2": "squared error", "levels": "cross-entropy over input levels",
           "tokens": "cross-entropy over tokens"}
 
+FEED_FORWARD = {"mlp": "an MLP as", "glu": "a gated linear unit as", "none": "no"}
+
 
 def methods(plan: Plan, results: Results, stages: Iterable[Mapping[str, Any]]) -> str:
     """The paragraph. `stages` are the result.json of the stages behind the table (versions, machines, cost)."""
@@ -36,7 +38,7 @@ def _tasks(results: Results) -> list[str]:
         for facts in results.facts_of(column):
             text = _sizes(facts)
             if text:
-                said[text] = f"{column} has {text}."
+                said[text] = f"On {column} there are {text}."
     return list(said.values())
 
 
@@ -46,25 +48,26 @@ def _sizes(facts: Facts) -> str:
         return ""
     labelled = sizes.get("labelled", sizes["train"])
     kept = f" ({labelled:,} of them labelled)" if labelled != sizes["train"] else ""
-    return (f"{sizes['train']:,} training{kept}, {sizes['val']:,} validation and {sizes['test']:,} test "
-            "examples")
+    return (f"{sizes['train']:,} training examples{kept}, {sizes['val']:,} validation examples and "
+            f"{sizes['test']:,} test examples")
 
 
 def _stages(plan: Plan, results: Results) -> list[str]:
     """One sentence per distinct stage, model and start, with the arms or columns that it holds for."""
     models: dict[str, list[str]] = {}
-    stages: dict[str, list[str]] = {}
+    # Stages in the study's order, so that pretraining is told before what starts from it.
+    named: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
     starts: dict[str, list[str]] = {}
     for row in results.table:
         chain = next((c.chain for c in plan.cells if (c.arm, c.column) == (row.arm, row.column)), ())
         for planned in chain:
             spec: Spec = planned.spec.model_dump(mode="json")
             models.setdefault(_model(spec.get("model", {})), []).append(row.key)
-            stages.setdefault(_stage(planned, spec, results), []).append(row.key)
+            named.setdefault(planned.name, {}).setdefault(_stage(planned, spec, results), []).append(row.key)
         starts.setdefault(_start(chain), []).append(row.key)
     every = [row.key for row in results.table]
     out = []
-    for said in (models, stages, starts):
+    for said in (models, *named.values(), starts):
         for text, keys in said.items():
             if text:
                 out.append(f"{_where(keys, every, results)}{text}.")
@@ -93,8 +96,9 @@ def _model(model: Spec) -> str:
     norm = model.get("norm", "layer")
     placed = "no normalisation" if norm == "none" else f"{norm} normalisation {model.get('norm_place', '')}".strip()
     return (f"the model had {words.many(int(model.get('blocks', 0)), 'block')} of {mixer}, width "
-            f"{model.get('width')}, {position} positions, {placed} each mixer, a "
-            f"{_kind(model.get('feed_forward'))} feed-forward layer and {model.get('pool', 'mean')} pooling"
+            f"{model.get('width')}, {position} positions, {placed} each mixer, "
+            f"{FEED_FORWARD.get(_kind(model.get('feed_forward')), 'a')} feed-forward layer and "
+            f"{model.get('pool', 'mean')} pooling"
             + (", causal" if model.get("causal") else "")
             + (f", dropout {words.plain(model['dropout'])}" if model.get("dropout") else ""))
 
@@ -113,7 +117,8 @@ def _stage(planned: PlannedStage, spec: Spec, results: Results) -> str:
     swept = f"{planned.name}.optim.lr" in results.names
     rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim.get('lr'))}"
     warm = optim.get("warmup_share") or 0.0
-    schedule = f"{optim.get('schedule', 'constant')} schedule" + (f" after {warm:.0%} warm-up" if warm else "")
+    warmed = f" after {words.percent(warm)} warm-up" if warm else ""
+    schedule = f"{optim.get('schedule', 'constant')} schedule{warmed}"
     decay = f", weight decay {words.plain(optim['weight_decay'])}" if optim.get("weight_decay") else ""
     length = next((f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens")
                    if budget.get(k) is not None), "")
@@ -128,7 +133,7 @@ def _objective(objective: Spec) -> str:
     scored = f" ({loss})" if loss else ""
     if kind == "masked":
         share = objective.get("mask_rate")
-        masked = f"{share:.0%} of the positions" if isinstance(share, float) else "masked positions"
+        masked = f"{words.percent(share)} of the positions" if isinstance(share, float) else "masked positions"
         return f"reconstructed {masked}, hidden at random{scored}, without labels,"
     if kind == "causal":
         return f"predicted each next position{scored}, without labels,"
@@ -161,7 +166,10 @@ def _choice(plan: Plan, results: Results) -> str:
     chosen = [f"{words.settings(row.chosen, results.names)} for {row.arm}"
               + (f" on {row.column}" if len(results.columns) > 1 else "")
               for row in results.table if row.chosen]
+    same = {words.settings(row.chosen, results.names) for row in results.table if row.chosen}
     told = f" The choice was {words.listed(chosen)}." if 0 < len(chosen) <= 8 else ""
+    if len(same) == 1 and len(chosen) > 1:
+        told = f" The choice was {same.pop()} in every arm."
     lead = f"{repeated}. We" if repeated else "We"
     return (f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "
             f"mean validation {metric} over seeds; settings at which a run diverged were left out.{told}")
@@ -188,5 +196,5 @@ def _computed(stages: Sequence[Mapping[str, Any]]) -> str:
     seconds = sum(float(s.get("budget", {}).get("seconds") or 0.0) for s in stages)
     flops = sum(float(s.get("budget", {}).get("flops") or 0.0) for s in stages)
     return (f"All {words.many(len(stages), 'training stage')} took {words.duration(seconds)} and about "
-            f"{words.count(flops)}FLOP in {words.listed(list(precision))} on {words.listed(list(machines))}, "
+            f"{words.measure(flops, 'FLOP')} in {words.listed(list(precision))} on {words.listed(list(machines))}, "
             f"with {words.listed(list(versions))}.")

@@ -38,12 +38,16 @@ TEMPLATE = Path(__file__).with_name("page.html")
 
 @dataclass(frozen=True)
 class Drawn:
-    """A figure of the page: `draw(dark, titled)` makes it; `said` is its caption and its alternative text."""
+    """A figure of the page: `draw(dark, titled)` makes it; `said` is its caption and its alternative text.
+
+    `titled`: the PNG, which stands alone, carries its sentence; on the page the caption has it.
+    """
 
     name: str
     title: str
     said: str
     draw: Callable[[bool, bool], Figure | None]
+    titled: bool = False
 
 
 def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Path:
@@ -59,12 +63,15 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
         publish(folder / name, text.encode())
     figures = []
     for drawn in _figures(plan, results, store):
-        figure = drawn.draw(False, True)
+        figure = drawn.draw(False, drawn.titled)
         if figure is None:
             continue
         publish(folder / f"{drawn.name}.png", png(figure))
-        figures.append({"title": drawn.title, "said": drawn.said, "light": _embedded(drawn.draw(False, False)),
-                        "dark": _embedded(drawn.draw(True, False))})
+        light = drawn.draw(False, False) if drawn.titled else figure
+        figures.append({
+            "title": drawn.title, "said": drawn.said, "light": _embedded(light),
+            "dark": _embedded(drawn.draw(True, False)), "width": str(round(100 * figure.get_figwidth())),
+        })
     page = folder / "page.html"
     publish(page, render(plan, results, store, figures).encode())
     return page
@@ -92,6 +99,7 @@ def _figures(plan: Plan, results: Results, store: Store) -> list[Drawn]:
                 f"sweep-{name}", f"The sweep{of}",
                 f"{sentence} Points are means over seeds with one standard error; the chosen value is ringed.",
                 lambda dark, titled, c=column: sweep(results, c, dark, titled),  # type: ignore[misc]
+                titled=True,
             ))
         out.append(Drawn(
             f"curves-{name}", f"Learning curves{of}",

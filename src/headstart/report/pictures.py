@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headstart.report.plots import Look, plain, style
+from headstart.study import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -86,8 +87,8 @@ def caption(found: Filled, pictured: bool) -> str:
     """What the figure shows, in words."""
     share = found.masked.sum() / max(found.valid.sum(), 1)
     what = "tokens" if found.inputs.ndim == 2 else ("images" if pictured else "curves")
-    return (f"Validation {what} that pretraining never trained on, {share:.0%} of their positions masked, and "
-            "what the pretrained model fills in (at masked positions; the rest is the input).")
+    return (f"Validation {what} that pretraining never trained on, {words.percent(share)} of their positions masked, "
+            "and what the pretrained model fills in (at masked positions; the rest is the input).")
 
 
 def _images(found: Filled, picture: Picture, look: Look) -> Figure:

@@ -106,14 +106,16 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     rows = [row for row in results.in_column(column) if row.runs]
     panels = _panels(rows)
     with style(dark) as look:
-        figure = Figure(figsize=(3.5 * len(panels) + 0.4, 3.1))
+        figure = Figure(figsize=(3.1 * len(panels) + 0.3, 2.9))
         drawn = False
         for place, (stage, metric) in enumerate(panels, start=1):
             axes = figure.add_subplot(1, len(panels), place)
             axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
             axes.set_xlabel("epoch")
-            for row in rows:
-                drawn |= _curve(axes, row, stage, metric, records, look.colour(_places(results)[row.arm]))
+            for identities, sharing in _shared(rows, stage).items():
+                # A stage that several arms rest on is drawn once, in ink.
+                one = look.colour(_places(results)[sharing[0]]) if len(sharing) == 1 else look.ink
+                drawn |= _curve(axes, [records(identity) for identity in identities], metric, one)
         if not drawn:
             return None
         _legend(figure, results, rows, look)
@@ -134,10 +136,18 @@ def _panels(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return out
 
 
-def _curve(axes: Axes, row: Row, stage: str, metric: str, records: Records, colour: str) -> bool:
-    """Val (and, of a loss, train) of one arm's stage, over its seeds. Says whether there was anything."""
-    ids = dict.fromkeys(identity for run in row.runs for name, identity in run.stages if name == stage)
-    lines = [records(identity) for identity in ids]
+def _shared(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]:
+    """Identities of a stage over seeds -> the arms that rest on them."""
+    out: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        found = dict.fromkeys(identity for run in row.runs for name, identity in run.stages if name == stage)
+        if found:
+            out.setdefault(tuple(found), []).append(row.arm)
+    return out
+
+
+def _curve(axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str) -> bool:
+    """Val (and, of a loss, train) of one stage, over its seeds. Says whether there was anything."""
     drawn = False
     for split, dash in (("train", (0, (3, 2))), ("val", "solid")):
         x, middle, low, high = _band(lines, split, metric)

@@ -157,9 +157,10 @@ def _told(row: Row, base: Row, name: str) -> str:
     if not gaps:
         return ""
     above = sum(g > 0 for g in gaps)
-    share = f"all {len(gaps)}" if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none")
-    size = words.signed(min(gaps)) if len(gaps) == 1 else f"{words.signed(min(gaps))} to {words.signed(max(gaps))}"
-    return f"{row.arm} is better at {share} of the values ({size})".replace("all 1 of the values", "the one value")
+    if len(gaps) == 1:
+        return f"{row.arm} is {'better' if above else 'no better'} at the one value ({words.signed(gaps[0])})"
+    share = f"all {len(gaps)}" if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none of the")
+    return (f"{row.arm} is better at {share} values ({words.signed(min(gaps))} to {words.signed(max(gaps))})")
 
 
 def _span(row: Row, name: str) -> float | None:

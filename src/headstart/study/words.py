@@ -63,6 +63,13 @@ def count(value: float | None) -> str:
     return f"{value:.0f}" if float(value).is_integer() or abs(value) >= 100 else f"{value:.3g}"
 
 
+def measure(value: float | None, unit: str) -> str:
+    """`4.4 TFLOP`, `412 MB`: a count with its unit."""
+    text = count(value)
+    head = text.rstrip("kMGTP")
+    return text if value is None else f"{head} {text[len(head):]}{unit}"
+
+
 def duration(seconds: float | None) -> str:
     """`3.2 s`, `41 s`, `2 min 5 s`, `3 h 12 min`."""
     if seconds is None:
@@ -116,6 +123,11 @@ def listed(items: Sequence[str], last: str = "and") -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def percent(share: float) -> str:
+    """`50 %`."""
+    return f"{100 * share:.0f} %"
 
 
 def times(value: float) -> str:

@@ -1,0 +1,286 @@
+"""The page: one file that is whole, safe, offline, and in which every number leads to its stages."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+import tomllib
+from dataclasses import replace
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from made_up import LR, result
+
+from headstart.files import publish_json, seal
+from headstart.report.answer import answer
+from headstart.report.methods import methods
+from headstart.report.page import write_report
+from headstart.report.toml import to_toml
+from headstart.store import Store
+from headstart.study.baselines import gather
+from headstart.study.fairness import summarise
+from headstart.study.plan import Cell, Plan, make_plan
+from headstart.study.results import Results
+from headstart.study.spec import read_study
+
+NASTY = "<script>alert('&')</script>{{ 7*7 }}"
+VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
+
+
+def study(title: str = "Does it help?", **more: Any) -> dict[str, Any]:
+    model = {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}, "position": {"kind": "rotary"}}
+    return {
+        "name": "tried", "title": title,
+        "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 3}},
+                   "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 2}}},
+        "columns": {"digits": {"task": {"kind": "digits", "labelled": 200}, "model": model}},
+        "arms": {"scratch": {}, "self_pretrained": {
+            "finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}},
+        "axes": {LR: [1e-3, 3e-3], "seed": [0, 1, 2]},
+        "report": {"choose": [LR], "against": "scratch"}, **more,
+    }
+
+
+def score(cell: Cell) -> tuple[float, float]:
+    """The pretrained arm is 0.2 to 0.22 above; the higher rate is better."""
+    up = 0.0 if cell.arm == "scratch" else 0.2 + 0.01 * cell.seed
+    return 0.4 + 20 * cell.settings[LR] + up, 0.38 + 20 * cell.settings[LR] + up
+
+
+def fill(plan: Plan, store: Store, keep: int = 10**6) -> None:
+    """Finished stages for the first `keep` runs, as the store keeps them."""
+    for cell in plan.cells[:keep]:
+        for planned in cell.chain:
+            metric = "r2" if planned.name == "pretrain" else "accuracy"
+            folder = store.root / planned.identity
+            folder.mkdir(parents=True, exist_ok=True)
+            spec = planned.spec.model_dump(mode="json")
+            parent = cell.chain[0].identity if planned is not cell.chain[0] else None
+            publish_json(folder / "stage.json", {"name": planned.name, "spec": spec, "parent": parent,
+                                                 "identity": planned.identity})
+            publish_json(folder / "result.json", result(planned.identity, *score(cell), metric=metric))
+            lines = [{"epoch": e, "train": {"loss": 2.0 / e}, "val": {"loss": 2.1 / e, metric: 0.1 * e}}
+                     for e in (1, 2)]
+            (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+            tensors = {"val/output": torch.zeros(2, 10)}
+            if planned.name == "pretrain":
+                tensors = {"val/inputs": torch.randn(4, 64, 1), "val/masked": torch.rand(4, 64) < 0.5,
+                           "val/valid": torch.ones(4, 64, dtype=torch.bool), "val/output": torch.zeros(4, 64, 1)}
+            (folder / "predictions.safetensors").write_bytes(seal(tensors, {"identity": planned.identity}))
+
+
+def written(tmp_path: Path, given: dict[str, Any] | None = None, keep: int = 10**6) -> tuple[Plan, Results, Path]:
+    plan = make_plan(read_study(given or study()), tmp_path)
+    store = Store(tmp_path / "runs")
+    fill(plan, store, keep)
+    results = summarise(plan, store.result, store.status, gather(plan, store))
+    return plan, results, write_report(plan, results, store, tmp_path / "out")
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Results, Path]:
+    """A finished study and its report, which tests only read."""
+    return written(tmp_path_factory.mktemp("done"))
+
+
+Done = tuple[Plan, Results, Path]
+
+
+class Reader(HTMLParser):
+    """Collects ids, links, sources and text, and refuses tags that do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.links: list[str] = []
+        self.sources: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.said: list[str] = []
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), f"{tag} {name}"
+            if name == "id":
+                self.ids.append(value or "")
+            if name == "href":
+                self.links.append(value or "")
+            if name in ("src", "srcset"):
+                self.sources.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.said.append(data)
+
+
+def test_the_report_is_a_page_three_tables_a_study_and_figures(done: Done) -> None:
+    _, results, page = done
+    names = {path.name for path in page.parent.iterdir()}
+    assert names == {"page.html", "table.md", "table.csv", "table.tex", "study.toml", "sweep-digits.png",
+                     "curves-digits.png", "reconstruction-digits.png"}
+    assert page.name == "page.html"
+    rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
+    assert [row["arm"] for row in rows[:2]] == list(results.arms)
+
+
+def test_the_page_loads_nothing_and_runs_nothing(done: Done) -> None:
+    text = done[2].read_text()
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    found = Reader(text)
+    assert not {"script", "iframe", "object", "link", "form"} & set(found.tags)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in found.sources)
+    assert len(found.sources) == 6
+    assert all(link.startswith("#") for link in found.links)
+    assert "url(" not in text
+    assert "@import" not in text
+    assert str(done[2].parent.parent) not in text
+
+
+def test_every_link_of_the_page_has_its_place_and_no_place_is_named_twice(done: Done) -> None:
+    plan, _, page = done
+    found = Reader(page.read_text())
+    assert len(found.ids) == len(set(found.ids))
+    assert {link[1:] for link in found.links} <= set(found.ids)
+    assert {f"stage-{identity}" for identity in plan.stages} <= set(found.ids)
+
+
+def test_every_number_of_the_table_leads_to_what_stands_behind_it(done: Done) -> None:
+    text = done[2].read_text()
+    body = text[text.index("<tbody") : text.index("</tbody>")]
+    cells = re.findall(r"<td[^>]*>(.*?)</td>", body)
+    numbers = [cell for cell in cells if re.search(r"\d", re.sub("<[^>]*>", "", cell))]
+    assert len(numbers) >= 12
+    assert all(cell.startswith('<a href="#') for cell in numbers)
+
+
+def test_the_runs_behind_a_row_name_each_seeds_stages_and_difference(done: Done) -> None:
+    plan, results, page = done
+    text = page.read_text()
+    row = results.table[1]
+    part = text[text.index('id="row-2"') :]
+    part = part[: part.index("<details>")]
+    assert all(f"#stage-{identity}" in part for identity in row.stages)
+    for gap in ("+0.200", "+0.210", "+0.220"):
+        assert gap in part
+    assert {planned.identity for planned in plan.stages.values()} >= set(row.stages)
+
+
+@pytest.mark.parametrize("where", ["title", "arm", "column"])
+def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
+    given = study(NASTY if where == "title" else "Title")
+    if where == "arm":
+        given["arms"] = {"scratch": {}, NASTY: given["arms"]["self_pretrained"]}
+    if where == "column":
+        given["columns"] = {NASTY: given["columns"]["digits"]}
+    page = written(tmp_path, given)[2]
+    found = Reader(page.read_text())
+    assert "script" not in found.tags
+    assert NASTY in "".join(found.said)
+    assert "49" not in re.findall(r"</script>(\S+)", "".join(found.said))
+    assert all(path.parent == page.parent for path in page.parent.rglob("*"))
+
+
+def test_an_unfinished_study_has_a_page_that_says_so(tmp_path: Path) -> None:
+    _, results, page = written(tmp_path, keep=3)
+    text = page.read_text()
+    assert "So far (3 of 12 runs done)" in text
+    assert "partial" in text
+    assert results.table[1].status == "absent"
+    Reader(text)
+
+
+def test_a_study_of_which_nothing_is_finished_has_a_page_too(tmp_path: Path) -> None:
+    page = written(tmp_path, keep=0)[2]
+    assert "no run is finished" in page.read_text()
+    Reader(page.read_text())
+
+
+def test_damaged_records_and_predictions_cost_their_figure_and_nothing_else(tmp_path: Path) -> None:
+    plan, results, page = written(tmp_path)
+    for identity in plan.stages:
+        (tmp_path / "runs" / identity / "predictions.safetensors").write_bytes(b"broken")
+        (tmp_path / "runs" / identity / "records.jsonl").write_text("{\n")
+    page = write_report(plan, results, Store(tmp_path / "runs"), tmp_path / "again")
+    assert {path.name for path in page.parent.glob("*.png")} == {"sweep-digits.png"}
+
+
+def test_the_same_store_gives_the_same_bytes(done: Done, tmp_path: Path) -> None:
+    plan, results, page = done
+    again = write_report(plan, results, Store(page.parent.parent / "runs"), tmp_path / "again")
+    for path in page.parent.iterdir():
+        assert path.read_bytes() == (again.parent / path.name).read_bytes(), path.name
+
+
+def test_the_study_beside_the_page_reads_back_as_the_same_study(done: Done) -> None:
+    plan, _, page = done
+    again = read_study(str(page.parent / "study.toml"))
+    assert again == plan.study
+    assert list(make_plan(again, plan.data).stages) == list(plan.stages)
+    assert "headstart run study.toml" in page.read_text()
+
+
+def test_toml_keeps_any_text_and_number() -> None:
+    given = {"name": "n", "title": 'a "quoted" \\ line\nand \x7f é', "stages": {"a": {"x": [1e-4, 1.0, 2, True]}},
+             "arms": {"odd name": {}, "b": {"t": {"k": "v", "none": None}}}, "axes": {"a.optim.lr": [1e-3, 1e22]},
+             "report": {"choose": None, "against": None}}
+    read = tomllib.loads(to_toml(given))
+    assert read["title"] == given["title"]
+    assert read["stages"] == given["stages"]
+    assert read["arms"] == {"odd name": {}, "b": {"t": {"k": "v"}}}
+    assert read["axes"] == given["axes"]
+    assert "report" not in read
+    with pytest.raises(TypeError, match="no form in TOML"):
+        to_toml({"name": "n", "axes": {"a": object()}})
+
+
+def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
+    results = done[1]
+    assert answer(results) == (
+        "On digits, self_pretrained beats scratch: test accuracy 0.650 ± 0.006 against 0.440 ± 0.000, a "
+        "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds).")
+    flat = replace(results.table[1], difference=replace(results.table[1].difference, low=-0.1))  # type: ignore[type-var]
+    assert "cannot be told apart" in answer(replace(results, table=(results.table[0], flat)))
+    assert answer(replace(results, table=results.table[:1], against=None)) == (
+        "On digits, scratch has the best validation accuracy: test 0.440 ± 0.000 (3 seeds).")
+
+
+def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
+    given = study()
+    task = given["columns"]["digits"]
+    given["columns"] = {"a": task, "b": {**task, "task": {"kind": "digits", "labelled": 100}}}
+    given["report"]["average"] = {"over": "columns"}
+    plan = make_plan(read_study(given), tmp_path)
+    store = Store(tmp_path / "runs")
+    fill(plan, store)
+    results = summarise(plan, store.result)
+    assert answer(results).startswith(
+        "Self_pretrained is better than scratch (95 % interval above 0) in 2 of 2 columns (a and b), worse in 0 and "
+        "undecided in 0; on average +0.210")
+
+
+def test_the_methods_say_what_was_swept_chosen_and_on_what(done: Done) -> None:
+    plan, results, _ = done
+    text = methods(plan, results, [result("0" * 16, 0.1, 0.1)])
+    for part in (
+        "2 arms (scratch and self_pretrained) on digits", "1,097 training examples (200 of them labelled)",
+        "1 block of attention (2 heads), width 8, rotary positions", "for 2 epochs",
+        "In self_pretrained, stage pretrain reconstructed 50 % of the positions",
+        "started from the best weights of pretrain by take(all-head)", "repeated with 3 seeds",
+        "swept finetune.optim.lr over {0.001, 0.003}", "best mean validation accuracy", "lr 0.003 in every arm",
+        "not used for any choice", "n = 3 seeds", "torch 2.13.0",
+    ):
+        assert part in text, part
+    assert "\n" not in text

@@ -1,0 +1,190 @@
+"""Figures are drawn from numbers, say what they show, and hold no global state."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up import LR, facts, make_plan, result, shelf, usual
+
+from headstart.report.pictures import caption, read_predictions, reconstruction
+from headstart.report.plots import _band, curves, png, svg
+from headstart.report.sweeps import best_points, sweep, sweep_sentence, swept
+from headstart.sequence import Signature
+from headstart.study.fairness import summarise
+from headstart.study.results import Results
+
+
+def demo(**more: Any) -> Results:
+    plan = make_plan(**more)
+    return summarise(plan, shelf(plan).find, facts=facts())
+
+
+def records(identity: str) -> list[dict[str, Any]]:
+    """Three records that rise by a little that depends on the stage."""
+    start = int(identity[:2], 16) / 1000
+    return [{"step": 7 * e, "epoch": float(e), "train": {"loss": 2.0 - 0.1 * e},
+             "val": {"loss": 2.1 - 0.1 * e, "accuracy": start + 0.05 * e}} for e in (1, 2, 3)]
+
+
+def test_a_band_is_the_mean_and_one_standard_error_at_each_epoch() -> None:
+    lines = [[{"epoch": 1, "val": {"a": 1.0}}, {"epoch": 2, "val": {"a": 2.0}}],
+             [{"epoch": 1, "val": {"a": 3.0}}, {"epoch": 2, "val": {"a": None}}]]
+    x, middle, low, high = _band(lines, "val", "a")
+    assert (x, middle) == ([1.0, 2.0], [2.0, 2.0])
+    # Of 1 and 3 the deviation is root 2 and the standard error 1; one seed has no band.
+    assert (low, high) == (pytest.approx([1.0, 2.0]), pytest.approx([3.0, 2.0]))
+
+
+def test_curves_have_a_panel_per_score_and_stage_and_a_line_per_arm() -> None:
+    figure = curves(demo(), "digits", records)
+    assert figure is not None
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [
+        "finetune: accuracy", "finetune: loss", "pretrain: loss"]
+    # Two arms: val accuracy; val and train loss; the pretraining of the one arm that has one.
+    assert [len(axes.lines) for axes in figure.axes] == [2, 4, 2]
+
+
+def test_a_pretraining_that_two_arms_share_is_drawn_once() -> None:
+    figure = curves(demo(arms={"scratch": False, "a": True, "b": True}), "digits", records)
+    assert figure is not None
+    assert len(figure.axes[2].lines) == 2
+
+
+def test_without_records_there_are_no_curves() -> None:
+    assert curves(demo(), "digits", lambda _: []) is None
+    empty = summarise(make_plan(), lambda _: None)
+    assert curves(empty, "digits", records) is None
+
+
+def test_the_sweep_shows_each_arm_with_error_bars_and_rings_the_choice() -> None:
+    figure = sweep(demo(), "digits")
+    assert figure is not None
+    axes = figure.axes[0]
+    assert len(axes.containers) == 2
+    assert axes.get_xscale() == "log"
+    rings = [line for line in axes.lines if line.get_markersize() == 13]
+    assert [float(np.asarray(ring.get_ydata())[0]) for ring in rings] == pytest.approx([0.37, 0.508])
+
+
+def test_the_sentence_is_computed_from_the_numbers() -> None:
+    assert sweep_sentence(demo(), "digits") == (
+        "On validation accuracy, against scratch at the same lr: self_pretrained is better at all 3 values "
+        "(+0.138 to +0.138); the choice of lr alone moves scratch by 0.050.")
+    plan = make_plan()
+    worse = shelf(plan, lambda c: (usual(c)[0] - (0.3 if c.arm != "scratch" and c.settings[LR] > 5e-3 else 0), 0.1))
+    assert "better at 2 of 3 values (−0.162 to +0.138)" in sweep_sentence(
+        summarise(plan, worse.find), "digits")
+    alone = demo(against=None, arms={"scratch": False})
+    assert sweep_sentence(alone, "digits") == (
+        "Of the values of lr, scratch is best at 0.003 (0.370) on validation accuracy.")
+
+
+def test_a_diverged_setting_is_named_and_left_out_of_the_sentence() -> None:
+    plan = make_plan()
+    found = shelf(plan)
+    for cell in plan.cells:
+        if cell.settings[LR] == 1e-2 and cell.arm != "scratch":
+            last = cell.chain[-1].identity
+            found.results[last] = result(last, None, None, status="diverged")
+    results = summarise(plan, found.find)
+    figure = sweep(results, "digits")
+    assert figure is not None
+    assert [text.get_text() for text in figure.axes[0].texts] == ["diverged"]
+    assert "better at all 2 values" in sweep_sentence(results, "digits")
+
+
+def test_nothing_swept_has_neither_a_figure_nor_a_sentence() -> None:
+    results = demo(rates=(1e-3,))
+    assert swept(results, "digits") == []
+    assert sweep(results, "digits") is None
+    assert sweep_sentence(results, "digits") == ""
+
+
+def test_a_second_setting_is_shown_at_its_best() -> None:
+    row = demo().table[0]
+    doubled = tuple(replace(p, settings={**p.settings, "w": w}) for p in row.points for w in (1, 2))
+    assert [p.settings["w"] for p in best_points(replace(row, points=doubled), LR).values()] == [1, 1, 1]
+
+
+def test_a_dollar_in_a_name_is_no_mathematics() -> None:
+    figure = sweep(demo(arms={"scratch": False, "$\\frac{x$": True}), "digits")
+    assert figure is not None
+    assert svg(figure)
+
+
+def test_the_same_figure_has_the_same_bytes_and_both_looks_differ() -> None:
+    first, again, dark = sweep(demo(), "digits"), sweep(demo(), "digits"), sweep(demo(), "digits", dark=True)
+    assert first is not None
+    assert again is not None
+    assert dark is not None
+    assert svg(first) == svg(again) != svg(dark)
+    assert png(first, 40).startswith(b"\x89PNG")
+
+
+def masked(shape: tuple[int, ...], size: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(0)
+    tokens = len(shape) == 2
+    return {
+        "val/inputs": rng.integers(0, 5, shape) if tokens else rng.normal(size=shape).astype(np.float32),
+        "val/masked": rng.random(shape[:2]) < 0.5, "val/valid": np.ones(shape[:2], dtype=bool),
+        "val/output": rng.normal(size=(*shape[:2], size)).astype(np.float32),
+    }
+
+
+def test_only_masked_positions_are_filled_in() -> None:
+    arrays = masked((4, 9, 1), 1)
+    found = read_predictions(arrays)
+    assert found is not None
+    where = arrays["val/masked"]
+    assert (found.filled[~where] == arrays["val/inputs"][~where]).all()
+    assert (found.filled[where] == arrays["val/output"][where]).all()
+    assert "positions masked" in caption(found, True)
+
+
+def test_levels_and_tokens_are_turned_back_into_inputs() -> None:
+    signature = Signature("floats", 1, 9, 9, "class", 10, levels=17, level_scale=4.0, level_shift=8.0)
+    arrays = masked((2, 9, 1), 17)
+    found = read_predictions(arrays, signature)
+    assert found is not None
+    first = np.argwhere(arrays["val/masked"])[0]
+    level = arrays["val/output"][tuple(first)].argmax()
+    assert found.filled[tuple(first)][0] == (level - 8.0) / 4.0
+    tokens = read_predictions(masked((2, 9), 5))
+    assert tokens is not None
+    assert tokens.filled.max() < 5
+    assert read_predictions(masked((2, 9, 1), 17)) is None
+    assert read_predictions({"val/output": np.zeros((2, 3))}) is None
+
+
+def test_images_show_hidden_pixels_in_colour_and_curves_and_tokens_are_drawn_too() -> None:
+    found = read_predictions(masked((3, 16, 1), 1))
+    assert found is not None
+
+    def picture(x: np.ndarray) -> np.ndarray:
+        return np.clip(x.reshape(4, 4) / 4 + 0.5, 0, 1)
+
+    figure = reconstruction(found, picture)
+    assert len(figure.axes) == 9
+    shown = np.asarray(figure.axes[1].images[0].get_array())
+    coloured = (shown != shown[..., :1]).any(-1)
+    assert (coloured.reshape(-1) == found.masked[0]).all()
+    assert len(reconstruction(found).axes) == 3
+    tokens = read_predictions(masked((2, 30), 5))
+    assert tokens is not None
+    assert svg(reconstruction(tokens, dark=True))
+
+
+def test_drawing_leaves_no_global_state_and_matplotlib_waits_until_then() -> None:
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    sweep(demo(), "digits", dark=True)
+    assert dict(matplotlib.rcParams) == before
+    code = "import sys, headstart.report.sweeps, headstart.report.pictures; print('matplotlib' in sys.modules)"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "False"
