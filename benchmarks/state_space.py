@@ -1,0 +1,226 @@
+"""Time and memory of s4, s4d, dlr and lstm, each beside plain PyTorch with the same parameters, in one run.
+
+    python benchmarks/state_space.py --write docs/benchmarks/state-space.md
+
+Plain PyTorch means: the kernel as a sum over a D x N x L complex table, the convolution by `torch.fft`, and
+autograd's own gradients (for the LSTM, `torch.nn.LSTM`). Both compute the same numbers, which is checked first
+at a small size. Every row is a process of its own: the smallest of the repeated forward + backward times, and
+the largest resident memory of the whole process. A comparison that needs more memory than there is says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from datetime import date
+from pathlib import Path
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+
+from headstart.models.mixers.dlr import DLRSpec
+from headstart.models.mixers.lstm import LSTMSpec
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.s4 import S4Spec
+from headstart.models.mixers.s4d import S4DSpec
+
+WIDTH = 128
+SPECS: dict[str, MixerSpec] = {
+    "s4": S4Spec(), "s4d": S4DSpec(), "dlr": DLRSpec(state=64), "dlr-1024": DLRSpec(), "lstm": LSTMSpec(directions=2),
+}
+SIZES = ((1024, 8), (4096, 2), (16384, 1), (65536, 1))
+GOALS = {
+    ("s4", 1024): "0.15 s", ("s4", 16384): "2.5 s, 2 GB", ("s4d", 1024): "0.075 s", ("s4d", 16384): "1.25 s, 1 GB",
+    ("dlr", 1024): "0.075 s", ("dlr", 16384): "1.25 s, 1 GB", ("s4", 65536): "24 GB", ("s4d", 65536): "24 GB",
+    ("dlr", 65536): "24 GB",
+}
+
+
+def paired(numbers: Tensor) -> Tensor:
+    """(..., 2) real as complex."""
+    return torch.view_as_complex(numbers.contiguous())
+
+
+def plain_s4(kernel: Any, length: int) -> Tensor:
+    """Cauchy sums over a (D, N/2, L/2 + 1) complex table, as the paper writes them."""
+    size = kernel.length
+    half = torch.exp(kernel.log_dt)[:, None] / 2
+    state = torch.complex(-torch.exp(kernel.log_decay), kernel.angle)
+    low, column, row = paired(kernel.low), paired(kernel.column), paired(kernel.row)
+    angle = 2 * torch.pi * torch.arange(size // 2 + 1) / size
+    # z = -1 is a pole of the textbook form, which rounding of pi keeps plain code from hitting.
+    root = torch.polar(torch.ones_like(angle), -angle)
+    node = (1 - root) / (1 + root) / half
+    weight = torch.stack([one * other for one in (*row, low.conj()) for other in (column, low)])
+    sums = torch.einsum("jdn,dnf->jdf", weight, 1 / (node[:, None] - state.unsqueeze(-1)))
+    sums = sums + torch.einsum("jdn,dnf->jdf", weight.conj(), 1 / (node[:, None] - state.conj().unsqueeze(-1)))
+    share = sums[-2] / (1 + sums[-1])
+    spectrum = torch.stack([sums[2 * i] - sums[2 * i + 1] * share for i in range(row.shape[0])])
+    whole: Tensor = torch.fft.irfft(spectrum * 2 / (1 + root), n=size)
+    return whole[..., :length]
+
+
+def plain_s4d(kernel: Any, length: int) -> Tensor:
+    """2 Re sum over a (D, N/2, L) complex table of powers."""
+    state = torch.complex(-torch.exp(kernel.log_decay), kernel.angle)
+    rate = state * torch.exp(kernel.log_dt)[:, None]
+    powers = torch.exp(rate.unsqueeze(-1) * torch.arange(length))
+    weight = paired(kernel.weight) * (torch.exp(rate) - 1) / state
+    return 2 * torch.einsum("cdn,dnl->cdl", weight, powers).real
+
+
+def plain_dlr(kernel: Any, length: int) -> Tensor:
+    """Re sum over an (N, L) complex table of powers."""
+    rate = torch.complex(-kernel.root_decay**2, kernel.angle)
+    powers = torch.exp(rate.unsqueeze(-1) * torch.arange(length))
+    return torch.einsum("cdn,nl->cdl", paired(kernel.weight), powers).real
+
+
+PLAIN: dict[str, Callable[[Any, int], Tensor]] = {
+    "s4": plain_s4, "s4d": plain_s4d, "dlr": plain_dlr, "dlr-1024": plain_dlr,
+}
+
+
+def plain_layer(kind: str, module: Any) -> Callable[[Tensor], Tensor]:
+    """The same layer in plain PyTorch, with the module's own parameters."""
+    if kind == "lstm":
+        layer = nn.LSTM(WIDTH, WIDTH // 2, batch_first=True, bidirectional=True)
+        with torch.no_grad():
+            for way, suffix in enumerate(("", "_reverse")):
+                getattr(layer, f"weight_ih_l0{suffix}").copy_(module.input[way].T)
+                getattr(layer, f"weight_hh_l0{suffix}").copy_(module.recurrent[way].T)
+                getattr(layer, f"bias_ih_l0{suffix}").copy_(module.bias[way])
+                getattr(layer, f"bias_hh_l0{suffix}").zero_()
+        return lambda x: cast(Tensor, layer(x)[0])
+
+    def forward(x: Tensor) -> Tensor:
+        length = x.shape[1]
+        ahead, behind = PLAIN[kind](module.kernel, length)
+        circle = nn.functional.pad(ahead, (0, length)) + nn.functional.pad(behind.flip(-1), (length, 0))
+        inputs = x.transpose(1, 2)
+        spectrum = torch.fft.rfft(inputs, n=2 * length) * torch.fft.rfft(circle)
+        y = torch.fft.irfft(spectrum, n=2 * length)[..., :length] + inputs * module.skip[:, None]
+        y = module.output(nn.functional.gelu(y.transpose(1, 2)))
+        return nn.functional.glu(y, -1) if module.gate == "glu" else cast(Tensor, y)
+
+    return forward
+
+
+def layers(kind: str, length: int) -> tuple[Callable[[Tensor], Tensor], Callable[[Tensor], Tensor]]:
+    """(ours, plain) with equal parameters."""
+    torch.manual_seed(0)
+    module = SPECS[kind].build(WIDTH, length, False)
+    return (lambda x: cast(Tensor, module(x, None))), plain_layer(kind, module)
+
+
+def disagreement(kind: str) -> float:
+    """Largest difference of the two layers' outputs at L 256, as a share of the largest output."""
+    ours, plain = layers(kind, 256)
+    x = torch.randn(2, 256, WIDTH)
+    with torch.no_grad():
+        return float((ours(x) - plain(x)).abs().max() / plain(x).abs().max())
+
+
+def measure(kind: str, which: str, length: int, batch: int, threads: int) -> dict[str, float]:
+    """Smallest time of forward + backward, and the peak resident memory of this process."""
+    torch.set_num_threads(threads)
+    layer = layers(kind, length)[which == "plain"]
+    x = torch.randn(batch, length, WIDTH, requires_grad=True)
+    times: list[float] = []
+    while len(times) < 3 or (sum(times) < 4.0 and len(times) < 50):
+        start = time.perf_counter()
+        layer(x).square().mean().backward()  # type: ignore[no-untyped-call]
+        times.append(time.perf_counter() - start)
+    scale = 1e9 if sys.platform == "darwin" else 1e6
+    return {"seconds": min(times), "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / scale}
+
+
+def in_process(kind: str, which: str, length: int, batch: int, threads: int) -> dict[str, float] | None:
+    """`measure` in a process of its own; None where it dies, which here means that memory ran out."""
+    case = json.dumps([kind, which, length, batch, threads])
+    done = subprocess.run([sys.executable, __file__, "--case", case], capture_output=True, text=True, check=False)
+    return cast(dict[str, float], json.loads(done.stdout)) if done.returncode == 0 else None
+
+
+def needs(kind: str, length: int) -> float:
+    """GB that the plain layer takes at a batch of 1: measured at L 16,384, and in proportion to L."""
+    return {"s4": 2.6, "s4d": 2.6, "dlr-1024": 1.5}.get(kind, 0.5) * length / 16384
+
+
+def machine(threads: int) -> str:
+    """What it ran on."""
+    model = platform.processor() or platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.exists():
+        named = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
+        model = named[0] if named else model
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    return (f"{os.cpu_count()}-core {platform.machine()} virtual machine ({model}, {memory:.0f} GB), "
+            f"{threads} threads, torch {torch.__version__}, Python {platform.python_version()}")
+
+
+def table(threads: int, available: float) -> list[str]:
+    """Rows of the table, each printed as it comes."""
+    rows = ["| mixer | L x batch | headstart | plain PyTorch | times faster | goal |", "|---|---|---|---|---|---|"]
+    print("\n".join(rows), flush=True)
+    for kind in SPECS:
+        for length, batch in SIZES if kind != "lstm" else SIZES[:2]:
+            ours = in_process(kind, "ours", length, batch, threads)
+            plain = in_process(kind, "plain", length, batch, threads) if needs(kind, length) < available else None
+            cells = [f"{r['seconds']:.3f} s, {r['memory']:.2f} GB" if r else "more memory than there is"
+                     for r in (ours, plain)]
+            faster = f"{plain['seconds'] / ours['seconds']:.1f}" if ours and plain else ""
+            goal = GOALS.get((kind, length), "")
+            rows.append(f"| {kind} | {length:,} x {batch} | {cells[0]} | {cells[1]} | {faster} | {goal} |")
+            print(rows[-1], flush=True)
+    return rows
+
+
+def main() -> None:
+    """Check agreement, measure, print and, if asked, write."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--available", type=float, default=20.0, help="GB that a plain layer may take")
+    parser.add_argument("--date", default=date.today().isoformat())
+    parser.add_argument("--write", type=Path, help="the page to write")
+    parser.add_argument("--case", help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.case:
+        print(json.dumps(measure(*json.loads(given.case))))
+        return
+    apart = {kind: disagreement(kind) for kind in SPECS}
+    assert max(apart.values()) < 1e-3, f"the two are not the same layer: {apart}"
+    rows = table(given.threads, given.available)
+    if given.write:
+        given.write.write_text(page(machine(given.threads), given.date, apart, rows))
+
+
+def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
+    """The page of figures."""
+    agreement = ", ".join(f"{kind} {value:.0e}" for kind, value in apart.items())
+    return "\n".join([
+        "# State-space mixers: time and memory", "",
+        f"Measured {day} on a {where}, by `python benchmarks/state_space.py`.", "",
+        f"Forward + backward of one layer in float32: D {WIDTH}, both directions, N 64 (`dlr-1024`: N 1,024; `lstm`: "
+        "64 per direction), the published output layer included. Time: the smallest of at least 3 runs. Memory: the "
+        "largest resident size of the whole process, of which Python and torch take about 0.25 GB. Plain PyTorch "
+        "holds the D x N x L complex table and takes autograd's gradients; the LSTM's comparison is `torch.nn.LSTM`.",
+        "Both layers hold the same parameters; their outputs at L 256 differ, as a share of the largest, by: "
+        f"{agreement}.", "", *rows, "",
+        "How: a diagonal kernel is a product of two tables of powers, l = a S + b with S near sqrt(L), in one "
+        "batched real matrix product (`models/scan.py`). S4's Cauchy sums are real matrix products with 1 MB tables, "
+        "made channel by channel and made again for gradients (`models/cauchy.py`). The convolution's gradient is "
+        "written out, since autograd's own takes a full complex FFT where a real one does.", "",
+    ])
+
+
+if __name__ == "__main__":
+    main()
