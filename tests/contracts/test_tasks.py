@@ -48,9 +48,19 @@ def kind(request):
 
 
 @pytest.fixture
-def data(kind, folder):
+def data(kind, folder, linked):
     """The folder that a task is read from; generated tasks need none and get an empty one."""
-    return folder if TASKS[kind].load().generated else SHARED
+    return folder if TASKS[kind].load().generated else linked
+
+
+@pytest.fixture(scope="module")
+def linked(tmp_path_factory):
+    """A folder of links to the real data: what is prepared from them is kept here, not beside them."""
+    folder = tmp_path_factory.mktemp("linked")
+    for there in sorted(SHARED.resolve().glob("*")):
+        if there.is_dir() and not there.name.startswith("."):
+            (folder / there.name).symlink_to(there)
+    return folder
 
 
 @pytest.fixture

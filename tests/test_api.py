@@ -1,0 +1,88 @@
+"""The Python API on a real (tiny) study."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import headstart
+from headstart.sequence import collate
+from headstart.store import Store
+from headstart.tasks import open_task
+
+STUDY: dict[str, Any] = {
+    "name": "tiny",
+    "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 6}},
+               "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 6}}},
+    "columns": {"digits": {"task": {"kind": "digits", "labelled": 100},
+                           "model": {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}}}},
+    "arms": {"scratch": {}, "frozen": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"],
+                                                    "trainable": "head"}}},
+    "axes": {"seed": [0, 1]},
+    "report": {"against": "scratch"},
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("api") / "runs"
+
+
+@pytest.fixture(scope="module")
+def results(store: Path) -> headstart.Results:
+    return headstart.run(STUDY, store=store)
+
+
+def test_run_returns_rows_a_frame_and_a_notebook_view(results: headstart.Results) -> None:
+    assert [row["arm"] for row in results.rows()] == ["scratch", "frozen"]
+    frame = results.to_pandas()
+    assert list(frame["n"]) == [2, 2]
+    assert "<table>" in results._repr_html_()
+
+
+def test_running_again_trains_nothing(results: headstart.Results, store: Path) -> None:
+    events: list[Any] = []
+    again = headstart.run(STUDY, store=store, on_event=events.append)
+    assert {type(event).__name__ for event in events} == {"Skipped"}
+    assert again.rows() == results.rows()
+
+
+def test_load_gives_the_model_that_made_the_predictions(results: headstart.Results, store: Path) -> None:
+    study = headstart.Study(STUDY, store=store)
+    planned = next(cell.chain[-1] for cell in study.plan.cells if cell.arm == "frozen")
+    model = headstart.load(planned.identity[:12], store=store)
+    test = open_task(planned.spec.task, study.data).test
+    kept = Store(store).predictions(planned.identity)
+    with torch.no_grad():
+        answer = model(collate(test, np.arange(test.units)))
+    assert torch.allclose(answer, kept["test/output"], atol=1e-5)
+    score = float((answer.argmax(-1) == torch.from_numpy(test.target)).float().mean())
+    found = Store(store).result(planned.identity)
+    assert found is not None
+    assert score == pytest.approx(found["scores"]["best"]["test"]["accuracy"], abs=0.003)
+
+
+def test_load_refuses_what_is_not_there(store: Path, results: headstart.Results) -> None:
+    with pytest.raises(headstart.BadInput, match="store"):
+        headstart.load("0123456789abcdef", store=store)
+    with pytest.raises(headstart.BadInput, match="there are 'best' and 'last'"):
+        headstart.load(results.table[0].stages[0], weights="newest", store=store)
+
+
+def test_a_frozen_backbone_is_stored_as_a_reference(results: headstart.Results, store: Path) -> None:
+    identity = results.table[1].stages[-1]
+    found = Store(store).result(identity)
+    assert found is not None
+    assert found["references"]
+    assert set(Store(store).weights(identity)) > set(found["references"])
+
+
+def test_a_study_says_what_it_is() -> None:
+    assert repr(headstart.Study(STUDY)) == "Study('tiny': 4 runs of 6 stages, store 'runs')"
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'fit_all'"):
+        _ = headstart.fit_all
