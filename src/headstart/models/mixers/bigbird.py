@@ -27,8 +27,9 @@ from headstart.seeds import Draw, bits
 
 
 class BigBirdSpec(MixerSpec):
-    """Attention of `heads` heads over blocks of `block` positions (64, window 3 and 3 random as released).
+    """Attention of `heads` heads over blocks of `block` positions.
 
+    Blocks of 64, a window of 3 and 3 random blocks are the source's and LRA's (Tay et al. 2020).
     window: neighbouring blocks seen, the own one in the middle (odd). random: further blocks seen, drawn for
     each head and block from those not seen yet. global_blocks: how many first and how many last blocks see
     all and are seen by all. pattern_seed: the random blocks are a function of it, of the head and of the

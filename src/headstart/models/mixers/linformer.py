@@ -17,7 +17,7 @@ from headstart.seeds import Draw
 
 
 class LinformerSpec(MixerSpec):
-    """Attention of `heads` heads to `rank` mixtures of all positions (256 in LRA, Tay et al. 2020).
+    """Attention of `heads` heads to `rank` mixtures of all positions (256 in the source; LRA's code has 16).
 
     shared: one projection of the length for keys and values, or one for each; the heads share it.
     Raises: BadInput where it should be causal (a mixture of all positions holds later ones too), and where

@@ -63,7 +63,8 @@ class LocalAttention(nn.Module):
 
     Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Cost O(L W D), memory O(L D): the fused
     kernel never writes scores down, and no mask is larger than W x 2W.
-    Source: Amos et al. 2023, section 2 (for inputs of 16K and more).
+    Source: Amos et al. 2023, section 2 (for inputs of 16K and more). The local attention of LRA (Tay et al.
+    2020) has windows without neighbours and is another model.
     """
 
     parts = PARTS

@@ -29,8 +29,9 @@ GLOBAL_PARTS = {"query_global": "query_key", "key_global": "query_key", "value_g
 
 
 class LongformerSpec(MixerSpec):
-    """Attention of `heads` heads to `window` positions on each side (256 as released) and to global ones.
+    """Attention of `heads` heads to `window` positions on each side and to global ones.
 
+    256 on each side is the source's and LRA's (Tay et al. 2020; its code has no global positions by default).
     global_positions: how many first positions see all and are seen by all (1: where a class token stands).
     separate: what the global positions see goes through query, key and value layers of its own, as in the
     source. Causal: the window behind and the global positions before; nothing is separate there, since what

@@ -26,7 +26,9 @@ from headstart.seeds import Draw, normal
 
 
 class PerformerSpec(MixerSpec):
-    """Attention of `heads` heads with `features` random features each (256 in LRA, Tay et al. 2020).
+    """Attention of `heads` heads with `features` random features each, 256 as in LRA (Tay et al. 2020).
+
+    LRA's released code runs the source's ReLU kernel by default; this is its softmax kernel.
 
     The features are a function of `features_seed` and the head width alone, not of the stage's seed: weights
     that move to another stage meet the same features there. Raises: BadInput where `heads` does not divide.
