@@ -33,6 +33,21 @@ TASKS: dict[str, Kind] = {
         "Long Range Arena's own Pathfinder images, where someone has them",
         "Tay et al. 2020",
     ),
+    "image": Kind(
+        "headstart.tasks.image:ImageSpec",
+        "CIFAR-10 photographs in grey, pixel by pixel",
+        "Krizhevsky 2009; Tay et al. 2020",
+    ),
+    "scifar": Kind(
+        "headstart.tasks.scifar:SCifarSpec",
+        "CIFAR-10 photographs in colour, pixel by pixel",
+        "Krizhevsky 2009; Gu et al. 2022",
+    ),
+    "cifar_patches": Kind(
+        "headstart.tasks.cifar_patches:CifarPatchesSpec",
+        "CIFAR-10 photographs as 64 patches of 4 x 4",
+        "Krizhevsky 2009; Lu et al. 2021",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)

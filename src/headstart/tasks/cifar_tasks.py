@@ -1,0 +1,149 @@
+"""What the tasks made of CIFAR-10 share: splits, tiles, scaling, notes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field
+
+from headstart.errors import BadInput
+from headstart.sequence import Signature
+from headstart.tasks.cache import Builder, Prepared, prepared
+from headstart.tasks.cifar import CLASSES, LOSSY, OFFICIAL, SIDE, colours, find, grey
+from headstart.tasks.levels import moments
+from headstart.tasks.stored import hold_out, occurs_once, shared_note, stored
+from headstart.tasks.task import SPLITS, Task, TaskSpec
+
+_MAKER = 1
+"""Raised when the same images give other examples."""
+
+
+class CifarSpec(TaskSpec):
+    """Fields of the tasks made of CIFAR-10. `kind` and what an example looks like are theirs.
+
+    split: `drawn` holds out `val` of the official 50,000 train images, each class in proportion, by
+        `split_seed`; of images that occur twice all copies stay in train. `rothermel` holds out the fifth
+        stock batch as Rothermel et al. do (40,000 and 10,000; its classes have 952 to 1,025 images).
+    val: images held out where they are drawn.
+    """
+
+    split: Literal["drawn", "rothermel"] = "drawn"
+    val: int = Field(default=5_000, ge=1)
+
+    mask_rate: ClassVar[float] = 0.5
+    loss: ClassVar[str] = "l1"
+
+    def layout(self) -> tuple[int, int]:
+        """(features of a pixel: 1 grey or 3 colours, side of a tile)."""
+        raise NotImplementedError
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
+        return find(data, self.kind)[1]
+
+    def prepare(self, data: Path, workers: int = 1) -> None:
+        """Decode the images and lay them out as examples, where that is not done yet."""
+        del workers
+        self._prepared(data)
+
+    def load(self, data: Path) -> Task:
+        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
+        found = self._prepared(data)
+        features, tile = self.layout()
+        mean, deviation = found.facts["mean"], found.facts["deviation"]
+        positions = (SIDE // tile) ** 2
+
+        def picture(x: np.ndarray) -> np.ndarray:
+            image = untiled(np.asarray(x, dtype=np.float64), features, tile)
+            shown: np.ndarray = np.clip((image * deviation + mean) / 255.0, 0.0, 1.0)
+            return shown
+
+        signature = Signature(
+            input="floats", width=features * tile * tile, length=positions, shortest=positions, target="class",
+            classes=10, levels=256, level_scale=deviation, level_shift=mean,
+        )
+        splits = {name: stored(found, name, scale=1 / deviation, shift=-mean / deviation) for name in SPLITS}
+        return Task(signature, splits["train"], splits["val"], splits["test"], labels=CLASSES,
+                    notes=tuple(found.facts["notes"]), picture=picture, fingerprint=found.fingerprint)
+
+    def _prepared(self, data: Path) -> Prepared:
+        base = colours(data, self.kind)
+        features, tile = self.layout()
+        drawn = {"val": self.val, "seed": self.split_seed} if self.split == "drawn" else {}
+        document = {"maker": _MAKER, "images": base.fingerprint, "facts": dict(base.facts), "features": features,
+                    "tile": tile, "split": self.split, **drawn}
+        return prepared(data, "cifar10-grey" if features == 1 else "cifar10-colours", document,
+                        lambda builder: _build(builder, self, base))
+
+
+def tiled(images: np.ndarray, tile: int) -> np.ndarray:
+    """Images (n, 32, 32, C) -> (n, (32 / tile)^2, tile^2 C): tiles row by row, in each its pixels row by row."""
+    n, side, _, features = images.shape
+    count = side // tile
+    cut = images.reshape(n, count, tile, count, tile, features).transpose(0, 1, 3, 2, 4, 5)
+    return cut.reshape(n, count * count, tile * tile * features)
+
+
+def untiled(x: np.ndarray, features: int, tile: int) -> np.ndarray:
+    """One sequence -> (32, 32) or (32, 32, 3): the inverse of `tiled`."""
+    count = SIDE // tile
+    cut = x.reshape(count, count, tile, tile, features).transpose(0, 2, 1, 3, 4)
+    image: np.ndarray = cut.reshape((SIDE, SIDE) if features == 1 else (SIDE, SIDE, features))
+    return image
+
+
+def _build(builder: Builder, spec: CifarSpec, base: Prepared) -> dict[str, object]:
+    """Write the examples of each split as bytes, and the mean and deviation of the train bytes."""
+    features, tile = spec.layout()
+    pixels, label, group = (base.arrays[name] for name in ("pixels", "label", "group"))
+    rows, counts, done = split_rows(spec, base), np.zeros(256, dtype=np.int64), 0
+    for name, chosen in rows.items():
+        length = (SIDE // tile) ** 2
+        values = builder.empty(f"{name}_values", (len(chosen) * length, features * tile * tile), np.uint8)
+        for first in range(0, len(chosen), 500):  # so that the counts below stay in the core's cache
+            some = pixels[chosen[first : first + 500]]
+            cut = tiled(grey(some)[..., None] if features == 1 else some, tile)
+            values[first * length : (first + len(some)) * length] = cut.reshape(-1, cut.shape[-1])
+            if name == "train":
+                counts += np.bincount(cut.reshape(-1), minlength=256)
+            done += len(some)
+            builder.report(done, len(label))
+        builder.save(f"{name}_offsets", np.arange(len(chosen) + 1, dtype=np.int64) * length)
+        builder.save(f"{name}_target", np.asarray(label[chosen], dtype=np.int64))
+        builder.save(f"{name}_index", chosen)
+    mean, deviation = moments(counts)
+    if deviation == 0:
+        raise BadInput(f"task.kind: {spec.kind!r}: all train pixels are equal; give the official files")
+    return {"mean": mean, "deviation": deviation, "notes": _notes(base, np.asarray(group), rows)}
+
+
+def split_rows(spec: CifarSpec, base: Prepared) -> dict[str, np.ndarray]:
+    """Rows of the images of each split, in ascending order."""
+    train, held = int(base.facts["train"]), int(base.facts["held_batch"])
+    label, group = np.asarray(base.arrays["label"]), np.asarray(base.arrays["group"])
+    if spec.split == "drawn":
+        val = hold_out(label[:train], occurs_once(group[:train]), spec.val, spec.split_seed, "task.val")
+    elif held:
+        val = np.arange(train - held, train)
+    else:
+        raise BadInput(
+            "task.split: 'rothermel' holds out a stock batch, and class folders do not say which images that is; "
+            "put train_labels_official_order.u8 (one byte per label, in the official order) beside them")
+    return {"train": np.setdiff1d(np.arange(train), val), "val": val, "test": np.arange(train, len(label))}
+
+
+def _notes(base: Prepared, group: np.ndarray, rows: dict[str, np.ndarray]) -> list[str]:
+    """What a table must say of these images."""
+    notes, sizes = [], {"train": int(base.facts["train"]), "test": len(rows["test"])}
+    lossy = [name for name in base.facts["formats"] if name in LOSSY]
+    if lossy:
+        notes.append(f"lossy copy of CIFAR-10: decoded from {' and '.join(lossy)} images, not the official pixels")
+    if sizes != OFFICIAL:
+        notes.append(f"not the official CIFAR-10: {sizes['train']} train and {sizes['test']} test images "
+                     "(official: 50000 and 10000)")
+    inner = int(np.isin(group[rows["val"]], group[rows["train"]]).sum())
+    if inner:
+        notes.append(f"of the {len(rows['val'])} images of the held-out stock batch, {inner} also stand in train")
+    return [*notes, *shared_note(group, rows, "images")]

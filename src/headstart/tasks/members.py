@@ -1,0 +1,166 @@
+"""Files of a data set: out of a folder, or straight out of a tar archive, which is never unpacked to disk.
+
+Whoever made the files is not trusted: nothing outside the folder is read, links that lead out are refused,
+and so is what would fill memory (too many files, too large ones, archives that unpack without end).
+"""
+
+from __future__ import annotations
+
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
+
+from headstart.errors import BadInput
+from headstart.tasks.mistakes import Mistakes
+
+MEMBERS = 300_000
+"""Files that one folder or archive may hold: three times IMDb with its unlabelled reviews."""
+FILE = 2**26
+"""Bytes of one file; one of CIFAR-10's batches has under half of it."""
+TOTAL = 2**32
+"""Bytes that one compressed file may unpack to: three times the largest of LRA's."""
+
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
+"""What the standard library raises for archives that are cut short or damaged (besides OSError)."""
+
+Wanted = Callable[[str], bool]
+"""Whether a file is to be read, told by its name: relative, with `/` between folders."""
+
+
+def members(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of each wanted file of a folder or a tar archive (plain, .gz, .xz or .bz2).
+
+    A folder is read in the order of the names, an archive in its own. What cannot be read goes to
+    `mistakes`. Raises: BadInput for an archive that is cut short or damaged, or more than the limits.
+    """
+    return _of_folder(root, wanted, mistakes) if root.is_dir() else _of_archive(root, wanted, mistakes)
+
+
+def listed(root: Path, wanted: Wanted) -> list[str]:
+    """Names of the wanted files of a folder, sorted. Raises: BadInput where there are too many files."""
+    names: list[str] = []
+    for folder, _, files in os.walk(root):
+        inner = os.path.relpath(folder, root).replace(os.sep, "/")
+        start = "" if inner == "." else f"{inner}/"
+        names += [start + name for name in files if wanted(start + name)]
+        if len(names) > MEMBERS:
+            raise BadInput(f"{root}: more than {MEMBERS} files; name a folder that holds the data set alone")
+    return sorted(names)
+
+
+def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """(path, size, time) of each file: what tells that nothing was changed since it was read."""
+    out = []
+    for file in files:
+        known = os.stat(file)
+        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns))
+    return out
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """The content of a file, unpacked where it begins like gzip, xz or bzip2, whatever its name says.
+
+    Reading on past 4 GiB raises BadInput.
+    """
+    with path.open("rb") as file:
+        start = file.read(6)
+    if start[:2] == b"\x1f\x8b":
+        return cast(IO[bytes], _Limited(path, cast(IO[bytes], gzip.open(path, "rb"))))
+    if start == b"\xfd7zXZ\0":
+        return cast(IO[bytes], _Limited(path, lzma.open(path, "rb")))
+    if start[:3] == b"BZh":
+        return cast(IO[bytes], _Limited(path, bz2.open(path, "rb")))
+    return path.open("rb")
+
+
+class _Limited:
+    """A reader that stops a file which unpacks to more than TOTAL bytes."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path, self._file, self._left = path, file, TOTAL
+
+    def read(self, size: int = -1) -> bytes:
+        return self._counted(self._file.read(self._left + 1 if size < 0 else min(size, self._left + 1)))
+
+    def readline(self, size: int = -1) -> bytes:
+        return self._counted(self._file.readline(self._left + 1 if size < 0 else min(size, self._left + 1)))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise BadInput(f"{self._path}: unpacks to more than {TOTAL} bytes; give the official file")
+        return data
+
+    def __enter__(self) -> _Limited:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
+    inside = os.path.realpath(root) + os.sep
+    for name in listed(root, wanted):
+        path = root / name
+        try:
+            if path.is_symlink() and not os.path.realpath(path).startswith(inside):
+                mistakes.add(str(path), "is a link that leads out of its folder; put the file itself there")
+                continue
+            known = os.stat(path)
+            if not stat.S_ISREG(known.st_mode):
+                mistakes.add(str(path), "is no plain file; put a file there")
+            elif known.st_size > FILE:
+                mistakes.add(str(path), f"has {known.st_size} bytes, at most {FILE} are read")
+            else:
+                yield name, path.read_bytes()
+        except OSError as error:
+            mistakes.add(str(path), f"cannot be read ({error.strerror or error})")
+
+
+def _of_archive(path: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
+    try:
+        with unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            for count, member in enumerate(archive):
+                if count >= MEMBERS:
+                    raise BadInput(f"{path}: more than {MEMBERS} members; give the official archive")
+                content = _content(archive, member, f"{path}, member {member.name!r}", wanted, mistakes)
+                if content is not None:
+                    yield _plain(member.name), content
+    except BadInput:
+        raise
+    except (*DAMAGED, ValueError) as error:
+        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
+
+
+def _content(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, place: str, wanted: Wanted, mistakes: Mistakes
+) -> bytes | None:
+    """The bytes of a wanted member, or None."""
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts:
+        mistakes.add(place, "leads out of the archive's folder; make the archive anew")
+    elif wanted(_plain(member.name)) and not member.isdir():
+        if not member.isreg():
+            mistakes.add(place, "is a link or no plain file, which is not followed; put the file itself there")
+        elif member.size > FILE:
+            mistakes.add(place, f"has {member.size} bytes, at most {FILE} are read")
+        else:
+            file = archive.extractfile(member)
+            content = b"" if file is None else file.read()
+            if len(content) == member.size:
+                return content
+            mistakes.add(place, f"is cut short: {len(content)} of {member.size} bytes; download the archive again")
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("./")
