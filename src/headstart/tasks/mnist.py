@@ -58,13 +58,13 @@ class MnistSpec(TaskSpec):
         val = _held_out(label, self.val_per_class, self.split_seed, paths["train labels"])
         train = np.setdiff1d(np.arange(len(label)), val)
         mean, deviation = _moments(images[train], self.side)
-        grey = ((np.arange(256) - mean) / deviation).astype(np.float32)  # the value of each grey level
         side, tile = self.side, self.tile
 
         def examples(pixels: np.ndarray, target: np.ndarray, index: np.ndarray) -> Examples:
-            values = grey[tiles(_padded(pixels, side), tile)]
+            values = tiles(_padded(pixels, side), tile)  # bytes stay bytes until a batch is made
             offsets = np.arange(len(pixels) + 1, dtype=np.int64) * values.shape[1]
-            return Examples(values.reshape(-1, tile * tile), offsets, target.astype(np.int64), index)
+            return Examples(values.reshape(-1, tile * tile), offsets, target.astype(np.int64), index,
+                            scale=1 / deviation, shift=-mean / deviation)
 
         def picture(x: np.ndarray) -> np.ndarray:
             image = untiled(np.asarray(x, dtype=np.float64), side, tile)

@@ -63,7 +63,7 @@ def example(spec: TaskSpec, task: Task, place: int = 0, split: str = "train") ->
     """One example as the model sees it, plain and masked as in epoch 0 of seed 0: two blocks."""
     chosen = task.split(split)
     first, last = int(chosen.offsets[place]), int(chosen.offsets[place + 1])
-    x, index = chosen.values[first:last], int(chosen.index[place])
+    x, index = chosen.as_seen(chosen.values[first:last]), int(chosen.index[place])
     seen = None if chosen.observed is None else chosen.observed[first:last]
     hidden = masked_positions(index, len(x), spec.mask_rate, seen)
     title = f"example {index} of {split}{_label_of(task, chosen, place)}, {len(x)} positions"

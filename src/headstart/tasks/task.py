@@ -259,6 +259,8 @@ def fingerprint(task: Task) -> str:
                 total.update(f"{name}/{label}/{plain.dtype.str}/{plain.shape}".encode())
                 total.update(plain.view(np.uint8).data)
         if x.scale is not None:
+            total.update(f"{name}/{x.scale!r}/{x.shift!r}".encode())
+        if x.scale is not None:
             total.update(f"{name}/seen/{x.scale!r}/{x.shift!r}".encode())
     return total.hexdigest()
 
