@@ -31,7 +31,8 @@ def weighted_sums(
         total = _prefix(queries, keys, values, scale)
     weight = total[..., -1:]
     answered = weight > torch.finfo(weight.dtype).tiny ** 0.5
-    return total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
+    mean: Tensor = total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
+    return mean
 
 
 def flops(length: int, features: int, width: int, causal: bool) -> float:
