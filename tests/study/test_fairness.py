@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import inspect
 import json
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -165,7 +166,7 @@ def test_a_diverged_setting_is_not_chosen_however_good_it_looked() -> None:
     results = summarise(plan, found.find)
     assert results.table[0].chosen == {LR: 3e-3}
     assert results.table[0].status == "measured"
-    assert "1 run diverged at lr 0.01; these settings were not chosen" in said(results, "diverged")
+    assert "1 run diverged at lr 0.01, which were not chosen" in said(results, "diverged")
 
 
 def test_a_row_whose_every_setting_diverged_is_shown_as_diverged() -> None:
@@ -198,13 +199,50 @@ def test_a_loss_is_better_when_it_is_smaller() -> None:
     assert (row.chosen, row.greater) == ({LR: 1e-3}, False)
 
 
-def test_a_column_with_an_axis_value_is_compared_with_the_column_that_lacks_it() -> None:
+EPOCHS = "pretrain.budget.epochs"
+
+
+def widened(values: dict[str, list[Any]]) -> Any:
+    """The usual plan with an axis that is not chosen over: arm -> its values (None: it lacks the axis)."""
+    plan = make_plan(seeds=(0, 1))
+    cells = []
+    for cell in plan.cells:
+        for value in values[cell.arm]:
+            last = cell.chain[-1]
+            more = {} if value is None else {EPOCHS: value}
+            renamed = replace(last, identity=f"{last.identity[:12]}{value!s:>4}".replace(" ", "0"))
+            chain = cell.chain if value is None else (*cell.chain[:-1], renamed)
+            cells.append(replace(cell, settings={**cell.settings, **more}, chain=chain))
+    return replace(plan, cells=tuple(cells))
+
+
+def test_an_axis_that_is_not_chosen_over_makes_columns_and_an_arm_without_it_stands_in_each() -> None:
+    plan = widened({"scratch": [None], "self_pretrained": [30, 60]})
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    assert [(r.column, r.arm, r.n) for r in results.table] == [
+        ("digits epochs=30", "scratch", 2), ("digits epochs=30", "self_pretrained", 2),
+        ("digits epochs=60", "scratch", 2), ("digits epochs=60", "self_pretrained", 2)]
+    assert all(set(r.chosen) == {LR} and len(r.points) == 3 for r in results.table)
+    assert results.table[0].stages == results.table[2].stages
+    finetuned = [{run.stages[-1] for run in results.table[i].runs} for i in (1, 3)]
+    assert not finetuned[0] & finetuned[1]
+    assert all(r.difference is not None for r in results.table if r.arm != "scratch")
+
+
+def test_a_value_that_drops_its_stage_keeps_its_own_column() -> None:
+    plan = widened({"scratch": [None], "self_pretrained": [None, 60]})
+    results = summarise(plan, shelf(plan).find)
+    assert [(r.column, r.arm) for r in results.table] == [
+        ("digits", "scratch"), ("digits", "self_pretrained"),
+        ("digits epochs=60", "scratch"), ("digits epochs=60", "self_pretrained")]
+
+
+def test_a_row_is_compared_with_the_same_column_only() -> None:
     def row(arm: str, column: str) -> Any:
         return SimpleNamespace(arm=arm, column=column)
 
-    rows = [row("scratch", "digits"), row("scratch", "digits a=1"), row("scratch", "mnist")]
-    assert reference(row("x", "digits a=1 b=2"), rows, "scratch") is rows[1]
-    assert reference(row("x", "digits b=2"), rows, "scratch") is rows[0]
+    rows = [row("scratch", "digits"), row("scratch", "mnist")]
+    assert reference(row("x", "mnist"), rows, "scratch") is rows[1]
     assert reference(row("x", "listops"), rows, "scratch") is None
     assert reference(rows[0], rows, "scratch") is None
 

@@ -8,8 +8,8 @@ from headstart.study.results import Results, Row
 
 def answer(results: Results) -> str:
     """One sentence: is an arm better than the one it is compared with, by how much, and how sure is that."""
-    done = sum(r.status in ("complete", "diverged") for row in results.table for p in row.points for r in p.runs)
-    planned = sum(len(p.runs) for row in results.table for p in row.points)
+    runs = {run.stages[-1][1]: run.status for row in results.table for p in row.points for run in p.runs}
+    done, planned = sum(status in ("complete", "diverged") for status in runs.values()), len(runs)
     so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
     scored = [row for row in results.table if row.val is not None and row.test is not None]
     if not scored:
@@ -94,10 +94,17 @@ def _columns(results: Results, scored: list[Row]) -> str:
              and row.difference.clear}
     better = [column for column, up in signs.items() if up]
     worse = [column for column, up in signs.items() if not up]
-    parts = [f"is better than {results.against} (95 % interval above 0) in {len(better)} of {total} columns"
-             + (f" ({words.listed(better)})" if 0 < len(better) <= 6 else "")]
-    parts.append(f"worse in {len(worse)}" + (f" ({words.listed(worse)})" if 0 < len(worse) <= 6 else ""))
-    parts.append(f"undecided in {len(compared) - len(signs)}")
-    average = next((a for a in results.averages if a.arm == arm and a.difference is not None), None)
+    share = f"all {total}" if len(better) == total else f"{len(better)} of {total}"
+    parts = [f"is better than {results.against} (95 % interval above 0) in {share} columns" + _named(better, total)]
+    if worse:
+        parts.append(f"worse in {len(worse)}" + _named(worse, total))
+    if len(compared) > len(signs):
+        parts.append(f"undecided in {len(compared) - len(signs)}")
+    average = next((a for a in results.averages if a.arm == arm and not a.over and a.difference), None)
     tail = f"; on average {words.difference(average.difference)}" if average else ""
     return f"{arm} {words.listed(parts)}{tail}"
+
+
+def _named(columns: list[str], total: int) -> str:
+    """Names of some of the columns, where they are few enough to be read."""
+    return f" ({words.listed(columns)})" if 0 < len(columns) <= 6 and len(columns) < total else ""

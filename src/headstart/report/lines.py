@@ -52,8 +52,9 @@ def make_table(results: Results) -> Table:
         heads.append((f"difference to {results.against}", True))
     heads += [("budget", True), ("tried", True)]
     lines: list[Line] = []
+    told: set[tuple[str, str]] = set()
     for column in results.columns:
-        lines += _column(results, column, wide)
+        lines += _column(results, column, wide, told)
     lines += [_average(found, results, wide) for found in results.averages]
     return Table(results.title or results.name, tuple(h for h, _ in heads), tuple(n for _, n in heads),
                  tuple(lines), note(results))
@@ -67,7 +68,8 @@ def note(results: Results) -> str:
             f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm.")
 
 
-def _column(results: Results, column: str, wide: bool) -> list[Line]:
+def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]]) -> list[Line]:
+    """Arms, then the baselines of each task that no earlier column had (`told`: task and metric)."""
     rows = results.in_column(column)
     scores = [row.val.mean * (1 if row.greater else -1) for row in rows if row.val is not None]
     # The best line is the best on validation, as everything that is chosen.
@@ -76,9 +78,10 @@ def _column(results: Results, column: str, wide: bool) -> list[Line]:
     for row in rows:
         best = row.val is not None and len(rows) > 1 and row.val.mean * (1 if row.greater else -1) == top
         lines.append(_arm(row, results, wide, best))
-    metrics = dict.fromkeys(row.metric for row in rows)
-    for metric in metrics:
-        for facts in results.facts_of(column):
+    for task, metric in dict.fromkeys((row.task, row.metric) for row in rows):
+        facts = results.facts.get(task)
+        if facts is not None and (task, metric) not in told:
+            told.add((task, metric))
             lines += [_baseline(b, metric, column, results, wide) for b in facts.baselines
                       if b.score("val", metric) is not None or b.score("test", metric) is not None]
     return lines

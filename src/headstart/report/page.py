@@ -203,16 +203,20 @@ def _versions(stages: list[Mapping[str, Any]]) -> str:
 def _cells(results: Results, anchors: Anchors) -> dict[str, Any]:
     """The table for the template: each cell's text, its head, and the anchor of what stands behind it."""
     table = make_table(results)
-    lines = []
+    grouped = len(results.columns) > 1
+    lines, before = [], ""
     for line in table.lines:
-        names = [next((str(v) for k, v in c.values.items() if k == "column"), "") for c in line.cells]
-        column = next((n for n in names if n), results.columns[0] if results.columns else "")
-        link = anchors.row(line.key) if line.key else (anchors.facts(column) if line.kind == "baseline" else "")
+        column = str(line.cells[0].values.get("column", "")) if grouped else ""
+        at = column or (results.columns[0] if results.columns else "")
+        link = anchors.row(line.key) if line.key else (anchors.facts(at) if line.kind == "baseline" else "")
         cells = [
-            {"text": cell.text, "head": head, "numeric": numeric,
+            {"parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text], "head": head,
              "link": link if (numeric or "chosen" in cell.values) and cell.text != words.NONE else "",
-             "name": "arm" in cell.values}
+             "numeric": numeric, "name": "arm" in cell.values, "empty": cell.text == words.NONE}
             for cell, head, numeric in zip(line.cells, table.heads, table.numeric, strict=True)
         ]
-        lines.append({"kind": line.kind, "status": line.status, "best": line.best, "cells": cells})
-    return {"heads": list(zip(table.heads, table.numeric, strict=True)), "lines": lines}
+        group = line.cells[0].text if grouped and column != before else ""
+        lines.append({"kind": line.kind, "best": line.best, "group": group, "cells": cells[int(grouped):]})
+        before = column
+    heads = list(zip(table.heads, table.numeric, strict=True))
+    return {"heads": heads[int(grouped):], "lines": lines}

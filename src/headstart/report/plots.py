@@ -189,4 +189,10 @@ def _legend(figure: Figure, results: Results, rows: Sequence[Row], look: Look) -
     handles: list[Any] = [Line2D([], [], color=look.colour(places[r.arm]), label=plain(r.arm)) for r in rows]
     handles.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2, label="train"))
     handles.append(Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error over seeds"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=min(len(handles), 5))
+    figure.legend(handles=handles, loc="outside upper left", ncols=fitting(handles, figure.get_figwidth()))
+
+
+def fitting(handles: Sequence[Any], width: float) -> int:
+    """How many entries of a legend stand beside each other in a figure of this width (inches)."""
+    widest = max(0.55 + 0.078 * len(handle.get_label()) for handle in handles)
+    return max(1, min(len(handles), int(width / widest)))

@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.plots import MARKS, Look, plain, style
+from headstart.report.plots import MARKS, Look, fitting, plain, style
 from headstart.study import words
 from headstart.study.results import Point, Results, Row
 
@@ -69,11 +69,30 @@ def sweep(results: Results, column: str, dark: bool = False, titled: bool = True
         for place, name in enumerate(names, start=1):
             axes = figure.add_subplot(1, len(names), place)
             _sweep_panel(axes, results, column, name, look)
+        handles = _handles(results, column, names, look)
+        figure.legend(handles=handles, loc="outside lower left", ncols=fitting(handles, figure.get_figwidth()),
+                      fontsize=9)
         sentence = plain(sweep_sentence(results, column))
         if titled and sentence:
             wide = int(15.5 * figure.get_figwidth())
             figure.suptitle("\n".join(textwrap.wrap(sentence, wide)), x=0.012, ha="left", fontsize=9.5)
     return figure
+
+
+def _handles(results: Results, column: str, names: list[str], look: Look) -> list[Any]:
+    """Arms by colour and mark; dashes, where an arm has no such setting."""
+    from matplotlib.lines import Line2D
+
+    rows = [row for row in results.in_column(column) if row.val is not None]
+    out = []
+    for row in rows:
+        place = results.arms.index(row.arm)
+        out.append(Line2D([], [], color=look.colour(place), marker=MARKS[place % len(MARKS)], markersize=5.5,
+                          label=plain(row.arm)))
+    if any(not best_points(row, name) for row in rows for name in names):
+        out.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2,
+                          label="without this setting"))
+    return out
 
 
 def _finite_points(results: Results, column: str, name: str) -> bool:
@@ -97,7 +116,6 @@ def _sweep_panel(axes: Axes, results: Results, column: str, name: str, look: Loo
         axes.set_xscale("log")
     axes.set_xticks(values, [words.plain(v) for v in values])
     axes.minorticks_off()
-    axes.legend(loc="best", fontsize=9)
 
 
 def _sweep_line(
@@ -107,12 +125,11 @@ def _sweep_line(
     sound = {v: p.val for v, p in points.items() if p.val is not None and p.status != "diverged"}
     if not points:
         if row.val is not None:
-            axes.axhline(row.val.mean, color=colour, linestyle=(0, (3, 2)), linewidth=1.2,
-                         label=plain(f"{row.arm} (without this setting)"))
+            axes.axhline(row.val.mean, color=colour, linestyle=(0, (3, 2)), linewidth=1.2)
         return
     axes.errorbar([at[v] for v in sound], [e.mean for e in sound.values()],
                   yerr=[e.sem or 0.0 for e in sound.values()], color=colour, marker=mark, markersize=5.5,
-                  capsize=2.5, elinewidth=1.2, label=plain(row.arm))
+                  capsize=2.5, elinewidth=1.2)
     chosen = row.chosen.get(name)
     if chosen is not None and float(chosen) in sound:
         axes.plot([at[float(chosen)]], [sound[float(chosen)].mean], marker="o", markersize=13,

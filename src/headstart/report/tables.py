@@ -51,10 +51,15 @@ def _laid_out(table: Table, width: int) -> RichTable:
                        width=wide)
     before: Line | None = None
     for line in table.lines:
-        if before is not None and line.kind != before.kind:
+        grouped = "column" in line.cells[0].values
+        same = before is not None and (not grouped or before.cells[0] == line.cells[0])
+        if before is not None and (line.kind != before.kind or not same):
             out.add_section()
         style = "bold" if line.best else TONES.get(line.status, "")
-        out.add_row(*(Text(_narrow(cell.text)) for cell in line.cells), style=style)
+        texts = [_narrow(cell.text) for cell in line.cells]
+        if grouped and same:
+            texts[0] = ""
+        out.add_row(*(Text(text) for text in texts), style=style)
         before = line
     return out
 
@@ -68,14 +73,21 @@ def _widths(table: Table, width: int) -> list[int]:
     least = [max(len(word) for text in column for word in text.split(" ")) for column in texts]
     room = width - 2 * len(full) - 2
     out = list(full)
-    # Names that are words of their own first, then numbers; the one that gives most goes first.
-    order = sorted(range(len(out)), key=lambda i: (not table.numeric[i], out[i] - least[i]), reverse=True)
-    for place in order:
+    names = [i for i, numeric in enumerate(table.numeric) if not numeric]
+    _fold(out, names, room, 16)
+    for place in sorted(set(range(len(out))) - set(names), key=lambda i: least[i] - out[i]):
         out[place] = max(least[place], out[place] - max(0, sum(out) - room))
-    while sum(out) > room and any(w > 8 for w, n in zip(out, table.numeric, strict=True) if not n):
-        longest = max((i for i, n in enumerate(table.numeric) if not n), key=lambda i: out[i])
-        out[longest] -= 1
+    _fold(out, names, room, 8)
     return out
+
+
+def _fold(widths: list[int], places: Sequence[int], room: int, least: int) -> None:
+    """Narrow the widest of these columns, letter by letter, until all fit or none is wider than `least`."""
+    while sum(widths) > room:
+        longest = max(places, key=lambda i: widths[i])
+        if widths[longest] <= least:
+            return
+        widths[longest] -= 1
 
 
 def _narrow(text: str) -> str:

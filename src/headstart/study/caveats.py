@@ -55,12 +55,11 @@ def _diverged(results: Results) -> Said:
         lost = [(p, runs) for p, runs in lost if runs]
         if not lost:
             continue
-        number = sum(len(runs) for _, runs in lost)
+        number = words.many(sum(len(runs) for _, runs in lost), "run")
         places = [words.settings(p.settings, results.names) for p, _ in lost if results.names]
-        where = f" at {words.listed(places)}" if places else ""
-        out = "all its settings diverged" if row.status == "diverged" else "these settings were not chosen"
-        yield ("diverged", row.column,
-               f"{row.arm}: {words.many(number, 'run')} diverged{where}; {out}.")
+        where = f" at {places[0]}" if len(places) == 1 else f" at {len(lost)} of {len(row.points)} settings"
+        out = "all its settings have such a run" if row.status == "diverged" else "which were not chosen"
+        yield "diverged", row.column, f"{row.arm}: {number} diverged{where if places else ''}, {out}."
 
 
 def _unfinished(results: Results) -> Said:
@@ -85,50 +84,65 @@ def _chance(results: Results) -> Said:
 
 
 def _baselines(results: Results) -> Said:
-    for row in results.table:
-        facts = results.facts.get(row.task)
-        if facts is None or row.test is None:
-            continue
-        sign = 1 if row.greater else -1
-        scores = [(b.score("test", row.metric), b.name) for b in facts.baselines]
-        above = [(v, name) for v, name in scores if v is not None and sign * v >= sign * row.test.mean]
-        if above:
-            value, name = max(above, key=lambda pair: sign * pair[0])
-            yield ("baseline", row.column,
-                   f"{row.arm} is no better than a trivial baseline: test {words.score(row.test.mean)} "
-                   f"against {words.score(value)} of {name}.")
+    for column in results.columns:
+        beaten: dict[tuple[str, float], list[Row]] = {}
+        for row in results.in_column(column):
+            facts = results.facts.get(row.task)
+            sign = 1 if row.greater else -1
+            scores = [(b.score("test", row.metric), b.name) for b in (facts.baselines if facts else ())]
+            above = [(value, name) for value, name in scores if value is not None and row.test is not None
+                     and sign * value >= sign * row.test.mean]
+            if above:
+                value, name = max(above, key=lambda pair: sign * pair[0])
+                beaten.setdefault((name, value), []).append(row)
+        for (name, value), rows in beaten.items():
+            arms = words.listed([f"{row.arm} ({words.score(row.test.mean)})" for row in rows if row.test])
+            verb = "is" if len(rows) == 1 else "are"
+            yield ("baseline", column,
+                   f"{arms} {verb} no better on test than a trivial baseline: {name} ({words.score(value)}).")
 
 
 def _zero(results: Results) -> Said:
-    for row in results.table:
-        gap = row.difference
-        if gap is not None and gap.interval is not None and not gap.clear:
-            yield ("interval", row.column,
-                   f"{row.arm} and {results.against} cannot be told apart: the interval of their difference "
-                   f"({words.interval(gap)}) contains 0.")
+    for column in results.columns:
+        gaps = {row.arm: row.difference for row in results.in_column(column) if row.difference is not None}
+        unclear = [f"{arm} ({words.interval(gap)})" for arm, gap in gaps.items()
+                   if gap.interval is not None and not gap.clear]
+        if unclear:
+            noun = "the interval of the difference contains" if len(unclear) == 1 else (
+                "the intervals of the differences contain")
+            yield ("interval", column, f"{results.against} cannot be told apart from "
+                                       f"{words.listed(unclear, 'or')}: {noun} 0.")
 
 
 def _seeds(results: Results) -> Said:
-    for row in results.table:
-        if row.test is not None and row.n < FEW_SEEDS:
-            text = "one seed has no standard error" if row.n == 1 else "too few for an error to be trusted"
-            yield "seeds", row.column, f"{row.arm} has {words.many(row.n, 'seed')}: {text}."
+    for column in results.columns:
+        few: dict[int, list[str]] = {}
+        for row in results.in_column(column):
+            if row.test is not None and row.n < FEW_SEEDS:
+                few.setdefault(row.n, []).append(row.arm)
+        for number, arms in few.items():
+            text = "one seed has no standard error" if number == 1 else "too few for an error to be trusted"
+            verb = "has" if len(arms) == 1 else "have"
+            yield "seeds", column, f"{words.listed(arms)} {verb} {words.many(number, 'seed')}: {text}."
 
 
 def _edges(results: Results) -> Said:
     names = results.names
-    for row in results.table:
-        for name, value in row.chosen.items():
-            swept = [p.settings[name] for p in row.points if name in p.settings]
-            if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in swept):
-                continue
-            values = sorted(set(swept))
-            if len(values) > 1 and value in (values[0], values[-1]):
-                side = "lowest" if value == values[0] else "highest"
-                yield ("edge", row.column,
-                       f"{row.arm}: the chosen {names.get(name, name)} {words.plain(value)} is the {side} "
-                       f"of its sweep ({', '.join(words.plain(v) for v in values)}); "
-                       "a wider sweep may do better.")
+    for column in results.columns:
+        edges: dict[str, list[str]] = {}
+        for row in results.in_column(column):
+            for name, value in row.chosen.items():
+                swept = [p.settings[name] for p in row.points if name in p.settings]
+                if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in swept):
+                    continue
+                values = sorted(set(swept))
+                if len(values) > 1 and value in (values[0], values[-1]):
+                    side = "lowest" if value == values[0] else "highest"
+                    text = (f"the chosen {names.get(name, name)} {words.plain(value)} is the {side} of its sweep "
+                            f"({', '.join(words.plain(v) for v in values)})")
+                    edges.setdefault(text, []).append(row.arm)
+        for text, arms in edges.items():
+            yield "edge", column, f"{words.listed(arms)}: {text}; a wider sweep may do better."
 
 
 def _tried(results: Results) -> Said:
@@ -143,11 +157,13 @@ def _budgets(results: Results) -> Said:
     for column in results.columns:
         rows = [row for row in results.in_column(column) if row.budget.get("examples")]
         base = next((row for row in rows if row.arm == results.against), rows[0] if rows else None)
+        told: dict[str, list[str]] = {}
         for row in rows:
             if base is not None and row is not base:
-                text = _budget_gap(row, base)
-                if text:
-                    yield "budget", column, text
+                told.setdefault(_budget_gap(row, base), []).append(row.arm)
+        for text, arms in told.items():
+            if text:
+                yield "budget", column, f"{words.listed(arms)} read {text}"
 
 
 def _budget_gap(row: Row, base: Row) -> str:
@@ -156,13 +172,12 @@ def _budget_gap(row: Row, base: Row) -> str:
     last = (row.last["examples"] / base.last["examples"]) if base.last.get("examples") else 1.0
     if abs(whole - 1) <= 0.01 and abs(last - 1) <= 0.01:
         return ""
-    pretrained = any(len(run.stages) > 1 for run in row.runs)
-    alone = "its last stage alone had the same budget" if abs(last - 1) <= 0.01 else (
-        f"its last stage alone read {words.times(last)} as many")
-    more = f"read {words.times(whole)} as many training examples as {base.arm}"
-    if not pretrained and len(base.runs[0].stages) == 1:
-        return f"{row.arm} {more}."
-    return f"{row.arm} {more}, pretraining included; {alone}."
+    more = f"{words.times(whole)} as many training examples as {base.arm}"
+    if all(len(run.stages) == 1 for run in (*row.runs, *base.runs)):
+        return f"{more}."
+    alone = "in the last stage alone as many" if abs(last - 1) <= 0.01 else (
+        f"in the last stage alone {words.times(last)} as many")
+    return f"{more}, pretraining included; {alone}."
 
 
 def _averages(results: Results) -> Said:
@@ -219,7 +234,8 @@ def _limits(results: Results, plan: Plan) -> Said:
         kinds.setdefault(cell.chain[-1].spec.task.kind, []).append(cell.column)
     for kind, columns in kinds.items():
         if kind in LIMITS:
-            for column in dict.fromkeys(columns):
+            shown = [c for c in results.columns if c in columns or c.startswith(tuple(f"{n} " for n in columns))]
+            for column in shown:
                 yield "benchmark", column, f"What this does not show: {LIMITS[kind]}"
     for column in results.columns:
         for facts in results.facts_of(column):

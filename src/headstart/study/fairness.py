@@ -12,6 +12,7 @@ from headstart.study.averages import averages
 from headstart.study.caveats import caveats
 from headstart.study.results import AMOUNTS, Facts, Point, Results, Row, Run, Status
 from headstart.study.statistics import estimate, mean, paired_difference
+from headstart.study.words import plain, short_names
 
 if TYPE_CHECKING:
     from headstart.study.plan import Cell, Plan
@@ -62,14 +63,12 @@ def summarise(
     `facts` (see `baselines.gather`) brings sizes, chance levels and trivial scores, by `task_key`.
     """
     found = dict(facts or {})
-    groups: dict[tuple[str, str], list[Cell]] = {}
-    for cell in plan.cells:
-        groups.setdefault((cell.column, cell.arm), []).append(cell)
-    columns = tuple(dict.fromkeys(cell.column for cell in plan.cells))
+    groups = side_by_side(plan)
+    columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
     lookup = _remembered(find)
     rows = [
-        _row(groups[column, arm], lookup, state or (lambda _: "absent"), found)
+        _row(groups[column, arm], column, tuple(plan.choose), lookup, state or (lambda _: "absent"), found)
         for column in columns for arm in arms if (column, arm) in groups
     ]
     report = plan.study.report
@@ -80,6 +79,50 @@ def summarise(
     )
     results = replace(results, averages=averages(results, report.average, tuple(plan.study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
+
+
+def side_by_side(plan: Plan) -> dict[tuple[str, str], list[Cell]]:
+    """(column, arm) -> runs. An axis that is not chosen over makes a column of each of its values, named so:
+    `digits fraction=0.1`. An arm without that axis stands, the same, in each of them.
+    """
+    wide = _wide_axes(plan)
+    names = short_names(wide)
+    labels: dict[tuple[str, str], list[Cell]] = {}
+    for column in dict.fromkeys(cell.column for cell in plan.cells):
+        cells = [cell for cell in plan.cells if cell.column == column]
+        held: dict[str, dict[str, dict[str, Any]]] = {}
+        for cell in cells:
+            at = {k: v for k, v in cell.settings.items() if k in wide}
+            held.setdefault(cell.arm, {})[repr(at)] = at
+        for key, at in {k: v for found in held.values() for k, v in found.items()}.items():
+            others = [o for found in held.values() for o in found.values()]
+            part = any(at.items() < o.items() for o in others)
+            if part and not any(key in found and len(found) > 1 for found in held.values()):
+                continue
+            label = " ".join([column, *(f"{names[k]}={plain(v)}".replace(" ", "") for k, v in at.items())])
+            for arm, found in held.items():
+                # The arm's runs at these values; without such an axis, its only ones.
+                fitting = [o for o in found.values() if o.items() <= at.items()]
+                if fitting:
+                    mine = max(fitting, key=len)
+                    labels[label, arm] = [
+                        c for c in cells
+                        if c.arm == arm and {k: v for k, v in c.settings.items() if k in wide} == mine
+                    ]
+    return labels
+
+
+def _wide_axes(plan: Plan) -> list[str]:
+    """Axes that nothing is chosen over and that make a difference: several values, or a value at which an arm
+    loses the stage (a pretraining of 0 epochs)."""
+    out = []
+    for name in dict.fromkeys(name for cell in plan.cells for name in cell.settings):
+        values = {repr(cell.settings[name]) for cell in plan.cells if name in cell.settings}
+        having = {cell.arm for cell in plan.cells if name in cell.settings}
+        lost = any(cell.arm in having and name not in cell.settings for cell in plan.cells)
+        if name not in plan.choose and (len(values) > 1 or lost):
+            out.append(name)
+    return out
 
 
 def _remembered(find: Find) -> Find:
@@ -102,24 +145,26 @@ def score_of(result: Mapping[str, Any] | None, split: str, metric: str) -> float
     return float(value) if value is not None and isfinite(value) else None
 
 
-def _row(cells: Sequence[Cell], find: Find, state: State, facts: Mapping[str, Facts]) -> Row:
+def _row(
+    cells: Sequence[Cell], column: str, axes: Sequence[str], find: Find, state: State, facts: Mapping[str, Facts]
+) -> Row:
     metric, greater = _monitor(cells, find)
     by_setting: dict[str, list[Cell]] = {}
     for cell in cells:
-        by_setting.setdefault(repr(sorted(cell.settings.items())), []).append(cell)
+        by_setting.setdefault(repr(_chosen_over(cell, axes)), []).append(cell)
     settings = list(by_setting.values())
     # Validation is read and the choice made before any test score is looked at.
     runs = [[_run(cell, find, state, metric) for cell in members] for members in settings]
     picked = choose([_candidate(members) for members in runs], greater)
     points = [
-        _point(members[0].settings, [_with_test(run, find, metric) for run in done])
+        _point(_chosen_over(members[0], axes), [_with_test(run, find, metric) for run in done])
         for members, done in zip(settings, runs, strict=True)
     ]
     task = task_key(cells[0].chain[-1].spec)
     chosen = points[picked] if picked is not None else None
     scored = [run for run in chosen.runs if run.val is not None] if chosen else []
     row = Row(
-        arm=cells[0].arm, column=cells[0].column, chosen=chosen.settings if chosen else {},
+        arm=cells[0].arm, column=column, chosen=chosen.settings if chosen else {},
         status="measured", metric=metric, greater=greater, n=len(scored),
         expected=len({cell.seed for cell in cells}), val=chosen.val if chosen else None,
         test=chosen.test if chosen else None, difference=None,
@@ -129,6 +174,10 @@ def _row(cells: Sequence[Cell], find: Find, state: State, facts: Mapping[str, Fa
         task=task,
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
+
+
+def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:
+    return {name: cell.settings[name] for name in axes if name in cell.settings}
 
 
 def _monitor(cells: Sequence[Cell], find: Find) -> tuple[str, bool]:
@@ -227,15 +276,10 @@ def by_seed(row: Row) -> dict[int, float]:
 
 
 def reference(row: Row, rows: Iterable[Row], against: str | None) -> Row | None:
-    """The row that a row is compared with: the arm `against` on the same column.
-
-    A column's name carries axis values ("digits pretrain.budget.epochs=30"). Where `against` has no such
-    axis, its column with the most of these words is taken ("digits").
-    """
-    words = set(row.column.split(" "))
-    fitting = [r for r in rows if r.arm == against and set(r.column.split(" ")) <= words]
-    fitting.sort(key=lambda r: len(r.column))
-    return None if row.arm == against or not fitting else fitting[-1]
+    """The row that a row is compared with: the arm `against` on the same column."""
+    if row.arm == against:
+        return None
+    return next((r for r in rows if (r.arm, r.column) == (against, row.column)), None)
 
 
 def _amounts(result: Mapping[str, Any] | None) -> dict[str, float]:

@@ -156,7 +156,10 @@ class Caveat:
     where: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return f"{', '.join(self.where)}: {self.text}" if self.where else self.text
+        if not self.where:
+            return self.text
+        more = f" and {len(self.where) - 3} more columns" if len(self.where) > 3 else ""
+        return f"{', '.join(self.where[:3])}{more}: {self.text}"
 
 
 @dataclass(frozen=True)

@@ -14,10 +14,11 @@ MINUS = "\N{MINUS SIGN}"
 
 
 def score(value: float | None) -> str:
-    """A score with three decimals, or four significant digits where it is not near 1."""
+    """A score with three decimals; fewer of a large one, two significant digits of a tiny one."""
     if value is None or value != value:
         return NONE
-    text = f"{value:.3f}" if 0.0005 <= abs(value) < 100 or value == 0 else f"{value:.4g}"
+    size = abs(value)
+    text = f"{value:.3f}" if 0.0005 <= size < 100 or value == 0 else (f"{value:.2g}" if size < 1 else f"{value:.5g}")
     return text.replace("-", MINUS)
 
 
@@ -33,7 +34,10 @@ def plus_minus(found: Estimate | None) -> str:
     """`0.440 ± 0.012`: a mean and its standard error, or the mean alone where n is 1."""
     if found is None:
         return NONE
-    return score(found.mean) if found.sem is None else f"{score(found.mean)} ± {score(found.sem)}"
+    if found.sem is None:
+        return score(found.mean)
+    near = 0.0005 <= abs(found.mean) < 100
+    return f"{score(found.mean)} ± {f'{found.sem:.3f}' if near else score(found.sem)}"
 
 
 def interval(found: Difference | None) -> str:
