@@ -5,7 +5,8 @@ import torch
 from stepping import check_against, check_padding, check_stacked_training, gated, step_through
 
 from headstart.errors import BadInput
-from headstart.models.mixers.s4d import S4DSpec, legs, normal_basis
+from headstart.models.mixers.s4d import S4DSpec
+from headstart.models.mixers.state_space import legs, normal_basis
 
 
 def build(spec: S4DSpec, width: int = 3, length: int = 40, causal=False, dtype=torch.float64, seed=0):
@@ -92,3 +93,13 @@ def test_state_space_parameters_are_undecayed_and_have_their_own_rate():
 def test_what_cannot_be_built_is_refused_with_the_way_out(fields, causal, text):
     with pytest.raises(BadInput, match=text):
         S4DSpec(**fields).build(4, 10, causal)
+
+
+def test_eigenvectors_have_one_phase_whatever_solver_found_them():
+    matrix, column, low = legs(12)
+    angles, vectors = normal_basis(12)
+    share = vectors.conj().T @ column.to(vectors.dtype)
+    assert float(share.real.min()) > 0
+    assert float(share.imag.abs().max()) < 1e-12
+    found = (matrix + torch.outer(low, low)).to(vectors.dtype) @ vectors
+    torch.testing.assert_close(found, vectors * torch.complex(torch.full_like(angles, -0.5), angles))

@@ -13,14 +13,16 @@ from torch import Tensor, nn
 from headstart.errors import BadInput
 from headstart.models.cauchy import low_rank_kernel
 from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.s4d import even_state, legs, normal_basis
 from headstart.models.mixers.state_space import (
     Gate,
     StateSpace,
     after_kernel_flops,
     check_range,
     directions_of,
+    even_state,
+    legs,
     log_uniform,
+    normal_basis,
 )
 from headstart.models.scan import fast_length
 

@@ -10,7 +10,6 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from headstart.errors import BadInput
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.mixers.state_space import (
     Gate,
@@ -18,7 +17,9 @@ from headstart.models.mixers.state_space import (
     after_kernel_flops,
     check_range,
     directions_of,
+    even_state,
     log_uniform,
+    normal_basis,
 )
 from headstart.models.scan import Pair, diagonal_kernel, multiply, stride_of
 
@@ -53,36 +54,6 @@ class S4DSpec(MixerSpec):
         padded = -(-length // stride) * stride
         kernel = 2.0 * directions_of(self.directions, causal) * width * padded * self.state
         return kernel + after_kernel_flops(width, length, self.gate)
-
-
-def even_state(state: int) -> None:
-    """Raises: BadInput where the state is no whole number of conjugate pairs."""
-    if state % 2:
-        raise BadInput(f"model.mixer.state: {state} is odd, but states are conjugate pairs; set {state + 1}")
-
-
-def legs(state: int) -> tuple[Tensor, Tensor, Tensor]:
-    """HiPPO-LegS: the state matrix A (N, N), its input column B (N,), and P (N,) with A + P P^T normal.
-
-    float64. Source: Gu, Goel and Ré 2022, eq. 2 and theorem 1.
-    """
-    n = torch.arange(state, dtype=torch.float64)
-    scale = torch.sqrt(2 * n + 1)
-    matrix = -torch.tril(scale[:, None] * scale[None, :], -1) - torch.diag(n + 1)
-    return matrix, scale, torch.sqrt(n + 0.5)
-
-
-def normal_basis(state: int) -> tuple[Tensor, Tensor]:
-    """Angles (N/2,) > 0 and eigenvectors (N, N/2), complex128, of LegS' normal part A + P P^T.
-
-    Its eigenvalues are -1/2 +- i angle: the part is a skew-symmetric matrix less one half of the identity,
-    so that an exact Hermitian solver finds them. Each kept vector stands for its conjugate too.
-    """
-    matrix, _, low = legs(state)
-    normal = matrix + low[:, None] * low[None, :]
-    skew = (normal - normal.T) / 2
-    angles, vectors = torch.linalg.eigh(-1j * skew)
-    return angles[state // 2 :], vectors[:, state // 2 :]
 
 
 class S4DKernel(nn.Module):

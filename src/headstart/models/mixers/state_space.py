@@ -36,6 +36,39 @@ def check_range(place: str, least: float, most: float) -> None:
                        f"raise {place}_max")
 
 
+def even_state(state: int) -> None:
+    """Raises: BadInput where the state is no whole number of conjugate pairs."""
+    if state % 2:
+        raise BadInput(f"model.mixer.state: {state} is odd, but states are conjugate pairs; set {state + 1}")
+
+
+def legs(state: int) -> tuple[Tensor, Tensor, Tensor]:
+    """HiPPO-LegS: the state matrix A (N, N), its input column B (N,), and P (N,) with A + P P^T normal.
+
+    float64. Source: Gu, Goel and Ré 2022, eq. 2 and theorem 1.
+    """
+    n = torch.arange(state, dtype=torch.float64)
+    scale = torch.sqrt(2 * n + 1)
+    matrix = -torch.tril(scale[:, None] * scale[None, :], -1) - torch.diag(n + 1)
+    return matrix, scale, torch.sqrt(n + 0.5)
+
+
+def normal_basis(state: int) -> tuple[Tensor, Tensor]:
+    """Angles (N/2,) > 0 and eigenvectors (N, N/2), complex128, of LegS' normal part A + P P^T.
+
+    Its eigenvalues are -1/2 +- i angle: the part is a skew-symmetric matrix less one half of the identity,
+    so that an exact Hermitian solver finds them. Each kept vector stands for its conjugate too, and is turned so
+    that its part of B is positive: solvers differ in the phase, and a seed should mean one kernel on all machines.
+    """
+    matrix, column, low = legs(state)
+    normal = matrix + low[:, None] * low[None, :]
+    skew = (normal - normal.T) / 2
+    angles, vectors = torch.linalg.eigh(-1j * skew)
+    angles, vectors = angles[state // 2 :], vectors[:, state // 2 :]
+    share = vectors.conj().T @ column.to(vectors.dtype)
+    return angles, vectors * (share / share.abs())
+
+
 class StateSpace(nn.Module):
     """y = kernel * x + skip x per channel, then GELU and an output that mixes channels.
 
