@@ -48,6 +48,16 @@ TASKS: dict[str, Kind] = {
         "CIFAR-10 photographs as 64 patches of 4 x 4",
         "Krizhevsky 2009; Lu et al. 2021",
     ),
+    "text": Kind(
+        "headstart.tasks.text:TextSpec",
+        "film reviews of IMDb, byte by byte: positive or negative?",
+        "Maas et al. 2011; Tay et al. 2020",
+    ),
+    "retrieval": Kind(
+        "headstart.tasks.retrieval:RetrievalSpec",
+        "do two texts belong together? papers (AAN), reviews of one film, or your own",
+        "Radev et al. 2013; Tay et al. 2020",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)

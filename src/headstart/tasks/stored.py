@@ -12,14 +12,18 @@ from headstart.seeds import bits
 from headstart.sequence import Examples
 from headstart.tasks.cache import Builder, Prepared
 
+AT_ONCE = 2**22
+"""Bytes that are gathered before they are written."""
+
 
 class Writer:
-    """Writes the sequences of one split as they come, so that none but the current one is in memory."""
+    """Writes the sequences of one split as they come, so that memory holds a few of them at a time."""
 
     def __init__(self, builder: Builder, split: str, dtype: Any = np.uint8) -> None:
         self._builder, self._split, self._dtype = builder, split, np.dtype(dtype)
         self._path = builder.folder / f"{split}.part"
-        self._file = self._path.open("wb")
+        self._waiting: list[bytes] = []
+        self._size = 0
         self._lengths: list[int] = []
 
     def __len__(self) -> int:
@@ -27,12 +31,20 @@ class Writer:
 
     def add(self, sequence: np.ndarray) -> None:
         """One more sequence (L,)."""
-        self._file.write(np.ascontiguousarray(sequence, dtype=self._dtype).data)
+        self._waiting.append(np.ascontiguousarray(sequence, dtype=self._dtype).tobytes())
+        self._size += len(self._waiting[-1])
         self._lengths.append(len(sequence))
+        if self._size > AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._path.open("ab") as file:  # closed each time: a build that fails leaves nothing open
+            file.writelines(self._waiting)
+        self._waiting, self._size = [], 0
 
     def finish(self, target: np.ndarray, index: np.ndarray) -> None:
         """Write the arrays of the split."""
-        self._file.close()
+        self._flush()
         total, name = sum(self._lengths), self._split
         values = self._builder.empty(f"{name}_values", (total,), self._dtype)
         if total:

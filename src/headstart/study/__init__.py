@@ -1,0 +1,1 @@
+"""Studies: what is run, what is chosen, and what may be said of it."""
