@@ -18,7 +18,6 @@ from headstart.tasks.overlap import overlaps
 from headstart.tasks.show import HIDDEN, describe, facts, masked_positions
 from headstart.tasks.task import SPLITS, content, fingerprint, prepare, unit_targets
 
-SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 SMALL = {
     "listops": {"min_length": 3, "max_length": 40, "train": 400, "val": 60, "test": 60},
     "pathfinder": {"train": 60, "val": 20, "test": 20},
@@ -54,16 +53,6 @@ def kind(request):
 def data(kind, folder, linked):
     """The folder that a task is read from; generated tasks need none and get an empty one."""
     return folder if TASKS[kind].load().generated else linked
-
-
-@pytest.fixture(scope="module")
-def linked(tmp_path_factory):
-    """A folder of links to the real data: what is prepared from them is kept here, not beside them."""
-    folder = tmp_path_factory.mktemp("linked")
-    for there in sorted(SHARED.resolve().glob("*")):
-        if there.is_dir() and not there.name.startswith("."):
-            (folder / there.name).symlink_to(there)
-    return folder
 
 
 @pytest.fixture

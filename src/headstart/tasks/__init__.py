@@ -48,6 +48,16 @@ TASKS: dict[str, Kind] = {
         "CIFAR-10 photographs as 64 patches of 4 x 4",
         "Krizhevsky 2009; Lu et al. 2021",
     ),
+    "bit_memory": Kind(
+        "headstart.tasks.bit_strings:BitMemorySpec",
+        "which of five strings of 1,000 bits is half shown again?",
+        "Lu et al. 2021",
+    ),
+    "bit_xor": Kind(
+        "headstart.tasks.bit_strings:BitXorSpec",
+        "the XOR of two strings of bits, one bit per position",
+        "Lu et al. 2021",
+    ),
     "text": Kind(
         "headstart.tasks.text:TextSpec",
         "film reviews of IMDb, byte by byte: positive or negative?",

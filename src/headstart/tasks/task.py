@@ -40,7 +40,8 @@ class Task:
     `labels` are the names of the classes, in the order of their numbers. `notes` are said in reports
     (overlaps of official splits, lossy copies). `picture` turns the inputs of one example, (L,) or (L, F),
     into an image (rows, columns[, 3]) in [0, 1]; `text` turns them into a line. A task has one of the two or
-    neither (a curve is drawn then).
+    neither (a curve is drawn then). `fresh` gives the train examples of an epoch where they are an endless
+    stream (of epoch 0: `train`); the number of units is the same in every epoch.
     """
 
     signature: Signature
@@ -53,6 +54,7 @@ class Task:
     picture: Callable[[np.ndarray], np.ndarray] | None = None
     text: Callable[[np.ndarray], str] | None = None
     fingerprint: str = ""
+    fresh: Callable[[int], Examples] | None = None
 
     def split(self, name: str) -> Examples:
         """The examples of `train`, `val` or `test`."""
@@ -132,7 +134,9 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     if spec.labelled is not None:
         train = _keep_labels(train, spec, order)
         _refuse_empty_classes(task, train, f"task.labelled: {spec.labelled}")
-    return replace(task, train=train, fingerprint=task.fingerprint or fingerprint(task))
+    # A chosen part of a stream is a fixed set: the first epoch's.
+    fresh = task.fresh if train is task.train else None
+    return replace(task, train=train, fresh=fresh, fingerprint=task.fingerprint or fingerprint(task))
 
 
 def unit_targets(examples: Examples) -> np.ndarray | None:
@@ -258,8 +262,6 @@ def fingerprint(task: Task) -> str:
                 plain = np.ascontiguousarray(array)
                 total.update(f"{name}/{label}/{plain.dtype.str}/{plain.shape}".encode())
                 total.update(plain.view(np.uint8).data)
-        if x.scale is not None:
-            total.update(f"{name}/{x.scale!r}/{x.shift!r}".encode())
         if x.scale is not None:
             total.update(f"{name}/seen/{x.scale!r}/{x.shift!r}".encode())
     return total.hexdigest()
