@@ -83,9 +83,13 @@ class Progress:
     stale: int = 0
     diverged: bool = False
     best: Tensors = field(default_factory=dict)
-    running: torch.Tensor = field(default_factory=lambda: torch.zeros(2, dtype=torch.float64))
+    running: torch.Tensor = field(init=False)
+    """Loss and count since the last record, float64."""
 
     _NUMBERS = ("step", "examples", "tokens", "seconds", "best_score", "best_step", "stale", "diverged")
+
+    def __post_init__(self) -> None:
+        self.running = torch.zeros(2, dtype=torch.float64, device=self.flat.weights.device)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of this moment; the tensors are copies."""
