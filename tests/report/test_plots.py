@@ -94,7 +94,8 @@ def test_a_diverged_setting_is_named_and_left_out_of_the_sentence() -> None:
     results = summarise(plan, found.find)
     figure = sweep(results, "digits")
     assert figure is not None
-    assert [text.get_text() for text in figure.axes[0].texts] == ["diverged"]
+    assert [len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "x"] == [1]
+    assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "diverged"
     assert "better at all 2 values" in sweep_sentence(results, "digits")
 
 

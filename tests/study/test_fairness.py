@@ -288,7 +288,7 @@ def test_a_sound_study_is_told_only_what_always_holds() -> None:
     results = summarise(plan, shelf(plan).find, facts=facts())
     assert kinds(results) == {"test set", "error", "benchmark"}
     # sqrt(0.488 * 0.512 / 500)
-    assert "500 examples: at 0.488 its own binomial standard error is 0.022" in said(results, "test set")
+    assert "500 examples: its own binomial standard error is 0.022 at the best arm's score" in said(results, "test set")
 
 
 def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:

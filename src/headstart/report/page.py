@@ -208,7 +208,7 @@ def _cells(results: Results, anchors: Anchors) -> dict[str, Any]:
     for line in table.lines:
         column = str(line.cells[0].values.get("column", "")) if grouped else ""
         at = column or (results.columns[0] if results.columns else "")
-        link = anchors.row(line.key) if line.key else (anchors.facts(at) if line.kind == "baseline" else "")
+        link = anchors.row(line.key) if line.key else (anchors.facts(at) if line.kind == "baseline" else "evidence")
         cells = [
             {"parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text], "head": head,
              "link": link if (numeric or "chosen" in cell.values) and cell.text != words.NONE else "",

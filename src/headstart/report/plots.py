@@ -194,5 +194,5 @@ def _legend(figure: Figure, results: Results, rows: Sequence[Row], look: Look) -
 
 def fitting(handles: Sequence[Any], width: float) -> int:
     """How many entries of a legend stand beside each other in a figure of this width (inches)."""
-    widest = max(0.55 + 0.078 * len(handle.get_label()) for handle in handles)
-    return max(1, min(len(handles), int(width / widest)))
+    widths = [0.65 + 0.075 * len(handle.get_label()) for handle in handles]
+    return len(handles) if sum(widths) <= width else max(1, int(width / max(widths)))

@@ -74,7 +74,7 @@ def sweep(results: Results, column: str, dark: bool = False, titled: bool = True
                       fontsize=9)
         sentence = plain(sweep_sentence(results, column))
         if titled and sentence:
-            wide = int(15.5 * figure.get_figwidth())
+            wide = int(13.5 * figure.get_figwidth())
             figure.suptitle("\n".join(textwrap.wrap(sentence, wide)), x=0.012, ha="left", fontsize=9.5)
     return figure
 
@@ -92,6 +92,9 @@ def _handles(results: Results, column: str, names: list[str], look: Look) -> lis
     if any(not best_points(row, name) for row in rows for name in names):
         out.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2,
                           label="without this setting"))
+    if any(p.status == "diverged" for row in rows for name in names for p in best_points(row, name).values()):
+        out.append(Line2D([], [], color=look.quiet, linestyle="none", marker="x", markersize=7, markeredgewidth=2,
+                          label="diverged"))
     return out
 
 
@@ -134,10 +137,10 @@ def _sweep_line(
     if chosen is not None and float(chosen) in sound:
         axes.plot([at[float(chosen)]], [sound[float(chosen)].mean], marker="o", markersize=13,
                   markerfacecolor="none", markeredgecolor=colour, markeredgewidth=1.4)
-    lost = [v for v in points if v not in sound and points[v].status == "diverged"]
-    for v in lost:
-        axes.annotate("diverged", (at[v], 0.02), xycoords=("data", "axes fraction"), rotation=90, ha="center",
-                      va="bottom", fontsize=8, color=colour)
+    lost = [at[v] for v in points if v not in sound and points[v].status == "diverged"]
+    if lost:
+        axes.plot(lost, [0.04] * len(lost), transform=axes.get_xaxis_transform(), linestyle="none", marker="x",
+                  color=colour, markersize=7, markeredgewidth=2)
 
 
 def sweep_sentence(results: Results, column: str) -> str:

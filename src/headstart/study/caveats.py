@@ -215,8 +215,8 @@ def _test_error(results: Results) -> Said:
                 best = _best(results.in_column(column))
                 error = binomial_error(min(max(best, 0.0), 1.0), units)
                 yield ("test set", column,
-                       f"The test set has {units:,} examples: at {words.score(best)} its own binomial "
-                       f"standard error is {words.score(error)}, the same draw for every arm.")
+                       f"The test set has {units:,} examples: its own binomial standard error is "
+                       f"{words.score(error)} at the best arm's score, from one draw that all arms share.")
                 break
     if spread:
         yield ("error", "", "Standard errors and intervals cover training only (seeds of initial weights, "
