@@ -147,21 +147,30 @@ def rounds(
     bucket = _chunks(pad(buckets.gather(-1, order), (0, missing), value=-1), chunk)
     beyond = torch.arange(length, length + missing, device=query.device).expand(*order.shape[:-1], -1)
     at = _chunks(torch.cat([order, beyond], -1), chunk)
+    scores = _scores(asked, bucket, at, causal)
+    sums = scores.logsumexp(-1)
+    mixed = (scores - sums[..., None]).exp() @ _with_last(values, 0.0)
+    back_again = order.argsort(-1)
+    mixed, sums = mixed.flatten(-3, -2)[..., :length, :], sums.flatten(-2)[..., :length]
+    return _gathered(mixed, back_again), sums.gather(-1, back_again)
+
+
+def _scores(asked: Tensor, bucket: Tensor, at: Tensor, causal: bool) -> Tensor:
+    """Scores of each chunk with the one before and itself, (..., n, C, 2 C); -inf where nothing is seen.
+
+    Shapes: asked (..., n, C, E), their buckets and places (..., n, C).
+    """
+    chunk = asked.shape[-2]
     keys = asked * torch.rsqrt(asked.square().sum(-1, keepdim=True) + SMALL * asked.shape[-1])
     scores = asked @ _with_last(keys, 0.0).transpose(-1, -2)
     told, told_at = _with_last(bucket[..., None], -2)[..., 0], _with_last(at[..., None], -1)[..., 0]
     seen = bucket[..., None] == told[..., None, :]
     if causal:
         # A chunk and the one before hold the last `chunk` positions before each one, and some more.
-        number = torch.arange(2 * chunk, device=query.device)
+        number = torch.arange(2 * chunk, device=asked.device)
         seen = seen & (told_at[..., None, :] <= at[..., None]) & (number >= number[:chunk, None])
     scores = scores.masked_fill(~seen, -torch.inf)
-    scores = torch.where(at[..., None] == told_at[..., None, :], torch.full_like(scores, OWN), scores)
-    sums = scores.logsumexp(-1)
-    mixed = (scores - sums[..., None]).exp() @ _with_last(values, 0.0)
-    back_again = order.argsort(-1)
-    mixed, sums = mixed.flatten(-3, -2)[..., :length, :], sums.flatten(-2)[..., :length]
-    return _gathered(mixed, back_again), sums.gather(-1, back_again)
+    return torch.where(at[..., None] == told_at[..., None, :], torch.full_like(scores, OWN), scores)
 
 
 def _ordered(x: Tensor, order: Tensor) -> Tensor:
