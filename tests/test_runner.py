@@ -278,7 +278,8 @@ def test_ctrl_c_saves_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path, wor
     stopped = [e for e in events if isinstance(e, Stopped)]
     assert stopped
     assert {e.reason for e in stopped} == {"interrupted"}
-    assert [store.status(e.identity) for e in stopped] == ["partial"] * len(stopped)
+    # A worker that was still loading its libraries has nothing to save.
+    assert "partial" in {store.status(e.identity) for e in stopped} <= {"partial", "absent"}
     resumed = run(store, *stages, workers=workers)
     assert any(isinstance(e, Started) and e.step > 10 for e in resumed)
     run(Store(tmp_path / "b"), *stages)

@@ -97,8 +97,8 @@ class Inline:
         """Give the free slot a job."""
         self._key, self._running = key, self._work(job, self._stop)
 
-    def wait(self, timeout: float) -> list[Report]:  # noqa: ARG002 - the work is done here, however long it takes
-        """Work until the next message."""
+    def wait(self, timeout: float) -> list[Report]:
+        """Work until the next message, however long it takes."""
         if self._running is None:
             return []
         for message in self._running:

@@ -7,6 +7,7 @@ import os
 import platform
 import sys
 from collections.abc import Iterator
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -37,6 +38,7 @@ def choose_device(wanted: str) -> str:
     return ("cuda" if torch.cuda.is_available() else "cpu") if wanted == "auto" else wanted
 
 
+@cache
 def version(package: str) -> str:
     """The installed version of a package; of torch with its build."""
     if package == "torch":
@@ -49,6 +51,7 @@ def version(package: str) -> str:
         return "unknown"
 
 
+@cache
 def machine() -> str:
     """The kind of machine, without its name."""
     model = platform.processor() or platform.machine()
