@@ -7,13 +7,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
+from headstart.models.mixers import MIXERS
+from headstart.models.mixers.own import adopt
 from headstart.runner import Event, Failed, Runtime, perform
 from headstart.store import Store, store_folder
 from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Facts, Results
-from headstart.study.spec import StudySpec, read_study
+from headstart.study.spec import StudySpec, read_study, with_mixer
 from headstart.tasks import data_folder
 
 if TYPE_CHECKING:
@@ -27,6 +29,7 @@ class Study:
     """A study bound to a store and a data folder.
 
     `plan` holds its runs and distinct stages; `perform` trains what is missing; `results` says what is there.
+    mixer: a mixer of your own as `module:Class`; each arm gets a twin with it.
     Raises: BadInput where the study, its data or its stages do not fit.
     """
 
@@ -37,9 +40,13 @@ class Study:
         *,
         store: str | os.PathLike[str] | None = None,
         data: str | os.PathLike[str] | None = None,
+        mixer: str | None = None,
     ) -> None:
         source = given if isinstance(given, Mapping) else str(given)
         self.spec: StudySpec = read_study(source, overrides)
+        if mixer is not None:
+            kind = adopt(mixer)
+            self.spec = with_mixer(self.spec, kind, MIXERS[kind].load().rotary)
         self.given = "" if isinstance(given, Mapping) else str(given)
         self.overrides = tuple(overrides)
         self.store = Store(store_folder(store))

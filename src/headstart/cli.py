@@ -34,6 +34,10 @@ ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, metavar="N", help="Threads of each stage; results depend on it.")
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")]
+MixerOption = Annotated[
+    str | None,
+    typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin with it."),
+]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
 
 
@@ -42,9 +46,10 @@ def demo(
     store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1, json: JsonOption = None
 ) -> None:
     """Scratch against self-pretraining on rolled handwritten digits: a table and a page in minutes."""
+    from headstart.api import Study
     from headstart.verbs.perform import run_study
 
-    done = run_study("digits", [], store=store, workers=workers, threads=threads, json=json)
+    done = run_study(Study("digits", store=store), workers=workers, threads=threads, json=json)
     typer.echo(
         "\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'\n  headstart show digits"
     )
@@ -71,18 +76,17 @@ def run(
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
+    mixer: MixerOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
+    from headstart.api import Study
     from headstart.verbs.perform import dry_run_study, run_study
 
+    bound = Study(study, overrides or [], store=store, data=data, mixer=mixer)
     if dry_run:
-        dry_run_study(study, overrides or [], store=store, data=data, workers=workers, device=device)
+        dry_run_study(bound, workers=workers, device=device)
         return
-    raise typer.Exit(
-        run_study(
-            study, overrides or [], store=store, data=data, workers=workers, threads=threads, device=device, json=json
-        )
-    )
+    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, json=json))
 
 
 @app.command()
@@ -92,11 +96,13 @@ def report(
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
+    mixer: MixerOption = None,
 ) -> None:
     """Print a study's table from the store and write its page; trains nothing."""
+    from headstart.api import Study
     from headstart.verbs.perform import report_study
 
-    report_study(study, overrides or [], store=store, data=data, json=json)
+    report_study(Study(study, overrides or [], store=store, data=data, mixer=mixer), json=json)
 
 
 @app.command()
@@ -129,14 +135,17 @@ def show(
 
 @app.command()
 def check(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A study, a task or a mixer.")],
+    what: Annotated[
+        str | None, typer.Argument(metavar="[WHAT]", help="A study, a task or a mixer (or --mixer alone).")
+    ] = None,
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
     data: DataOption = None,
+    mixer: MixerOption = None,
 ) -> None:
     """Check a study, a task or a mixer without training, and say in words what is wrong."""
     from headstart.verbs.checks import check_one
 
-    check_one(what, overrides or [], data)
+    check_one(what, overrides or [], data, mixer)
 
 
 @app.command()

@@ -126,6 +126,26 @@ def _check_bundle(study: StudySpec, place: str, bundle: Mapping[str, Any]) -> No
             raise BadInput(f"{place}.{key}: {nearest(key, [*study.stages, *STAGE_KEYS])}")
 
 
+def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
+    """The study with a twin of each arm in which every block has this mixer.
+
+    A mixer that cannot turn queries and keys gets sinusoidal positions where a column asks for rotary ones: the
+    twin's name says so.
+    """
+    table: dict[str, Any] = study.model_dump()
+    for name, bundle in study.arms.items():
+        model: dict[str, Any] = {"mixer": {"kind": kind}}
+        asked = [c.get("model", {}).get("position", {}).get("kind") for c in [*study.columns.values(), bundle]]
+        turned = not rotary and "rotary" in [*asked, *(s.get("model", {}).get("position", {}).get("kind")
+                                                       for s in study.stages.values())]
+        if turned:
+            model["position"] = {"kind": "sinusoidal"}
+        twin = f"{name} with {kind}" + (", sinusoidal" if turned else "")
+        stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
+        table["arms"][twin] = {**merge(bundle), **stages}
+    return read(StudySpec, table)
+
+
 def check_path(study: StudySpec, path: str, place: str) -> None:
     """A setting's full name: `STAGE.key...`, `task...`, `model...` or `seed`."""
     first = path.split(".")[0]

@@ -68,10 +68,16 @@ def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers:
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
 
 
-def check_one(what: str, overrides: Sequence[str], data: str | None) -> None:
+def check_one(what: str | None, overrides: Sequence[str], data: str | None, mixer: str | None = None) -> None:
     """`headstart check WHAT`: a study is planned and fitted, a task opened, a mixer held to its contract."""
     from headstart.study.files import built_in_studies
 
+    if mixer is not None:
+        from headstart.models.mixers.own import adopt
+
+        what = what or adopt(mixer)
+    if what is None:
+        raise BadInput("check: name a study, a task or a mixer, or give --mixer module:Class")
     if what in MIXERS:
         _check_mixer(what)
         return
@@ -79,7 +85,7 @@ def check_one(what: str, overrides: Sequence[str], data: str | None) -> None:
         prepare_task(what, overrides, data, None)
         return
     if what in built_in_studies() or what.endswith(".toml"):
-        _check_study(what, overrides, data)
+        _check_study(what, overrides, data, mixer)
         return
     raise BadInput(f"check: {nearest(what, [*TASKS, *MIXERS, *built_in_studies()])} (a study file ends in .toml)")
 
@@ -95,12 +101,11 @@ def _check_mixer(name: str) -> None:
         raise BadInput(f"check: mixer {name!r} does not keep the contract: {', '.join(broken)}")
 
 
-def _check_study(what: str, overrides: Sequence[str], data: str | None) -> None:
+def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None) -> None:
+    from headstart.api import Study
     from headstart.study.estimate import survey
-    from headstart.study.plan import make_plan
-    from headstart.study.spec import read_study
 
-    plan = make_plan(read_study(what, overrides), data_folder(data))
+    plan = Study(what, overrides, data=data, mixer=mixer).plan
     costs = survey(plan)
     flops = sum(cost.flops for cost in costs)
     console().print(

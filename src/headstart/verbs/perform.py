@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json as json_module
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +21,8 @@ from headstart.verbs.terminal import console, table
 
 
 def run_study(
-    given: str,
-    overrides: Sequence[str],
+    study: Study,
     *,
-    store: str | None = None,
-    data: str | None = None,
     workers: int | None = None,
     threads: int = 1,
     device: str = "auto",
@@ -34,7 +30,6 @@ def run_study(
 ) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     target = _writable_file(json)
-    study = Study(given, overrides, store=store, data=data)
     out = console()
     out.print(f"store {study.store.root}")
     costs = survey(study.plan)
@@ -100,26 +95,20 @@ def _writable_file(given: str | None) -> Path | None:
     return path
 
 
-def report_study(
-    given: str, overrides: Sequence[str], *, store: str | None, data: str | None, json: str | None
-) -> None:
+def report_study(study: Study, *, json: str | None) -> None:
     """The same table and page from what is in the store."""
     target = _writable_file(json)
-    study = Study(given, overrides, store=store, data=data)
     console().print(f"store {study.store.root}")
     if not any(study.store.result(identity) for identity in study.plan.stages):
         raise BadInput(
             f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
-            f"`headstart run {given}` trains them"
+            f"`headstart run {study.given}` trains them"
         )
     _answer(study, target)
 
 
-def dry_run_study(
-    given: str, overrides: Sequence[str], *, store: str | None, data: str | None, workers: int | None, device: str
-) -> None:
+def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
     """The distinct stages, their parameters and what they would cost here."""
-    study = Study(given, overrides, store=store, data=data)
     costs = survey(study.plan, timed=True, device="cpu" if device == "auto" else device)
     uses = Counter(p.identity for cell in study.plan.cells for p in cell.chain)
     states = {cost.planned.identity: study.store.status(cost.planned.identity) for cost in costs}

@@ -23,11 +23,12 @@ class MixerSpec(Spec):
     may hold any finite number. The forward is pure: no state is kept between calls and no Python branch
     depends on data, so that many models train at once by stacking.
 
-    The module may have `parts: dict[str, str]`, from a prefix of its own parameter names to one of PARTS; what
-    it does not name is `mixer_rest`. `undecayed: set[str]` (prefixes) and `rates: dict[str, float]` (prefix -> its own learning rate) are read by the optimiser. A
-    parameter that never learns has `requires_grad` False; a buffer that is a constant is not persistent.
-    A mixer that can turn queries and keys sets `rotary = True` and takes `theta` in `build`; one that cannot
-    be causal sets `can_be_causal = False`, and its `build` refuses `causal`.
+    The module may have `parts: dict[str, str]`, from a prefix of its own parameter names to one of PARTS;
+    what it does not name is `mixer_rest`. `undecayed: set[str]` (prefixes) and `rates: dict[str, float]`
+    (prefix -> its own learning rate) are read by the optimiser. A parameter that never learns has
+    `requires_grad` False; a buffer that is a constant is not persistent. A mixer that can turn queries and
+    keys sets `rotary = True` and takes `theta` in `build`; one that cannot be causal sets
+    `can_be_causal = False`, and its `build` refuses `causal`.
 
     `models/contract.py` holds every mixer to this. It builds the spec with the fields of `example`, for D 16
     and L up to 64; `uncounted` says in words which work `flops` counts and a count of matrix products,
@@ -39,6 +40,12 @@ class MixerSpec(Spec):
     can_be_causal: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {}
     uncounted: ClassVar[str] = ""
+    source_digest: ClassVar[str] = ""
+
+    def document(self) -> dict[str, Any]:
+        """With the digest of a user's own source (`source_digest`), since no version number speaks for it."""
+        out = super().document()
+        return {**out, "source": self.source_digest} if self.source_digest else out
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module for inputs (B, L, width) with L at most `length`."""

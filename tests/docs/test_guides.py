@@ -1,0 +1,90 @@
+"""The guides' files and commands, word for word, in an empty folder."""
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+GUIDES = Path(__file__).parents[2] / "docs" / "guide"
+FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```", re.M | re.S)
+COMMANDS = re.compile(r"^```console\n(.*?)^```", re.M | re.S)
+
+
+def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
+    text = (GUIDES / guide).read_text("utf-8")
+    for name, content in FILE.findall(text):
+        (folder / name).write_text(content)
+    done = []
+    for line in "".join(COMMANDS.findall(text)).splitlines():
+        words = shlex.split(line)
+        assert words[0] == "headstart", line
+        done.append(subprocess.run(
+            [sys.executable, "-m", "headstart", *words[1:]], cwd=folder, capture_output=True, text=True, timeout=240,
+            env={**os.environ, "HEADSTART_CACHE": str(folder / "cache")}, check=False))  # fmt: skip
+        assert done[-1].returncode == 0, f"{line}\n{done[-1].stdout}\n{done[-1].stderr}"
+    return done
+
+
+def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
+    checked, planned, ran, listed = walk("your-own-mixer.md", tmp_path)
+    assert checked.stdout.count(" ok") >= 9
+    assert "16 runs of" in planned.stdout or "distinct stages" in planned.stdout
+    assert "self_pretrained with decay" in ran.stdout
+    assert "s4_scratch" in ran.stdout
+    assert listed.stdout.count("complete") >= 16
+    (tmp_path / "my_mixer.py").write_text((tmp_path / "my_mixer.py").read_text() + "\n# an edit\n")
+    again = subprocess.run([sys.executable, "-m", "headstart", "run", "mine.toml", "--mixer", "my_mixer:DecaySpec",
+                            "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
+    states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
+    assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
+
+
+BROKEN = '''
+from typing import Literal
+import torch
+from torch import nn
+from headstart.models.mixers.mixer import MixerSpec
+
+class LeakySpec(MixerSpec):
+    kind: Literal["leaky"] = "leaky"
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        return Leaky(width)
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        return 2.0 * length * width**2
+
+class Leaky(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.layer = nn.Linear(width, width)
+    def forward(self, x, valid, draw=None):
+        return self.layer(x + x.mean(1, keepdim=True))
+
+class Nothing:
+    pass
+'''
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("leaky:LeakySpec", "does not keep the contract"),
+        ("leaky:LeakSpec", "did you mean 'LeakySpec'"),
+        ("leaky:Nothing", "is no MixerSpec"),
+        ("leeky:LeakySpec", "cannot be imported"),
+        ("leaky", "is no module:Class"),
+    ],
+)
+def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, given: str, said: str) -> None:
+    (tmp_path / "leaky.py").write_text(BROKEN)
+    done = subprocess.run([sys.executable, "-m", "headstart", "check", "--mixer", given], cwd=tmp_path,
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert "Traceback" not in done.stderr
+    if given == "leaky:LeakySpec":
+        assert "padding" in done.stderr
+        assert "causality" in done.stderr
