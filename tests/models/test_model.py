@@ -1,13 +1,20 @@
-"""The model: shapes, what masks and padding do, seeds, and what is refused."""
+"""The model: shapes, padding, seeds, stacks, FLOPs, and what is refused."""
 
 from __future__ import annotations
 
+from dataclasses import replace
+from itertools import product
+from typing import Any
+
 import pytest
 import torch
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 from headstart.errors import BadInput
+from headstart.models.counting import counted_flops
 from headstart.models.heads import Output
-from headstart.models.model import ModelSpec, build_model
+from headstart.models.model import ModelSpec, SequenceModel, build_model, model_flops
+from headstart.seeds import Draw
 from headstart.sequence import Batch, Signature
 from headstart.spec import read
 
@@ -19,18 +26,19 @@ ASKED = Output("sequence", 3)
 def batch_of(signature: Signature, lengths: tuple[int, ...] = (10, 10), length: int = 10) -> Batch:
     made = torch.Generator().manual_seed(5)
     shape = (len(lengths), length)
-    inputs = (torch.randint(0, signature.width, shape, generator=made) if signature.input == "tokens"
-              else torch.randn(*shape, signature.width, generator=made))
+    inputs = (
+        torch.randint(0, signature.width, shape, generator=made)
+        if signature.input == "tokens"
+        else torch.randn(*shape, signature.width, generator=made)
+    )
     valid = torch.arange(length)[None] < torch.tensor(lengths)[:, None]
     return Batch(inputs, valid, torch.arange(len(lengths)), full=bool(valid.all()))
 
 
 @pytest.mark.parametrize("signature", [FLOATS, TOKENS])
-@pytest.mark.parametrize(
-    ("kind", "shape"), [("sequence", (2, 3)), ("position", (2, 10, 3)), ("pair", (1, 3))]
-)
-def test_each_head_answers_in_its_shape(signature: Signature, kind: str, shape: tuple[int, ...]) -> None:
-    model = build_model(ModelSpec(width=16), signature, Output(kind, 3), 0)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("kind", "shape"), [("sequence", (2, 3)), ("position", (2, 10, 3)), ("pair", (1, 3))])
+def test_each_head_answers_in_its_shape(signature: Signature, kind: Any, shape: tuple[int, ...]) -> None:
+    model = build_model(ModelSpec(width=16), signature, Output(kind, 3), 0)
     answer = model(batch_of(signature))
     assert answer.shape == shape
     answer.sum().backward()
@@ -43,6 +51,14 @@ def test_equal_seeds_give_equal_models_and_a_component_does_not_see_the_others()
     for name in ("encoder.input.weight", "blocks.1.mixer.key.weight", "blocks.0.feed_forward.into.bias"):
         assert torch.equal(one[name], two[name])
         assert not torch.equal(one[name], other[name])
+    assert not torch.equal(one["blocks.0.mixer.key.weight"], one["blocks.1.mixer.key.weight"])
+
+
+def test_building_a_model_leaves_torchs_own_random_numbers_alone() -> None:
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    build_model(ModelSpec(width=16), FLOATS, ASKED, 3)
+    assert torch.equal(before, torch.get_rng_state())
 
 
 def test_a_list_needs_one_mixer_per_block_and_names_the_place_of_a_mistake() -> None:
@@ -54,3 +70,96 @@ def test_a_list_needs_one_mixer_per_block_and_names_the_place_of_a_mistake() -> 
         read(ModelSpec, {"mixer": [mixer, {"kind": "attention", "head": 2}]}, "model")
     with pytest.raises(BadInput, match=r"model\.mixer\[0\]\.kind: no 'atention'; did you mean 'attention'\?"):
         read(ModelSpec, {"mixer": [{"kind": "atention"}, mixer]}, "model")
+
+
+def test_a_spec_with_several_mixers_comes_back_from_its_json() -> None:
+    spec = read(ModelSpec, {"mixer": [{"kind": "attention", "heads": 2}, {"kind": "s4d", "state": 8}]})
+    assert read(ModelSpec, spec.model_dump(mode="json")) == spec
+
+
+@pytest.mark.parametrize(("norm", "pool"), list(product(["layer", "batch", "none"], ["mean", "max", "last"])))
+def test_a_padded_position_cannot_change_an_answer(norm: Any, pool: Any) -> None:
+    spec = ModelSpec(width=16, norm=norm, pool=pool, dropout=0.3)
+    model = build_model(spec, FLOATS, ASKED, 0).double()
+    padded = batch_of(FLOATS, (10, 6, 4)).to(torch.device("cpu"), torch.float64)
+    changed = replace(padded, inputs=padded.inputs.masked_fill(~padded.valid[:, :, None], 50.0))
+    draw = Draw(1, 0, padded.index)
+    for more in ((draw, {}), (None, None)):
+        torch.testing.assert_close(model(padded, *more), model(changed, *more), rtol=0, atol=1e-12)
+    for row, length in enumerate((10, 6, 4)):
+        alone = Batch(padded.inputs[row : row + 1, :length], padded.valid[row : row + 1, :length],
+                      padded.index[row : row + 1], full=True)
+        torch.testing.assert_close(model(alone)[0], model(padded)[row], rtol=0, atol=1e-12)
+
+
+def test_a_causal_model_sees_no_later_position() -> None:
+    model = build_model(ModelSpec(width=16, causal=True), FLOATS, Output("position", 3), 0).double()
+    batch = batch_of(FLOATS).to(torch.device("cpu"), torch.float64)
+    inputs = batch.inputs.clone()
+    inputs[:, 6:] += 1.0
+    moved = (model(batch) - model(replace(batch, inputs=inputs))).detach().abs().amax((0, 2))
+    assert float(moved[:6].max()) < 1e-12
+    assert float(moved[6:].min()) > 1e-6
+
+
+def test_only_statistics_tell_of_a_training_forward() -> None:
+    model = build_model(ModelSpec(width=16, norm="batch", dropout=0.5), FLOATS, ASKED, 0)
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    batch = batch_of(FLOATS)
+    statistics: dict[str, torch.Tensor] = {}
+    trained = model(batch, Draw(0, 0, batch.index), statistics)
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert set(statistics) == {name for name, _ in model.named_buffers() if "running" in name}
+    assert all(value.shape == before[name].shape and not value.requires_grad for name, value in statistics.items())
+    assert torch.equal(trained, model(batch, Draw(0, 0, batch.index), {}))
+    assert not torch.equal(trained, model(batch))
+
+
+def test_what_is_embedded_is_what_the_head_reads() -> None:
+    model = build_model(ModelSpec(width=16), FLOATS, ASKED, 0)
+    batch = batch_of(FLOATS, (10, 5))
+    x = model.embed(batch)
+    assert x.shape == (2, 10, 16)
+    assert torch.equal(model.head(x, batch.valid), model(batch))
+    torch.testing.assert_close(x.mean(-1), torch.zeros(2, 10), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("signature", [FLOATS, TOKENS])
+@pytest.mark.parametrize("kind", ["sequence", "position", "pair"])
+def test_model_flops_are_those_of_a_count(signature: Signature, kind: Any) -> None:
+    spec = read(ModelSpec, {"width": 16, "feed_forward": {"kind": "glu"}, "mixer": {"kind": "attention"}})
+    output = Output(kind, 3)
+    model = build_model(spec, signature, output, 0)
+    batch = batch_of(signature)
+    assert 2 * model_flops(spec, signature, output, 10) == counted_flops(lambda: model(batch))
+
+
+def _step(model: SequenceModel, batch: Batch, weights: Any, rest: Any, seed: Any) -> tuple[Any, Any]:
+    """Gradients and new statistics of one training step."""
+
+    def loss(own: Any) -> Any:
+        statistics: dict[str, torch.Tensor] = {}
+        answer = functional_call(model, {**rest, **own}, (batch, Draw(seed, 0, batch.index), statistics))
+        return answer.square().mean(), statistics
+
+    return grad(loss, has_aux=True)(weights)
+
+
+def test_a_stack_of_models_with_batch_norm_and_dropout_trains_like_each_apart() -> None:
+    spec = ModelSpec(width=16, norm="batch", dropout=0.2)
+    batch = batch_of(FLOATS, (10, 6, 4))
+    models = [build_model(spec, FLOATS, ASKED, seed) for seed in range(3)]
+    weights, rest = stack_module_state(models)  # type: ignore[arg-type]
+    weights = {name: value.detach() for name, value in weights.items() if name != "encoder.masked"}
+    still = {name: torch.stack([dict(m.named_parameters())[name].detach() for m in models])
+             for name in ("encoder.masked",)}  # fmt: skip
+    stacked, statistics = vmap(lambda w, r, s: _step(models[0], batch, w, r, s))(
+        weights, {**rest, **still}, torch.arange(3)
+    )
+    for seed, model in enumerate(models):
+        own = {name: value[seed] for name, value in weights.items()}
+        slopes, new = _step(model, batch, own, dict(model.named_buffers()), seed)
+        for name, slope in slopes.items():
+            torch.testing.assert_close(stacked[name][seed], slope, rtol=1e-4, atol=1e-6)
+        for name, value in new.items():
+            torch.testing.assert_close(statistics[name][seed], value, rtol=1e-5, atol=1e-6)

@@ -43,12 +43,12 @@ class Case:
         turned = ", rotary" if self.theta is not None else ""
         return f"mixer {self.spec.kind!r} ({'causal' if self.causal else 'bidirectional'}{turned})"
 
-    def build(self, seed: int = 0, dtype: torch.dtype = torch.float64, length: int = LENGTH) -> nn.Module:
-        """The module with its own random numbers."""
+    def build(self, seed: int = 0, dtype: torch.dtype | None = torch.float64, length: int = LENGTH) -> nn.Module:
+        """The module with its own random numbers, in `dtype` (None: as it is built)."""
         more: dict[str, Any] = {} if self.theta is None else {"theta": self.theta}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return self.spec.build(WIDTH, length, self.causal, **more).to(dtype)
+            return self.spec.build(WIDTH, length, self.causal, **more).to(dtype=dtype)
 
 
 def example_of(cls: type[MixerSpec]) -> MixerSpec:
@@ -192,7 +192,7 @@ def check_purity(spec: MixerSpec) -> None:
 def check_names(spec: MixerSpec) -> None:
     """Parts, undecayed and rates name tensors that there are; all parameters are real floats."""
     for case in cases(spec):
-        module = case.build()
+        module = case.build(dtype=None)
         names = list(_tensors(module))
         for attribute in ("parts", "undecayed", "rates"):
             for prefix in getattr(module, attribute, ()):

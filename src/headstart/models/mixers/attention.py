@@ -14,9 +14,9 @@ from headstart.models.mixers.projections import PARTS, Init, Rotary, check_heads
 from headstart.seeds import Draw
 
 SHORT = 128
-"""Up to this length plain matrix products are used on a CPU: forward and backward of the digits model (D 32, 4
-heads, L 64, batch 32, 1 thread) took 9.3 ms with them and 10.3 ms with the fused kernel, which wins from L 256 on
-(measured; at L 1,024 it is 1.3 to 3 times as fast)."""
+"""Up to this length plain matrix products are used on a CPU: forward and backward of the digits model (D 32,
+4 heads, L 64, batch 32, 1 thread) took 9.3 ms with them and 10.3 ms with the fused kernel, which wins from
+L 256 on (measured; at L 1,024 it is 1.3 to 3 times as fast)."""
 
 
 class AttentionSpec(MixerSpec):

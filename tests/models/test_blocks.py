@@ -1,0 +1,86 @@
+"""Blocks: the places of norms and residuals, feed-forward layers and dropout."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F
+
+from headstart.models.blocks import FeedForwardSpec, build_feed_forward, dropout, feed_forward_flops
+from headstart.models.counting import counted_flops
+from headstart.models.heads import Output
+from headstart.models.model import ModelSpec, build_model
+from headstart.seeds import Draw
+from headstart.sequence import Signature
+
+FEEDS = [
+    FeedForwardSpec(),
+    FeedForwardSpec(width=5),
+    FeedForwardSpec(kind="glu"),
+    FeedForwardSpec(kind="glu", width=5),
+    FeedForwardSpec(kind="none"),
+]
+
+
+@pytest.mark.parametrize(("place", "residual"), list(product(["before", "after"], [True, False])))
+def test_norms_and_residuals_stand_where_the_spec_says(place: Any, residual: bool) -> None:
+    spec = ModelSpec(width=8, blocks=1, norm_place=place, residual=residual)
+    model = build_model(spec, Signature("floats", 1, 6, 6, "class", classes=2), Output("sequence", 2), 0)
+    block: Any = model.blocks[0]
+    x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+    expected = x
+    for norm, layer in (
+        (block.norm_mixer, lambda y: block.mixer(y, None)),
+        (block.norm_feed_forward, block.feed_forward),
+    ):
+        kept = expected if residual else 0.0
+        if place == "before":
+            expected = kept + layer(norm(expected, None, None))
+        else:
+            expected = norm(kept + layer(expected), None, None)
+    assert torch.equal(block(x, None, None, None), expected)
+    assert (len(list(model.norm.parameters())) == 0) == (place == "after")
+
+
+def test_feed_forward_layers_are_their_formulas() -> None:
+    x = torch.randn(2, 3, 4, generator=torch.Generator().manual_seed(0))
+    mlp: Any = build_feed_forward(FeedForwardSpec(), 4)
+    assert mlp.into.weight.shape == (16, 4)
+    assert torch.equal(mlp(x), mlp.back(F.gelu(mlp.into(x))))
+    glu: Any = build_feed_forward(FeedForwardSpec(kind="glu"), 4)
+    a, b = glu.into(x).split(4, -1)
+    torch.testing.assert_close(glu(x), a * torch.sigmoid(b))
+    wide: Any = build_feed_forward(FeedForwardSpec(kind="glu", width=5), 4)
+    a, b = wide.into(x).split(5, -1)
+    torch.testing.assert_close(wide(x), wide.back(a * torch.sigmoid(b)))
+    assert build_feed_forward(FeedForwardSpec(kind="none"), 4) is None
+
+
+@pytest.mark.parametrize("spec", FEEDS)
+def test_feed_forward_flops_are_those_of_a_count(spec: FeedForwardSpec) -> None:
+    layer = build_feed_forward(spec, 4)
+    x = torch.randn(1, 3, 4)
+    counted = 0.0 if layer is None else counted_flops(lambda: layer(x))
+    assert feed_forward_flops(spec, 4, 3) == counted
+
+
+def test_dropout_zeroes_its_share_scales_the_rest_and_rests_in_evaluation() -> None:
+    x = torch.ones(50, 40, 10)
+    draw = Draw(0, 0, torch.arange(50))
+    answer = dropout(x, 0.25, draw, "here")
+    assert answer.unique().tolist() == pytest.approx([0.0, 4 / 3])
+    assert float((answer == 0).double().mean()) == pytest.approx(0.25, abs=0.01)
+    assert torch.equal(answer, dropout(x, 0.25, draw, "here"))
+    assert not torch.equal(answer, dropout(x, 0.25, draw, "there"))
+    assert dropout(x, 0.25, None, "here") is x
+    assert dropout(x, 0.0, draw, "here") is x
+
+
+def test_dropout_is_keyed_by_example_and_place_not_by_batch() -> None:
+    x = torch.ones(4, 9, 3)
+    whole = dropout(x, 0.5, Draw(0, 0, torch.tensor([5, 6, 7, 8])), "here")
+    part = dropout(x[:2, :4], 0.5, Draw(0, 0, torch.tensor([8, 6])), "here")
+    assert torch.equal(part, whole[[3, 1], :4])
