@@ -240,7 +240,7 @@ def test_copies_stay_in_train_where_we_draw_and_official_overlaps_are_said(tmp_p
     assert task.notes[-1] == "of the 20 official test images, 4 also stand in train"
     held = image(tmp_path, split="rothermel")
     assert "of the 20 images of the held-out stock batch, 20 also stand in train" in held.notes
-    assert held.notes[-1] == "of the 20 official test images, 4 also stand in train"
+    assert held.notes[-1] == "of the 20 official test images, 4 also stand in train and 4 also stand in val"
     text = why(tmp_path, ImageSpec(val=90))
     assert text.startswith("task.val: holding out 90 takes ")
     assert text.endswith(" without a copy in train; take fewer")

@@ -82,12 +82,13 @@ def pairs(data: Path, files: dict[str, Path], length: int, val_share: float, see
 
 def _build(builder: Builder, files: dict[str, Path], length: int) -> dict[str, Any]:
     """Write each file as a split of its own."""
-    mistakes, marks, found = Mistakes(), {}, {}
-    index = 0
+    mistakes, marks, found, index = Mistakes(), {}, {}, 0
+    first_of: dict[tuple[str, str], str] = {}
     for split, file in files.items():
         writer, labels, seen = Writer(builder, split), [], []
-        for label, texts in _rows(file, mistakes):
+        for place, label, texts in _rows(file, mistakes):
             labels.append(label)
+            first_of.setdefault((split, label), place)
             cut = [np.frombuffer(text, dtype=np.uint8, count=min(len(text), length)) for text in texts]
             for sequence in cut:
                 writer.add(sequence)
@@ -96,7 +97,7 @@ def _build(builder: Builder, files: dict[str, Path], length: int) -> dict[str, A
             mistakes.add(str(file), "holds no pair; give the file again")
         found[split], marks[split] = (writer, labels, index), seen
         index += 2 * len(labels)
-    classes = _classes(found, files, mistakes)
+    classes = _classes(first_of, files, mistakes)
     mistakes.check()
     numbers = {label: i for i, label in enumerate(classes)}
     for writer, labels, first in found.values():
@@ -107,26 +108,25 @@ def _build(builder: Builder, files: dict[str, Path], length: int) -> dict[str, A
     return {"labels": classes, "shared": shared(marks)}
 
 
-def _classes(found: dict[str, Any], files: dict[str, Path], mistakes: Mistakes) -> list[str]:
-    """The labels of train in order; val and test may have no other."""
-    classes = in_order(set(found["train"][1]))
-    if len(classes) < 2 and found["train"][1]:
+def _classes(first_of: dict[tuple[str, str], str], files: dict[str, Path], mistakes: Mistakes) -> list[str]:
+    """The labels of train in order; val and test may have no other. `first_of` is where each first stands."""
+    classes = in_order({label for split, label in first_of if split == "train"})
+    if len(classes) == 1:
         mistakes.add(str(files["train"]), f"every pair has label {classes[0]!r}; give pairs of two labels or more")
-    for split, (_, labels, _) in found.items():
-        for label in sorted(set(labels) - set(classes)):
-            mistakes.add(f"{files[split]}, pair {labels.index(label) + 1}",
-                         f"label {label!r} does not occur in {files['train'].name}")
+    for (_, label), place in first_of.items():
+        if classes and label not in classes:
+            mistakes.add(place, f"label {label!r} does not occur in {files['train'].name}")
     return classes
 
 
-def _rows(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, list[bytes]]]:
-    """(label, both texts) of each row that has nothing wrong."""
+def _rows(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, str, list[bytes]]]:
+    """(place, label, both texts) of each row that has nothing wrong."""
     for place, row in read_rows(file, ("label", "text1", "text2"), mistakes, LAYOUTS):
         given = row["label"]
         label = label_of(given.decode(errors="replace") if isinstance(given, bytes) else given, place, mistakes)
         texts = [text_of(row[name], f"{place}, {name}", mistakes) for name in ("text1", "text2")]
         if label is not None and None not in texts:
-            yield label, [text for text in texts if text is not None]
+            yield place, label, [text for text in texts if text is not None]
 
 
 def mark(one: np.ndarray, two: np.ndarray) -> bytes:

@@ -77,6 +77,6 @@ class RetrievalSpec(TaskSpec):
 
 def _notes(found: Prepared) -> tuple[str, ...]:
     """What a table must say of these pairs."""
-    said = [f"{count} pairs of {place.replace(' in ', ' also stand in ')}"
+    said = [f"{count} of {place.replace(' in ', ' also stand in ')}"
             for place, count in found.facts["shared"].items()]
     return (f"equal pairs in two splits: {', '.join(said)}",) if said else ()

@@ -59,7 +59,7 @@ def text_of(value: Any, place: str, mistakes: Mistakes) -> bytes | None:
 
 def label_of(value: Any, place: str, mistakes: Mistakes) -> str | None:
     """A label as text (whole numbers as `0`, whatever their type), or None and a mistake."""
-    if isinstance(value, (int, float)) and value == value and float(value).is_integer():
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
     if isinstance(value, str) and value.strip():
         try:
