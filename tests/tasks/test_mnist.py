@@ -205,6 +205,16 @@ def test_a_folder_in_the_place_of_a_file_is_not_found(data):
     assert "looks for train-images-idx3-ubyte" in why(data)
 
 
+def test_a_held_out_image_that_also_stands_in_train_is_refused(data):
+    pixels, _ = images_and_labels(60, 60)
+    pixels[30:] = pixels[:30]
+    file = file_of(data, "train images")
+    file.write_bytes(idx(pixels))
+    text = why(data)
+    assert text.startswith(f"{file}: ")
+    assert text.endswith("held out for val also stand in train; remove the copies, or take another task.split_seed")
+
+
 def test_holding_out_a_whole_class_is_refused(data):
     with pytest.raises(BadInput, match=r"task\.val_per_class: 6 leaves no train image of digit 0 \(6 in .*train-l"):
         MnistSpec(val_per_class=6).load(data)

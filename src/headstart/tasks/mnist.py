@@ -13,6 +13,7 @@ from headstart.seeds import bits
 from headstart.sequence import Examples, Signature
 from headstart.tasks.idx import find_idx, read_idx
 from headstart.tasks.levels import moments
+from headstart.tasks.stored import groups
 from headstart.tasks.task import Task, TaskSpec
 
 SIDE = 28
@@ -58,6 +59,7 @@ class MnistSpec(TaskSpec):
         val = _held_out(label, self.val_per_class, self.split_seed, paths["train labels"])
         train = np.setdiff1d(np.arange(len(label)), val)
         mean, deviation = _moments(images[train], self.side)
+        _refuse_copies(images, train, val, paths["train images"])
         side, tile = self.side, self.tile
 
         def examples(pixels: np.ndarray, target: np.ndarray, index: np.ndarray) -> Examples:
@@ -133,6 +135,15 @@ def _held_out(label: np.ndarray, per_class: int, seed: int, file: Path) -> np.nd
             )
         chosen.append(members[np.argsort(noise[members], kind="stable")[:per_class]])
     return np.sort(np.concatenate(chosen))
+
+
+def _refuse_copies(images: np.ndarray, train: np.ndarray, val: np.ndarray, file: Path) -> None:
+    """Raises: BadInput where a held-out image also stands in train."""
+    group = groups(images)
+    count = int(np.isin(group[val], group[train]).sum())
+    if count:
+        raise BadInput(f"{file}: {count} of the {len(val)} images held out for val also stand in train; remove the "
+                       "copies, or take another task.split_seed")
 
 
 def _moments(images: np.ndarray, side: int) -> tuple[float, float]:
