@@ -178,3 +178,19 @@ def test_what_does_not_fit_the_task_is_refused_before_training(changes: dict[str
     with pytest.raises(BadInput) as caught:
         run(spec(**changes))
     assert said in str(caught.value)
+
+
+def test_an_endless_task_gives_every_epoch_its_own_examples() -> None:
+    given = read(StageSpec, {
+        **BASE, "task": {"kind": "bit_xor", "train": 32, "val": 16, "test": 16}, "budget": {"epochs": 3}})  # fmt: skip
+    live = run(given)
+    assert live.setting.fresh is not None
+    first, second = (live.setting.fresh(epoch).batch(np.arange(32)).inputs for epoch in (0, 1))
+    assert not torch.equal(first, second)
+    whole, _ = trained(given)
+    ticks = live.ticks()
+    state = next(tick for tick in ticks if tick.step == 7).state()
+    later = run(given, resume=state)
+    assert all(tick.step for tick in later.ticks())
+    resumed = later.finish().last
+    assert all(torch.equal(resumed[k], v) for k, v in whole.last.items())

@@ -98,7 +98,7 @@ def run(
 ) -> Results:
     """Perform a study and return its results; what is finished in the store is not done again.
 
-    workers: processes (0: this one; None: one per core, which needs an importable main module).
+    workers: processes (0: this one; None: one per core).
     on_event: called with every event (a log, a progress bar).
     Raises: BadInput for a wrong study; RuntimeError naming stages that failed.
     """

@@ -166,9 +166,16 @@ class Run:
             else set()
         )
         self.setting = Setting(
-            spec.objective, task.signature, spec.optim, spec.budget, spec.seed, self.feeds["train"], self.feeds["val"]
+            spec.objective, task.signature, spec.optim, spec.budget, spec.seed, self.feeds["train"], self.feeds["val"],
+            None if task.fresh is None else self._fresh,
         )
         self.progress = Progress(model, Flat(model, names, decayed, rates))
+
+    def _fresh(self, epoch: int) -> Feed:
+        """The train examples of an epoch of an endless task."""
+        assert self.task.fresh is not None
+        feed, examples = self.feeds["train"], self.task.fresh(epoch)
+        return Feed(examples, np.arange(examples.units), feed.device, feed.dtype)
 
     def ticks(self) -> Iterator[Tick]:
         """Train; one tick a step."""

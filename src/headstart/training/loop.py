@@ -141,7 +141,10 @@ class Tick:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a stage trains with; constant while it runs."""
+    """What a stage trains with; constant while it runs.
+
+    fresh: the train examples of an epoch, for a task whose examples never end; None where `train` is all.
+    """
 
     objective: ObjectiveSpec
     signature: Signature
@@ -150,6 +153,7 @@ class Setting:
     seed: int
     train: Feed
     val: Feed
+    fresh: Callable[[int], Feed] | None = None
 
     @property
     def per_epoch(self) -> int:
@@ -170,16 +174,19 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
     total, per_epoch = setting.total, setting.per_epoch
     marks = setting.budget.evaluation_steps(per_epoch, total)
     batches: list[Any] = []
-    at_epoch = -1
-    while progress.step < total and not progress.diverged:
+    feed, at_epoch = setting.train, -1
+    patience = math.inf if setting.budget.patience is None else setting.budget.patience
+    # Looked at before a step, not after: a state saved at the last step must end there too.
+    while progress.step < total and not progress.diverged and progress.stale < patience:
         began = time.perf_counter()
         epoch, place = divmod(progress.step, per_epoch)
         if epoch != at_epoch:
+            feed = setting.train if setting.fresh is None else setting.fresh(epoch)
             batches = epoch_batches(
-                setting.train.lengths, setting.optim.batch_size, setting.seed, epoch, setting.optim.length_pool
+                feed.lengths, setting.optim.batch_size, setting.seed, epoch, setting.optim.length_pool
             )
             at_epoch = epoch
-        _step(setting, progress, batches[place], epoch, total)
+        _step(setting, progress, feed, batches[place], epoch, total)
         if progress.step % CHECK_EVERY == 0 or progress.step in marks:
             progress.diverged = not math.isfinite(float(progress.running[0]))
         scored = progress.step in marks or progress.diverged
@@ -188,17 +195,14 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
         if record is not None:
             record["seconds"] = round(progress.seconds, 3)
         yield Tick(progress.step, total, progress.step / per_epoch, record, progress.state)
-        patience = setting.budget.patience
-        if patience is not None and progress.stale >= patience:
-            return
 
 
-def _step(setting: Setting, progress: Progress, places: Any, epoch: int, total: int) -> None:
+def _step(setting: Setting, progress: Progress, feed: Feed, places: Any, epoch: int, total: int) -> None:
     """Forward, backward, update."""
-    batch = setting.objective.prepare(setting.train.batch(places), setting.signature, setting.seed, epoch)
+    batch = setting.objective.prepare(feed.batch(places), setting.signature, setting.seed, epoch)
     statistics: Tensors = {}
     model = progress.model
-    with forward_precision(setting.train.device, setting.optim.precision):
+    with forward_precision(feed.device, setting.optim.precision):
         output = model(batch, Draw(setting.seed, epoch, batch.index), statistics)
     sums = setting.objective.measure(output, batch, setting.signature)
     count = sums["count"].clamp_min(1)
@@ -213,7 +217,7 @@ def _step(setting: Setting, progress: Progress, places: Any, epoch: int, total: 
         progress.running += torch.stack([sums["loss"].detach().double(), sums["count"].double()])
     progress.step += 1
     progress.examples += len(places)
-    progress.tokens += int(setting.train.tokens[places].sum())
+    progress.tokens += int(feed.tokens[places].sum())
 
 
 def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:

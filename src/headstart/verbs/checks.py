@@ -37,8 +37,7 @@ def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
 
     spec = task_spec(name, overrides)
     out = console()
-    for block in describe(spec, open_task(spec, data_folder(data))):
-        out.print(block)
+    out.print("\n\n".join(describe(spec, open_task(spec, data_folder(data)))))
 
 
 def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:

@@ -13,7 +13,7 @@ from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
 from headstart.report.tables import make_table, to_rich
-from headstart.runner import Event, Failed, Finished, Interrupted, Notice, Progress, Skipped, Started
+from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.study.estimate import Cost, survey
 from headstart.study.words import count, duration
 from headstart.verbs.display import Display
@@ -62,6 +62,10 @@ def _show(display: Display, event: Event) -> None:
         display.finished(event.identity)
     elif isinstance(event, Failed):
         display.failure(event.identity, event.name, event.message)
+    elif isinstance(event, Held):
+        display.say(f"waiting  {event.name} {event.identity}: another process is at it; its result will be used")
+    elif isinstance(event, Stopped):
+        display.say(f"saved    {event.name} {event.identity}: the same command goes on from there")
     elif isinstance(event, Notice):
         display.say(f"note     {event.name} {event.identity}: {event.text}")
 
@@ -165,5 +169,3 @@ def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:
         seconds,
     ]
 
-
-__all__ = ["Interrupted", "dry_run_study", "report_study", "run_study"]
