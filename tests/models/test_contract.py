@@ -104,7 +104,7 @@ def chance(self: Mean, x: Tensor, valid: Tensor | None, draw: Any = None) -> Ten
 
 def branches(self: Mean, x: Tensor, valid: Tensor | None, draw: Any = None) -> Tensor:
     out = true_forward(self, x, valid, draw)
-    return -out if float(self.output.weight.sum()) > 0 else out
+    return -out if float(self.output.weight.detach().sum()) > 0 else out
 
 
 def extra(module: Mean) -> None:
