@@ -123,8 +123,12 @@ class Draw:
     Raises: ValueError if the first axis is not the batch.
     """
 
-    def __init__(self, seed: Any, epoch: Any, index: torch.Tensor) -> None:
-        self.seed, self.epoch, self.index = seed, epoch, index
+    def __init__(self, seed: Any, epoch: Any, index: torch.Tensor, place: str = "") -> None:
+        self.seed, self.epoch, self.index, self.place = seed, epoch, index, place
+
+    def within(self, place: str) -> Draw:
+        """The same draw for one place of a model: equal names in two places mean different numbers."""
+        return Draw(self.seed, self.epoch, self.index, f"{self.place}{place}/")
 
     def __call__(self, name: str, shape: Sequence[int]) -> torch.Tensor:
         import torch
@@ -136,5 +140,5 @@ class Draw:
         axes = [torch.arange(size, device=self.index.device) for size in shape[1:]]
         counters: list[Any] = [self.index.view(-1, *[1] * len(axes))]
         counters += [axis.view(-1, *[1] * (len(axes) - 1 - i)) for i, axis in enumerate(axes)]
-        numbers: torch.Tensor = uniform(self.seed, f"draw/{name}", self.epoch, *counters)
+        numbers: torch.Tensor = uniform(self.seed, f"draw/{self.place}{name}", self.epoch, *counters)
         return numbers

@@ -26,6 +26,8 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any
 
+from headstart.launch.machine import keep_freed_memory
+
 Stop = Callable[[], str | None]
 """Asked by the work now and then: why it should save and stop, or None to go on."""
 
@@ -243,6 +245,7 @@ def serve(file: int, driver: int) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
     _die_with(driver)
+    keep_freed_memory()
     faulthandler.enable()
     connection: Connection[Any, Any] = Connection(file)
     inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()

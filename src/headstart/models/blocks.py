@@ -110,8 +110,9 @@ class Block(nn.Module):
     def forward(
         self, x: torch.Tensor, valid: torch.Tensor | None, draw: Draw | None, statistics: Tensors | None
     ) -> torch.Tensor:
+        within = None if draw is None else draw.within(self.name)
         given = self.norm_mixer(x, valid, statistics) if self.before else x
-        new = dropout(self.mixer(given, valid, draw), self.rate, draw, f"{self.name}.mixer")
+        new = dropout(self.mixer(given, valid, within), self.rate, draw, f"{self.name}.mixer")
         x = x + new if self.residual else new
         if not self.before:
             x = self.norm_mixer(x, valid, statistics)

@@ -12,6 +12,7 @@ from rich.text import Text
 from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
+from headstart.launch.machine import keep_freed_memory
 from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.study.estimate import Cost, survey
@@ -30,6 +31,7 @@ def run_study(
 ) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     target = _writable_file(json)
+    keep_freed_memory()
     out = console()
     out.print(f"store {study.store.root}")
     costs = survey(study.plan)

@@ -1,0 +1,78 @@
+"""Ragged tasks: how much of a batch is padding, how fast a prepared set opens, how much memory training takes.
+
+Usage: python benchmarks/ragged.py [--data FOLDER] [--tasks listops,text]. Each task is measured in a process of its own.
+"""
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+BATCH, POOL = 32, 50
+
+
+def padding(lengths: np.ndarray, pool: int) -> float:
+    """Share of positions of one epoch's batches that hold no data."""
+    from headstart.sequence import epoch_batches
+
+    batches = epoch_batches(lengths, BATCH, 0, 0, pool)
+    full = sum(len(b) * int(lengths[b].max()) for b in batches)
+    return 1 - float(lengths.sum()) / full
+
+
+def measure(kind: str, data: Path) -> dict[str, float]:
+    """Figures of one task, in this process."""
+    from headstart.spec import read
+    from headstart.stage import StageSpec, begin
+    from headstart.tasks import open_task
+
+    imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    given = {
+        "task": {"kind": kind}, "objective": {"kind": "masked"}, "budget": {"steps": 30},
+        "model": {"width": 16, "blocks": 1, "mixer": {"kind": "linear_attention", "heads": 2}},
+        "optim": {"batch_size": BATCH, "length_pool": POOL},
+    }  # fmt: skip
+    spec = read(StageSpec, given)
+    began = time.perf_counter()
+    open_task(spec.task, data)
+    first = time.perf_counter() - began
+    began = time.perf_counter()
+    task = open_task(spec.task, data)
+    again = time.perf_counter() - began
+    run = begin(spec, task, None)
+    for _ in run.ticks():
+        pass
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    lengths = task.train.unit_lengths
+    return {
+        "train": task.train.units, "first_open_s": first, "open_s": again, "padding_random": padding(lengths, 0),
+        "padding_buckets": padding(lengths, POOL), "memory_gb": (peak - imports) / 2**20,
+    }  # fmt: skip
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description=__doc__)
+    words.add_argument("--data", default="data")
+    words.add_argument("--tasks", default="listops,text")
+    words.add_argument("--one", help=argparse.SUPPRESS)
+    given = words.parse_args()
+    if given.one:
+        print(json.dumps(measure(given.one, Path(given.data))))
+        return
+    print("| task | train | first opening | opening | padding, random | padding, buckets | memory beyond imports |")
+    print("|---|---|---|---|---|---|---|")
+    for kind in given.tasks.split(","):
+        command = [sys.executable, __file__, "--data", given.data, "--one", kind]
+        out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        f = json.loads(out.splitlines()[-1])
+        print(f"| {kind} | {f['train']:,} | {f['first_open_s']:.1f} s | {f['open_s']:.2f} s | {f['padding_random']:.1%} "
+              f"| {f['padding_buckets']:.1%} | {f['memory_gb']:.2f} GB |")  # fmt: skip
+
+
+if __name__ == "__main__":
+    main()
