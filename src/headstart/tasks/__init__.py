@@ -23,6 +23,11 @@ TASKS: dict[str, Kind] = {
         "nested list expressions, ten answers",
         "Nangia and Bowman 2018; Tay et al. 2020",
     ),
+    "listops_files": Kind(
+        "headstart.tasks.listops_files:ListOpsFilesSpec",
+        "Long Range Arena's own ListOps files, where someone has them",
+        "Tay et al. 2020",
+    ),
     "pathfinder": Kind(
         "headstart.tasks.pathfinder:PathfinderSpec",
         "do two discs lie on one dashed contour? sizes 32 to 256 (PathX)",

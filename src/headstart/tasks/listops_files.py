@@ -1,0 +1,110 @@
+"""ListOps as Long Range Arena released it: three TSV files of expressions and answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from headstart.errors import BadInput
+from headstart.sequence import Signature
+from headstart.tasks.cache import Builder, prepared
+from headstart.tasks.expressions import SYMBOLS, decode, encode
+from headstart.tasks.mistakes import Mistakes
+from headstart.tasks.stored import Writer, stored
+from headstart.tasks.task import SPLITS, Task, TaskSpec
+
+FOLDERS = ("", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
+HEADER = "Source\tTarget"
+ORIGIN = (
+    "Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds them; name "
+    "the folder above with --data or HEADSTART_DATA; the task `listops` generates the like without a download"
+)
+
+
+class ListOpsFilesSpec(TaskSpec):
+    """Long Range Arena's own ListOps files, where someone has them; symbols and answers as in `listops`.
+
+    Read from `basic_train.tsv`, `basic_val.tsv` and `basic_test.tsv` (header `Source<TAB>Target`; one row is
+    `( [MAX 2 9 ] )<TAB>9`) in the data folder, or in `listops-1000` or `lra_release/listops-1000` there.
+    Source: Tay et al. 2020.
+    """
+
+    kind: Literal["listops_files"] = "listops_files"
+
+    mask_rate: ClassVar[float] = 0.1
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """The three files. Raises: BadInput naming the file looked for and the folders."""
+        names = [f"basic_{split}.tsv" for split in SPLITS]
+        for folder in FOLDERS:
+            if (data / folder / names[0]).is_file():
+                for name in names:
+                    if not (data / folder / name).is_file():
+                        raise BadInput(f"task.kind: 'listops_files': no {name} in {data / folder}; {ORIGIN}")
+                return tuple(data / folder / name for name in names)
+        inner = ", ".join(folder for folder in FOLDERS if folder)
+        raise BadInput(f"task.kind: 'listops_files': no {names[0]} in {data}, nor in {inner} there; {ORIGIN}")
+
+    def prepare(self, data: Path, workers: int = 1) -> None:
+        """Read the files, where that is not done yet."""
+        del workers
+        self.load(data)
+
+    def load(self, data: Path) -> Task:
+        """The whole task, memory-mapped. Raises: BadInput with up to 20 mistakes, each with file and row."""
+        files = self.files(data)
+        stats = [(str(path), path.stat()) for path in files]
+        document = {"reader": self.version, "files": [[n, s.st_size, s.st_mtime_ns] for n, s in stats]}
+        found = prepared(data, "listops-files", document, lambda builder: _build(builder, files))
+        splits = {name: stored(found, name) for name in SPLITS}
+        lengths = np.concatenate([part.lengths for part in splits.values()])
+        signature = Signature("tokens", len(SYMBOLS), int(lengths.max()), int(lengths.min()), "class", classes=10)
+        return Task(signature, *splits.values(), labels=tuple("0123456789"), text=decode, fingerprint=found.fingerprint)
+
+
+def _build(builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
+    mistakes = Mistakes()
+    first = 0
+    for number, (split, path) in enumerate(zip(SPLITS, files, strict=True)):
+        writer, answers = Writer(builder, split), []
+        for tokens, answer in _rows(path, mistakes):
+            writer.add(tokens)
+            answers.append(answer)
+        if not answers:
+            mistakes.add(str(path), "holds no row below its header")
+        else:
+            mistakes.check()
+            writer.finish(np.array(answers), np.arange(first, first + len(answers)))
+        first += len(answers)
+        builder.report(number + 1, len(files))
+    mistakes.check()
+    return {"expressions": first}
+
+
+def _rows(path: Path, mistakes: Mistakes) -> Iterator[tuple[np.ndarray, int]]:
+    """(symbols, answer) of each sound row; the others are noted with their row."""
+    try:
+        lines = path.read_bytes().decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        mistakes.add(str(path), f"byte {error.start} is no UTF-8 text; fetch the file again")
+        return
+    if not lines or lines[0].strip() != HEADER:
+        mistakes.add(f"{path}:1", f"{lines[0][:40] if lines else ''!r} is not the header {HEADER!r}")
+        return
+    for row, line in enumerate(lines[1:], 2):
+        source, tab, answer = line.partition("\t")
+        if not tab or len(answer.strip()) != 1 or answer.strip() not in "0123456789":
+            mistakes.add(f"{path}:{row}", f"the answer {answer.strip()!r} is not one digit after a tab")
+            continue
+        try:
+            tokens = encode(source, f"{path}:{row}")
+        except BadInput as error:
+            mistakes.add(f"{path}:{row}", str(error).partition(": ")[2])
+            continue
+        if len(tokens):
+            yield tokens, int(answer)
+        else:
+            mistakes.add(f"{path}:{row}", "an expression without a symbol")
