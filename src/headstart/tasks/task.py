@@ -16,6 +16,7 @@ from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, digest, neutral
+from headstart.tasks.members import stamps
 
 SPLITS = ("train", "val", "test")
 
@@ -55,6 +56,7 @@ class Task:
     text: Callable[[np.ndarray], str] | None = None
     fingerprint: str = ""
     fresh: Callable[[int], Examples] | None = None
+    augment: Callable[[Examples, int], Examples] | None = None
 
     def split(self, name: str) -> Examples:
         """The examples of `train`, `val` or `test`."""
@@ -276,7 +278,7 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     if spec.generated:
         return None
     whole = spec.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
-    stands = [(str(p.resolve()), p.stat().st_size, p.stat().st_mtime_ns) for p in whole.files(data)]
+    stands = stamps(whole.files(data))
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})
     note = cache_folder(data) / "fingerprints" / digest({"spec": whole.document(), "files": stands})
