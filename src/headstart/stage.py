@@ -167,15 +167,20 @@ class Run:
         )
         self.setting = Setting(
             spec.objective, task.signature, spec.optim, spec.budget, spec.seed, self.feeds["train"], self.feeds["val"],
-            None if task.fresh is None else self._fresh,
+            None if task.fresh is None and task.augment is None else self._fresh,
         )
         self.progress = Progress(model, Flat(model, names, decayed, rates))
 
     def _fresh(self, epoch: int) -> Feed:
-        """The train examples of an epoch of an endless task."""
-        assert self.task.fresh is not None
-        feed, examples = self.feeds["train"], self.task.fresh(epoch)
-        return Feed(examples, np.arange(examples.units), feed.device, feed.dtype)
+        """The train examples of an epoch, of an endless task or one that augments."""
+        task, feed = self.task, self.feeds["train"]
+        examples, units = task.train, feed.units
+        if task.fresh is not None:
+            examples = task.fresh(epoch)
+            units = np.arange(examples.units)
+        if task.augment is not None:
+            examples = task.augment(examples, epoch)
+        return Feed(examples, units, feed.device, feed.dtype)
 
     def ticks(self) -> Iterator[Tick]:
         """Train; one tick a step."""

@@ -86,12 +86,18 @@ def tiled(images: np.ndarray, tile: int) -> np.ndarray:
     return cut.reshape(n, count * count, tile * tile * features)
 
 
-def untiled(x: np.ndarray, features: int, tile: int) -> np.ndarray:
-    """One sequence -> (32, 32) or (32, 32, 3): the inverse of `tiled`."""
+def untiled_many(x: np.ndarray, features: int, tile: int) -> np.ndarray:
+    """Sequences (n, L, F) -> images (n, 32, 32, C): the inverse of `tiled`."""
     count = SIDE // tile
-    cut = x.reshape(count, count, tile, tile, features).transpose(0, 2, 1, 3, 4)
-    image: np.ndarray = cut.reshape((SIDE, SIDE) if features == 1 else (SIDE, SIDE, features))
-    return image
+    cut = x.reshape(len(x), count, count, tile, tile, features).transpose(0, 1, 3, 2, 4, 5)
+    images: np.ndarray = cut.reshape(len(x), SIDE, SIDE, features)
+    return images
+
+
+def untiled(x: np.ndarray, features: int, tile: int) -> np.ndarray:
+    """One sequence -> (32, 32) or (32, 32, 3)."""
+    image = untiled_many(x[None], features, tile)[0]
+    return image[..., 0] if features == 1 else image
 
 
 def _build(builder: Builder, spec: CifarSpec, base: Prepared) -> dict[str, object]:

@@ -62,7 +62,10 @@ class ListOpsFilesSpec(TaskSpec):
         splits = {name: stored(found, name) for name in SPLITS}
         lengths = np.concatenate([part.lengths for part in splits.values()])
         signature = Signature("tokens", len(SYMBOLS), int(lengths.max()), int(lengths.min()), "class", classes=10)
-        return Task(signature, *splits.values(), labels=tuple("0123456789"), text=decode, fingerprint=found.fingerprint)
+        return Task(
+            signature, splits["train"], splits["val"], splits["test"],
+            labels=tuple("0123456789"), text=decode, fingerprint=found.fingerprint,
+        )
 
 
 def _build(builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:

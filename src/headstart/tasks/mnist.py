@@ -11,6 +11,8 @@ from pydantic import Field
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import Examples, Signature
+from headstart.spec import neutral
+from headstart.tasks.augment import augmenter
 from headstart.tasks.idx import find_idx, read_idx
 from headstart.tasks.levels import moments
 from headstart.tasks.stored import groups
@@ -35,6 +37,8 @@ class MnistSpec(TaskSpec):
     each class of the official 60,000 train images are held out by `split_seed` (50,000 train, 10,000 val).
 
     side: 28, or 32 for the image padded with two dark pixels on each side.
+    augment: train images are shifted and turned anew each epoch, as the code of Lu et al. does (digits are not
+        mirrored).
     tile: 1 reads pixels row by row (784 or 1,024 positions of width 1); 4 reads patches of 4 x 4 row by row
         (49 or 64 positions of width 16). Lu et al. describe side 32 with tile 4; their code has side 28.
     """
@@ -43,6 +47,7 @@ class MnistSpec(TaskSpec):
     side: Literal[28, 32] = 28
     tile: Literal[1, 4] = 1
     val_per_class: int = Field(default=1000, ge=1)
+    augment: bool = neutral(False)
 
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"
@@ -72,6 +77,12 @@ class MnistSpec(TaskSpec):
             image = untiled(np.asarray(x, dtype=np.float64), side, tile)
             return np.clip((image * deviation + mean) / 255.0, 0.0, 1.0)
 
+        def images_of(rows: np.ndarray) -> np.ndarray:
+            count = side // tile
+            cut = rows.reshape(len(rows), count, count, tile, tile).transpose(0, 1, 3, 2, 4)
+            return cut.reshape(len(rows), side, side, 1)
+
+        change = augmenter(images_of, lambda new: tiles(new[..., 0], tile), self.split_seed, mirror=False)
         positions = (side // tile) ** 2
         signature = Signature(
             input="floats", width=tile * tile, length=positions, shortest=positions, target="class",
@@ -85,6 +96,7 @@ class MnistSpec(TaskSpec):
             labels=("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
             notes=_notes(len(label), len(test_label)),
             picture=picture,
+            augment=change if self.augment else None,
         )
 
 

@@ -42,7 +42,8 @@ class Task:
     (overlaps of official splits, lossy copies). `picture` turns the inputs of one example, (L,) or (L, F),
     into an image (rows, columns[, 3]) in [0, 1]; `text` turns them into a line. A task has one of the two or
     neither (a curve is drawn then). `fresh` gives the train examples of an epoch where they are an endless
-    stream (of epoch 0: `train`); the number of units is the same in every epoch.
+    stream (of epoch 0: `train`); the number of units is the same in every epoch. `augment` changes train
+    examples for an epoch (val and test never change).
     """
 
     signature: Signature
