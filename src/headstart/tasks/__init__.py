@@ -73,6 +73,16 @@ TASKS: dict[str, Kind] = {
         "do two texts belong together? papers (AAN), reviews of one film, or your own",
         "Radev et al. 2013; Tay et al. 2020",
     ),
+    "ucr": Kind(
+        "headstart.tasks.ucr:UcrSpec",
+        "a set of the UCR archive: one channel, labelled, by its name",
+        "Dau et al. 2018",
+    ),
+    "uea": Kind(
+        "headstart.tasks.uea:UeaSpec",
+        "a set of the UEA archive: several channels, any length, by its name",
+        "Bagnall et al. 2018",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)

@@ -87,7 +87,7 @@ def _decoded(value: bytes, place: str, mistakes: Mistakes) -> str | None:
         return None
 
 
-def _lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
+def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
     """(place, text) of each line that is UTF-8. Lines end at a newline only."""
     try:
         with unpacked(path) as file:
@@ -106,7 +106,7 @@ def _lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
 
 
 def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    for place, line in _lines(path, mistakes):
+    for place, line in lines(path, mistakes):
         try:
             row = json.loads(line)
         except (ValueError, RecursionError) as error:
@@ -159,7 +159,7 @@ def _tsv(
     path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     known: dict[int, Sequence[str]] = {len(layout): layout for layout in layouts}
-    for place, line in _lines(path, mistakes):
+    for place, line in lines(path, mistakes):
         fields = [_unquoted(field) for field in line.split("\t")]
         if place.endswith(", row 1") and set(columns) <= set(fields):
             known = {len(fields): fields}

@@ -1,0 +1,179 @@
+"""Rows of numbers in text files: one sequence a row, label first (`.tsv`) or last (`.ts`), gaps and all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from headstart.tasks.mistakes import Mistakes
+from headstart.tasks.rows import label_of
+
+LARGEST = float(np.finfo(np.float32).max)
+DIMENSIONS = 4096
+"""Features that a position may have."""
+
+
+@dataclass
+class Rows:
+    """Sequences of one file: `values` (L, F) float32 each, NaN where missing; a label or a number for each."""
+
+    values: list[np.ndarray] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    numbers: list[float] = field(default_factory=list)
+    places: list[str] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+
+Lines = Iterator[tuple[str, str]]
+"""(place, text) of each line."""
+
+
+def read_tsv(lines: Lines, mistakes: Mistakes) -> Rows:
+    """Rows `label<TAB>value<TAB>...` as the UCR archive has them.
+
+    A value that is empty, `?` or NaN is missing; missing ones at the end are no part of the sequence, so rows
+    may have any length.
+    """
+    out = Rows()
+    for place, line in lines:
+        first, _, rest = line.strip("\r\n ").partition("\t")
+        if not first and not rest:
+            continue
+        label = label_of(first.strip(), place, mistakes)
+        values = numbers(rest.split("\t"), place, mistakes, ("", "?"))
+        if values is None or label is None:
+            continue
+        there = np.flatnonzero(~np.isnan(values))
+        if not len(there):
+            mistakes.add(place, "has a label and no value; leave the row out")
+            continue
+        out.values.append(values[: there[-1] + 1, None])
+        out.labels.append(label)
+        out.places.append(place)
+    return out
+
+
+def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: str = "class") -> Rows:
+    """Rows `1,2,?:4,5,6:label` under a header of `@` lines; `:` divides the dimensions, `?` or NaN is missing.
+
+    A dimension that ends before the others is missing from there on. With `target` "number" the last field is
+    one. What the header says of dimensions, lengths and labels must be true.
+    """
+    out, header = Rows(), _header(lines)
+    if header is None:
+        mistakes.add(file, "has no @data line; give a whole .ts file")
+        return out
+    if _says(header, "timestamps", "true"):
+        mistakes.add(file, "has time stamps, which are not read; write each value alone (@timeStamps false)")
+        return out
+    known = header.get("classlabel", "").split()
+    if (known[:1] or [""])[0].lower() != "true" if target == "class" else known[:1] == ["true"]:
+        mistakes.add(file, f"@classLabel is {' '.join(known[:3]) or 'not there'!r}, a task with a {target} as target "
+                           f"needs {'@classLabel true' if target == 'class' else '@targetLabel true'}")
+        return out
+    expected = _dimensions(header)
+    length = int(header.get("serieslength", "0")) if _says(header, "equallength", "true") and header.get(
+        "serieslength", "").isdecimal() else 0
+    for place, line in lines:
+        line = line.strip()
+        if not line or line.startswith(("#", "%")):
+            continue
+        *fields, last = line.split(":")
+        expected = expected or len(fields)
+        values = _case(fields, expected, length, place, mistakes)
+        if values is not None and _labelled(out, last, known[1:], target, place, mistakes):
+            out.values.append(values)
+            out.places.append(place)
+    return out
+
+
+def numbers(fields: list[str], place: str, mistakes: Mistakes, missing: tuple[str, ...]) -> np.ndarray | None:
+    """(n,) float32, NaN for the texts of `missing` and for NaN; None and a mistake where one is no number."""
+    try:
+        values = np.array(list(map(float, fields)))
+    except ValueError:
+        plain = [text.strip() for text in fields]
+        values = np.empty(len(plain))
+        for i, text in enumerate(plain):
+            try:
+                values[i] = np.nan if text in missing else float(text)
+            except ValueError:
+                mistakes.add(place, f"value {i + 1} is {text[:20]!r}, no number; give one, or ? where it is missing")
+                return None
+    wrong = np.flatnonzero(np.abs(values) > LARGEST)
+    if len(wrong):
+        mistakes.add(place, f"value {wrong[0] + 1} is {fields[wrong[0]].strip()[:20]!r}; give numbers of up to 3e38")
+        return None
+    return values.astype(np.float32)
+
+
+def _header(lines: Lines) -> dict[str, str] | None:
+    """What stands before `@data`, by keyword in small letters; None where it never comes."""
+    found: dict[str, str] = {}
+    for _, line in lines:
+        word, _, rest = line.strip().partition(" ")
+        if word.lower() == "@data":
+            return found
+        if word.startswith("@"):
+            found[word[1:].lower()] = rest.strip()
+    return None
+
+
+def _says(header: dict[str, str], word: str, value: str) -> bool:
+    return header.get(word, "").lower() == value
+
+
+def _dimensions(header: dict[str, str]) -> int:
+    """How many the header says there are; 0 where it says nothing."""
+    if _says(header, "univariate", "true"):
+        return 1
+    said = header.get("dimensions") or header.get("dimension") or ""
+    return int(said) if said.isdecimal() else 0
+
+
+def _case(fields: list[str], expected: int, length: int, place: str, mistakes: Mistakes) -> np.ndarray | None:
+    """The dimensions of one row as (L, F)."""
+    if len(fields) != expected or not 0 < expected <= DIMENSIONS:
+        mistakes.add(place, f"has {len(fields)} dimensions, there should be {expected} (at most {DIMENSIONS}); the row "
+                            "is cut short or the header is wrong")
+        return None
+    found = [numbers(one.split(","), place, mistakes, ("?",)) for one in fields]
+    parts = [part for part in found if part is not None]
+    if len(parts) < len(found):
+        return None
+    longest = max(len(part) for part in parts)
+    if length and longest != length:
+        mistakes.add(place, f"has {longest} values, the header says {length}; the row is cut short or the header is "
+                            "wrong")
+        return None
+    out = np.full((longest, expected), np.nan, dtype=np.float32)
+    for i, part in enumerate(parts):
+        out[: len(part), i] = part
+    if np.isnan(out).all():
+        mistakes.add(place, "has no value; leave the row out")
+        return None
+    return out
+
+
+def _labelled(out: Rows, text: str, known: list[str], target: str, place: str, mistakes: Mistakes) -> bool:
+    """Note the label or number of a row; False and a mistake where it is none."""
+    if target == "number":
+        value = numbers([text], place, mistakes, ())
+        if value is None or np.isnan(value[0]):
+            if value is not None:
+                mistakes.add(place, "the target is NaN; leave the row out")
+            return False
+        out.numbers.append(float(value[0]))
+        return True
+    label = label_of(text.strip(), place, mistakes)
+    if label is None:
+        return False
+    if known and text.strip() not in known and label not in known:
+        mistakes.add(place, f"label {text.strip()[:40]!r} is none of the header's ({', '.join(known[:8])})")
+        return False
+    out.labels.append(label)
+    return True
