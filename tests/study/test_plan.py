@@ -7,6 +7,7 @@ import pytest
 
 from headstart.errors import BadInput
 from headstart.spec import merge
+from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 
@@ -154,3 +155,11 @@ def test_a_file_names_itself_in_its_errors(tmp_path: Path) -> None:
         read_study(path)
     with pytest.raises(BadInput, match="did you mean 'digits'"):
         read_study("digit")
+
+
+@pytest.mark.parametrize("name", sorted(built_in_studies()))
+def test_every_built_in_study_parses_and_plans_without_data(name: str) -> None:
+    made = make_plan(read_study(name), DATA)
+    assert made.cells
+    assert made.study.name == name
+    assert made.study.title.endswith("?"), "a study asks a question"

@@ -96,7 +96,7 @@ def untiled_many(x: np.ndarray, features: int, tile: int) -> np.ndarray:
 
 def untiled(x: np.ndarray, features: int, tile: int) -> np.ndarray:
     """One sequence -> (32, 32) or (32, 32, 3)."""
-    image = untiled_many(x[None], features, tile)[0]
+    image: np.ndarray = untiled_many(x[None], features, tile)[0]
     return image[..., 0] if features == 1 else image
 
 
