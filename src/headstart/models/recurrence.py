@@ -1,6 +1,7 @@
 """The recurrence of an LSTM, written out with its gradient so that it stacks under `torch.func`.
 
-`torch.nn.LSTM` has no batching rule for its kernels. On a CPU this loop is as fast as they are.
+`torch.nn.LSTM` has no batching rule for its kernels; on a CPU they are two to three times faster than this loop
+on short rows of few examples (docs/benchmarks/state-space.md).
 Letters: L length, G groups (directions, stacked models), B batch, N state.
 """
 
@@ -37,15 +38,14 @@ class _Step(torch.autograd.Function):
         cells = gates.new_empty(*gates.shape[:-1], size)
         hidden = torch.empty_like(cells)
         state = cell = cells.new_zeros(cells.shape[1:])
-        for given, four, now, out in zip(gates.unbind(), active.unbind(), cells.unbind(), hidden.unbind(),
-                                         strict=True):
+        # Views of all positions at once: made one by one they would take longer than the arithmetic.
+        views = (gates, active, active[..., : 3 * size], *torch.split(active, size, -1), cells, hidden)
+        for given, four, three, leave, enter, forget, new, now, out in zip(*(v.unbind() for v in views),
+                                                                           strict=True):
             torch.baddbmm(given, state, weight, out=four)
-            enter, forget, new, leave = torch.split(four, size, -1)
-            four[..., : 2 * size].sigmoid_()
+            three.sigmoid_()
             new.tanh_()
-            leave.sigmoid_()
-            torch.mul(forget, cell, out=now)
-            now.addcmul_(enter, new)
+            torch.mul(forget, cell, out=now).addcmul_(enter, new)
             torch.mul(leave, torch.tanh(now), out=out)
             state, cell = out, now
         return hidden, active, cells
@@ -73,25 +73,28 @@ class _StepBack(torch.autograd.Function):
     @staticmethod
     def forward(toward: Tensor, weight: Tensor, hidden: Tensor, active: Tensor, cells: Tensor) -> Any:
         size = weight.shape[1]
-        enter, forget, new, leave = torch.split(active, size, -1)
+        leave, enter, forget, new = torch.split(active, size, -1)
         before = torch.cat([torch.zeros_like(cells[:1]), cells[:-1]])
         bent = torch.tanh(cells)
         through = leave * (1 - bent * bent)
-        slopes = torch.cat([new * enter * (1 - enter), before * forget * (1 - forget),
-                            enter * (1 - new * new), bent * leave * (1 - leave)], -1)
-        gates = torch.empty_like(slopes)
+        leaving = bent * leave * (1 - leave)
+        entering = torch.stack([new * enter * (1 - enter), before * forget * (1 - forget),
+                                enter * (1 - new * new)], -2)
+        gates = torch.empty_like(active)
+        inner = gates[..., size:].view(*gates.shape[:-1], 3, size)
         back = weight.mT.contiguous()
         later = gates.new_zeros(gates.shape[1:])
-        cell = keep = cells.new_zeros(cells.shape[1:])
-        order = (toward, forget, through, slopes, gates)
-        for one, kept, bend, slope, out in zip(*(reversed(x.unbind()) for x in order), strict=True):
+        cell = cells.new_zeros(*cells.shape[1:-1], 1, size)
+        keep = cell
+        views = (toward, forget.unsqueeze(-2), through.unsqueeze(-2), leaving, entering, gates[..., :size], inner,
+                 gates)
+        for one, kept, bend, ends, slopes, first, rest, all_four in zip(*(reversed(v.unbind()) for v in views),
+                                                                        strict=True):
             state = torch.baddbmm(one, later, back)
-            cell = torch.addcmul(cell * keep, state, bend)
-            four = out.view(*cell.shape[:-1], 4, size)
-            slope = slope.view(*cell.shape[:-1], 4, size)
-            torch.mul(slope[..., :3, :], cell.unsqueeze(-2), out=four[..., :3, :])
-            torch.mul(slope[..., 3, :], state, out=four[..., 3, :])
-            later, keep = out, kept
+            cell = torch.addcmul(cell * keep, state.unsqueeze(-2), bend)
+            torch.mul(ends, state, out=first)
+            torch.mul(slopes, cell, out=rest)
+            later, keep = all_four, kept
         earlier = hidden[:-1].movedim(0, 1).flatten(1, 2)
         return gates, earlier.mT @ gates[1:].movedim(0, 1).flatten(1, 2)
 
@@ -114,7 +117,7 @@ class _StepBack(torch.autograd.Function):
 def lstm(gates: Tensor, weight: Tensor) -> Tensor:
     """i, f, o = sigmoid, g = tanh of gates + h W; c <- f c + i g; h = o tanh(c), from a zero state.
 
-    Shapes: gates (L, G, B, 4N) in the order i, f, g, o, weight (G, N, 4N) -> h (L, G, B, N). Half precision
+    Shapes: gates (L, G, B, 4N) in the order o, i, f, g, weight (G, N, 4N) -> h (L, G, B, N). Half precision
     is computed in float32. Raises: NotImplementedError when a gradient of its gradient is asked for.
     """
     dtype = gates.dtype

@@ -20,7 +20,7 @@ def one_way(module, direction, rows):
     out = []
     for row in rows:
         gates = row @ module.input[direction] + hidden @ module.recurrent[direction] + module.bias[direction]
-        i, f, g, o = gates[:size], gates[size : 2 * size], gates[2 * size : 3 * size], gates[3 * size :]
+        o, i, f, g = gates.reshape(4, size)
         cell = cell / (1 + torch.exp(-f)) + torch.tanh(g) / (1 + torch.exp(-i))
         hidden = torch.tanh(cell) / (1 + torch.exp(-o))
         out.append(hidden)
@@ -49,11 +49,12 @@ def test_an_lstm_equals_its_equations_stepped_one_position_at_a_time(directions,
 def test_with_copied_weights_it_is_the_lstm_of_torch():
     ours = build(LSTMSpec(directions=2), 6)
     theirs = torch.nn.LSTM(6, 3, batch_first=True, bidirectional=True).double()
+    order = torch.arange(12).reshape(4, 3)[[1, 2, 3, 0]].flatten()  # ours is o, i, f, g; theirs i, f, g, o
     with torch.no_grad():
         for way, suffix in enumerate(["", "_reverse"]):
-            getattr(theirs, f"weight_ih_l0{suffix}").copy_(ours.input[way].T)
-            getattr(theirs, f"weight_hh_l0{suffix}").copy_(ours.recurrent[way].T)
-            getattr(theirs, f"bias_ih_l0{suffix}").copy_(ours.bias[way])
+            getattr(theirs, f"weight_ih_l0{suffix}").copy_(ours.input[way].T[order])
+            getattr(theirs, f"weight_hh_l0{suffix}").copy_(ours.recurrent[way].T[order])
+            getattr(theirs, f"bias_ih_l0{suffix}").copy_(ours.bias[way][order])
             getattr(theirs, f"bias_hh_l0{suffix}").zero_()
     x, valid = ragged_batch([11, 4, 7], 6, seed=1)
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, valid.sum(1), batch_first=True, enforce_sorted=False)
