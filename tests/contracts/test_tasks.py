@@ -22,6 +22,7 @@ SMALL = {
     "listops": {"min_length": 3, "max_length": 40, "train": 400, "val": 60, "test": 60},
     "pathfinder": {"train": 60, "val": 20, "test": 20},
     "retrieval": {"source": "imdb_films"},
+    "speech": {"source": "digits", "pad": False},
     "uea": {"name": "JapaneseVowels"},
     "bit_memory": {"train": 60, "val": 20, "test": 20},
     "bit_xor": {"train": 60, "val": 20, "test": 20},

@@ -24,6 +24,7 @@ LIMITS = {
     "mnist": "MNIST is nearly solved: small differences near the top say little of harder images.",
     **dict.fromkeys(LRA, "much of the signal of the Long Range Arena is short-range: a high score here does "
                          "not show that a model uses long-range context."),
+    "speech": "short clean words: this says nothing of running speech or of speakers and rooms that are not in train.",
     "ucr": "one small set of the UCR archive: a difference here says little of other sets, and its official test split "
            "is one draw.",
     "uea": "one small set of the UEA archive: a difference here says little of other sets, and its official test split "

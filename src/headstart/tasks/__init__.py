@@ -73,6 +73,11 @@ TASKS: dict[str, Kind] = {
         "do two texts belong together? papers (AAN), reviews of one film, or your own",
         "Radev et al. 2013; Tay et al. 2020",
     ),
+    "speech": Kind(
+        "headstart.tasks.speech:SpeechSpec",
+        "spoken words as raw samples: 35 commands, ten digits, or your own recordings",
+        "Warden 2018; Jackson et al. 2016",
+    ),
     "ucr": Kind(
         "headstart.tasks.ucr:UcrSpec",
         "a set of the UCR archive: one channel, labelled, by its name",

@@ -21,6 +21,8 @@ SHADES = " ░▒▓█"
 HIDDEN = "╱"
 WIDEST = 32
 """Pixels of a picture's longer side on the terminal; larger pictures are averaged down."""
+BARS = 100
+"""Bars of a line that draws a curve."""
 LONGEST = 1200
 """Symbols of a text or positions of a curve that are shown."""
 
@@ -208,15 +210,20 @@ def _text(task: Task, x: np.ndarray, hidden: np.ndarray) -> str:
 
 
 def _curve(x: np.ndarray, hidden: np.ndarray) -> str:
-    """The first feature as a line of bars, at most 100 of them, each the mean of neighbours."""
-    bars = "▁▂▃▄▅▆▇█"
-    feature, size = x[:, 0].astype(float), -(-len(x) // 100)
-    runs = [slice(i, i + size) for i in range(0, len(x), size)]
-    low, high = np.nanmin(feature), np.nanmax(feature)
-    span = (high - low) or 1.0
-    out = ""
-    for run in runs:
-        height = int((np.nanmean(feature[run]) - low) / span * (len(bars) - 1) + 0.5)
-        out += HIDDEN if hidden[run].mean() >= 0.5 else bars[height]
+    """The first feature as a line of bars; of a long one the whole in means, then its beginning bar by bar."""
+    feature, size = x[:, 0].astype(float), -(-len(x) // BARS)
     name = f"first of {x.shape[1]} features, " if x.shape[1] > 1 else ""
-    return f"{out}\n{name}from {low:.3g} to {high:.3g}" + (f", {size} positions a bar" if size > 1 else "")
+    low, high = np.nanmin(feature), np.nanmax(feature)
+    said = f"{name}from {low:.3g} to {high:.3g}"
+    if size == 1:
+        return f"{_bars(feature, hidden)}\n{said}"
+    means = np.array([np.nanmean(feature[i : i + size]) for i in range(0, len(x), size)])
+    whole = f"{_bars(means, np.zeros(len(means), dtype=bool))}\n{said}, {size} positions a bar; the first {BARS}:"
+    return f"{whole}\n{_bars(feature[:BARS], hidden[:BARS])}"
+
+
+def _bars(values: np.ndarray, hidden: np.ndarray) -> str:
+    shades = "▁▂▃▄▅▆▇█"
+    low, high = np.nanmin(values), np.nanmax(values)
+    heights = (np.nan_to_num((values - low) / ((high - low) or 1.0)) * (len(shades) - 1) + 0.5).astype(int)
+    return "".join(HIDDEN if under else shades[height] for height, under in zip(heights, hidden, strict=True))
