@@ -78,6 +78,16 @@ TASKS: dict[str, Kind] = {
         "spoken words as raw samples: 35 commands, ten digits, or your own recordings",
         "Warden 2018; Jackson et al. 2016",
     ),
+    "fasta": Kind(
+        "headstart.tasks.fasta:FastaSpec",
+        "proteins or DNA with a class: promoters, splice junctions, localisation, or your own",
+        "Umarov and Solovyev 2017; Towell et al. 1990; Almagro Armenteros et al. 2017",
+    ),
+    "homology": Kind(
+        "headstart.tasks.homology:HomologySpec",
+        "which of 1,195 folds does a protein have?",
+        "Rao et al. 2019; Lu et al. 2021",
+    ),
     "ucr": Kind(
         "headstart.tasks.ucr:UcrSpec",
         "a set of the UCR archive: one channel, labelled, by its name",

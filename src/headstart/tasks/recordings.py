@@ -193,7 +193,8 @@ def _split(
     free = np.setdiff1d(np.arange(len(keys)), np.concatenate([*official.values(), np.array([], dtype=np.int64)]))
     shares = {"test": asked.test_share, "val": asked.val_share}
     shares = {split: share for split, share in shares.items() if split not in official}
-    return {**drawn(target, group, free, shares, asked.seed), **official}
+    rows = {**drawn(target, group, free, shares, asked.seed), **official}
+    return {split: rows[split] for split in SPLITS}
 
 
 def _listed(listed: list[tuple[str, str]], place_of: dict[str, int], mistakes: Mistakes) -> np.ndarray:
