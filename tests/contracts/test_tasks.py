@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from made_files import MADE
 
 from headstart.errors import BadInput
 from headstart.objectives import MaskedSpec
@@ -22,6 +23,7 @@ SMALL = {
     "listops": {"min_length": 3, "max_length": 40, "train": 400, "val": 60, "test": 60},
     "pathfinder": {"train": 60, "val": 20, "test": 20},
     "retrieval": {"source": "imdb_films"},
+    "bidmc": {"length": 40},
     "speech": {"source": "digits", "pad": False},
     "uea": {"name": "JapaneseVowels"},
     "bit_memory": {"train": 60, "val": 20, "test": 20},
@@ -53,7 +55,11 @@ def kind(request):
 
 @pytest.fixture
 def data(kind, folder, linked):
-    """The folder that a task is read from; generated tasks need none and get an empty one."""
+    """The folder that a task is read from: real data, made files, or an empty one for what is generated."""
+    if kind in MADE and not (folder / f"{kind}-made").exists():
+        MADE[kind](folder / f"{kind}-made")
+    if kind in MADE:
+        return folder / f"{kind}-made"
     return folder if TASKS[kind].load().generated else linked
 
 

@@ -25,6 +25,7 @@ LIMITS = {
     **dict.fromkeys(LRA, "much of the signal of the Long Range Arena is short-range: a high score here does "
                          "not show that a model uses long-range context."),
     "speech": "short clean words: this says nothing of running speech or of speakers and rooms that are not in train.",
+    "bidmc": "53 patients of one hospital: this does not show that a model knows new patients, wards or devices.",
     "fasta": "relatives of test sequences may stand in train: this does not show that a model knows new families.",
     "homology": "single domains, few examples of most folds: this says little of whole proteins, nor of folds that "
                 "are not in train.",

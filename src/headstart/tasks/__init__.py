@@ -78,6 +78,11 @@ TASKS: dict[str, Kind] = {
         "spoken words as raw samples: 35 commands, ten digits, or your own recordings",
         "Warden 2018; Jackson et al. 2016",
     ),
+    "bidmc": Kind(
+        "headstart.tasks.bidmc:BidmcSpec",
+        "heart rate, respiratory rate or oxygen saturation from 32 s of EKG and PPG",
+        "Pimentel et al. 2016; Tan et al. 2020",
+    ),
     "fasta": Kind(
         "headstart.tasks.fasta:FastaSpec",
         "proteins or DNA with a class: promoters, splice junctions, localisation, or your own",

@@ -80,11 +80,15 @@ def channel_moments(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarra
 
     Rounded to 6 digits, so that no processor's order of summation shows in the examples.
     """
-    flat = np.concatenate(list(values)).astype(np.float64)
-    seen = ~np.isnan(flat)
-    count = np.maximum(seen.sum(0), 1)
-    mean = np.where(seen, flat, 0.0).sum(0) / count
-    spread = np.sqrt((np.where(seen, flat - mean, 0.0) ** 2).sum(0) / count)
+    width = values[0].shape[1]
+    count, total, square = np.zeros(width), np.zeros(width), np.zeros(width)
+    for one in values:  # one at a time: all of them in float64 would take four times their memory
+        count += (~np.isnan(one)).sum(0)
+        total += np.nansum(one, 0, dtype=np.float64)
+    mean = total / np.maximum(count, 1)
+    for one in values:
+        square += np.nansum((one.astype(np.float64) - mean) ** 2, 0)
+    spread = np.sqrt(square / np.maximum(count, 1))
     deviation = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
     return _rounded(mean), _rounded(deviation)
 

@@ -1,0 +1,38 @@
+"""Small files of data sets that are not at hand, so that their tasks are held to the contract too."""
+
+import json
+
+import numpy as np
+
+LETTERS = "ACDEFGHIKLMNPQRSTVWY"
+
+
+def homology(root):
+    """TAPE's three files, with 3 folds."""
+    folder = root / "remote_homology"
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    for name, count in (("train", 120), ("valid", 12), ("test_fold_holdout", 15)):
+        rows = [{"primary": "".join(rng.choice(list(LETTERS), 20 + i % 30)), "fold_label": i % 3} for i in range(count)]
+        (folder / f"remote_homology_{name}.json").write_text("\n".join(map(json.dumps, rows)))
+    return root
+
+
+def bidmc(root, length=40):
+    """Windows of heart rates: the first channel is quicker where the number is greater."""
+    folder = root / "bidmc"
+    folder.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    for name, count in (("TRAIN", 80), ("TEST", 20)):
+        lines = ["@problemName BIDMC32HR", "@timeStamps false", "@missing false", "@univariate false", "@dimension 2",
+                 "@equalLength true", f"@seriesLength {length}", "@targetLabel true", "@data"]
+        for _ in range(count):
+            rate = rng.uniform(50, 120)
+            waves = np.sin(np.arange(length) * rate / 60 + rng.uniform(0, 6)), rng.normal(size=length)
+            lines.append(":".join([*(",".join(f"{x:.5f}" for x in wave) for wave in waves), f"{rate:.3f}"]))
+        (folder / f"BIDMC32HR_{name}.ts").write_text("\n".join(lines) + "\n")
+    return root
+
+
+MADE = {"homology": homology, "bidmc": bidmc}
+"""Writers of a task's files into a data folder."""
