@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from headstart.models.mixers import half
+
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
@@ -24,7 +26,8 @@ def attend(
 
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E). `seen`: bool, broadcasts to
     (B, H, Q, K), True where a query sees a key; a query that sees none (padding) sees all, so that nothing
-    becomes NaN. `causal`: query i sees keys 0..i (not together with `seen`). Memory O(Q + K) beside `seen`.
+    becomes NaN. `causal`: query i sees keys 0..i (not together with `seen`). Memory O(Q + K) beside `seen`,
+    and in bfloat16 at most 16 MB or 4 MB per thread for gradients (`half.py`).
     """
     if seen is not None:
         seen = seen | ~seen.any(-1, keepdim=True)
@@ -54,7 +57,7 @@ def _fold_mask(seen: Tensor | None, dim: int | None, size: int, batch: int) -> T
 
 
 class _Fused(torch.autograd.Function):
-    """(query, key, value, mask of 0 and -inf or None, causal) -> output (B, H, Q, E), log sums (B, Q, H)."""
+    """(query, key, value, mask of 0 and -inf or None, causal) -> output (B, H, Q, E), log sums (B, H, Q)."""
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None, causal: bool) -> Any:
@@ -92,6 +95,8 @@ class _FusedBackward(torch.autograd.Function):
         grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, sums: Tensor,
         seen: Tensor | None, causal: bool,
     ) -> Any:
+        if half.worth(query, key, causal):
+            return half.gradients(grad, query, key, value, out, sums, seen)
         return tuple(_backward(grad, query, key, value, out, sums, 0.0, causal, attn_mask=seen))
 
     @staticmethod

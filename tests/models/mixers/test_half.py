@@ -1,0 +1,69 @@
+"""Gradients of bfloat16 attention, in chunks of heads, beside those of a written-out float64 attention."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from headstart.models.mixers import half
+from headstart.models.mixers.attend import attend
+
+
+def dense(query, key, value, seen):
+    """Attention with its score matrix written out, in float64."""
+    q, k, v = (x.detach().double().requires_grad_() for x in (query, key, value))
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    if seen is not None:
+        scores = scores.masked_fill(~seen, float("-inf"))
+    return (scores.softmax(-1) @ v), (q, k, v)
+
+
+def far(one, two):
+    return float((one.detach().double() - two.detach()).norm() / two.detach().norm())
+
+
+@pytest.mark.parametrize(("asked", "keys", "width"), [(40, 40, 16), (9, 70, 8), (130, 33, 4)])
+@pytest.mark.parametrize("masked", [False, True])
+def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, monkeypatch):
+    monkeypatch.setattr(half, "dot_products", lambda: True)  # The way taken must not hang on this machine.
+    monkeypatch.setattr(half, "CHUNK", 3 * asked * keys)  # Three heads a chunk: six do not divide evenly by chance.
+    torch.manual_seed(0)
+    query = torch.randn(2, 5, asked, width).bfloat16().requires_grad_()
+    key, value = (torch.randn(2, 5, keys, width).bfloat16().requires_grad_() for _ in range(2))
+    grad = torch.randn(2, 5, asked, width).bfloat16()
+    seen = (torch.arange(keys) < torch.tensor([keys, keys // 3])[:, None])[:, None, None] if masked else None
+    assert half.worth(query, key, causal=False)
+    out = attend(query, key, value, seen)
+    out.backward(grad)
+    exact, leaves = dense(query, key, value, seen)
+    exact.backward(grad.double())
+    assert far(out, exact) < 0.01
+    for mine, theirs in zip((query, key, value), leaves, strict=True):
+        assert far(mine.grad, theirs.grad) < 0.015
+
+
+def test_a_key_that_no_query_sees_has_no_gradient(monkeypatch):
+    monkeypatch.setattr(half, "dot_products", lambda: True)
+    query, key, value = (torch.randn(1, 2, 20, 8).bfloat16().requires_grad_() for _ in range(3))
+    attend(query, key, value, (torch.arange(20) < 13)[None, None, None]).float().square().sum().backward()
+    assert not key.grad[:, :, 13:].any()
+    assert not value.grad[:, :, 13:].any()
+
+
+def test_float32_and_causal_attention_keep_the_fused_kernel(monkeypatch):
+    monkeypatch.setattr(half, "dot_products", lambda: True)
+    x = torch.randn(1, 1, 8, 4)
+    assert not half.worth(x, x, causal=False)
+    assert not half.worth(x.bfloat16(), x.bfloat16(), causal=True)
+
+
+def test_bfloat16_gradients_of_a_stack_are_those_of_its_models(monkeypatch):
+    monkeypatch.setattr(half, "dot_products", lambda: True)
+    x = torch.randn(3, 2, 2, 30, 8).bfloat16()
+
+    def gradient(one):
+        return torch.func.grad(lambda q: attend(q, q, q).float().square().sum())(one)
+
+    together = torch.func.vmap(gradient)(x)
+    for i in range(3):
+        assert far(together[i], gradient(x[i]).double()) < 1e-6
