@@ -2,9 +2,9 @@
 
     python benchmarks/state_space.py --write docs/benchmarks/state-space.md
 
-Plain PyTorch means: the kernel as a sum over a complex table of D x N x L (DLR: N x L), the convolution by `torch.fft`, and
-autograd's own gradients (for the LSTM, `torch.nn.LSTM`). Both compute the same numbers, which is checked first
-at a small size. Every case is a process of its own, and all cases are gone through several times, since a
+Plain PyTorch means: the kernel as a sum over a complex table of D x N x L (DLR: N x L), the convolution by
+`torch.fft`, and autograd's own gradients (for the LSTM, `torch.nn.LSTM`). Both compute the same numbers, which is
+checked first at a small size. Every case is a process of its own, and all cases are gone through several times, since a
 virtual machine is not equally fast from one minute to the next: the smallest of the forward + backward times,
 and the largest resident memory of the whole process, are kept.
 """
@@ -235,8 +235,8 @@ def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
         f"Measured {day} on a {where}, by `python benchmarks/state_space.py`.", "",
         f"Forward + backward of one layer in float32: D {WIDTH}, both directions, N 64 (`dlr-1024`: N 1,024; `lstm`: "
         "64 per direction), the published output layer included. Time: the smallest over processes of at least 3 runs "
-        "each, which went through all cases in turn. Memory: the largest resident size of the whole process, of "
-        "which Python and torch take about 0.25 GB. Plain PyTorch holds the complex table over D, N and L (DLR: N and "
+        "each, which went through all cases in turn: the one least disturbed by the machine's other work. Memory: "
+        "the largest resident size of the whole process, of which Python and torch take about 0.25 GB. Plain PyTorch holds the complex table over D, N and L (DLR: N and "
         "L) and takes autograd's gradients; the LSTM's comparison is `torch.nn.LSTM`, whose kernels cannot stack.",
         "Both layers hold the same parameters; their outputs at L 256 differ, as a share of the largest, by: "
         f"{agreement}.", "", *rows, "",
