@@ -236,7 +236,8 @@ def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
         f"Forward + backward of one layer in float32: D {WIDTH}, both directions, N 64 (`dlr-1024`: N 1,024; `lstm`: "
         "64 per direction), the published output layer included. Time: the smallest over processes of at least 3 runs "
         "each, which went through all cases in turn: the one least disturbed by the machine's other work. Memory: "
-        "the largest resident size of the whole process, of which Python and torch take about 0.25 GB. Plain PyTorch holds the complex table over D, N and L (DLR: N and "
+        "the largest resident size of the whole process, of which Python and torch take about 0.25 GB. "
+        "Plain PyTorch holds the complex table over D, N and L (DLR: N and "
         "L) and takes autograd's gradients; the LSTM's comparison is `torch.nn.LSTM`, whose kernels cannot stack.",
         "Both layers hold the same parameters; their outputs at L 256 differ, as a share of the largest, by: "
         f"{agreement}.", "", *rows, "",
