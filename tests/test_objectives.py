@@ -153,3 +153,23 @@ def test_a_loss_that_does_not_fit_the_input_is_refused() -> None:
         MaskedSpec(loss="l1").output(TOKENS)
     with pytest.raises(BadInput, match="needs an input of known levels"):
         MaskedSpec(loss="levels").output(Signature("floats", 1, 4, 4, "none"))
+
+
+def test_double_precision_stays_double_in_the_loss() -> None:
+    output = torch.tensor([[1.0 + 1e-12]], dtype=torch.float64)
+    batch = Batch(torch.zeros(1, 2, 1), torch.ones(1, 2).bool(), torch.arange(1), target=torch.ones(1).double())
+    sums = RegressSpec(loss="l1").measure(output, batch, Signature("floats", 1, 2, 2, "number"))
+    assert float(sums["loss"]) == pytest.approx(1e-12, rel=1e-3)
+    assert sums["loss"].dtype == torch.float64
+
+
+def test_r2_leaves_out_a_constant_far_from_zero_and_keeps_a_tiny_scale() -> None:
+    signature = Signature("floats", 1, 2, 2, "number", targets=2)
+    generator = torch.Generator().manual_seed(0)
+    small = torch.randn(1000, generator=generator).double() * 1e-9
+    target = torch.stack([torch.full((1000,), 1234.567).double(), small], 1)
+    batch = Batch(torch.zeros(1000, 2, 1), torch.ones(1000, 2).bool(), torch.arange(1000), target=target)
+    output = torch.stack([target[:, 0] + 1.0, 0.5 * small], 1)
+    objective = RegressSpec()
+    scores = objective.scores(dict(objective.measure(output, batch, signature)))
+    assert scores["r2"] == pytest.approx(0.75, abs=0.01)

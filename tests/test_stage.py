@@ -12,6 +12,8 @@ from headstart.errors import BadInput
 from headstart.spec import merge, read
 from headstart.stage import Outcome, Run, StageSpec, begin, identity, stage_from_json
 from headstart.tasks import open_task
+from headstart.training.loop import BudgetSpec
+from headstart.training.optim import Flat
 
 DATA = Path("none")
 BASE: dict[str, Any] = {
@@ -194,3 +196,31 @@ def test_an_endless_task_gives_every_epoch_its_own_examples() -> None:
     assert all(tick.step for tick in later.ticks())
     resumed = later.finish().last
     assert all(torch.equal(resumed[k], v) for k, v in whole.last.items())
+
+
+def test_marks_of_evaluations_are_the_nearest_steps_and_the_last() -> None:
+    budget = read(BudgetSpec, {"epochs": 2.0, "evaluate_every": 0.3})
+    assert [s for s in range(1, 21) if budget.evaluates_at(s, 10, 20)] == [3, 6, 9, 12, 15, 18, 20]
+    endless = read(BudgetSpec, {"epochs": 1e9, "evaluate_every": 1e-6})
+    assert endless.evaluates_at(10**9, 35, 35 * 10**9)
+
+
+def test_an_untrained_parent_on_another_task_is_still_a_parent() -> None:
+    def child(task: MadeSpec) -> StageSpec:
+        parent = read(StageSpec, {**dict(spec()), "task": task, "objective": {"kind": "masked"},
+                                  "budget": {"steps": 0}})  # fmt: skip
+        return read(StageSpec, {**dict(spec()), "parent": parent, "start": ("take(all-head)",)})
+
+    assert child(MadeSpec()).parent is None
+    assert child(MadeSpec(tokens=True)).parent is not None
+
+
+def test_a_model_that_memory_cannot_hold_is_bad_input() -> None:
+    given = spec(model={"width": 2**24, "position": {"kind": "none"}})
+    with pytest.raises(BadInput, match="model: width 16777216 with 2 blocks does not fit into memory"):
+        run(given)
+
+
+def test_nothing_trainable_lives_where_the_model_does() -> None:
+    model = torch.nn.Linear(2, 2, dtype=torch.float64)
+    assert Flat(model, [], set(), {}).weights.dtype == torch.float64

@@ -72,10 +72,15 @@ def _monitor(name: str | None, default: str, known: tuple[str, ...]) -> Monitor:
     return Monitor(chosen, greater=chosen != "loss")
 
 
+def _full(output: torch.Tensor) -> torch.Tensor:
+    """An output in single precision at least: half precision is for the forward pass, never for sums."""
+    return output.to(torch.promote_types(output.dtype, torch.float32))
+
+
 def cross_entropy_sums(logits: torch.Tensor, target: torch.Tensor, smoothing: float = 0.0) -> Sums:
     """Sums over rows whose target is there. logits (M, K), target (M,) with IGNORE."""
     there = target != IGNORE
-    loss = F.cross_entropy(logits.float(), target, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
+    loss = F.cross_entropy(_full(logits), target, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
     hits = ((logits.argmax(-1) == target) & there).sum()
     return {"loss": loss, "count": there.sum(), "hits": hits}
 
@@ -94,8 +99,10 @@ def _moments(error: torch.Tensor, value: torch.Tensor, there: torch.Tensor) -> S
 def _r2(totals: dict[str, Any]) -> float:
     """Coefficient of determination, averaged over targets that vary; 0 where none does."""
     seen = torch.as_tensor(totals["seen"]).double().clamp_min(1.0)
-    total = torch.as_tensor(totals["square"]) - torch.as_tensor(totals["sum"]).square() / seen
-    varies = total > 1e-12
+    square = torch.as_tensor(totals["square"])
+    total = square - torch.as_tensor(totals["sum"]).square() / seen
+    # Against the size of the target: of a constant far from 0, rounding alone leaves more than any fixed limit.
+    varies = total > 1e-12 * square
     if not bool(varies.any()):
         return 0.0
     return float((1.0 - torch.as_tensor(totals["squared"])[varies] / total[varies]).mean())
@@ -154,7 +161,7 @@ class _Reconstruction(ObjectiveSpec):
         if loss == "levels":
             levels = level_targets(truth, signature).masked_fill(~there, IGNORE)
             return cross_entropy_sums(output.reshape(-1, signature.levels), levels.flatten())
-        error = output.float() - truth
+        error = _full(output) - truth
         # Zero before the sum: 0 * inf would carry a padded position's overflow into the loss.
         kept = torch.where(there, error, 0.0)
         size = kept.abs().sum() if loss == "l1" else kept.square().sum()
@@ -283,7 +290,7 @@ class RegressSpec(ObjectiveSpec):
         truth = batch.target.reshape(-1, signature.targets)
         there = ~torch.isnan(truth)
         truth = torch.where(there, truth, 0.0)
-        error = torch.where(there, output.float().reshape(-1, signature.targets) - truth, 0.0)
+        error = torch.where(there, _full(output).reshape(-1, signature.targets) - truth, 0.0)
         size = error.abs().sum() if self.loss == "l1" else error.square().sum()
         with torch.no_grad():
             moments = _moments(error.detach(), truth, there)

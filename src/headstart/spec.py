@@ -56,6 +56,10 @@ class Spec(BaseModel):
         return out
 
 
+Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
+"""A seed: 64 bits, as `bits` counts."""
+
+
 def neutral(default: Any, **rules: Any) -> Any:
     """A field that is left out of the identity while it has this value (for fields added later)."""
     return Field(default=default, json_schema_extra={"neutral": True}, **rules)
@@ -142,6 +146,13 @@ def _join(*parts: str) -> str:
     return ".".join(p for p in parts if p).replace(".[", "[")
 
 
+_SHAPES = {
+    "tuple_type": "should be a list", "list_type": "should be a list", "dict_type": "should be a table",
+    "model_type": "should be a table", "model_attributes_type": "should be a table",
+}
+"""What a person wrote is TOML, whose words are not those of Python."""
+
+
 def _lines(error: ValidationError) -> list[tuple[str, str]]:
     """(place, what is wrong) of each mistake, nested tables of kinds included."""
     out: list[tuple[str, str]] = []
@@ -155,7 +166,8 @@ def _lines(error: ValidationError) -> list[tuple[str, str]]:
         elif item["type"] == "missing":
             out.append((where, "is missing"))
         else:
-            text = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
+            said = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
+            text = _SHAPES.get(item["type"], said)
             shown = (
                 "" if isinstance(item["input"], (Mapping, Spec)) or item["type"] == "kind" else (f"{item['input']!r} ")
             )

@@ -19,7 +19,7 @@ from headstart.initial import apply_start, trainable
 from headstart.models.model import ModelSpec, SequenceModel, build_model, model_flops
 from headstart.objectives import MaskedSpec, ObjectiveField
 from headstart.parameters import leaves, select
-from headstart.spec import Spec, digest, read
+from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
 from headstart.training.evaluate import Evaluation, evaluate
@@ -46,7 +46,7 @@ class StageSpec(Spec):
     trainable: str = "all"
     optim: OptimSpec = Field(default_factory=OptimSpec)
     budget: BudgetSpec
-    seed: int = 0
+    seed: Seed = 0
 
     @model_validator(mode="after")
     def _resolve(self) -> StageSpec:
@@ -76,7 +76,7 @@ class StageSpec(Spec):
         return self
 
     def _parent_is_a_fresh_start(self) -> bool:
-        """An untrained parent of the same model and seed has just the weights this stage would draw itself."""
+        """An untrained parent of the same model, task and seed has just the weights this stage would draw itself."""
         parent = self.parent
         return (
             parent is not None
@@ -85,6 +85,7 @@ class StageSpec(Spec):
             and not parent.start
             and parent.seed == self.seed
             and parent.model == self.model
+            and _whole(parent.task) == _whole(self.task)
             and all(e.strip().startswith(("take", "draw")) for e in self.start)
         )
 
@@ -92,6 +93,11 @@ class StageSpec(Spec):
 def _put(spec: Spec, name: str, value: Any) -> None:
     """Set a field of a frozen spec while it is validated."""
     spec.__dict__[name] = value
+
+
+def _whole(task: TaskSpec) -> TaskSpec:
+    """The task with all its examples and labels: the same signature, of the same model."""
+    return task.model_copy(update={"fraction": 1.0, "labelled": None})
 
 
 def stage_from_json(given: Mapping[str, Any]) -> StageSpec:
@@ -107,8 +113,7 @@ def _content(task: TaskSpec, data: Path) -> str | None:
 def identity(spec: StageSpec, data: Path) -> str:
     """First 16 hex digits of the SHA-256 of all that can change the stage's result: content, never place."""
     document = spec.document()
-    whole = spec.task.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
-    held = _content(whole, data)
+    held = _content(_whole(spec.task).model_copy(update={"patch": 1}), data)
     if held is not None:
         document["task"]["content"] = held
     if spec.parent is None:
@@ -153,6 +158,11 @@ class Run:
         self.feeds = {
             name: Feed(task.split(name), _units(spec, task, name), device, dtype) for name in ("train", "val", "test")
         }
+        if not len(self.feeds["val"].units):
+            raise BadInput(
+                f"task.kind: {spec.task.kind!r} has no val example that {spec.objective.kind!r} can score, and the "
+                "best weights are chosen there; give it some"
+            )
         size = len(self.feeds["train"].units)
         if spec.optim.batch_size > size:
             raise BadInput(
@@ -263,7 +273,15 @@ def begin(
     Raises: BadInput where model, objective, start, parts or batch do not fit the task.
     """
     place = torch.device(device)
-    model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
+    output = spec.objective.output(task.signature)
+    try:
+        model = build_model(spec.model, task.signature, output, spec.seed)
+    except (MemoryError, RuntimeError) as error:
+        if "allocate" not in str(error) and not isinstance(error, MemoryError):
+            raise
+        raise BadInput(
+            f"model: width {spec.model.width} with {spec.model.blocks} blocks does not fit into memory; make it smaller"
+        ) from None
     spec.objective.monitored(task.signature)
     if spec.objective.kind == "causal" and not spec.model.causal:
         raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")

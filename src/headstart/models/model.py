@@ -62,8 +62,8 @@ class ModelSpec(Spec):
     and each feed-forward layer. pool: how a sequence becomes one vector, over its valid positions.
     """
 
-    width: int = Field(default=64, ge=1)
-    blocks: int = Field(default=2, ge=1)
+    width: int = Field(default=64, ge=1, le=2**24)
+    blocks: int = Field(default=2, ge=1, le=2**12)
     mixer: MixerField = AttentionSpec()
     norm: NormKind = "layer"
     norm_place: Literal["before", "after"] = "before"

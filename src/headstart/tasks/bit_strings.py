@@ -13,6 +13,7 @@ from pydantic import Field
 from headstart.errors import BadInput
 from headstart.seeds import below, bits, uniform
 from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import Seed
 from headstart.tasks.overlap import overlaps
 from headstart.tasks.task import Baseline, Task, TaskSpec
 
@@ -29,7 +30,7 @@ class _BitsSpec(TaskSpec):
     val: int = Field(default=1_000, ge=1, le=1_000_000)
     test: int = Field(default=1_000, ge=1, le=1_000_000)
     endless: bool = True
-    data_seed: int = 0
+    data_seed: Seed = 0
 
     generated: ClassVar[bool] = True
     loss: ClassVar[str] = "levels"

@@ -14,6 +14,7 @@ import numpy as np
 from headstart.errors import BadInput
 from headstart.seeds import below
 from headstart.sequence import Examples, Signature
+from headstart.spec import Seed
 from headstart.tasks.levels import moments
 from headstart.tasks.task import Task, TaskSpec, stratified_split
 
@@ -41,7 +42,7 @@ class DigitsSpec(TaskSpec):
 
     kind: Literal["digits"] = "digits"
     rolled: bool = True
-    roll_seed: int = 0
+    roll_seed: Seed = 0
 
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5

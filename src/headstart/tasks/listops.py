@@ -16,6 +16,7 @@ from pydantic import Field
 
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
+from headstart.spec import Seed
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.expressions import CLOSE, SYMBOLS, decode
 from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
@@ -58,7 +59,7 @@ class ListOpsSpec(TaskSpec):
     train: int = Field(default=96_000, ge=1)
     val: int = Field(default=2_000, ge=1)
     test: int = Field(default=2_000, ge=1)
-    data_seed: int = 0
+    data_seed: Seed = 0
 
     version: ClassVar[int] = 1
     generated: ClassVar[bool] = True

@@ -15,6 +15,7 @@ from pydantic import Field
 
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
+from headstart.spec import Seed
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.paddles import recipe, tables
 from headstart.tasks.snakes import images
@@ -47,7 +48,7 @@ class PathfinderSpec(TaskSpec):
     train: int = Field(default=160_000, ge=1)
     val: int = Field(default=20_000, ge=1)
     test: int = Field(default=20_000, ge=1)
-    data_seed: int = 0
+    data_seed: Seed = 0
 
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5

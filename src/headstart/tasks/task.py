@@ -15,7 +15,7 @@ from pydantic import Field
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.spec import Spec, digest, neutral
+from headstart.spec import Seed, Spec, digest, neutral
 from headstart.tasks.members import stamps
 
 SPLITS = ("train", "val", "test")
@@ -76,7 +76,7 @@ class TaskSpec(Spec):
     kind: str
     fraction: float = Field(default=1.0, gt=0, le=1)
     labelled: int | None = Field(default=None, ge=1)
-    split_seed: int = 0
+    split_seed: Seed = 0
     patch: int = neutral(1, ge=1)
 
     generated: ClassVar[bool] = False

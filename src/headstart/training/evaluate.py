@@ -62,7 +62,7 @@ def evaluate(
         add(total, objective.measure(output, batch, signature))
         if keep and not (per_position and kept):
             parts = {
-                "output": output.float(),
+                "output": output.to(torch.promote_types(output.dtype, torch.float32)),
                 "index": batch.index,
                 "target": batch.target,
                 "inputs": batch.inputs,

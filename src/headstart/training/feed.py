@@ -27,11 +27,12 @@ class Feed:
         lengths = examples.lengths
         dense = len(lengths) > 0 and bool((lengths == lengths[0]).all())
         # Four times the bytes on disk: bytes may become float32 on the way.
-        if dense and 4 * examples.values.nbytes <= DENSE_LIMIT and len(units):
-            self._whole = collate(examples, units).to(device, dtype)
+        self._dense = dense and 4 * examples.values.nbytes <= DENSE_LIMIT
 
     def batch(self, places: np.ndarray) -> Batch:
         """The batch of the units at these places of `units`."""
+        if self._dense and self._whole is None:
+            self._whole = collate(self.examples, self.units).to(self.device, self.dtype)
         if self._whole is None:
             return collate(self.examples, self.units[places]).to(self.device, self.dtype)
         rows = np.stack([2 * places, 2 * places + 1], 1).reshape(-1) if self.examples.paired else places

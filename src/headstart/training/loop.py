@@ -58,14 +58,14 @@ class BudgetSpec(Spec):
             return self.steps
         return math.ceil((self.tokens or 0) * per_epoch / tokens_per_epoch)
 
-    def evaluation_steps(self, per_epoch: int, total: int) -> set[int]:
-        """Counts of finished steps at which val is scored; the last step always is."""
+    def evaluates_at(self, step: int, per_epoch: int, total: int) -> bool:
+        """Whether val is scored after this many steps (from 1): at the nearest step to each multiple, and the last."""
         if self.evaluate_every is None:
             gap = total / 10
         else:
             gap = self.evaluate_every * (per_epoch if self.epochs is not None else 1)
-        marks = {round(gap * i) for i in range(1, int(total / gap) + 1)} if total else set()
-        return {m for m in marks if m > 0} | ({total} if total else set())
+        near = round(step / gap)
+        return step == total or any(round(gap * i) == step for i in (near - 1, near, near + 1))
 
 
 @dataclass
@@ -172,7 +172,6 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
     Ends early when patience is used up or the loss is no number (`progress.diverged`).
     """
     total, per_epoch = setting.total, setting.per_epoch
-    marks = setting.budget.evaluation_steps(per_epoch, total)
     batches: list[Any] = []
     feed, at_epoch = setting.train, -1
     patience = math.inf if setting.budget.patience is None else setting.budget.patience
@@ -187,9 +186,10 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
             )
             at_epoch = epoch
         _step(setting, progress, feed, batches[place], epoch, total)
-        if progress.step % CHECK_EVERY == 0 or progress.step in marks:
+        mark = setting.budget.evaluates_at(progress.step, per_epoch, total)
+        if progress.step % CHECK_EVERY == 0 or mark:
             progress.diverged = not math.isfinite(float(progress.running[0]))
-        scored = progress.step in marks or progress.diverged
+        scored = mark or progress.diverged
         record = _record(setting, progress, total) if scored else None
         progress.seconds += time.perf_counter() - began
         if record is not None:

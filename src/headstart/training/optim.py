@@ -108,7 +108,7 @@ class Flat:
             tensor.requires_grad_(False)
             tensor.grad = None
         self.names = sorted(names, key=lambda n: (rates.get(n, 0.0), n in decayed))
-        like = tensors[self.names[0]] if self.names else torch.zeros(0)
+        like = tensors[self.names[0]] if self.names else next(iter(tensors.values()))
         kinds = {tensors[n].dtype for n in self.names}
         if len(kinds) > 1:
             raise BadInput(
@@ -160,7 +160,7 @@ class Flat:
                 self.first[cut],
                 self.second[cut],
                 step=step + 1,
-                rate=(group.rate or spec.lr) * factor,
+                rate=(spec.lr if group.rate is None else group.rate) * factor,
                 decay=spec.weight_decay if group.decays else 0.0,
                 beta1=spec.beta1,
                 beta2=spec.beta2,

@@ -24,6 +24,7 @@ from headstart.models.mixers.projections import (
     split,
 )
 from headstart.seeds import Draw, bits
+from headstart.spec import Seed
 
 
 class BigBirdSpec(MixerSpec):
@@ -43,7 +44,7 @@ class BigBirdSpec(MixerSpec):
     window: int = Field(default=3, ge=1)
     random: int = Field(default=3, ge=0)
     global_blocks: int = Field(default=1, ge=0)
-    pattern_seed: int = 0
+    pattern_seed: Seed = 0
     bias: bool = True
     init: Init = "independent"
 

@@ -23,6 +23,7 @@ from headstart.models.mixers.projections import (
 )
 from headstart.models.mixers.weighted_sums import flops, weighted_sums
 from headstart.seeds import Draw, normal
+from headstart.spec import Seed
 
 
 class PerformerSpec(MixerSpec):
@@ -37,7 +38,7 @@ class PerformerSpec(MixerSpec):
     kind: Literal["performer"] = "performer"
     heads: int = Field(default=4, ge=1)
     features: int = Field(default=256, ge=1)
-    features_seed: int = 0
+    features_seed: Seed = 0
     bias: bool = True
     init: Init = "independent"
 

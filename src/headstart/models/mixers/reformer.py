@@ -14,6 +14,7 @@ from torch.nn.functional import pad
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.mixers.projections import Init, check_heads, everywhere, joined, layers, precise, split
 from headstart.seeds import Draw, normal
+from headstart.spec import Seed
 
 OWN = -1e5
 """Score of a position with itself, as released: it sees itself only where it sees nothing else."""
@@ -34,7 +35,7 @@ class ReformerSpec(MixerSpec):
     heads: int = Field(default=4, ge=1)
     chunk: int = Field(default=64, ge=1)
     hashes: int = Field(default=4, ge=1)
-    hash_seed: int = 0
+    hash_seed: Seed = 0
     bias: bool = True
     init: Init = "independent"
 
