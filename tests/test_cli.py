@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -145,12 +146,26 @@ BAD: list[tuple[list[str], str]] = [
     (["check", "atention"], "did you mean 'attention'?"),
     (["prepare", "imagenet"], "prepare: no 'imagenet'"),
     (["prepare", "mnist", "--data", "nowhere"], "nowhere"),
+    (["run", "tiny.toml", "seed=100000000000000000000"], "finetune.seed: 100000000000000000000 should be less than"),
+    (["run", "tiny.toml", "task.split_seed=99999999999999999999"], "finetune.task.split_seed"),
+    (["run", "tiny.toml", "model.width=1000000000000"], "finetune.model.width"),
+    (["run", "tiny.toml", "--dry-run", "--device", "cuda:9"], "--device"),
+    (["run", "tiny.toml", "--store", "empty.toml"], "--store: 'empty.toml' is no folder; name another one"),
+    (["run", "tiny.toml", "--store", "/proc/nowhere"], "--store: '/proc/nowhere' cannot be made"),
+    (["ls", "--store", "empty.toml/runs"], "--store: 'empty.toml' is no folder"),
+    (["run", "tiny.toml", "--threads", "99999"], "--threads"),
+    (["run", "tiny.toml", "--json", ""], "--json: '' is no file"),
+    (["run", "x" * 300], "study: no 'xxx"),
+    (["run", "x" * 300 + ".toml"], "study: no file 'xxx"),
+    (["run", "."], "study: no file '.'"),
+    (["run", "latin.toml"], "latin.toml: this is no TOML: no UTF-8 text"),
+    (["show", "latin.toml"], "latin.toml: this is no TOML: no UTF-8 text"),
     (["frobnicate"], "frobnicate"),
     (["run"], "STUDY"),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words) for words, _ in BAD])
+@pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words)[:60] for words, _ in BAD])
 def test_bad_input_gets_one_message_and_exit_code_2(tmp_path: Path, words: list[str], said: str,
                                                     capfd: pytest.CaptureFixture[str],
                                                     monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
@@ -159,6 +174,7 @@ def test_bad_input_gets_one_message_and_exit_code_2(tmp_path: Path, words: list[
     (tmp_path / "tiny.toml").write_text(TINY)
     (tmp_path / "empty.toml").write_text("")
     (tmp_path / "noarms.toml").write_text('name = "x"\n[stages.a]\nobjective = {kind = "classify"}\n')
+    (tmp_path / "latin.toml").write_bytes(b'name = "caf\xe9"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
     with pytest.raises(SystemExit) as stop:
@@ -178,6 +194,23 @@ def test_a_loss_that_is_no_number_ends_its_stage_as_diverged_and_the_study_goes_
     assert "diverged" in done.stdout + done.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
     assert {row["chosen"]["finetune.optim.lr"] for row in rows} == {1e-3}
+
+
+def test_a_damaged_stage_is_said_and_not_a_traceback(finished: Path, tmp_path: Path) -> None:
+    store = tmp_path / "runs"
+    shutil.copytree(finished / "runs", store)
+    for path in store.glob("*/records.jsonl"):
+        path.write_text("{\n")
+    stage = next(store.glob("*/stage.json")).parent
+    shown = headstart("show", stage.name, "--store", str(store), cwd=finished)
+    assert (shown.returncode, "Traceback" in shown.stderr) == (2, False)
+    assert "records.jsonl: not readable as JSON" in shown.stderr
+    assert "does a damaged stage anew" in shown.stderr
+    for path in store.glob("*/result.json"):
+        path.write_text("{")
+    report = headstart("report", "tiny.toml", "--store", str(store), cwd=finished)
+    assert (report.returncode, "Traceback" in report.stderr) == (2, False)
+    assert "result.json" in report.stderr
 
 
 def test_ctrl_c_saves_and_exits_with_130(tmp_path: Path) -> None:

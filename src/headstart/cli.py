@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Annotated, Any
 
 import typer
 
 from headstart.errors import BadInput
+from headstart.files import Damaged
 
 app = typer.Typer(
     name="headstart",
@@ -28,10 +30,12 @@ DataOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option("--workers", min=0, metavar="N", help="Stages at a time (default: one per core; 0: in this process)."),
+    typer.Option(
+        "--workers", min=0, max=1024, metavar="N", help="Stages at a time (default: one per core; 0: in this process)."
+    ),
 ]
 ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=1, metavar="N", help="Threads of each stage; results depend on it.")
+    int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")]
 MixerOption = Annotated[
@@ -186,6 +190,17 @@ def main(argv: list[str] | None = None) -> None:
         code = command.main(args=argv, prog_name="headstart", standalone_mode=False)
     except BadInput as error:
         _say(str(error))
+        raise SystemExit(2) from None
+    except Damaged as error:
+        _say(f"{error}; `headstart run` of its study does a damaged stage anew")
+        raise SystemExit(2) from None
+    except BrokenPipeError:  # who read the output has stopped reading, as `head` does
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(0) from None
+    except OSError as error:
+        if error.filename is None:
+            raise
+        _say(f"{error.filename}: {error.strerror}; make room or give access there, or name another folder")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None

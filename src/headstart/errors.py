@@ -13,7 +13,7 @@ class BadInput(ValueError):
 
 def nearest(given: Any, known: Iterable[str]) -> str:
     """`no 'atention'; did you mean 'attention'?`, or the list of what there is where nothing is near."""
-    names = sorted(str(k) for k in known)
+    names = sorted({str(k) for k in known})
     close = difflib.get_close_matches(str(given), names, n=1, cutoff=0.5)
     if close:
         return f"no {str(given)!r}; did you mean {close[0]!r}?"

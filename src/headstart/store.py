@@ -34,8 +34,12 @@ _sound: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its file
 
 
 def store_folder(given: str | os.PathLike[str] | None) -> Path:
-    """`--store`, else HEADSTART_STORE, else ./runs."""
-    return Path(given or os.environ.get("HEADSTART_STORE") or "runs")
+    """`--store`, else HEADSTART_STORE, else ./runs. Raises: BadInput where a file is in the way."""
+    folder = Path(given or os.environ.get("HEADSTART_STORE") or "runs")
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place) and not os.path.isdir(place):
+            raise BadInput(f"--store: {str(place)!r} is no folder; name another one")
+    return folder
 
 
 @dataclass(frozen=True)

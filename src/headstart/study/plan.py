@@ -9,11 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import merge, read, set_path
+from headstart.spec import read
 from headstart.stage import StageSpec, identity
-from headstart.study.spec import SHARED_KEYS, StudySpec
-
-MEASURES = ("epochs", "steps", "tokens")
+from headstart.study.spec import SHARED_KEYS, StudySpec, nested, overlay
 
 
 @dataclass(frozen=True)
@@ -123,20 +121,10 @@ def _settings(
     for path, value in axes.items():
         first, _, rest = path.partition(".")
         if first == name:
-            layers.append(_nested(rest, value))
+            layers.append(nested(rest, value))
         elif first in SHARED_KEYS:
-            layers.append(_nested(path, value))
+            layers.append(nested(path, value))
     out: dict[str, Any] = {}
     for layer in layers:
-        budget = layer.get("budget")
-        if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
-            # Epochs, steps and tokens are one setting said in three ways: the later one replaces the earlier.
-            out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
-        out = merge(out, layer)
+        out = overlay(out, layer)
     return out
-
-
-def _nested(path: str, value: Any) -> dict[str, Any]:
-    table: dict[str, Any] = {}
-    set_path(table, path.split("."), value)
-    return table

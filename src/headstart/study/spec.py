@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -12,13 +12,16 @@ from pydantic import Field
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, read, set_path
-from headstart.study.files import study_path
+from headstart.study.files import study_path, study_text
 
 STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
 LISTS = ("start", "mixer", "choose", "arms", "columns")
 """Keys whose value is a list: it replaces the value and makes no axis."""
+MEASURES = ("epochs", "steps", "tokens")
+LONGEST = 100
+"""Characters of a name: a study's becomes a folder's, and each stands in tables."""
 
 
 class AverageSpec(Spec):
@@ -67,11 +70,9 @@ def read_study(given: str | Path | Mapping[str, Any], overrides: Sequence[str] =
         path = study_path(str(given))
         place = f"{path.name}: "
         try:
-            table = tomllib.loads(path.read_text(encoding="utf-8"))
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            table = tomllib.loads(study_text(path))
+        except tomllib.TOMLDecodeError as error:
             raise BadInput(f"{path}: this is no TOML: {error}") from None
-        except OSError as error:
-            raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
     try:
         study = read(StudySpec, table)
         _check(study)
@@ -86,13 +87,17 @@ def _check(study: StudySpec) -> None:
     """Names that no stage, arm or axis has are refused here, each with the nearest that is known."""
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9_.-]*", study.name):
         raise BadInput(f"name: {study.name!r} becomes a folder's name; use letters, digits, '-' and '_'")
+    _check_name("name", study.name)
     if not study.stages:
         raise BadInput("stages: there is none; a study needs at least one [stages.NAME]")
     if not study.arms:
         raise BadInput("arms: there is none; a study compares arms, so write at least one [arms.NAME]")
+    for where, names in (("stages", study.stages), ("columns", study.columns), ("arms", study.arms)):
+        for name in names:
+            _check_name(where, name)
     for name in study.stages:
-        if name in STAGE_KEYS or "." in name:
-            raise BadInput(f"stages.{name}: a stage cannot be named like one of its settings or with a dot")
+        if name in STAGE_KEYS or name in StudySpec.model_fields or "." in name:
+            raise BadInput(f"stages.{name}: a stage cannot be named like a key of a study or stage, or with a dot")
     for where, bundles in (("columns", study.columns), ("arms", study.arms)):
         for name, bundle in bundles.items():
             _check_bundle(study, f"{where}.{name}", bundle)
@@ -100,18 +105,39 @@ def _check(study: StudySpec) -> None:
         for key in settings:
             if key not in STAGE_KEYS:
                 raise BadInput(f"stages.{name}.{key}: {nearest(key, STAGE_KEYS)}")
-    for path, values in study.axes.items():
-        check_path(study, path, "axes")
-        if not values:
-            raise BadInput(f"axes.{path}: the list is empty; give at least one value")
-        if len(values) != len({repr(v) for v in values}):
-            raise BadInput(f"axes.{path}: {values} holds a value twice")
+    _check_axes(study)
     against = study.report.against
     if against is not None and against not in study.arms:
         raise BadInput(f"report.against: {nearest(against, study.arms)}")
     for path in study.report.choose or ():
         if path not in study.axes:
             raise BadInput(f"report.choose: {nearest(path, study.axes)}")
+        if path == "seed":
+            raise BadInput("report.choose: a seed is never chosen, scores are averaged over seeds; leave 'seed' out")
+
+
+def _check_name(where: str, name: str) -> None:
+    if not name or not name.isprintable():
+        raise BadInput(f"{where}: {name!r} is no name that can be printed; give it letters")
+    if len(name) > LONGEST:
+        raise BadInput(f"{where}: {name[:30]!r}... has {len(name)} characters; a name has at most {LONGEST}")
+
+
+def _check_axes(study: StudySpec) -> None:
+    for path, values in study.axes.items():
+        check_path(study, path, "axes")
+        if path in study.stages:
+            raise BadInput(f"axes: '{path}' is a whole stage; name one of its settings, as in '{path}.optim.lr'")
+        if path.removesuffix(".seed") in study.stages:
+            raise BadInput(f"axes: '{path}': a seed is that of the whole chain; write seed = {values}")
+        if not values:
+            raise BadInput(f"axes.{path}: the list is empty; give at least one value")
+        if len(values) != len({repr(v) for v in values}):
+            raise BadInput(f"axes.{path}: {values} holds a value twice")
+    for path, values in study.axes.items():
+        for other in study.axes:
+            if other != path and set_by(study.stages, path, values, other):
+                raise BadInput(f"axes: '{path}' and '{other}' set the same thing; keep one of them")
 
 
 def _check_bundle(study: StudySpec, place: str, bundle: Mapping[str, Any]) -> None:
@@ -135,15 +161,61 @@ def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
     table: dict[str, Any] = study.model_dump()
     for name, bundle in study.arms.items():
         model: dict[str, Any] = {"mixer": {"kind": kind}}
-        asked = [c.get("model", {}).get("position", {}).get("kind") for c in [*study.columns.values(), bundle]]
-        turned = not rotary and "rotary" in [*asked, *(s.get("model", {}).get("position", {}).get("kind")
-                                                       for s in study.stages.values())]
+        asked = [_position(b) for b in [*study.columns.values(), bundle, *study.stages.values()]]
+        turned = not rotary and "rotary" in asked
         if turned:
             model["position"] = {"kind": "sinusoidal"}
         twin = f"{name} with {kind}" + (", sinusoidal" if turned else "")
         stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
         table["arms"][twin] = {**merge(bundle), **stages}
     return read(StudySpec, table)
+
+
+def _position(bundle: Mapping[str, Any]) -> Any:
+    """The kind of positions that a bundle asks for; None where it asks for none, or is no table there."""
+    found: Any = bundle
+    for key in ("model", "position", "kind"):
+        found = found.get(key) if isinstance(found, Mapping) else None
+    return found
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """`{"a": {"b": value}}` of the path `a.b`."""
+    table: dict[str, Any] = {}
+    set_path(table, path.split("."), value)
+    return table
+
+
+def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage's settings with a layer that wins over them.
+
+    Epochs, steps and tokens are one setting said in three ways: the later one replaces the earlier.
+    """
+    out, budget = merge(table), layer.get("budget")
+    if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
+        out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
+    return merge(out, layer)
+
+
+def full_names(stages: Iterable[str], path: str) -> list[str]:
+    """A setting's name in each stage that it is for: `model.width` is for all of them."""
+    return [path] if path.split(".")[0] in stages else [f"{stage}.{path}" for stage in stages]
+
+
+def set_by(stages: Iterable[str], path: str, values: Iterable[Any], other: str) -> list[str]:
+    """Full names of `other` that are set where `path` is given these values (tables set what is in them)."""
+    known = list(stages)
+    return [name for name in full_names(known, other)
+            if any(_sets(own, value, name) for own in full_names(known, path) for value in values)]
+
+
+def _sets(path: str, value: Any, name: str) -> bool:
+    if path == name:
+        return True
+    if not name.startswith(path + ".") or not isinstance(value, Mapping):
+        return False
+    key = name.removeprefix(path + ".").split(".")[0]
+    return key in value and _sets(f"{path}.{key}", value[key], name)
 
 
 def check_path(study: StudySpec, path: str, place: str) -> None:
@@ -174,8 +246,10 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
         else:
             check_path(study, path, "override")
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
+                _replace_axes(table, path, value)
                 _new_axis(table, path, value)
             else:
+                _replace_axes(table, path, [value])
                 table["axes"].pop(path, None)
                 table["report"]["choose"] = _without(table["report"]["choose"], path)
                 _fix(table, path, value)
@@ -198,11 +272,27 @@ def parse_override(word: str) -> tuple[str, Any]:
 
 
 def _keep(bundles: dict[str, Any], names: Any, place: str) -> dict[str, Any]:
-    chosen = [names] if isinstance(names, str) else names
+    chosen = names if isinstance(names, list) else [names]
+    if not chosen:
+        raise BadInput(f"override: {place}: the list is empty; there are: {', '.join(bundles) or 'none'}")
     for name in chosen:
-        if name not in bundles:
+        if not isinstance(name, str) or name not in bundles:
             raise BadInput(f"override: {place}: {nearest(name, bundles)}")
     return {name: bundle for name, bundle in bundles.items() if name in chosen}
+
+
+def _replace_axes(table: dict[str, Any], path: str, values: list[Any]) -> None:
+    """Drop the other axes that these values win over. Raises: BadInput where they win over a part of one."""
+    stages = table["stages"]
+    for axis, own in list(table["axes"].items()):
+        if axis == path:
+            continue
+        hit = set_by(stages, path, values, axis)
+        if len(hit) == len(full_names(stages, axis)):
+            del table["axes"][axis]
+            table["report"]["choose"] = _without(table["report"]["choose"], axis)
+        elif hit or set_by(stages, axis, own, path):
+            raise BadInput(f"override: '{path}' is a part of what the axis '{axis}' sets; override '{axis}' itself")
 
 
 def _new_axis(table: dict[str, Any], path: str, values: list[Any]) -> None:
@@ -218,10 +308,10 @@ def _without(names: Any, path: str) -> Any:
 
 def _fix(table: dict[str, Any], path: str, value: Any) -> None:
     """Set one value in every arm, the strongest of the bundles, so that it wins over all."""
+    stages = table["stages"]
     for arm in table["arms"].values():
-        if path.split(".")[0] in table["stages"]:
-            set_path(arm, path.split("."), value)
-            continue
-        set_path(arm, path.split("."), value)
-        for name in table["stages"]:
-            set_path(arm, [name, *path.split(".")], value)
+        for name in full_names(stages, path):
+            stage, _, rest = name.partition(".")
+            if not rest and not isinstance(value, Mapping):
+                raise BadInput(f"override: {stage}: {value!r} is no table of settings")
+            arm[stage] = overlay(arm.get(stage, {}), nested(rest, value) if rest else value)

@@ -225,9 +225,9 @@ def _show_mixer(name: str) -> None:
 
 
 def _show_study(given: str) -> None:
-    from headstart.study.files import study_path
+    from headstart.study.files import study_path, study_text
 
     path = study_path(given)
     out = console()
     out.print(f"study {path}\n")
-    out.print(path.read_text("utf-8"))
+    out.print(study_text(path))

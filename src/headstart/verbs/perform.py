@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_module
+import os
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.text import Text
 from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
-from headstart.launch.machine import keep_freed_memory
+from headstart.launch.machine import choose_device, keep_freed_memory
 from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.study.estimate import Cost, survey
@@ -31,6 +32,7 @@ def run_study(
 ) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     target = _writable_file(json)
+    choose_device(device)
     keep_freed_memory()
     out = console()
     out.print(f"store {study.store.root}")
@@ -38,6 +40,8 @@ def run_study(
     steps = {cost.planned.identity: cost.steps for cost in costs}
     done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
     out.print(f"study {study.spec.name}: {len(study.plan.cells)} runs of {len(steps)} stages, {len(done)} done before")
+
+    _make_folder(study.store.root)
 
     def partial() -> Any:
         return to_rich(make_table(study.results(baselines=False)))
@@ -91,13 +95,25 @@ def _answer(study: Study, json: Path | None) -> None:
         out.print(f"rows {json}")
 
 
+def _make_folder(store: Path) -> None:
+    """The store, refused before anything is trained where it cannot be written."""
+    try:
+        store.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"--store: {str(store)!r} cannot be made ({error.strerror}); name another folder") from None
+    if not os.access(store, os.W_OK):
+        raise BadInput(f"--store: {str(store)!r} cannot be written; name another folder")
+
+
 def _writable_file(given: str | None) -> Path | None:
     """`--json FILE`, refused before anything is trained where it cannot be written."""
     if given is None:
         return None
     path = Path(given)
-    if path.is_dir() or not path.absolute().parent.is_dir():
+    if not given or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
         raise BadInput(f"--json: {given!r} is no file in an existing folder")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise BadInput(f"--json: {str(path.absolute().parent)!r} cannot be written; name another folder")
     return path
 
 
@@ -115,7 +131,7 @@ def report_study(study: Study, *, json: str | None) -> None:
 
 def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
     """The distinct stages, their parameters and what they would cost here."""
-    costs = survey(study.plan, timed=True, device="cpu" if device == "auto" else device)
+    costs = survey(study.plan, timed=True, device=choose_device(device))
     uses = Counter(p.identity for cell in study.plan.cells for p in cell.chain)
     states = {cost.planned.identity: study.store.status(cost.planned.identity) for cost in costs}
     out = console()
