@@ -193,6 +193,14 @@ def test_a_header_that_is_wrong_or_cut_is_refused(uea):
         assert said in why(UeaSpec, uea)
 
 
+def test_a_label_of_the_header_without_sequences_and_too_many_dimensions_are_refused(uea, monkeypatch):
+    train = uea / "uea/Small_TRAIN.ts"
+    train.write_text(train.read_text().replace("true up down", "true up down left"))
+    assert "label 'left' of the header has no sequence" in why(UeaSpec, uea)
+    monkeypatch.setattr("headstart.tasks.series.DIMENSIONS", 2)
+    assert "there should be 3 (at most 2)" in why(UeaSpec, uea)
+
+
 def test_twenty_mistakes_are_gathered_and_no_more(ucr):
     (ucr / "ucr/Small/Small_TEST.tsv").write_text("\n".join(["1\tx"] * 50))
     text = why(UcrSpec, ucr)

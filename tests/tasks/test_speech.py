@@ -215,6 +215,18 @@ def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
     assert "all train samples are equal" in why(put(tmp_path / "h", silent), source="folders")
 
 
+def test_too_long_a_recording_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr("headstart.tasks.wav.SAMPLES", 50)
+    text = why(put(tmp_path, digits()), source="digits")
+    assert "0_ann_11.wav: has 102 bytes of samples of 2: they are cut short, or more than 50" in text
+
+
+def test_twenty_mistakes_are_gathered_and_no_more(tmp_path):
+    text = why(put(tmp_path, {f"sounds/a/{i}.wav": b"x" for i in range(40)}), source="folders")
+    assert text.count("does not begin as a .wav file does") == 20
+    assert "reading stopped after 20 mistakes" in text
+
+
 def test_every_kind_of_wav_gives_the_same_levels():
     levels = sound(1) // 256 * 256
     kinds = [wav(levels), wav(levels // 256 + 128, bits=8), wav(levels * 256, bits=24), wav(levels * 65536, bits=32),

@@ -17,12 +17,16 @@ DIMENSIONS = 4096
 
 @dataclass
 class Rows:
-    """Sequences of one file: `values` (L, F) float32 each, NaN where missing; a label or a number for each."""
+    """Sequences of one file: `values` (L, F) float32 each, NaN where missing; a label or a number for each.
+
+    `declared` are the labels that the file's header names, where it has one.
+    """
 
     values: list[np.ndarray] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
     numbers: list[float] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
+    declared: list[str] = field(default_factory=list)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -75,6 +79,8 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: str = "class") 
         mistakes.add(file, f"@classLabel is {' '.join(known[:3]) or 'not there'!r}, a task with a {target} as target "
                            f"needs {'@classLabel true' if target == 'class' else '@targetLabel true'}")
         return out
+    if target == "class":
+        out.declared = [label for text in known[1:] if (label := label_of(text, file, mistakes)) is not None]
     expected = _dimensions(header)
     length = int(header.get("serieslength", "0")) if _says(header, "equallength", "true") and header.get(
         "serieslength", "").isdecimal() else 0

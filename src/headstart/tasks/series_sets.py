@@ -21,6 +21,9 @@ def classes_of(train: Rows, test: Rows, file: str, mistakes: Mistakes) -> list[s
     labels = in_order(set(train.labels))
     if len(labels) == 1:
         mistakes.add(file, f"every train sequence has label {labels[0]!r}; give two labels or more")
+    for label in train.declared:
+        if train.labels and label not in labels:
+            mistakes.add(file, f"label {label!r} of the header has no sequence; correct it, or give the whole file")
     for label, place in zip(test.labels, test.places, strict=True):
         if labels and label not in labels:
             mistakes.add(place, f"label {label!r} does not occur in train")
