@@ -196,6 +196,21 @@ def test_a_loss_that_is_no_number_ends_its_stage_as_diverged_and_the_study_goes_
     assert {row["chosen"]["finetune.optim.lr"] for row in rows} == {1e-3}
 
 
+def test_tables_and_lists_as_axes_reach_the_page_and_strange_names_stay_text(tmp_path: Path) -> None:
+    odd = TINY.replace("[arms.scratch]", '[arms."[red]x<script>"]\n[arms.scratch]')
+    odd = odd.replace("columns.digits", 'columns."a/b"')
+    (tmp_path / "odd.toml").write_text(odd)
+    done = headstart("run", "odd.toml", "finetune.optim=[{lr=1e-3},{lr=3e-3}]", "seed=[0]", "--workers", "0",
+                     "--json", "rows.json", cwd=tmp_path)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert "[red]x<script>" in done.stdout
+    folder = tmp_path / "runs" / "reports" / "tiny"
+    assert "<script" not in (folder / "page.html").read_text("utf-8")
+    assert not [path for path in folder.iterdir() if path.is_dir()]
+    rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
+    assert all("lr" in row["chosen"]["finetune.optim"] for row in rows)
+
+
 def test_a_damaged_stage_is_said_and_not_a_traceback(finished: Path, tmp_path: Path) -> None:
     store = tmp_path / "runs"
     shutil.copytree(finished / "runs", store)

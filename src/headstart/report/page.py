@@ -21,6 +21,7 @@ from headstart.report.plots import curves, png, svg
 from headstart.report.sweeps import sweep, sweep_sentence
 from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
 from headstart.report.toml import to_toml
+from headstart.spec import digest
 from headstart.study import words
 from headstart.study.results import Results
 
@@ -119,7 +120,9 @@ def _figures(plan: Plan, results: Results, store: Store) -> list[Drawn]:
 
 
 def _file_name(column: str) -> str:
-    return "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in column) or "column"
+    """A column's name as a file's: one that had to be changed is told apart by a few digits of its hash."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in column)
+    return plain if plain == column and plain else f"{plain}-{digest(column)[:6]}"
 
 
 def _records(store: Store) -> Callable[[str], list[dict[str, Any]]]:

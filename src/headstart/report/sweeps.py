@@ -20,9 +20,10 @@ def swept(results: Results, column: str) -> list[str]:
     out = []
     for name in dict.fromkeys([*results.choose, *_settings(results, column)]):
         values = [
-            {p.settings[name] for p in row.points if name in p.settings} for row in results.in_column(column)
+            [p.settings[name] for p in row.points if name in p.settings] for row in results.in_column(column)
         ]
-        if any(len(v) > 1 and all(_number(x) for x in v) for v in values):
+        # Tables and lists can be axes too; they have no place on a scale.
+        if all(_number(x) for v in values for x in v) and any(len(set(v)) > 1 for v in values):
             out.append(name)
     return out
 

@@ -23,7 +23,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "
     """A plain table; columns whose number is in `right` are aligned right."""
     out = Table(box=SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
     for i, head in enumerate(heads):
-        out.add_column(Text(head), justify="right" if i in right else "left", overflow="fold")
+        # An id is there to be copied: it stays whole in a narrow terminal.
+        out.add_column(Text(head), justify="right" if i in right else "left", overflow="fold", no_wrap=head == "id")
     for row in rows:
         out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return out
