@@ -1,0 +1,99 @@
+"""What a measurement says of its machine: kind, threads, other work, memory, and the matrix products it can do."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sys
+import time
+from contextlib import suppress
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from headstart.launch.machine import machine, version
+
+BUSY = 0.25
+"""Load per core above which other work is said aloud to have shared the machine."""
+SIDES = {"cpu": 2048, "cuda": 8192}
+"""Side of the square matrices whose product is the machine's peak: large enough to hide the call itself."""
+
+
+def devices(chosen: str, wanted: str) -> list[str]:
+    """Devices to measure on: `auto` means the CPU and, where there is one, the GPU (`chosen`)."""
+    return ["cpu", "cuda"] if wanted == "auto" and chosen == "cuda" else [chosen]
+
+
+def setting(device: str, threads: int) -> dict[str, Any]:
+    """Where and when: what every table of figures begins with."""
+    cores = os.cpu_count() or 1
+    name = torch.cuda.get_device_name(0) if device == "cuda" else machine()
+    return {
+        "device": device, "machine": name, "threads": threads, "cores": cores, "torch": version("torch"),
+        "headstart": version("headstart"), "date": date.today().isoformat(),
+        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
+    }  # fmt: skip
+
+
+def sentence(where: dict[str, Any]) -> str:
+    """`setting` in words, with a warning where the machine had other work."""
+    load = where["load"]
+    shared = load is not None and load > BUSY * where["cores"]
+    note = f"; the machine was shared (load {load:g} at the start), so that times are too long" if shared else ""
+    return (f"{where['date']}, {where['machine']}, {where['threads']} thread(s), torch {where['torch']}, "
+            f"float32{note}")  # fmt: skip
+
+
+def wait_for(device: str) -> None:
+    """Until a GPU has done what it was given; a CPU has."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+
+
+def peak_memory(device: str) -> int:
+    """Largest memory so far, bytes: that torch allocated on a GPU, else that this process had resident.
+
+    Linux's own count for the process image is read where there is one: `ru_maxrss` would begin with the parent's.
+    """
+    if device == "cuda":
+        return int(torch.cuda.max_memory_allocated())
+    found = _kernel_says("/proc/self/status", "VmHWM")
+    if found is not None:
+        return found
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return int(peak if sys.platform == "darwin" else peak * 1024)
+
+
+def limit_memory() -> None:
+    """Let this process take nine tenths of what is free now: what asks for more fails alone, not the machine.
+
+    Does nothing where the system does not say what is free (macOS).
+    """
+    free, held = _kernel_says("/proc/meminfo", "MemAvailable"), _kernel_says("/proc/self/status", "VmData")
+    if free is not None and held is not None:
+        with suppress(OSError, ValueError):
+            resource.setrlimit(resource.RLIMIT_DATA, (held + free * 9 // 10, resource.RLIM_INFINITY))
+
+
+def _kernel_says(file: str, name: str) -> int | None:
+    """Bytes of one line of Linux's own tables, or None where there are none."""
+    with suppress(OSError):
+        for line in Path(file).read_text("utf-8").splitlines():
+            if line.startswith(f"{name}:"):
+                return int(line.split()[1]) * 1024
+    return None
+
+
+def matrix_peak(device: str, seconds: float = 1.0) -> float:
+    """FLOP/s of the fastest of repeated float32 products of two large square matrices, for about `seconds`."""
+    side = SIDES[device]
+    one, two, out = (torch.randn(side, side, device=device) for _ in range(3))
+    best, began = float("inf"), time.perf_counter()
+    while time.perf_counter() - began < seconds or best == float("inf"):
+        start = time.perf_counter()
+        torch.mm(one, two, out=out)
+        wait_for(device)
+        best = min(best, time.perf_counter() - start)
+    return 2.0 * side**3 / best

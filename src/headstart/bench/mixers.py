@@ -1,0 +1,163 @@
+"""Time and memory of a step of every mixer at several lengths."""
+
+from __future__ import annotations
+
+import math
+import statistics
+import time
+from collections.abc import Callable, Generator, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import nn
+
+from headstart.bench.machine import limit_memory, peak_memory, wait_for
+from headstart.bench.process import Failed, once
+from headstart.errors import BadInput, nearest
+from headstart.launch.machine import keep_freed_memory
+from headstart.models.mixers import MIXERS
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.own import adopt
+from headstart.spec import read
+
+LEAST, MOST, ENOUGH = 3, 30, 1.0
+"""A step is timed at least 3 times, and until 1 s or 30 times."""
+FIRST = 64
+"""Length of a first short step, after which memory is counted: what libraries allocate once is not a mixer's."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """One cell: a mixer at a length. `own`: `module:Class` where the mixer is not in the table."""
+
+    mixer: str
+    length: int
+    device: str
+    threads: int
+    width: int = 128
+    batch: int = 1
+    own: str | None = None
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What was measured. seconds: median of `steps`; fastest: the least. memory: bytes beyond the process before.
+
+    flops: closed form, of one forward over one sequence. failed: why there is no time, or None.
+    """
+
+    mixer: str
+    length: int
+    device: str
+    parameters: int = 0
+    flops: float = 0.0
+    seconds: float | None = None
+    fastest: float | None = None
+    steps: int = 0
+    memory: int | None = None
+    failed: str | None = None
+
+
+def read_lengths(text: str) -> list[int]:
+    """`256,1024` as numbers in rising order. Raises: BadInput."""
+    try:
+        found = sorted({int(word) for word in text.split(",")})
+    except ValueError:
+        raise BadInput(f"--lengths: {text!r} is no list of whole numbers; write --lengths 256,1024") from None
+    if found[0] < 1:
+        raise BadInput(f"--lengths: {found[0]} is below 1; write --lengths 256,1024")
+    return found
+
+
+def read_mixers(text: str | None, own: str | None) -> dict[str, str | None]:
+    """Names to measure, each with its `module:Class` or None; all where nothing is named. Raises: BadInput."""
+    added = None if own is None else adopt(own)
+    names = list(MIXERS) if text is None else [word.strip() for word in text.split(",")]
+    for name in names:
+        if name not in MIXERS:
+            raise BadInput(f"--mixers: {nearest(name, MIXERS)}")
+    if added is not None and added not in names:
+        names.append(added)
+    return {name: own if name == added else None for name in names}
+
+
+def spec_of(mixer: str) -> MixerSpec:
+    """The mixer with its default settings."""
+    found: MixerSpec = read(MIXERS[mixer].load(), {"kind": mixer}, place=mixer)
+    return found
+
+
+def check_width(mixers: Sequence[str], width: int) -> None:
+    """Raises: BadInput, before anything is measured, where a mixer cannot have this width."""
+    if width < 1:
+        raise BadInput(f"--width: {width} is below 1; take 128, say")
+    for mixer in mixers:
+        try:
+            spec_of(mixer).build(width, FIRST, False)
+        except BadInput as error:
+            raise BadInput(f"--width: {width} does not suit mixer {mixer!r} ({error}); take another width, "
+                           f"or leave it out of --mixers") from None  # fmt: skip
+
+
+def survey(cases: Sequence[Case], limit: float) -> Iterator[Cell]:
+    """Measure case after case, each in its own process of at most `limit` seconds."""
+    for case in cases:
+        try:
+            yield Cell(**once("headstart.bench.mixers:measure", asdict(case), limit))
+        except Failed as error:
+            yield Cell(case.mixer, case.length, case.device, failed=str(error))
+
+
+def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
+    """In its own process: one cell."""
+    case = Case(**job)
+    torch.set_num_threads(case.threads)
+    keep_freed_memory()
+    if case.own is not None:
+        adopt(case.own)
+    spec = spec_of(case.mixer)
+    _step_of(_layer(spec, case, min(FIRST, case.length)), case, min(FIRST, case.length))()
+    if case.device == "cpu":
+        limit_memory()
+    else:
+        torch.cuda.reset_peak_memory_stats()
+    before = peak_memory(case.device) if case.device == "cpu" else 0
+    layer = _layer(spec, case, case.length)
+    seconds = timed(_step_of(layer, case, case.length), case.device)
+    parameters = sum(p.numel() for p in layer.parameters())
+    yield asdict(Cell(
+        case.mixer, case.length, case.device, parameters, spec.flops(case.width, case.length, False),
+        statistics.median(seconds), min(seconds), len(seconds), peak_memory(case.device) - before,
+    ))  # fmt: skip
+
+
+def _layer(spec: MixerSpec, case: Case, length: int) -> nn.Module:
+    torch.manual_seed(0)
+    return spec.build(case.width, length, False).to(case.device)
+
+
+def _step_of(module: nn.Module, case: Case, length: int) -> Callable[[], None]:
+    """Forward + backward of one layer, gradients of its inputs and weights; cleared before each."""
+    x = torch.randn(case.batch, length, case.width, device=case.device, requires_grad=True)
+    weight = torch.randn_like(x)
+
+    def step() -> None:
+        module.zero_grad(set_to_none=True)
+        x.grad = None
+        (module(x, None) * weight).sum().backward()
+
+    return step
+
+
+def timed(step: Callable[[], None], device: str) -> list[float]:
+    """Seconds of each step, after one that is not counted."""
+    step()
+    wait_for(device)
+    found: list[float] = []
+    while len(found) < LEAST or (math.fsum(found) < ENOUGH and len(found) < MOST):
+        start = time.perf_counter()
+        step()
+        wait_for(device)
+        found.append(time.perf_counter() - start)
+    return found

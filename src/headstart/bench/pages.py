@@ -1,0 +1,98 @@
+"""Measurements as tables (rows of text) and as Markdown pages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from headstart.bench.mixers import Cell
+from headstart.bench.shares import GROUPS
+from headstart.bench.train import Speed
+from headstart.study.words import NONE, count
+
+Table = tuple[list[str], list[list[str]]]
+"""Heads and rows."""
+
+
+def seconds(value: float | None) -> str:
+    """`940 ms`, `12.3 s`: three digits."""
+    if value is None:
+        return NONE
+    return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
+
+
+def megabytes(value: int | None) -> str:
+    """`12 MB`, `1,230 MB`, with a digit after the point below 10."""
+    if value is None:
+        return NONE
+    size = value / 1e6
+    return f"{size:,.0f} MB" if size >= 10 else f"{size:.1f} MB"
+
+
+def mixer_table(cells: Sequence[Cell]) -> Table:
+    """One row per mixer and device: parameters, then time, memory and forward FLOPs at each length."""
+    lengths = sorted({cell.length for cell in cells})
+    heads = ["mixer", "parameters", *(f"L {length:,}" for length in lengths)]
+    several = len({cell.device for cell in cells}) > 1
+    rows = []
+    for device, name in dict.fromkeys((cell.device, cell.mixer) for cell in cells):
+        of = {cell.length: cell for cell in cells if (cell.device, cell.mixer) == (device, name)}
+        built = [cell.parameters for cell in of.values() if cell.parameters]
+        # Some mixers have weights for every place: theirs are those at the longest length.
+        rows.append([f"{name}, {device}" if several else name, f"{max(built):,}" if built else NONE,
+                     *(_cell(of[length]) if length in of else NONE for length in lengths)])  # fmt: skip
+    return heads, rows
+
+
+def _cell(cell: Cell) -> str:
+    if cell.failed is not None:
+        return cell.failed
+    return f"{seconds(cell.seconds)}, {megabytes(cell.memory)}, {count(cell.flops)}FLOP"
+
+
+def train_table(speeds: Sequence[Speed]) -> Table:
+    """One row per model: sizes, tokens/s, share of the peak, and the plain loop beside it."""
+    heads = ["model", "parameters", "batch x L", "step", "tokens/s", "share of peak", "plain step", "plain / ours"]
+    rows = []
+    for one in speeds:
+        if one.seconds is None or one.plain_seconds is None:
+            rows.append([f"{one.model}, {one.device}", one.failed or NONE, *[NONE] * 6])
+            continue
+        rows.append([f"{one.model}, {one.device}", f"{one.parameters:,}", f"{one.batch} x {one.length:,}",
+                     seconds(one.seconds), f"{one.tokens_per_second:,.0f}", f"{one.share_of_peak:.0%}",
+                     seconds(one.plain_seconds), f"{one.plain_seconds / one.seconds:.2f}"])  # fmt: skip
+    return heads, rows
+
+
+def share_table(speeds: Sequence[Speed]) -> Table:
+    """Where the time of a step goes, one row per model."""
+    rows = [[f"{one.model}, {one.device}", *(f"{one.shares[group]:.0%}" for group in GROUPS)]
+            for one in speeds if one.shares is not None]  # fmt: skip
+    return ["model", *GROUPS], rows
+
+
+def peaks(speeds: Sequence[Speed]) -> str:
+    """The measured peaks in a sentence."""
+    found = [f"{one.model}, {one.device}: {count(one.peak)}FLOP/s" for one in speeds if one.peak]
+    return "Matrix-product peak, measured just before each model: " + "; ".join(found) + "."
+
+
+def markdown(table: Table) -> str:
+    """A table for a Markdown page; bars in foreign names are escaped."""
+    heads, rows = table
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in line) + " |" for line in lines)
+
+
+MIXERS_TEXT = (
+    "Forward + backward of one layer, gradients of weights and inputs, with each mixer's default settings. In a cell: "
+    "the median time of a step after a warm one, the largest memory beyond what the process (or the GPU) held before, "
+    "and the closed-form FLOPs of one forward over one sequence. Each cell is a process of its own; one that runs out "
+    "of memory or time says so."
+)
+TRAIN_TEXT = (
+    "Ours: a step of the training loop as a stage runs it. Plain: the same module and weights, one batch that is "
+    "already there, `torch.optim.AdamW`, nothing else; each in its own process, taking turns, medians after a warm "
+    "step. tokens/s counts valid positions; the share of the peak is closed-form FLOPs of valid positions (backward counted "
+    "twice the forward) over those of large float32 matrix products measured in the same run. Batches of `text` and "
+    "`listops` are ragged (half to full length) and smaller than the published ones."
+)
