@@ -41,7 +41,7 @@ def sentence(where: dict[str, Any]) -> str:
     """`setting` in words, with a warning where the machine had other work."""
     load = where["load"]
     shared = load is not None and load > BUSY * where["cores"]
-    note = f"; the machine was shared (load {load:g} at the start), so that times are too long" if shared else ""
+    note = f"; the machine was shared (load {load:g} at the start), so that times may be too long" if shared else ""
     return (f"{where['date']}, {where['machine']}, {where['threads']} thread(s), torch {where['torch']}, "
             f"float32{note}")  # fmt: skip
 
