@@ -139,5 +139,7 @@ def load(
     spec = stage_from_json(document["spec"])
     task = open_task(spec.task, data_folder(data))
     model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
+    if spec.optim.precision == "float64":
+        model.double()
     model.load_state_dict(place.weights(found, weights))  # type: ignore[arg-type]
     return model.eval()

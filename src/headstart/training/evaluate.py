@@ -50,7 +50,8 @@ def evaluate(
     """Scores of `model` on all units of `feed`, with the masks of epoch 0.
 
     keep: also return `output`, `target` and `index` of every unit (per sequence or pair), or, for objectives
-    that answer per position, `inputs`, `masked`, `valid` and `output` of the first 16 examples.
+    that answer per position, `inputs`, `masked`, `valid` and `output` of the first examples: 16, or as many as the
+    first batch holds.
     """
     total: dict[str, Any] = {}
     kept: dict[str, list[torch.Tensor]] = {}

@@ -15,7 +15,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.spec import read, set_path
 from headstart.study.words import count
-from headstart.tasks import TASKS, TaskSpec, data_folder
+from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.verbs.terminal import console, table
 
 
@@ -42,11 +42,17 @@ def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
 
 def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:
     """`headstart prepare TASK`: build or read the data, with a bar."""
-    from headstart.tasks.task import prepare
-
     if name not in TASKS:
         raise BadInput(f"prepare: {nearest(name, TASKS)}")
-    spec = task_spec(name, overrides)
+    task = prepared_with_bar(task_spec(name, overrides), data_folder(data), workers)
+    sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
+    console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
+
+
+def prepared_with_bar(spec: TaskSpec, data: Path, workers: int | None = None) -> Task:
+    """Build or read a task's data, with a bar on standard error where that is a terminal."""
+    from headstart.tasks.task import prepare
+
     out = console(stderr=True)
     with Progress(
         TextColumn("{task.description}"),
@@ -55,16 +61,15 @@ def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers:
         TimeRemainingColumn(),
         console=out,
         disable=not out.is_terminal,
+        transient=True,
     ) as bar:
-        line = bar.add_task(f"preparing {name}", total=None)
-        task = prepare(
+        line = bar.add_task(f"preparing {spec.kind}", total=None)
+        return prepare(
             spec,
-            data_folder(data),
+            data,
             workers or os.cpu_count() or 1,
             lambda done, total: bar.update(line, completed=done, total=total),
         )
-    sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
-    console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
 
 
 def check_one(what: str | None, overrides: Sequence[str], data: str | None, mixer: str | None = None) -> None:

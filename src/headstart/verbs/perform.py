@@ -16,8 +16,10 @@ from headstart.files import publish
 from headstart.launch.machine import choose_device, keep_freed_memory
 from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
+from headstart.spec import digest
 from headstart.study.estimate import Cost, survey
 from headstart.study.words import count, duration
+from headstart.verbs.checks import prepared_with_bar
 from headstart.verbs.display import Display
 from headstart.verbs.terminal import console, table
 
@@ -36,7 +38,7 @@ def run_study(
     keep_freed_memory()
     out = console()
     out.print(f"store {study.store.root}")
-    costs = survey(study.plan)
+    costs = _fitted(study)
     steps = {cost.planned.identity: cost.steps for cost in costs}
     done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
     out.print(f"study {study.spec.name}: {len(study.plan.cells)} runs of {len(steps)} stages, {len(done)} done before")
@@ -53,6 +55,14 @@ def run_study(
     if display.failed:
         out.print(f"{len(display.failed)} of {len(steps)} stages failed; the same command tries them again")
     return 1 if display.failed else 0
+
+
+def _fitted(study: Study, *, timed: bool = False, device: str = "cpu") -> list[Cost]:
+    """Every stage fitted to its task; data that must be made first are made with a bar."""
+    tasks = {digest(planned.spec.task.document()): planned.spec.task for planned in study.plan.stages.values()}
+    for spec in tasks.values():
+        prepared_with_bar(spec, study.data)
+    return survey(study.plan, timed=timed, device=device)
 
 
 def _show(display: Display, event: Event) -> None:
@@ -131,7 +141,7 @@ def report_study(study: Study, *, json: str | None) -> None:
 
 def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
     """The distinct stages, their parameters and what they would cost here."""
-    costs = survey(study.plan, timed=True, device=choose_device(device))
+    costs = _fitted(study, timed=True, device=choose_device(device))
     uses = Counter(p.identity for cell in study.plan.cells for p in cell.chain)
     states = {cost.planned.identity: study.store.status(cost.planned.identity) for cost in costs}
     out = console()
