@@ -86,3 +86,10 @@ def test_a_study_says_what_it_is() -> None:
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no attribute 'fit_all'"):
         _ = headstart.fit_all
+
+
+def test_other_settings_do_not_write_over_a_studys_page() -> None:
+    plain, other = headstart.Study(STUDY), headstart.Study(STUDY, ["seed=[0]"])
+    assert plain.report_folder.name == "tiny"
+    assert other.report_folder.name.startswith("tiny-")
+    assert headstart.Study(STUDY, ["seed=[0]"]).report_folder == other.report_folder

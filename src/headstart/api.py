@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.own import adopt
 from headstart.runner import Event, Failed, Runtime, perform
+from headstart.spec import digest
 from headstart.store import Store, store_folder
 from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
@@ -44,6 +46,7 @@ class Study:
     ) -> None:
         source = given if isinstance(given, Mapping) else str(given)
         self.spec: StudySpec = read_study(source, overrides)
+        self.mixer = mixer
         if mixer is not None:
             kind = adopt(mixer)
             self.spec = with_mixer(self.spec, kind, MIXERS[kind].load().rotary)
@@ -66,6 +69,13 @@ class Study:
         if self._facts is None:
             self._facts = gather(self.plan, self.store)
         return self._facts
+
+    @property
+    def report_folder(self) -> Path:
+        """Where the page goes: a study with other settings than its file's has a folder of its own."""
+        changed = [*self.overrides, *([self.mixer] if self.mixer else [])]
+        name = f"{self.spec.name}-{digest(changed)[:8]}" if changed else self.spec.name
+        return self.store.root / "reports" / name
 
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats."""

@@ -97,7 +97,7 @@ def _answer(study: Study, json: Path | None) -> None:
         out.print("\nWhat to keep in mind:")
         for caveat in results.caveats:
             out.print(Text(f"  - {caveat}"))
-    page = write_report(study.plan, results, study.store, study.store.root / "reports" / study.spec.name)
+    page = write_report(study.plan, results, study.store, study.report_folder)
     out.print(f"\npage {page}")
     if json is not None:
         document = {"study": study.spec.name, "rows": results.rows(), "caveats": [str(c) for c in results.caveats]}
