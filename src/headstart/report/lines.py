@@ -152,7 +152,8 @@ def budget(amounts: Mapping[str, float]) -> str:
     """`120 epochs, 38 s`: the amounts that a reader knows; the others are in the CSV and on the page."""
     parts = []
     if "epochs" in amounts:
-        parts.append(f"{words.count(round(amounts['epochs'], 1))} epochs")
+        count = words.count(round(amounts["epochs"], 1))
+        parts.append(f"{count} epoch" if count == "1" else f"{count} epochs")
     elif "steps" in amounts:
         parts.append(f"{words.count(amounts['steps'])} steps")
     if "seconds" in amounts:

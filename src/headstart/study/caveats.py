@@ -18,12 +18,18 @@ Said = Iterator[tuple[str, str, str]]
 
 FEW_SEEDS = 3
 
-LRA = ("listops", "text", "retrieval", "image", "pathfinder", "pathx")
+LRA = ("listops", "listops_files", "text", "retrieval", "image", "pathfinder", "pathfinder_files")
+_SMALL_PICTURES = "small pictures of ten kinds of thing: this says little of larger images, nor of real sequences."
+_BITS = "random bits have no structure to learn besides the rule: this says nothing of natural data."
 LIMITS = {
     "digits": "64 positions of one small data set: this says nothing of long sequences, nor of other data.",
     "mnist": "MNIST is nearly solved: small differences near the top say little of harder images.",
     **dict.fromkeys(LRA, "much of the signal of the Long Range Arena is short-range: a high score here does "
                          "not show that a model uses long-range context."),
+    "scifar": _SMALL_PICTURES,
+    "cifar_patches": _SMALL_PICTURES,
+    "bit_memory": _BITS,
+    "bit_xor": _BITS,
     "speech": "short clean words: this says nothing of running speech or of speakers and rooms that are not in train.",
     "bidmc": "53 patients of one hospital: this does not show that a model knows new patients, wards or devices.",
     "fasta": "relatives of test sequences may stand in train: this does not show that a model knows new families.",
