@@ -93,6 +93,6 @@ TRAIN_TEXT = (
     "Ours: a step of the training loop as a stage runs it. Plain: the same module and weights, one batch that is "
     "already there, `torch.optim.AdamW`, nothing else; each in its own process, taking turns, medians after a warm "
     "step. tokens/s counts valid positions; the share of the peak is closed-form FLOPs of valid positions (backward "
-    "counted twice the forward) over those of large float32 matrix products measured in the same run. Batches of "
-    "`text` and `listops` are ragged (half to full length) and smaller than the published ones."
+    "counted twice the forward) over those of large float32 matrix products measured in the same run. `text` and "
+    "`listops` take one sequence at a time, fewer than the published batches."
 )

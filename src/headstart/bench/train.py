@@ -26,7 +26,8 @@ from headstart.training.optim import Flat, OptimSpec
 
 LEAST, MOST, ENOUGH = 3, 100, 6.0
 """Pairs of steps, one of ours and one of the plain loop: at least 3, and until 6 s or 100 pairs."""
-PROFILED = 2
+PROFILED = 1.0
+"""Seconds of steps that are profiled, at least one step and at most ten."""
 RATE = 1e-3
 
 
@@ -110,15 +111,17 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     ticks = train(setting, Progress(model, flat))
     next(ticks)
     wait_for(device)
-    asked = yield _facts(model, example, device)
+    asked, last = (yield _facts(model, example, device)), PROFILED
     while True:
         if asked == "shares":
-            asked = yield shares(lambda: next(ticks), feed, flat, device, PROFILED)
+            steps = min(10, max(1, round(PROFILED / last)))
+            asked = yield shares(lambda: next(ticks), feed, flat, device, steps)
             continue
         start = time.perf_counter()
         next(ticks)
         wait_for(device)
-        asked = yield time.perf_counter() - start
+        last = time.perf_counter() - start
+        asked = yield last
 
 
 def _facts(model: SequenceModel, example: Example, device: str) -> dict[str, Any]:
