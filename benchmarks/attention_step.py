@@ -7,8 +7,8 @@ as fast as in float32 where the processor multiplies bfloat16 numbers itself; in
 and 1,024 than a BERT of that size in its Trainer, which needs `pip install 'headstart[bench]'`. Both read the same
 vectors (B, L, 64) in place of embedded tokens; ours takes one number per position through its encoder. The two sides
 are processes that take turns, a few steps each, for some rounds: times are medians over all steps, and the ratio is
-the median over rounds, so that a machine whose speed drifts favours neither. While others' work fills all cores the ratio means nothing: with
-two threads on two taken cores 0.63 was once seen where 1.6 to 1.7 was before and after.
+the median over rounds, so that a machine whose speed drifts favours neither. While others' work fills all cores the
+ratio means nothing: with two threads on two taken cores 0.63 was once seen where 1.6 to 1.7 was before and after.
 """
 
 from __future__ import annotations

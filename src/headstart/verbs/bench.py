@@ -103,7 +103,7 @@ def _write(folder: Path, name: str, title: str, where: list[dict[str, Any]], tex
            document: dict[str, Any], picture: str | None) -> None:  # fmt: skip
     shown = [f"![Seconds of a step against length]({picture})"] if picture else []
     page = [f"# {title}", *(f"Measured {sentence(place)}." for place in where), *texts, *shown,
-            f"`headstart bench {name}` makes this page."]  # fmt: skip
+            f"`headstart bench {name} --threads {where[0]['threads']}` makes this page."]  # fmt: skip
     publish(folder / f"{name}.md", ("\n\n".join(page) + "\n").encode())
     publish_json(folder / f"{name}.json", {"format": 1, "measured": where, **document})
     files = [f"{name}.md", f"{name}.json", *([picture] if picture else [])]
