@@ -1,10 +1,10 @@
 """A training step of the Image model: bfloat16 against float32, and float32 beside Hugging Face's BERT in its Trainer.
 
-    python benchmarks/attention_step.py [--threads 2] [--rounds 5] [--write docs/benchmarks/attention-step.md]
+    python benchmarks/attention_step.py [--threads 2] [--rounds 3] [--write docs/benchmarks/attention-step.md]
 
 Claims, at D 64, 3 blocks, 4 heads, feed-forward 128, batch 32: at L 1,024 a step in bfloat16 is at least 1.3 times
 as fast as in float32 where the processor multiplies bfloat16 numbers itself; in float32 it is no slower at L 64, 256
-and 1,024 than a BERT of that size in its Trainer, which needs `pip install 'headstart[bench]'`. Both read the same
+and 1,024 than a BERT of that size in its Trainer, which needs `pip install 'headstart[bench]'`. BERT is given
 vectors (B, L, 64) in place of embedded tokens; ours takes one number per position through its encoder. The two sides
 are processes that take turns, a few steps each, for some rounds: times are medians over all steps, and the ratio is
 the median over rounds, so that a machine whose speed drifts favours neither. While others' work fills all cores the
@@ -121,7 +121,7 @@ def in_turns(sides: tuple[str, str], length: int, given: argparse.Namespace) -> 
 def main() -> None:
     """Measure, print and, if asked, write."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    for name, value in (("threads", 2), ("rounds", 5), ("length", 1024), ("steps", 4)):
+    for name, value in (("threads", 2), ("rounds", 3), ("length", 1024), ("steps", 4)):
         parser.add_argument(f"--{name}", type=int, default=value)
     parser.add_argument("--write", type=Path, help="the page to write")
     parser.add_argument("--date", default=date.today().isoformat())
