@@ -7,7 +7,6 @@ from itertools import combinations
 
 import numpy as np
 
-from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.tasks.task import SPLITS, Task
 
@@ -34,13 +33,3 @@ def overlaps(task: Task) -> dict[tuple[str, str], int]:
         known = set(found[earlier])
         out[earlier, later] = sum(mark in known for mark in found[later])
     return out
-
-
-def refuse_overlaps(task: Task, place: str) -> None:
-    """Raises: BadInput where a unit stands in two splits that we drew."""
-    for (earlier, later), count in overlaps(task).items():
-        if count:
-            raise BadInput(
-                f"{place}: {count} of the {later} sequences also stand in {earlier}; "
-                "remove the copies, or give a split of your own"
-            )
