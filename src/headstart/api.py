@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
@@ -31,7 +31,9 @@ class Study:
     """A study bound to a store and a data folder.
 
     `plan` holds its runs and distinct stages; `perform` trains what is missing; `results` says what is there.
-    mixer: a mixer of your own as `module:Class`; each arm gets a twin with it.
+    mixer: a mixer of your own as `module:Class`; each arm gets a twin with it. scale: `tiny`, `small` or `paper`, of
+    a study that has scales (default: tiny). absent: what is done with stages whose data are not in the data folder:
+    they are refused, or planned with an open identity (to look at, not to train).
     Raises: BadInput where the study, its data or its stages do not fit.
     """
 
@@ -43,9 +45,12 @@ class Study:
         store: str | os.PathLike[str] | None = None,
         data: str | os.PathLike[str] | None = None,
         mixer: str | None = None,
+        scale: str | None = None,
+        absent: Literal["refuse", "open"] = "refuse",
     ) -> None:
         source = given if isinstance(given, Mapping) else str(given)
-        self.spec: StudySpec = read_study(source, overrides)
+        self.data = data_folder(data)
+        self.spec: StudySpec = read_study(source, overrides, scale=scale, data=self.data)
         self.mixer = mixer
         if mixer is not None:
             kind = adopt(mixer)
@@ -53,8 +58,7 @@ class Study:
         self.given = "" if isinstance(given, Mapping) else str(given)
         self.overrides = tuple(overrides)
         self.store = Store(store_folder(store))
-        self.data = data_folder(data)
-        self.plan: Plan = make_plan(self.spec, self.data)
+        self.plan: Plan = make_plan(self.spec, self.data, absent=absent)
         self._facts: Mapping[str, Facts] | None = None
 
     def perform(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Iterable[Event]:
@@ -74,7 +78,8 @@ class Study:
     def report_folder(self) -> Path:
         """Where the page goes: a study with other settings than its file's has a folder of its own."""
         changed = [*self.overrides, *([self.mixer] if self.mixer else [])]
-        name = f"{self.spec.name}-{digest(changed)[:8]}" if changed else self.spec.name
+        name = "-".join([self.spec.name, *([self.spec.scale] if self.spec.scale else []),
+                         *([digest(changed)[:8]] if changed else [])])
         return self.store.root / "reports" / name
 
     def results(self, *, baselines: bool = True) -> Results:
@@ -104,15 +109,17 @@ def run(
     workers: int | None = 0,
     threads: int = 1,
     device: str = "auto",
+    scale: str | None = None,
     on_event: Callable[[Event], None] | None = None,
 ) -> Results:
     """Perform a study and return its results; what is finished in the store is not done again.
 
     workers: processes (0: this one; None: one per core).
+    scale: `tiny`, `small` or `paper`, of a study that has scales.
     on_event: called with every event (a log, a progress bar).
     Raises: BadInput for a wrong study; RuntimeError naming stages that failed.
     """
-    bound = study if isinstance(study, Study) else Study(study, overrides, store=store, data=data)
+    bound = study if isinstance(study, Study) else Study(study, overrides, store=store, data=data, scale=scale)
     failed = []
     for event in bound.perform(workers=workers, threads=threads, device=device):
         if on_event is not None:

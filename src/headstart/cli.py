@@ -45,6 +45,10 @@ MixerOption = Annotated[
     str | None,
     typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin with it."),
 ]
+ScaleOption = Annotated[
+    str | None,
+    typer.Option("--scale", metavar="SCALE", help="tiny (the default), small or paper, of a study that has scales."),
+]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
 
 
@@ -84,12 +88,14 @@ def run(
     data: DataOption = None,
     json: JsonOption = None,
     mixer: MixerOption = None,
+    scale: ScaleOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     from headstart.api import Study
     from headstart.verbs.perform import dry_run_study, run_study
 
-    bound = Study(study, overrides or [], store=store, data=data, mixer=mixer)
+    bound = Study(study, overrides or [], store=store, data=data, mixer=mixer, scale=scale,
+                  absent="open" if dry_run else "refuse")
     if dry_run:
         dry_run_study(bound, workers=workers, device=device)
         return
@@ -104,12 +110,13 @@ def report(
     data: DataOption = None,
     json: JsonOption = None,
     mixer: MixerOption = None,
+    scale: ScaleOption = None,
 ) -> None:
     """Print a study's table from the store and write its page; trains nothing."""
     from headstart.api import Study
     from headstart.verbs.perform import report_study
 
-    report_study(Study(study, overrides or [], store=store, data=data, mixer=mixer), json=json)
+    report_study(Study(study, overrides or [], store=store, data=data, mixer=mixer, scale=scale), json=json)
 
 
 @app.command()
@@ -148,11 +155,12 @@ def check(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
     data: DataOption = None,
     mixer: MixerOption = None,
+    scale: ScaleOption = None,
 ) -> None:
     """Check a study, a task or a mixer without training, and say in words what is wrong."""
     from headstart.verbs.checks import check_one
 
-    check_one(what, overrides or [], data, mixer)
+    check_one(what, overrides or [], data, mixer, scale)
 
 
 @app.command()

@@ -33,13 +33,16 @@ class Cost:
 def survey(plan: Plan, *, timed: bool = False, device: str = "cpu") -> list[Cost]:
     """Fit every distinct stage to its task, without training it.
 
-    Stages that differ only in seed, rate or the weights they start from are fitted once.
+    Stages that differ only in seed, rate or the weights they start from are fitted once; those whose data are absent
+    are left out.
     Raises: BadInput naming the stage whose model, parts, batch or task do not fit.
     """
     tasks: dict[str, Task] = {}
     fitted: dict[str, tuple[int, int, int, int, float, float | None]] = {}
     out = []
     for planned in plan.stages.values():
+        if planned.open:
+            continue
         key = _likeness(planned.spec)
         if key not in fitted:
             try:

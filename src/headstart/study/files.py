@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 import os
+import tomllib
 from importlib import resources
 from pathlib import Path
+from typing import Any
 
 from headstart.errors import BadInput, nearest
 
 
 def built_in_studies() -> dict[str, Path]:
     """Studies that come with the package, by name."""
-    folder = Path(str(resources.files("headstart") / "studies"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return {path.stem: path for path in sorted(_folder().glob("*.toml"))}
+
+
+def _folder() -> Path:
+    return Path(str(resources.files("headstart") / "studies"))
+
+
+def is_built_in(given: str) -> bool:
+    """Whether a name is that of a study that comes with the package (`coser-1` stands for `coser-1-described`)."""
+    return bool({given, f"{given}-described"} & set(built_in_studies()))
 
 
 def study_path(given: str) -> Path:
@@ -23,10 +33,34 @@ def study_path(given: str) -> Path:
         if os.path.isfile(path):
             return path
         raise BadInput(f"study: no file {given!r}; `headstart ls studies` lists the built-in ones")
-    known = built_in_studies()
-    if given in known:
-        return known[given]
-    raise BadInput(f"study: {nearest(given, known)}")
+    return _built_in(given, built_in_studies(), "study")
+
+
+def base_path(given: str, folder: Path | None) -> Path:
+    """The file that a study extends: a built-in study, a part that studies share, or a file beside the study's."""
+    if given.endswith(".toml"):
+        path = (folder or Path()) / given
+        if path.is_file():
+            return path
+        raise BadInput(f"extends: no file {str(path)!r}")
+    parts = {path.stem: path for path in sorted((_folder() / "parts").glob("*.toml"))}
+    return _built_in(given, {**built_in_studies(), **parts}, "extends")
+
+
+def _built_in(given: str, known: dict[str, Path], place: str) -> Path:
+    """A paper's study has a name of two parts: `coser-1` is `coser-1-described`, the paper's own words."""
+    for name in (given, f"{given}-described"):
+        if name in known:
+            return known[name]
+    raise BadInput(f"{place}: {nearest(given, known)}")
+
+
+def table_of(path: Path) -> dict[str, Any]:
+    """A study file as a table. Raises: BadInput where it is no TOML."""
+    try:
+        return tomllib.loads(study_text(path))
+    except tomllib.TOMLDecodeError as error:
+        raise BadInput(f"{path}: this is no TOML: {error}") from None
 
 
 def study_text(path: Path) -> str:

@@ -6,12 +6,21 @@ import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import read
+from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
-from headstart.study.spec import SHARED_KEYS, StudySpec, nested, overlay
+from headstart.study.scales import overlay
+from headstart.study.spec import SHARED_KEYS, StudySpec, nested
+from headstart.tasks.task import available
+
+OPEN = "open-"
+"""Begins the identity of a stage whose data are absent: what it will be, the data decide."""
+
+
+class LacksData(BadInput):
+    """A stage's data, or those of a parent, are not in the data folder."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +30,11 @@ class PlannedStage:
     name: str
     spec: StageSpec
     identity: str
+
+    @property
+    def open(self) -> bool:
+        """Its data, or those of a parent, are absent: the identity tells it from others, and is not yet its own."""
+        return self.identity.startswith(OPEN)
 
 
 @dataclass(frozen=True)
@@ -56,15 +70,21 @@ def chosen_axes(study: StudySpec) -> tuple[str, ...]:
     return tuple(path for path in study.axes if path != "seed")
 
 
-def make_plan(study: StudySpec, data: Path) -> Plan:
-    """Every run of the study. Raises: BadInput with the study's place of what is wrong."""
+def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"] = "refuse") -> Plan:
+    """Every run of the study. absent: stages whose data are not there are refused, or planned with open identities.
+
+    Raises: BadInput with the study's place of what is wrong.
+    """
     cells: dict[tuple[Any, ...], Cell] = {}
     stages: dict[str, PlannedStage] = {}
     for arm, bundle in study.arms.items():
         for column, wide in (study.columns or {"": {}}).items():
             for values in itertools.product(*study.axes.values()):
                 axes = dict(zip(study.axes, values, strict=True))
-                chain = _chain(study, wide, bundle, axes, data)
+                try:
+                    chain = _chain(study, wide, bundle, axes, data, absent == "open")
+                except LacksData as error:
+                    raise BadInput(f"{error}\n{_way_out(study, column)}") from None
                 cell = _cell(arm, column, axes, chain)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, cell)
@@ -87,7 +107,8 @@ def _cell(arm: str, column: str, axes: dict[str, Any], chain: tuple[PlannedStage
 
 
 def _chain(
-    study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any], data: Path
+    study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any], data: Path,
+    may_be_open: bool,
 ) -> tuple[PlannedStage, ...]:
     """The reported stage and its ancestors, the first one first."""
     planned: list[PlannedStage] = []
@@ -103,11 +124,34 @@ def _chain(
     spec: StageSpec | None = None
     for name, table in zip(reversed(seen), reversed(tables), strict=True):
         spec = read(StageSpec, {**table, "parent": spec}, place=name)
-        planned.append(PlannedStage(name, spec, identity(spec, data)))
+        named = _identity(spec, data, may_be_open)
+        planned.append(PlannedStage(name, spec, named))
         if spec.parent is None:
             # A parent that trains nothing was dropped: it is no stage of this chain.
             planned = planned[-1:]
     return tuple(planned)
+
+
+def _lacks_data(spec: StageSpec | None, data: Path) -> bool:
+    return spec is not None and (not available(spec.task, data) or _lacks_data(spec.parent, data))
+
+
+def _identity(spec: StageSpec, data: Path, may_be_open: bool) -> str:
+    if not _lacks_data(spec, data):
+        return identity(spec, data)
+    if may_be_open:
+        return OPEN + digest(spec.document())[: 16 - len(OPEN)]
+    try:
+        return identity(spec, data)
+    except BadInput as error:
+        raise LacksData(str(error)) from None
+
+
+def _way_out(study: StudySpec, column: str) -> str:
+    others = [name for name in study.columns if name != column]
+    ways = ([f"keep others with columns={others[:3]}".replace("'", '"')] if others else []) + (
+        ["take --scale tiny, which has stand-ins"] if study.scale not in (None, "tiny") else [])
+    return f"columns.{column}: its data are not there; put them there" + "".join(f", or {way}" for way in ways)
 
 
 def _settings(

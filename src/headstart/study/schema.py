@@ -7,6 +7,7 @@ from typing import Any
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Kind
+from headstart.study.scales import SCALES
 from headstart.study.spec import STAGE_KEYS, StudySpec
 from headstart.tasks import TASKS
 
@@ -38,7 +39,20 @@ def study_schema() -> dict[str, Any]:
     study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")
     definitions.update(study.pop("$defs", {}))
     several = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"}}
+    only = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
+    scale = {
+        "type": "object", "additionalProperties": {},
+        "properties": {"note": {"type": "string"}, "only": only, "columns": several, "arms": several,
+                       "stand_in": several, "axes": study["properties"]["axes"],
+                       "report": study["properties"]["report"]},
+    }
+    # What a base gives need not be said again.
+    study["required"] = ["name"]
     study["properties"].update(
+        extends={"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+                 "description": "Studies or parts that this one is laid over, from left to right."},
+        only=only,
+        scales={"type": "object", "properties": dict.fromkeys(SCALES, scale), "additionalProperties": False},
         arms=several,
         columns=several,
         stages={"type": "object", "additionalProperties": {"$ref": "#/$defs/stage"}, "minProperties": 1},

@@ -12,14 +12,16 @@ from pydantic import Field
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, read, set_path
-from headstart.study.files import study_path, study_text
+from headstart.study.files import study_path, table_of
+from headstart.study.scales import at_scale, kept, overlay, with_bases
+from headstart.tasks import TaskField, TaskSpec
+from headstart.tasks.task import available
 
 STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
 LISTS = ("start", "mixer", "choose", "arms", "columns")
 """Keys whose value is a list: it replaces the value and makes no axis."""
-MEASURES = ("epochs", "steps", "tokens")
 LONGEST = 100
 """Characters of a name: a study's becomes a folder's, and each stands in tables."""
 
@@ -35,18 +37,30 @@ class ReportSpec(Spec):
     """choose: axes whose value is chosen on validation (default: every axis but seed).
 
     against: the arm that the others are compared with (default: none).
+    match: an arm; the report says after how many steps the others reach its best validation score.
+    figures: what is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`.
     """
 
     choose: tuple[str, ...] | None = Field(default=None, strict=False)
     against: str | None = None
     average: AverageSpec | None = None
+    match: str | None = None
+    figures: tuple[Literal["kernels", "attention", "deviations"], ...] = Field(default=(), strict=False)
 
 
 class StudySpec(Spec):
-    """A study file. The last of `stages` is the one whose scores are reported."""
+    """A study, its bases and its scale applied. The last of `stages` is the one whose scores are reported.
+
+    paper: name of the cells that a paper printed (`studies/papers`). scale: the one that is applied, with what it
+    leaves out (`scale_note`) and the columns whose data are absent, each with the kind of task that stands in.
+    """
 
     name: str
     title: str = ""
+    paper: str | None = None
+    scale: Literal["tiny", "small", "paper"] | None = None
+    scale_note: str = ""
+    stood_in: dict[str, str] = Field(default_factory=dict)
     stages: dict[str, dict[str, Any]]
     columns: dict[str, dict[str, Any]] = Field(default_factory=dict)
     arms: dict[str, dict[str, Any]]
@@ -59,28 +73,43 @@ class StudySpec(Spec):
         return list(self.stages)[-1]
 
 
-def read_study(given: str | Path | Mapping[str, Any], overrides: Sequence[str] = ()) -> StudySpec:
-    """Read a study file (or built-in name, or dict) and apply `name=value` overrides.
+def read_study(
+    given: str | Path | Mapping[str, Any],
+    overrides: Sequence[str] = (),
+    *,
+    scale: str | None = None,
+    data: Path | None = None,
+) -> StudySpec:
+    """Read a study file (or built-in name, or dict), at a scale, and apply `name=value` overrides.
 
+    scale: `tiny` (the default), `small` or `paper`, of a study that has scales. data: the folder of data sets; what
+    is not in it is stood in for, where the scale says by what (None: nothing is).
     Raises: BadInput naming file, place, value and way out.
     """
     if isinstance(given, Mapping):
-        table, place = merge(given), ""
+        table, place, folder = merge(given), "", None
     else:
         path = study_path(str(given))
-        place = f"{path.name}: "
-        try:
-            table = tomllib.loads(study_text(path))
-        except tomllib.TOMLDecodeError as error:
-            raise BadInput(f"{path}: this is no TOML: {error}") from None
+        table, place, folder = table_of(path), f"{path.name}: ", path.parent
     try:
-        study = read(StudySpec, table)
+        absent = None if data is None else (lambda task: not available(_task_spec(task), data))
+        kept_by_word = [word.partition("=")[0].strip() for word in overrides]
+        study = read(StudySpec, at_scale(with_bases(table, "", folder), scale, absent, kept_by_word))
         _check(study)
         study = apply_overrides(study, overrides)
         _check(study)
         return study
     except BadInput as error:
         raise BadInput("\n".join(place + line for line in str(error).splitlines())) from None
+
+
+class _TaskOnly(Spec):
+    task: TaskField
+
+
+def _task_spec(table: Mapping[str, Any]) -> TaskSpec:
+    found: TaskSpec = read(_TaskOnly, {"task": table}).task
+    return found
 
 
 def _check(study: StudySpec) -> None:
@@ -106,9 +135,9 @@ def _check(study: StudySpec) -> None:
             if key not in STAGE_KEYS:
                 raise BadInput(f"stages.{name}.{key}: {nearest(key, STAGE_KEYS)}")
     _check_axes(study)
-    against = study.report.against
-    if against is not None and against not in study.arms:
-        raise BadInput(f"report.against: {nearest(against, study.arms)}")
+    for key, arm in (("against", study.report.against), ("match", study.report.match)):
+        if arm is not None and arm not in study.arms:
+            raise BadInput(f"report.{key}: {nearest(arm, study.arms)}")
     for path in study.report.choose or ():
         if path not in study.axes:
             raise BadInput(f"report.choose: {nearest(path, study.axes)}")
@@ -186,17 +215,6 @@ def nested(path: str, value: Any) -> dict[str, Any]:
     return table
 
 
-def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
-    """A stage's settings with a layer that wins over them.
-
-    Epochs, steps and tokens are one setting said in three ways: the later one replaces the earlier.
-    """
-    out, budget = merge(table), layer.get("budget")
-    if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
-        out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
-    return merge(out, layer)
-
-
 def full_names(stages: Iterable[str], path: str) -> list[str]:
     """A setting's name in each stage that it is for: `model.width` is for all of them."""
     return [path] if path.split(".")[0] in stages else [f"{stage}.{path}" for stage in stages]
@@ -240,7 +258,7 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
         path, value = parse_override(word)
         first = path.split(".")[0]
         if path in ("arms", "columns"):
-            table[path] = _keep(table[path], value, path)
+            table[path] = kept(table[path], value, f"override: {path}")
         elif first == "report":
             set_path(table, path.split("."), value)
         else:
@@ -269,16 +287,6 @@ def parse_override(word: str) -> tuple[str, Any]:
         raise BadInput(
             f"override: {path.strip()}: {text!r} is no TOML value; text needs quotes, a list brackets"
         ) from None
-
-
-def _keep(bundles: dict[str, Any], names: Any, place: str) -> dict[str, Any]:
-    chosen = names if isinstance(names, list) else [names]
-    if not chosen:
-        raise BadInput(f"override: {place}: the list is empty; there are: {', '.join(bundles) or 'none'}")
-    for name in chosen:
-        if not isinstance(name, str) or name not in bundles:
-            raise BadInput(f"override: {place}: {nearest(name, bundles)}")
-    return {name: bundle for name, bundle in bundles.items() if name in chosen}
 
 
 def _replace_axes(table: dict[str, Any], path: str, values: list[Any]) -> None:

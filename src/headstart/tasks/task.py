@@ -121,6 +121,17 @@ def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | N
     return open_task(spec, data)
 
 
+def available(spec: TaskSpec, data: Path) -> bool:
+    """Whether a task can be opened here: it is generated, or its files are in the data folder."""
+    if spec.generated:
+        return True
+    try:
+        spec.files(data)
+    except BadInput:
+        return False
+    return True
+
+
 def open_task(spec: TaskSpec, data: Path) -> Task:
     """Load a task and apply what its spec says of patches, fraction and labels.
 

@@ -72,9 +72,11 @@ def prepared_with_bar(spec: TaskSpec, data: Path, workers: int | None = None) ->
         )
 
 
-def check_one(what: str | None, overrides: Sequence[str], data: str | None, mixer: str | None = None) -> None:
+def check_one(
+    what: str | None, overrides: Sequence[str], data: str | None, mixer: str | None = None, scale: str | None = None
+) -> None:
     """`headstart check WHAT`: a study is planned and fitted, a task opened, a mixer held to its contract."""
-    from headstart.study.files import built_in_studies
+    from headstart.study.files import built_in_studies, is_built_in
 
     if mixer is not None:
         from headstart.models.mixers.own import adopt
@@ -85,11 +87,11 @@ def check_one(what: str | None, overrides: Sequence[str], data: str | None, mixe
     if what in MIXERS:
         _check_mixer(what)
         return
-    if what in TASKS and what not in built_in_studies():
+    if what in TASKS and not is_built_in(what):
         prepare_task(what, overrides, data, None)
         return
-    if what in built_in_studies() or what.endswith(".toml"):
-        _check_study(what, overrides, data, mixer)
+    if is_built_in(what) or what.endswith(".toml"):
+        _check_study(what, overrides, data, mixer, scale)
         return
     raise BadInput(f"check: {nearest(what, [*TASKS, *MIXERS, *built_in_studies()])} (a study file ends in .toml)")
 
@@ -105,15 +107,23 @@ def _check_mixer(name: str) -> None:
         raise BadInput(f"check: mixer {name!r} does not keep the contract: {', '.join(broken)}")
 
 
-def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None) -> None:
+def _check_study(
+    what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None
+) -> None:
     from headstart.api import Study
     from headstart.study.estimate import survey
 
-    plan = Study(what, overrides, data=data, mixer=mixer).plan
+    study = Study(what, overrides, data=data, mixer=mixer, scale=scale, absent="open")
+    plan = study.plan
     costs = survey(plan)
     flops = sum(cost.flops for cost in costs)
+    at = f" at scale {study.spec.scale}" if study.spec.scale else ""
+    lost = [p for p in plan.stages.values() if p.open]
+    kinds = ", ".join(dict.fromkeys(p.spec.task.kind for p in lost))
     console().print(
-        f"{plan.study.name} is sound: {len(plan.cells)} runs of {len(costs)} distinct stages, {count(flops)}FLOP"
+        f"{plan.study.name}{at} is sound: {len(plan.cells)} runs of {len(plan.stages)} distinct stages, "
+        f"{count(flops)}FLOP"
+        + (f", without {len(lost)} stages whose data are not in {study.data} ({kinds})" if lost else "")
     )
 
 

@@ -114,9 +114,9 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS
-    from headstart.study.files import built_in_studies
+    from headstart.study.files import built_in_studies, is_built_in
 
-    if what in built_in_studies() and not overrides and what not in _task_names():
+    if is_built_in(what) and not overrides and what not in _task_names():
         return _show_study(what)
     if what in _task_names():
         from headstart.verbs.checks import show_task

@@ -18,6 +18,7 @@ from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.spec import digest
 from headstart.study.estimate import Cost, survey
+from headstart.study.plan import PlannedStage
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar
 from headstart.verbs.display import Display
@@ -38,6 +39,7 @@ def run_study(
     keep_freed_memory()
     out = console()
     out.print(f"store {study.store.root}")
+    print_scale(study)
     costs = _fitted(study)
     steps = {cost.planned.identity: cost.steps for cost in costs}
     done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
@@ -59,10 +61,21 @@ def run_study(
 
 def _fitted(study: Study, *, timed: bool = False, device: str = "cpu") -> list[Cost]:
     """Every stage fitted to its task; data that must be made first are made with a bar."""
-    tasks = {digest(planned.spec.task.document()): planned.spec.task for planned in study.plan.stages.values()}
+    tasks = {digest(p.spec.task.document()): p.spec.task for p in study.plan.stages.values() if not p.open}
     for spec in tasks.values():
         prepared_with_bar(spec, study.data)
     return survey(study.plan, timed=timed, device=device)
+
+
+def print_scale(study: Study) -> None:
+    """The scale, what it leaves out, and what stands in for absent data."""
+    spec, out = study.spec, console()
+    if spec.scale is None:
+        return
+    out.print(Text(f"scale {spec.scale}" + (f": {spec.scale_note}" if spec.scale_note else "")))
+    if spec.stood_in:
+        said = ", ".join(f"{kind} for {column}" for column, kind in spec.stood_in.items())
+        out.print(Text(f"stand-in data: {said} (not in {study.data})"))
 
 
 def _show(display: Display, event: Event) -> None:
@@ -131,6 +144,7 @@ def report_study(study: Study, *, json: str | None) -> None:
     """The same table and page from what is in the store."""
     target = _writable_file(json)
     console().print(f"store {study.store.root}")
+    print_scale(study)
     if not any(study.store.result(identity) for identity in study.plan.stages):
         raise BadInput(
             f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
@@ -146,7 +160,10 @@ def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
     states = {cost.planned.identity: study.store.status(cost.planned.identity) for cost in costs}
     out = console()
     out.print(f"store {study.store.root}")
-    rows = [_cost_row(cost, uses[cost.planned.identity], states[cost.planned.identity]) for cost in costs]
+    print_scale(study)
+    lost = [planned for planned in study.plan.stages.values() if planned.open]
+    rows = [_open_row(planned, uses[planned.identity]) for planned in lost]
+    rows += [_cost_row(cost, uses[cost.planned.identity], states[cost.planned.identity]) for cost in costs]
     out.print(
         table(
             [
@@ -172,10 +189,18 @@ def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
     slots = max(default_workers(study.plan) if workers is None else workers, 1)
     seconds = sum(c.seconds or 0.0 for c in todo) / slots
     out.print(
-        f"{len(study.plan.cells)} runs, {len(costs)} distinct stages, {len(costs) - len(todo)} finished; "
+        f"{len(study.plan.cells)} runs, {len(study.plan.stages)} distinct stages, {len(costs) - len(todo)} finished; "
         f"{count(sum(c.flops for c in todo))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
         "(steps timed here just now; evaluation not counted)"
+        + (f"; {len(lost)} stages are open, their data are not in {study.data}" if lost else "")
     )
+
+
+def _open_row(planned: PlannedStage, uses: int) -> list[str]:
+    """A stage whose data are absent: its identity is open, and what it costs too."""
+    spec = planned.spec
+    return [planned.name, "open", "absent", str(uses), spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}",
+            *("" for _ in range(6))]
 
 
 def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:

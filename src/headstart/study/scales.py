@@ -1,0 +1,169 @@
+"""A study's bases and scales: tables laid over tables, before anything of them is read as settings.
+
+A file that `extends` others is their tables with its own on top. A scale says what it changes: settings of every
+column, of single columns and arms, the values of axes, what is kept, and what stands in for absent data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput, nearest
+from headstart.spec import merge
+from headstart.study.files import base_path, table_of
+
+SCALES = ("tiny", "small", "paper")
+DEFAULT_SCALE = "tiny"
+"""The scale of a study that has scales, where none is asked for: one that ends in minutes."""
+SCALE_KEYS = ("note", "only", "columns", "arms", "axes", "report", "stand_in")
+MEASURES = ("epochs", "steps", "tokens")
+BUNDLES = ("columns", "arms")
+
+Absent = Callable[[Mapping[str, Any]], bool]
+"""Whether a task's data are not at hand."""
+
+
+def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
+    """A stage's settings with a layer that wins over them.
+
+    Epochs, steps and tokens are one setting said in three ways: the later one replaces the earlier.
+    """
+    out, budget = merge(table), layer.get("budget")
+    if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
+        out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
+    return merge(out, layer)
+
+
+def with_bases(table: Mapping[str, Any], place: str, folder: Path | None = None) -> dict[str, Any]:
+    """The table laid over those that it extends, from left to right; `only` is applied last.
+
+    Arms, where a file has some, replace those of its bases; all else is merged.
+    Raises: BadInput for a base that is not there, or extends itself.
+    """
+    out = _based(table, place, folder, ())
+    return keep(out, out.pop("only", {}), "only")
+
+
+def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[str, ...]) -> dict[str, Any]:
+    given = table.get("extends", ())
+    names = [given] if isinstance(given, str) else given
+    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+        raise BadInput(f"{place}extends: {given!r} is no name, nor a list of names")
+    out: dict[str, Any] = {}
+    for name in names:
+        path = base_path(name, folder)
+        if str(path) in seen:
+            raise BadInput(f"{place}extends: {name!r} extends itself")
+        out = _laid(out, _based(table_of(path), f"{path.name}: ", path.parent, (*seen, str(path))))
+    return _laid(out, {k: v for k, v in table.items() if k != "extends"})
+
+
+def _laid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    rest = {k: v for k, v in below.items() if k != "arms" or not above.get("arms")}
+    stages = above.get("stages", {})
+    out = merge(rest, above)
+    if isinstance(stages, Mapping):
+        for name, own in stages.items():
+            old = below.get("stages", {}).get(name)
+            if isinstance(own, Mapping) and isinstance(old, Mapping):
+                out["stages"][name] = overlay(old, own)
+    return out
+
+
+def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
+    """The table with only the columns and arms that are named, in that order. Raises: BadInput for an unknown one."""
+    out = dict(table)
+    if not isinstance(only, Mapping):
+        raise BadInput(f"{place}: {only!r} is no table of 'columns' and 'arms'")
+    for key, names in only.items():
+        if key not in BUNDLES:
+            raise BadInput(f"{place}.{key}: {nearest(str(key), BUNDLES)}")
+        out[key] = kept(table.get(key, {}), names, f"{place}.{key}")
+    return out
+
+
+def kept(bundles: Mapping[str, Any], names: Any, place: str) -> dict[str, Any]:
+    """The bundles that are named, in the order of the names."""
+    chosen = names if isinstance(names, list) else [names]
+    if not chosen:
+        raise BadInput(f"{place}: the list is empty; there are: {', '.join(bundles) or 'none'}")
+    for name in chosen:
+        if not isinstance(name, str) or name not in bundles:
+            raise BadInput(f"{place}: {nearest(name, bundles)}")
+    return {name: bundles[name] for name in chosen}
+
+
+def at_scale(
+    table: Mapping[str, Any], scale: str | None, absent: Absent | None, overridden: Iterable[str] = ()
+) -> dict[str, Any]:
+    """The study at one of its scales, with stand-ins for columns whose data are absent.
+
+    `overridden`: `arms` or `columns` where the command line says which are kept; a scale's `only` then gives way.
+    Raises: BadInput for a scale that the study does not have.
+    """
+    out = dict(table)
+    scales = out.pop("scales", {})
+    if not scales:
+        if scale is not None:
+            raise BadInput("--scale: this study has no scales; leave the option out")
+        return out
+    if not isinstance(scales, Mapping) or not table.get("columns"):
+        raise BadInput("scales: a scale changes columns; write at least one [columns.NAME] and [scales.NAME]")
+    for name in scales:
+        if name not in SCALES:
+            raise BadInput(f"scales: {nearest(name, SCALES)}")
+    chosen = scale or DEFAULT_SCALE
+    known = [name for name in SCALES if name in scales or name == "paper"]
+    if chosen not in known:
+        raise BadInput(f"--scale: {nearest(chosen, known)}")
+    return {**_scaled(out, scales.get(chosen, {}), chosen, absent, set(overridden)), "scale": chosen}
+
+
+def _scaled(
+    table: dict[str, Any], scale: Mapping[str, Any], name: str, absent: Absent | None, overridden: set[str]
+) -> dict[str, Any]:
+    place, stages = f"scales.{name}", table.get("stages", {})
+    general = {k: v for k, v in scale.items() if k not in SCALE_KEYS}
+    for kind in BUNDLES:
+        for inner in scale.get(kind, {}):
+            if inner not in table.get(kind, {}):
+                raise BadInput(f"{place}.{kind}: {nearest(inner, table.get(kind, {}))}")
+    for inner in scale.get("stand_in", {}):
+        if inner not in table["columns"]:
+            raise BadInput(f"{place}.stand_in: {nearest(inner, table['columns'])}")
+    only = {k: v for k, v in scale.get("only", {}).items() if k not in overridden}
+    out = keep(table, only, f"{place}.only")
+    columns, stood_in = {}, {}
+    for column, bundle in out["columns"].items():
+        laid = over(over(bundle, general, stages), scale.get("columns", {}).get(column, {}), stages)
+        stand = scale.get("stand_in", {}).get(column)
+        if stand is not None and absent is not None and absent(_task(laid, stages)):
+            laid = over(laid, stand, stages)
+            stood_in[column] = str(_task(laid, stages).get("kind", ""))
+        columns[column] = laid
+    arms = {arm: over(bundle, scale.get("arms", {}).get(arm, {}), stages) for arm, bundle in out["arms"].items()}
+    return {
+        **out, "columns": columns, "arms": arms, "axes": {**out.get("axes", {}), **scale.get("axes", {})},
+        "report": merge(out.get("report", {}), scale.get("report", {})), "scale_note": scale.get("note", ""),
+        "stood_in": stood_in,
+    }
+
+
+def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[str]) -> dict[str, Any]:
+    """A bundle of settings with another that wins over it."""
+    known = set(stages)
+    out = merge(bundle, {k: v for k, v in layer.items() if k not in known})
+    for name in known & set(layer):
+        if not isinstance(layer[name], Mapping):
+            raise BadInput(f"{name}: {layer[name]!r} is no table of settings")
+        out[name] = overlay(out.get(name, {}), layer[name])
+    return out
+
+
+def _task(column: Mapping[str, Any], stages: Mapping[str, Any]) -> dict[str, Any]:
+    """The task of the reported stage in a column."""
+    last = list(stages)[-1] if stages else ""
+    parts = (stages.get(last, {}), column, column.get(last, {}))
+    return merge(*(p["task"] for p in parts if isinstance(p.get("task"), Mapping)))
