@@ -1,0 +1,247 @@
+"""A paper's cells as data: what its table prints, what kind of number each is, and what the paper says of it.
+
+The files stand in `studies/papers/NAME.toml`. A cell is transcribed, never computed anew; where it does not agree
+with others of its paper, the cell stays as printed and says so (`erratum`).
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from headstart.errors import BadInput, nearest
+from headstart.spec import Spec, read
+
+CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]
+Quantity = Literal["test", "train", "last_train", "last_test", "reach", "converge"]
+Metric = Literal["accuracy", "r2"]
+Unit = Literal["share", "percent"]
+
+STEPS = ("reach", "converge")
+"""Quantities that count steps: in no unit of a score, so never divided."""
+AVERAGE = "average"
+"""The column that is the mean over the others."""
+
+_NUMBER = re.compile(
+    r"(?P<value>[+−-]?\d+(?:\.\d+)?)"
+    r"(?:\s*[×x]\s*10\^(?P<power>\d+))?"
+    r"(?:\s*±\s*(?P<sem>\d+(?:\.\d+)?))?"
+    r"(?:\s*\([+−-]\d+(?:\.\d+)?\))?"  # a gain over another cell, which its text keeps
+    r"\s*†?"
+)
+
+
+def _table(key: str) -> BeforeValidator:
+    """A plain text is short for a table of this one key."""
+    return BeforeValidator(lambda given: {key: given} if isinstance(given, str) else given)
+
+
+class CellSpec(Spec):
+    """One cell as written. `kind`: left out, the row's."""
+
+    text: str = Field(min_length=1)
+    kind: CellKind | None = None
+    erratum: str = ""
+
+
+class HeadSpec(Spec):
+    """A column's heading as printed. `metric` and `unit`: left out, the table's."""
+
+    head: str = Field(min_length=1)
+    metric: Metric | None = None
+    unit: Unit | None = None
+
+
+class RowSpec(Spec):
+    """A row as written. Without an `arm` it is only quoted, and `why` says why."""
+
+    row: str = Field(min_length=1)
+    arm: str | None = Field(default=None, min_length=1)
+    quantity: Quantity = "test"
+    kind: CellKind = "measured"
+    why: str = ""
+    note: str = ""
+    cells: dict[str, Annotated[CellSpec, _table("text")]] = Field(min_length=1)
+
+
+class ClaimSpec(Spec):
+    """What the paper says of a direction. Without `higher` and `lower` it is told and not checked."""
+
+    says: str = Field(min_length=1)
+    higher: str | None = None
+    lower: str | None = None
+    columns: tuple[str, ...] = ()
+    quantity: Quantity = "test"
+
+
+class PaperSpec(Spec):
+    """A file of cells. `paper` is the key of the paper that the table stands in."""
+
+    source: str = Field(min_length=1)
+    paper: Literal["coser", "amos", "rothermel"]
+    metric: Metric = "accuracy"
+    unit: Unit = "share"
+    note: str = ""
+    heads: dict[str, Annotated[HeadSpec, _table("head")]] = Field(default_factory=dict)
+    rows: tuple[RowSpec, ...] = ()
+    claims: tuple[ClaimSpec, ...] = ()
+
+
+@dataclass(frozen=True)
+class PaperCell:
+    """A cell: `text` as printed; `value` and its standard error `sem` as shares or steps, None where none is printed.
+
+    `erratum` says, where it is not empty, what the printed cell does not agree with.
+    """
+
+    text: str
+    kind: CellKind
+    value: float | None
+    sem: float | None
+    erratum: str = ""
+
+
+@dataclass(frozen=True)
+class PaperRow:
+    """A row: the printed `label`, our `arm` (None: `why` says why we do not run it), its cells by our column."""
+
+    label: str
+    arm: str | None
+    quantity: Quantity
+    why: str
+    cells: Mapping[str, PaperCell]
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """Arm `higher` has the larger `quantity` than arm `lower`, on `columns` (empty: all of the study).
+
+    Where both arms are None the claim has no direction between two arms: it is printed, not checked.
+    """
+
+    says: str
+    higher: str | None
+    lower: str | None
+    columns: tuple[str, ...]
+    quantity: Quantity = "test"
+
+
+@dataclass(frozen=True)
+class Paper:
+    """The cells of one table or figure. `heads` and `metrics` are by our column; AVERAGE may be one of them."""
+
+    name: str
+    source: str
+    key: str
+    metric: Metric
+    unit: Unit
+    heads: Mapping[str, str]
+    rows: tuple[PaperRow, ...]
+    claims: tuple[Claim, ...]
+    metrics: Mapping[str, Metric] = field(default_factory=dict)
+    note: str = ""
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Our columns that the paper has, without the average over them."""
+        return tuple(name for name in self.heads if name != AVERAGE)
+
+    def cell(self, arm: str, column: str, quantity: Quantity = "test") -> PaperCell | None:
+        """The paper's cell of an arm on a column, or None where it prints none."""
+        for row in self.rows:
+            if (row.arm, row.quantity) == (arm, quantity) and column in row.cells:
+                return row.cells[column]
+        return None
+
+
+def built_in_papers() -> dict[str, Path]:
+    """Files of cells that come with the package, by name."""
+    folder = Path(str(resources.files("headstart") / "studies" / "papers"))
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
+def read_paper(name: str) -> Paper:
+    """The cells of a table, by name. Raises: BadInput for a name that is none, with the nearest."""
+    known = built_in_papers()
+    if name not in known:
+        raise BadInput(f"paper: {nearest(name, known)}")
+    return make_paper(name, tomllib.loads(known[name].read_text("utf-8")))
+
+
+def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
+    """The cells that a file's table describes. Raises: BadInput naming file, place, value and way out."""
+    place = f"papers/{name}.toml"
+    spec = read(PaperSpec, table, place)
+    rows = tuple(_row(spec, row, f"{place}.rows[{i}]") for i, row in enumerate(spec.rows))
+    _check_once(rows, place)
+    for i, claim in enumerate(spec.claims):
+        _check_claim(spec, claim, f"{place}.claims[{i}]")
+    return Paper(
+        name=name,
+        source=spec.source,
+        key=spec.paper,
+        metric=spec.metric,
+        unit=spec.unit,
+        heads={column: head.head for column, head in spec.heads.items()},
+        rows=rows,
+        claims=tuple(Claim(c.says, c.higher, c.lower, c.columns, c.quantity) for c in spec.claims),
+        metrics={column: head.metric or spec.metric for column, head in spec.heads.items()},
+        note=spec.note,
+    )
+
+
+def _row(spec: PaperSpec, row: RowSpec, place: str) -> PaperRow:
+    if row.arm is None and not row.why:
+        raise BadInput(f"{place}: {row.row!r} has no arm; name one, or say in 'why' why it is not run")
+    cells = {}
+    for column, cell in row.cells.items():
+        if column not in spec.heads:
+            raise BadInput(f"{place}.cells.{column}: {nearest(column, spec.heads)}")
+        unit = spec.heads[column].unit or spec.unit
+        scale = 100 if unit == "percent" and row.quantity not in STEPS else 1
+        value, sem = _number(cell.text, scale)
+        kind = cell.kind or row.kind
+        if value is None and kind in ("measured", "quoted"):
+            raise BadInput(f"{place}.cells.{column}: {cell.text!r} is no number; give its kind, as in 'infeasible'")
+        cells[column] = PaperCell(cell.text, kind, value, sem, cell.erratum)
+    return PaperRow(row.row, row.arm, row.quantity, row.why, cells, row.note)
+
+
+def _number(text: str, scale: int) -> tuple[float | None, float | None]:
+    """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `67.82 †`)."""
+    found = _NUMBER.fullmatch(text.strip())
+    if found is None:
+        return None, None
+    value = float(found["value"].replace("−", "-")) * 10 ** int(found["power"] or 0)
+    return value / scale, None if found["sem"] is None else float(found["sem"]) / scale
+
+
+def _check_once(rows: tuple[PaperRow, ...], place: str) -> None:
+    seen = set()
+    for row in rows:
+        for column in row.cells:
+            key = (row.arm, row.quantity, column)
+            if row.arm is not None and key in seen:
+                raise BadInput(f"{place}: {row.arm!r} has two cells of {row.quantity} in {column!r}; keep one")
+            seen.add(key)
+
+
+def _check_claim(spec: PaperSpec, claim: ClaimSpec, place: str) -> None:
+    """A claim names both arms or none, and arms and columns that the table has (a figure without cells has none)."""
+    if (claim.higher is None) != (claim.lower is None):
+        raise BadInput(f"{place}: name both 'higher' and 'lower', or neither")
+    arms = {row.arm for row in spec.rows if row.arm}
+    for key, arm in (("higher", claim.higher), ("lower", claim.lower)):
+        if arms and arm is not None and arm not in arms:
+            raise BadInput(f"{place}.{key}: {nearest(arm, arms)}")
+    for column in claim.columns:
+        if spec.heads and column not in spec.heads:
+            raise BadInput(f"{place}.columns: {nearest(column, spec.heads)}")
