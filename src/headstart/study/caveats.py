@@ -46,9 +46,10 @@ LIMITS = {
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     """All caveats, the gravest first; what holds for several columns is said once."""
     said: list[tuple[str, str, str]] = []
-    for part in (_diverged, _unfinished, _chance, _baselines, _zero, _seeds, _edges, _tried, _budgets):
+    for part in (_stand_ins, _scale, _diverged, _unfinished, _chance, _baselines, _zero, _seeds, _edges, _tried, _budgets):
         said += part(results)
     said += _averages(results)
+    said += _steps(results)
     said += _mixed(results, find)
     said += _test_error(results)
     said += _limits(results, plan)
@@ -64,6 +65,18 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     ]
 
 
+def _stand_ins(results: Results) -> Said:
+    for column in results.columns:
+        if results.stand_in(column):
+            yield ("stand-in", column, f"Stand-in data ({results.stand_in(column)}): no number here can be held against "
+                                       "one of the paper; what can be is the direction of a difference.")
+
+
+def _scale(results: Results) -> Said:
+    if results.scale and results.scale_note:
+        yield "scale", "", f"Scale {results.scale}: {results.scale_note.rstrip('.')}."
+
+
 def _diverged(results: Results) -> Said:
     for row in results.table:
         lost = [(p, [r for r in p.runs if r.status == "diverged"]) for p in row.points]
@@ -73,8 +86,14 @@ def _diverged(results: Results) -> Said:
         number = words.many(sum(len(runs) for _, runs in lost), "run")
         places = [words.settings(p.settings, results.names) for p, _ in lost if results.names]
         where = f" at {places[0]}" if len(places) == 1 else f" at {len(lost)} of {len(row.points)} settings"
-        out = "all its settings have such a run" if row.status == "diverged" else "which were not chosen"
-        yield "diverged", row.column, f"{row.arm}: {number} diverged{where if places else ''}, {out}."
+        out = "which were not chosen"
+        if row.status == "diverged":
+            kept = "; its numbers are those at the best weights before" if row.val else ""
+            out = f"all its settings have such a run{kept}"
+        last = [run.more["last_val"] for _, runs in lost for run in runs if "last_val" in run.more]
+        span = " to ".join(dict.fromkeys(words.score(value) for value in (min(last), max(last)))) if last else ""
+        told = f" The last finite validation {words.metric(row.metric)} was {span}." if last else ""
+        yield "diverged", row.column, f"{row.arm}: {number} diverged{where if places else ''}, {out}.{told}"
 
 
 def _unfinished(results: Results) -> Said:
@@ -201,6 +220,13 @@ def _averages(results: Results) -> Said:
             if columns:
                 yield ("average", "",
                        f"The average of {found.arm} lacks a number for {words.listed(columns)}: {text}.")
+
+
+def _steps(results: Results) -> Said:
+    if results.match and any(row.pace and row.pace.target is not None for row in results.table):
+        yield ("steps", "", f"Steps to match {results.match} are those of the last stage alone, until the mean validation "
+                            "curve of an arm at its chosen settings reaches that arm's best point; they are known as "
+                            "finely as validation was scored.")
 
 
 def _mixed(results: Results, find: Find) -> Said:

@@ -7,10 +7,13 @@ from dataclasses import dataclass, replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from headstart.files import Damaged
 from headstart.spec import digest
 from headstart.study.averages import averages
 from headstart.study.caveats import caveats
 from headstart.study.columns import side_by_side
+from headstart.study.pace import Record, Records, curve, paced
+from headstart.study.papers import read_paper
 from headstart.study.results import AMOUNTS, Facts, Point, Results, Row, Run, Status
 from headstart.study.statistics import estimate, mean, paired_difference
 
@@ -56,29 +59,45 @@ def task_key(spec: Any) -> str:
 
 
 def summarise(
-    plan: Plan, find: Find, state: State | None = None, facts: Mapping[str, Facts] | None = None
+    plan: Plan, find: Find, state: State | None = None, facts: Mapping[str, Facts] | None = None,
+    records: Records | None = None,
 ) -> Results:
     """Everything a report says, from what is finished; rows of unfinished runs are there and marked so.
 
-    `facts` (see `baselines.gather`) brings sizes, chance levels and trivial scores, by `task_key`.
+    `facts` (see `baselines.gather`) brings sizes, chance levels and trivial scores, by `task_key`. `records` (as
+    `Store.records`) brings what a run scored on the way: without it no row has a pace.
     """
     found = dict(facts or {})
     groups = side_by_side(plan)
     columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
-    lookup = _remembered(find)
+    lookup, on_the_way = _remembered(find), _undamaged(records)
     rows = [
-        _row(groups[column, arm], column, tuple(plan.choose), lookup, state or (lambda _: "absent"), found)
+        _row(groups[column, arm], column, tuple(plan.choose), lookup, state or (lambda _: "absent"), found, on_the_way)
         for column in columns for arm in arms if (column, arm) in groups
     ]
-    report = plan.study.report
+    study, report = plan.study, plan.study.report
     rows = [_compared(row, rows, report.against) for row in rows]
     results = Results(
-        plan.study.name, plan.study.title, arms, columns, report.against, tuple(plan.choose),
-        tuple(rows), facts=found,
+        study.name, study.title, arms, columns, report.against, tuple(plan.choose),
+        tuple(paced(rows, report.match, on_the_way)), facts=found, match=report.match, scale=study.scale,
+        scale_note=study.scale_note, stand_ins=dict(study.stood_in),
+        paper=read_paper(study.paper) if study.paper else None,
     )
-    results = replace(results, averages=averages(results, report.average, tuple(plan.study.columns)))
+    results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
+
+
+def _undamaged(records: Records | None) -> Records:
+    """The records of a stage: none of one whose file is damaged, which the next run sets aside and does again."""
+
+    def read(identity: str) -> Sequence[Record]:
+        try:
+            return records(identity) if records is not None else ()
+        except Damaged:
+            return ()
+
+    return read
 
 
 def _remembered(find: Find) -> Find:
@@ -93,16 +112,19 @@ def _remembered(find: Find) -> Find:
     return lookup
 
 
-def score_of(result: Mapping[str, Any] | None, split: str, metric: str) -> float | None:
-    """A finite score at the best weights, or None."""
+def score_of(
+    result: Mapping[str, Any] | None, split: str, metric: str, weights: str = "best"
+) -> float | None:
+    """A finite score at the best (or last) weights, or None."""
     if result is None:
         return None
-    value = result.get("scores", {}).get("best", {}).get(split, {}).get(metric)
+    value = result.get("scores", {}).get(weights, {}).get(split, {}).get(metric)
     return float(value) if value is not None and isfinite(value) else None
 
 
 def _row(
-    cells: Sequence[Cell], column: str, axes: Sequence[str], find: Find, state: State, facts: Mapping[str, Facts]
+    cells: Sequence[Cell], column: str, axes: Sequence[str], find: Find, state: State, facts: Mapping[str, Facts],
+    records: Records,
 ) -> Row:
     metric, greater = _monitor(cells, find)
     by_setting: dict[str, list[Cell]] = {}
@@ -113,7 +135,7 @@ def _row(
     runs = [[_run(cell, find, state, metric) for cell in members] for members in settings]
     picked = choose([_candidate(members) for members in runs], greater)
     points = [
-        _point(_chosen_over(members[0], axes), [_with_test(run, find, metric) for run in done])
+        _point(_chosen_over(members[0], axes), [_with_test(run, find, metric, records) for run in done])
         for members, done in zip(settings, runs, strict=True)
     ]
     task = task_key(cells[0].chain[-1].spec)
@@ -164,8 +186,19 @@ def _run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     return Run(cell.seed, status, stages, val, None, _add(budgets), _amounts(last))
 
 
-def _with_test(run: Run, find: Find, metric: str) -> Run:
-    return replace(run, test=score_of(find(run.stages[-1][1]), "test", metric))
+def _with_test(run: Run, find: Find, metric: str, records: Records) -> Run:
+    """The run with its scores besides validation, which may be read once the choice is made."""
+    identity = run.stages[-1][1]
+    result = find(identity)
+    more = {"train": score_of(result, "train", metric)}
+    for split in ("train", "val", "test"):
+        more[f"last_{split}"] = score_of(result, split, metric, "last")
+        if run.status == "diverged" and more[f"last_{split}"] is None:
+            more[f"last_{split}"] = score_of(result, split, metric)
+    if run.status == "diverged" and (on_the_way := curve(records(identity), metric)):
+        more["last_val"] = on_the_way[max(on_the_way)]
+    held = {name: value for name, value in more.items() if value is not None}
+    return replace(run, test=score_of(result, "test", metric), more=held)
 
 
 def _candidate(runs: Sequence[Run]) -> Candidate:
@@ -222,13 +255,12 @@ def _compared(row: Row, rows: Sequence[Row], against: str | None) -> Row:
     other = reference(row, rows, against)
     if other is None or other.metric != row.metric:
         return row
-    mine, theirs = by_seed(row), by_seed(other)
-    return replace(row, difference=paired_difference(mine, theirs))
+    return replace(row, difference=paired_difference(by_seed(row), by_seed(other)))
 
 
 def by_seed(row: Row) -> dict[int, float]:
     """Test score of each seed of the chosen setting."""
-    return {run.seed: run.test for run in row.runs if run.test is not None}
+    return row.by_seed("test")
 
 
 def reference(row: Row, rows: Iterable[Row], against: str | None) -> Row | None:

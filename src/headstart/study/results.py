@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
+from headstart.study.rows import AMOUNTS, MORE, QUANTITIES, Pace, Point, Row, Run, Status
 from headstart.study.statistics import Difference, Estimate
 
 if TYPE_CHECKING:
     import pandas
 
-Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
+    from headstart.study.papers import Paper
 
-AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
-"""What a budget counts."""
+__all__ = ["AMOUNTS", "MORE", "QUANTITIES", "Average", "Baseline", "Caveat", "Facts", "Pace", "Point", "Results",
+           "Row", "Run", "Status"]
 
 
 @dataclass(frozen=True)
@@ -42,91 +43,6 @@ class Facts:
     baselines: tuple[Baseline, ...] = ()
     notes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Run:
-    """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
-
-    `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole
-    chain, `last` the reported stage alone.
-    """
-
-    seed: int
-    status: str
-    stages: tuple[tuple[str, str], ...]
-    val: float | None
-    test: float | None
-    budget: Mapping[str, float]
-    last: Mapping[str, float]
-
-
-@dataclass(frozen=True)
-class Point:
-    """One setting of a sweep, over its seeds. `status`: complete, partial, diverged, failed or absent."""
-
-    settings: Mapping[str, Any]
-    status: str
-    val: Estimate | None
-    test: Estimate | None
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True)
-class Row:
-    """One arm on one column at its chosen settings.
-
-    `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the
-    study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
-    of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
-    key of its facts.
-    """
-
-    arm: str
-    column: str
-    chosen: Mapping[str, Any]
-    status: Status
-    metric: str
-    greater: bool
-    n: int
-    expected: int
-    val: Estimate | None
-    test: Estimate | None
-    difference: Difference | None
-    budget: Mapping[str, float]
-    last: Mapping[str, float]
-    tried: Mapping[str, float]
-    points: tuple[Point, ...]
-    runs: tuple[Run, ...]
-    task: str
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Identities of the stages behind the reported numbers, parents first, each once."""
-        return tuple(dict.fromkeys(identity for run in self.runs for _, identity in run.stages))
-
-    @property
-    def key(self) -> str:
-        """A name of this row that no other row has."""
-        return f"{self.column}/{self.arm}"
-
-    @property
-    def finished(self) -> bool:
-        """All seeds of all settings are done, well or badly."""
-        return self.status in ("measured", "at chance", "diverged")
-
-    def document(self) -> dict[str, Any]:
-        """The row as `--json` writes it; `sem` is of `test`, numbers that are not there are null."""
-        amounts = {"run": dict(self.budget), "last_stage": dict(self.last), "all_tried": dict(self.tried)}
-        gap = self.difference
-        return {
-            "arm": self.arm, "column": self.column, "chosen": dict(self.chosen), "n": self.n,
-            "val": self.val.mean if self.val else None, "test": self.test.mean if self.test else None,
-            "sem": self.test.sem if self.test else None, "difference": gap.mean if gap else None,
-            "interval": list(gap.interval) if gap and gap.interval else None,
-            "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
-            "stages": list(self.stages), "status": self.status,
-        }
 
 
 @dataclass(frozen=True)
@@ -164,7 +80,12 @@ class Caveat:
 
 @dataclass(frozen=True)
 class Results:
-    """A study's rows, averages, baselines and caveats: what tables, plots and pages are made of."""
+    """A study's rows, averages, baselines and caveats: what tables, plots and pages are made of.
+
+    `match` is the arm whose score the others are to reach. `scale` and `scale_note` say what of the paper's setting
+    was left out; `stand_ins` are the columns whose data were absent, each with the task that stood in. `paper` holds
+    the numbers that a paper printed.
+    """
 
     name: str
     title: str
@@ -176,6 +97,29 @@ class Results:
     averages: tuple[Average, ...] = ()
     caveats: tuple[Caveat, ...] = ()
     facts: Mapping[str, Facts] = field(default_factory=dict)
+    match: str | None = None
+    scale: str | None = None
+    scale_note: str = ""
+    stand_ins: Mapping[str, str] = field(default_factory=dict)
+    paper: Paper | None = None
+
+    @property
+    def heading(self) -> str:
+        """The title, with the scale and the stand-in data where there are any."""
+        return ". ".join(filter(None, [(self.title or self.name).rstrip("."), *self.setting]))
+
+    @property
+    def setting(self) -> list[str]:
+        """`Scale tiny` and `Stand-in data: digits for image`, where they are so: what any table is headed with."""
+        used = {self.stand_in(column): None for column in self.columns}
+        told = [text for text in used if text]
+        scale = [f"Scale {self.scale}"] if self.scale else []
+        return [*scale, f"Stand-in data: {', '.join(told)}"] if told else scale
+
+    def stand_in(self, column: str) -> str:
+        """`digits for image` where other data stood in for those of a column; empty where none did."""
+        known = [name for name in self.stand_ins if column == name or column.startswith(f"{name} ")]
+        return f"{self.stand_ins[max(known, key=len)]} for {max(known, key=len)}" if known else ""
 
     def rows(self) -> list[dict[str, Any]]:
         """One object per arm and column (and reported axis value): the `rows` of `--json`."""
@@ -251,7 +195,7 @@ class Results:
         header = "".join(f"<th scope='col'>{escape(h)}</th>" for h in head)
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in lines)
         said = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in self.caveats)
-        title = escape(self.title or self.name)
+        title = escape(self.heading)
         return (
             f"<table><caption>{title}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
             + (f"<ul>{said}</ul>" if said else "")

@@ -37,13 +37,12 @@ def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any
 
 
 def with_bases(table: Mapping[str, Any], place: str, folder: Path | None = None) -> dict[str, Any]:
-    """The table laid over those that it extends, from left to right; `only` is applied last.
+    """The table laid over those that it extends, from left to right.
 
     Arms, where a file has some, replace those of its bases; all else is merged.
     Raises: BadInput for a base that is not there, or extends itself.
     """
-    out = _based(table, place, folder, ())
-    return keep(out, out.pop("only", {}), "only")
+    return _based(table, place, folder, ())
 
 
 def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[str, ...]) -> dict[str, Any]:
@@ -98,17 +97,17 @@ def kept(bundles: Mapping[str, Any], names: Any, place: str) -> dict[str, Any]:
 def at_scale(
     table: Mapping[str, Any], scale: str | None, absent: Absent | None, overridden: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """The study at one of its scales, with stand-ins for columns whose data are absent.
+    """The study at one of its scales, with stand-ins for columns whose data are absent; `only` is applied.
 
     `overridden`: `arms` or `columns` where the command line says which are kept; a scale's `only` then gives way.
     Raises: BadInput for a scale that the study does not have.
     """
     out = dict(table)
-    scales = out.pop("scales", {})
+    scales, only = out.pop("scales", {}), out.pop("only", {})
     if not scales:
         if scale is not None:
             raise BadInput("--scale: this study has no scales; leave the option out")
-        return out
+        return keep(out, only, "only")
     if not isinstance(scales, Mapping) or not table.get("columns"):
         raise BadInput("scales: a scale changes columns; write at least one [columns.NAME] and [scales.NAME]")
     for name in scales:
@@ -118,35 +117,41 @@ def at_scale(
     known = [name for name in SCALES if name in scales or name == "paper"]
     if chosen not in known:
         raise BadInput(f"--scale: {nearest(chosen, known)}")
-    return {**_scaled(out, scales.get(chosen, {}), chosen, absent, set(overridden)), "scale": chosen}
+    # Bases change columns and arms that a study may not keep: names are looked up before anything is left out.
+    for name, changes in scales.items():
+        _check_names(changes, table, f"scales.{name}")
+    given = scales.get(chosen, {})
+    out = keep(out, only, "only")
+    place = f"scales.{chosen}.only"
+    keep(table, given.get("only", {}), place)
+    # A base's scale may keep what this study has left out already.
+    own = {k: [name for name in names if name in out[k]] for k, names in given.get("only", {}).items()}
+    out = keep(out, {k: names for k, names in own.items() if k not in overridden}, place)
+    return {**_scaled(out, given, absent), "scale": chosen}
 
 
-def _scaled(
-    table: dict[str, Any], scale: Mapping[str, Any], name: str, absent: Absent | None, overridden: set[str]
-) -> dict[str, Any]:
-    place, stages = f"scales.{name}", table.get("stages", {})
+def _check_names(scale: Mapping[str, Any], table: Mapping[str, Any], place: str) -> None:
+    for part, kind in (("columns", "columns"), ("arms", "arms"), ("stand_in", "columns")):
+        for name in scale.get(part, {}):
+            if name not in table.get(kind, {}):
+                raise BadInput(f"{place}.{part}: {nearest(name, table.get(kind, {}))}")
+
+
+def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent | None) -> dict[str, Any]:
+    stages = table.get("stages", {})
     general = {k: v for k, v in scale.items() if k not in SCALE_KEYS}
-    for kind in BUNDLES:
-        for inner in scale.get(kind, {}):
-            if inner not in table.get(kind, {}):
-                raise BadInput(f"{place}.{kind}: {nearest(inner, table.get(kind, {}))}")
-    for inner in scale.get("stand_in", {}):
-        if inner not in table["columns"]:
-            raise BadInput(f"{place}.stand_in: {nearest(inner, table['columns'])}")
-    only = {k: v for k, v in scale.get("only", {}).items() if k not in overridden}
-    out = keep(table, only, f"{place}.only")
     columns, stood_in = {}, {}
-    for column, bundle in out["columns"].items():
+    for column, bundle in table["columns"].items():
         laid = over(over(bundle, general, stages), scale.get("columns", {}).get(column, {}), stages)
         stand = scale.get("stand_in", {}).get(column)
         if stand is not None and absent is not None and absent(_task(laid, stages)):
             laid = over(laid, stand, stages)
             stood_in[column] = str(_task(laid, stages).get("kind", ""))
         columns[column] = laid
-    arms = {arm: over(bundle, scale.get("arms", {}).get(arm, {}), stages) for arm, bundle in out["arms"].items()}
+    arms = {arm: over(bundle, scale.get("arms", {}).get(arm, {}), stages) for arm, bundle in table["arms"].items()}
     return {
-        **out, "columns": columns, "arms": arms, "axes": {**out.get("axes", {}), **scale.get("axes", {})},
-        "report": merge(out.get("report", {}), scale.get("report", {})), "scale_note": scale.get("note", ""),
+        **table, "columns": columns, "arms": arms, "axes": {**table.get("axes", {}), **scale.get("axes", {})},
+        "report": merge(table.get("report", {}), scale.get("report", {})), "scale_note": scale.get("note", ""),
         "stood_in": stood_in,
     }
 
