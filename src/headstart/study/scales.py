@@ -126,7 +126,7 @@ def at_scale(
     keep(table, given.get("only", {}), place)
     # A base's scale may keep what this study has left out already.
     own = {k: [name for name in names if name in out[k]] for k, names in given.get("only", {}).items()}
-    out = keep(out, {k: names for k, names in own.items() if k not in overridden}, place)
+    out = keep(out, {k: names for k, names in own.items() if names and k not in overridden}, place)
     return {**_scaled(out, given, absent), "scale": chosen}
 
 

@@ -1,0 +1,197 @@
+"""A study's bases, scales and stand-ins: what is laid over what, and what is refused."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from headstart.api import Study
+from headstart.errors import BadInput
+from headstart.study.plan import Plan, make_plan
+from headstart.study.spec import StudySpec, read_study
+from headstart.training.loop import BudgetSpec
+
+STUDY = """
+name = "two"
+[stages.pretrain]
+objective = { kind = "masked" }
+budget = { epochs = 200 }
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { epochs = 100 }
+[columns.image]
+task = { kind = "image" }
+model = { width = 64 }
+finetune = { optim = { batch_size = 16 } }
+[columns.listops]
+task = { kind = "listops" }
+[arms.scratch]
+[arms.self_pretrained]
+model = { blocks = 3 }
+finetune = { parent = "pretrain", start = ["take(all-head)"] }
+[axes]
+"finetune.optim.lr" = [1e-4, 1e-3]
+seed = [0, 1, 2]
+[scales.tiny]
+note = "little of it"
+model = { width = 16, blocks = 1 }
+finetune = { budget = { steps = 3 } }
+[scales.tiny.columns.listops]
+task = { max_length = 20, min_length = 2, train = 40, val = 20, test = 20 }
+[scales.tiny.arms.self_pretrained]
+pretrain = { budget = { epochs = 2 } }
+[scales.tiny.axes]
+seed = [0]
+[scales.tiny.stand_in.image]
+task = { kind = "digits" }
+[scales.small]
+only = { columns = ["listops"] }
+"""
+
+
+def study(scale: str | None = None, *words: str, data: Path | None = None) -> StudySpec:
+    return read_study(tomllib.loads(STUDY), words, scale=scale, data=data)
+
+
+def planned(spec: StudySpec, folder: Path) -> Plan:
+    return make_plan(spec, folder, absent="open")
+
+
+def refused(text: str, scale: str | None = None) -> str:
+    with pytest.raises(BadInput) as caught:
+        read_study(tomllib.loads(text), scale=scale)
+    return str(caught.value)
+
+
+def test_a_scale_lies_over_columns_and_below_arms(tmp_path: Path) -> None:
+    plan = planned(study("tiny"), tmp_path)
+    models = {cell.arm: cell.chain[-1].spec.model for cell in plan.cells}
+    assert {model.width for model in models.values()} == {16}
+    assert (models["scratch"].blocks, models["self_pretrained"].blocks) == (1, 3)
+
+
+def test_a_scale_changes_budgets_arms_axes_and_single_columns(tmp_path: Path) -> None:
+    plan = planned(study("tiny"), tmp_path)
+    specs = [p.spec for p in plan.stages.values()]
+    assert {(s.budget.steps, s.budget.epochs) for s in specs if s.objective.kind == "classify"} == {(3, None)}
+    assert {s.budget.epochs for s in specs if s.objective.kind == "masked"} == {2}
+    assert {cell.seed for cell in plan.cells} == {0}
+    assert {s.task.train for s in specs if s.task.kind == "listops"} == {40}
+    assert {s.optim.batch_size for s in specs if s.task.kind == "image" and s.parent is None
+            and s.objective.kind == "classify"} == {16}
+
+
+def test_tiny_is_the_scale_where_none_is_asked_for() -> None:
+    assert study() == study("tiny")
+    assert study().scale == "tiny"
+
+
+def test_the_paper_scale_is_the_file_itself(tmp_path: Path) -> None:
+    spec = study("paper")
+    assert spec.scale == "paper"
+    assert not spec.scale_note
+    assert {p.spec.budget.epochs for p in planned(spec, tmp_path).stages.values()} == {100, 200}
+
+
+def test_a_stand_in_takes_the_place_of_absent_data_alone(tmp_path: Path) -> None:
+    spec = study("tiny", data=tmp_path)
+    assert spec.stood_in == {"image": "digits"}
+    kinds = {cell.column: cell.chain[-1].spec.task.kind for cell in planned(spec, tmp_path).cells}
+    assert kinds == {"image": "digits", "listops": "listops"}
+    assert not study("tiny").stood_in
+
+
+def test_a_stage_without_data_has_an_open_identity(tmp_path: Path) -> None:
+    plan = planned(study("paper"), tmp_path)
+    for cell in plan.cells:
+        assert all(p.open == (cell.column == "image") for p in cell.chain)
+    assert len({p.identity for p in plan.stages.values()}) == len(plan.stages)
+
+
+def test_a_study_to_be_trained_refuses_absent_data_and_names_the_ways_out(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"(?s)image.*columns\.image: its data are not there.*"
+                                       r'columns=\["listops"\].*--scale tiny'):
+        Study(tomllib.loads(STUDY), scale="paper", data=tmp_path, store=tmp_path / "runs")
+
+
+def test_words_on_the_command_line_win_over_what_a_scale_keeps() -> None:
+    assert list(study("small").columns) == ["listops"]
+    assert list(study("small", 'columns=["image"]').columns) == ["image"]
+
+
+@pytest.mark.parametrize(("old", "new", "said"), [
+    ("[scales.small]", "[scales.smal]", "scales: no 'smal'; did you mean 'small'?"),
+    ("[scales.tiny.columns.listops]", "[scales.tiny.columns.listop]", "scales.tiny.columns: no 'listop'"),
+    ("[scales.tiny.arms.self_pretrained]", "[scales.tiny.arms.pretrained]", "scales.tiny.arms: no 'pretrained'"),
+    ("[scales.tiny.stand_in.image]", "[scales.tiny.stand_in.images]", "scales.tiny.stand_in: no 'images'"),
+    ('only = { columns = ["listops"] }', 'only = { column = ["listops"] }', "scales.small.only.column: no 'column'"),
+    ('only = { columns = ["listops"] }', 'only = { columns = ["list"] }', "scales.small.only.columns: no 'list'"),
+])
+def test_a_name_that_is_not_there_is_refused_with_its_place(old: str, new: str, said: str) -> None:
+    assert said in refused(STUDY.replace(old, new), "small")
+
+
+def test_a_scale_that_a_study_does_not_have_is_refused() -> None:
+    plain = STUDY[: STUDY.index("[scales.tiny]")]
+    assert refused(plain, "tiny") == "--scale: this study has no scales; leave the option out"
+    assert "--scale: no 'large'" in refused(STUDY, "large")
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_file_lies_over_those_that_it_extends_from_left_to_right(tmp_path: Path) -> None:
+    write(tmp_path, "base.toml", STUDY)
+    write(tmp_path, "part.toml", '[stages.pretrain.budget]\nsteps = 7\n[columns.image.model]\nwidth = 8\n')
+    path = write(tmp_path, "own.toml", 'name = "own"\nextends = ["base.toml", "part.toml"]\n'
+                                       'only = { columns = ["image"] }\n[columns.image.model]\nblocks = 5\n')
+    spec = read_study(path, scale="paper")
+    assert (spec.name, list(spec.columns), list(spec.arms)) == ("own", ["image"], ["scratch", "self_pretrained"])
+    assert spec.columns["image"]["model"] == {"width": 8, "blocks": 5}
+    assert spec.stages["pretrain"]["budget"] == {"steps": 7}
+
+
+def test_arms_of_a_file_replace_those_of_its_base(tmp_path: Path) -> None:
+    write(tmp_path, "base.toml", STUDY[: STUDY.index("[scales.tiny]")])
+    path = write(tmp_path, "own.toml", 'name = "own"\nextends = "base.toml"\n[arms.only_this]\n')
+    assert list(read_study(path).arms) == ["only_this"]
+
+
+@pytest.mark.parametrize(("extends", "said"), [
+    ('"nowhere.toml"', "extends: no file"), ('"digitz"', "extends: no 'digitz'; did you mean 'digits'?"),
+    ('"own.toml"', "extends: 'own.toml' extends itself"), ("3", "extends: 3 is no name"),
+])
+def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, said: str) -> None:
+    path = write(tmp_path, "own.toml", f'name = "own"\nextends = {extends}\n[arms.a]\n')
+    with pytest.raises(BadInput, match=said.replace("?", r"\?")):
+        read_study(path)
+
+
+def test_a_share_of_a_budget_leaves_no_trace_of_how_it_was_said() -> None:
+    assert BudgetSpec(epochs=150, share=0.2).document() == BudgetSpec(epochs=30).document()
+    assert BudgetSpec(steps=150, share=0.5) == BudgetSpec(steps=75)
+    assert BudgetSpec(epochs=3, share=0.1) == BudgetSpec(epochs=0.3)
+    assert BudgetSpec(epochs=3, share=0).empty
+
+
+def test_arms_that_divide_a_budget_plan_to_what_they_say(tmp_path: Path) -> None:
+    table: dict[str, Any] = tomllib.loads(STUDY)
+    for share in (0.0, 0.25):
+        table["arms"][f"share_{share:g}"] = {
+            "pretrain": {"budget": {"share": share}},
+            "finetune": {"parent": "pretrain", "start": ["take(all-head)"], "budget": {"share": 1 - share}},
+        }
+    plan = planned(read_study(table, scale="small"), tmp_path)
+    chains = {cell.arm: cell.chain for cell in plan.cells if cell.seed == 0}
+    assert [p.spec.budget.epochs for p in chains["share_0.25"]] == [50, 75]
+    assert chains["share_0"][-1].identity == chains["scratch"][-1].identity
+
+
+def test_a_paper_study_is_found_by_its_short_name() -> None:
+    assert read_study("coser-1").name == "coser-1-described"
