@@ -76,6 +76,9 @@ def make_plan(
     against: str | None = "scratch",
     average: Any = None,
     rates_of: Mapping[str, Iterable[float]] | None = None,
+    match: str | None = None,
+    scale: str | None = None,
+    stood_in: Mapping[str, str] | None = None,
 ) -> Plan:
     """`arms`: name -> is pretrained. `columns`: name -> kind of task. Parents are shared over rates."""
     arms = {"scratch": False, "self_pretrained": True} if arms is None else arms
@@ -86,11 +89,12 @@ def make_plan(
             for rate in (rates_of or {}).get(arm, rates):
                 cells += [_cell(arm, pretrained, column, kind, rate, seed) for seed in seeds]
     stages = {planned.identity: planned for cell in cells for planned in cell.chain}
-    report = SimpleNamespace(choose=(LR,), against=against, average=average)
+    report = SimpleNamespace(choose=(LR,), against=against, average=average, match=match)
     study = SimpleNamespace(
         name="made-up", title="A made-up study", report=report, reported="finetune",
         arms={arm: {} for arm in arms}, columns={column: {} for column in columns},
         stages={"pretrain": {}, "finetune": {}}, axes={LR: list(rates), "seed": list(seeds)},
+        paper=None, scale=scale, scale_note="one block" if scale else "", stood_in=dict(stood_in or {}),
     )
     return Plan(study, tuple(cells), stages)
 

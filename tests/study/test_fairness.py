@@ -17,7 +17,7 @@ from headstart.study.fairness import Candidate, choose, reference, summarise
 from headstart.study.results import Results
 
 KEYS = {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget", "stages",
-        "status"}
+        "status", "tried", "train", "last_train", "last_val", "last_test", "converge", "reach"}
 
 
 def kinds(results: Results) -> set[str]:
@@ -197,6 +197,86 @@ def test_a_loss_is_better_when_it_is_smaller() -> None:
     found = shelf(plan, metric="loss", greater=False)
     row = summarise(plan, found.find).table[0]
     assert (row.chosen, row.greater) == ({LR: 1e-3}, False)
+
+
+def test_a_row_has_train_and_the_last_weights_too_with_their_errors() -> None:
+    plan = make_plan(rates=(1e-3,), seeds=(0, 1, 2))
+    found = shelf(plan)
+    for cell in plan.cells:
+        scores = found.results[cell.chain[-1].identity]["scores"]
+        scores["best"] = {**scores["best"], "train": {"accuracy": 0.9 + 0.01 * cell.seed}}
+        scores["last"] = {"train": {"accuracy": 0.95}, "val": {"accuracy": 0.2},
+                          "test": {"accuracy": 0.3 - 0.1 * cell.seed}}
+    row = summarise(plan, found.find).table[0]
+    train, last = row.estimate("train"), row.estimate("last_test")
+    assert train is not None
+    assert last is not None
+    assert (train.mean, train.sem, train.n) == (pytest.approx(0.91), pytest.approx(0.01 / 3**0.5), 3)
+    assert (last.mean, last.sem) == (pytest.approx(0.2), pytest.approx(0.1 / 3**0.5))
+    assert row.by_seed("last_test") == pytest.approx({0: 0.3, 1: 0.2, 2: 0.1})
+    assert row.estimate("test") == row.test
+    assert row.estimate("val") == row.val
+    assert row.document()["last_train"] == pytest.approx(0.95)
+    assert row.document()["last_val"] == pytest.approx(0.2)
+    assert row.document()["tried"] == 1
+    with pytest.raises(ValueError, match="no 'best_train'; there are val, test, train"):
+        row.estimate("best_train")
+
+
+def test_a_quantity_that_no_run_has_is_none_and_not_zero() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-3,), seeds=(0,))
+    found = shelf(plan)
+    for entry in found.results.values():
+        del entry["scores"]["last"]
+    row = summarise(plan, found.find).table[0]
+    assert row.estimate("last_test") is None
+    assert row.document()["last_test"] is None
+
+
+def test_a_diverged_run_keeps_its_last_finite_number() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-2,), seeds=(0, 1))
+    found = shelf(plan)
+    last = {split: {"accuracy": None} for split in ("train", "val", "test")}
+    for entry in found.results.values():
+        entry["status"], entry["scores"]["last"] = "diverged", last
+    scored = [{"step": 10, "val": {"accuracy": 0.4}}, {"step": 20, "val": {"accuracy": 0.25}}, {"step": 30}]
+    results = summarise(plan, found.find, records=lambda _: scored)
+    row = results.table[0]
+    assert row.status == "diverged"
+    assert row.test is not None
+    assert row.by_seed("last_test") == row.by_seed("test") != {}
+    assert row.by_seed("last_val") == {0: 0.25, 1: 0.25}
+    assert "its numbers are those at the best weights before" in said(results, "diverged")
+    assert "The last finite validation accuracy was 0.250." in said(results, "diverged")
+    # Without its records a run falls back to its best weights.
+    assert summarise(plan, found.find).table[0].by_seed("last_val") == row.by_seed("val")
+
+
+def test_stand_in_data_and_the_scale_are_said_before_all_else() -> None:
+    plan = make_plan(columns={"image": "digits", "text": "digits"}, scale="tiny", stood_in={"image": "digits"})
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    assert [c.kind for c in results.caveats[:2]] == ["stand-in", "scale"]
+    assert str(results.caveats[0]).startswith("image: Stand-in data (digits for image)")
+    assert str(results.caveats[1]) == "Scale tiny: one block."
+    assert results.heading == "A made-up study. Scale tiny. Stand-in data: digits for image"
+    assert results.stand_in("text") == ""
+    assert results.stand_in("image fraction=0.1") == "digits for image"
+    assert "Stand-in data: digits for image" in results._repr_html_()
+    plain = summarise(make_plan(), lambda _: None)
+    assert plain.heading == "A made-up study"
+    assert not {"stand-in", "scale"} & kinds(plain)
+
+
+def test_a_study_of_a_paper_brings_the_papers_cells() -> None:
+    from headstart.study.papers import built_in_papers
+
+    plan = make_plan()
+    assert summarise(plan, lambda _: None).paper is None
+    for name in list(built_in_papers())[:1]:
+        plan.study.paper = name
+        found = summarise(plan, lambda _: None).paper
+        assert found is not None
+        assert found.name == name
 
 
 EPOCHS = "pretrain.budget.epochs"

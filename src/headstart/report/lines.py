@@ -7,9 +7,13 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headstart.study import words
-from headstart.study.results import AMOUNTS, Average, Baseline, Results, Row
+from headstart.study.results import AMOUNTS, MORE, Average, Baseline, Results, Row
 
-Kind = Literal["arm", "baseline", "average"]
+Kind = Literal["arm", "baseline", "average", "beside"]
+
+R2 = ("R² is the share of the variance of the test targets that is explained, 1 at best; it is the same for targets in "
+      "their own unit and scaled.")
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -56,16 +60,16 @@ def make_table(results: Results) -> Table:
     for column in results.columns:
         lines += _column(results, column, wide, told)
     lines += [_average(found, results, wide) for found in results.averages]
-    return Table(results.title or results.name, tuple(h for h, _ in heads), tuple(n for _, n in heads),
-                 tuple(lines), note(results))
+    return Table(results.heading, tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), note(results))
 
 
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
     gap = (" Differences are on test, paired by seed, with a 95 % t-interval in brackets."
            if results.against else "")
+    explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
     return ("Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
-            f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm.")
+            f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm.{explained}")
 
 
 def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]]) -> list[Line]:
@@ -90,15 +94,16 @@ def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]
 def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
     mixed = len({r.metric for r in results.table}) > 1
     label = f"{row.column} ({words.metric(row.metric)})" if mixed else row.column
+    here = {"stand_in": results.stand_in(row.column)} if results.stand_ins else {}
     cells = [Cell(label, {"column": row.column})] if wide else []
     val, test, gap = row.val, row.test, row.difference
     chosen = words.settings(row.chosen, results.names)
     full = ", ".join(f"{name}={words.plain(value)}" for name, value in row.chosen.items())
     cells += [
-        _named(row.arm, row.status), Cell(chosen, {"chosen": full}),
+        _named(row.arm, row.status, here), Cell(chosen, {"chosen": full}),
         Cell(words.plus_minus(val), {"val": val.mean if val else None, "val_sem": val.sem if val else None}),
-        Cell(words.plus_minus(test), {"test": test.mean if test else None,
-                                      "test_sem": test.sem if test else None}),
+        Cell(words.plus_minus(test), {"test": test.mean if test else None, "test_sem": test.sem if test else None,
+                                      **more(row)}),
         Cell(str(row.n) if row.n == row.expected else f"{row.n} of {row.expected}",
              {"n": row.n, "planned": row.expected}),
     ]
@@ -143,9 +148,21 @@ def _average(found: Average, results: Results, wide: bool) -> Line:
     return Line("average", tuple(cells), "average")
 
 
-def _named(name: str, status: str) -> Cell:
+def _named(name: str, status: str, more: Mapping[str, Any]) -> Cell:
     """Who the line is of; every status but the usual one stands beside the name."""
-    return Cell(name if status == "measured" else f"{name} ({status})", {"arm": name, "status": status})
+    return Cell(name if status == "measured" else f"{name} ({status})", {"arm": name, "status": status, **more})
+
+
+def more(row: Row) -> dict[str, float | None]:
+    """Full numbers of what a row has besides val and test: names that are missing throughout take no column."""
+    out: dict[str, float | None] = {}
+    for name in (*MORE, "converge", "reach"):
+        found = row.estimate(name)
+        if found is not None:
+            out |= {name: found.mean, f"{name}_sem": found.sem}
+    if row.pace and row.pace.together is not None:
+        out["reach_together"] = row.pace.together
+    return out
 
 
 def budget(amounts: Mapping[str, float]) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Cell", "Line", "Table", "make_table", "note", "to_csv", "to_latex", "to_markdown", "to_rich"]
 
 TONES = {"measured": "", "best": "bold", "partial": "yellow", "diverged": "red", "failed": "red",
-         "at chance": "yellow", "absent": "dim", "baseline": "dim"}
+         "at chance": "yellow", "absent": "dim", "baseline": "dim", "not run here": "dim"}
 """Style of a line in a terminal, by its status."""
 
 
@@ -108,16 +108,17 @@ def to_markdown(table: Table) -> str:
         return "| " + " | ".join(cells) + " |"
 
     rule = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = [f"**{_markdown(table.title)}**", "", row([_markdown(h) for h in table.heads]), row(rule)]
+    lines = [f"**{markdown(table.title)}**", "", row([markdown(h) for h in table.heads]), row(rule)]
     for line in table.lines:
-        texts = [_markdown(cell.text) for cell in line.cells]
+        texts = [markdown(cell.text) for cell in line.cells]
         if line.best:
             texts = [f"**{t}**" if t and t != words.NONE else t for t in texts]
         lines.append(row(texts))
-    return "\n".join([*lines, "", _markdown(table.note), ""])
+    return "\n".join([*lines, "", markdown(table.note), ""])
 
 
-def _markdown(text: str) -> str:
+def markdown(text: str) -> str:
+    """Text as Markdown shows it on one line, nothing of it read as markup or HTML."""
     flat = " ".join(printable(text).split())
     flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     return re.sub(r"([\\`*_{}\[\]|#!~$])", r"\\\1", flat)

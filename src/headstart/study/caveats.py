@@ -35,6 +35,8 @@ LIMITS = {
     "fasta": "relatives of test sequences may stand in train: this does not show that a model knows new families.",
     "homology": "single domains, few examples of most folds: this says little of whole proteins, nor of folds that "
                 "are not in train.",
+    "waves": "sums of three sines stand in for signals: this says nothing of recorded ones.",
+    "pairs": "eight made-up sources stand in for texts: this says nothing of retrieval among real ones.",
     "ucr": "one small set of the UCR archive: a difference here says little of other sets, and its official test split "
            "is one draw.",
     "uea": "one small set of the UEA archive: a difference here says little of other sets, and its official test split "
@@ -46,7 +48,8 @@ LIMITS = {
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     """All caveats, the gravest first; what holds for several columns is said once."""
     said: list[tuple[str, str, str]] = []
-    for part in (_stand_ins, _scale, _diverged, _unfinished, _chance, _baselines, _zero, _seeds, _edges, _tried, _budgets):
+    for part in (_stand_ins, _scale, _diverged, _unfinished, _chance, _baselines, _zero, _seeds, _edges, _tried,
+                 _budgets):
         said += part(results)
     said += _averages(results)
     said += _steps(results)
@@ -68,8 +71,8 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
 def _stand_ins(results: Results) -> Said:
     for column in results.columns:
         if results.stand_in(column):
-            yield ("stand-in", column, f"Stand-in data ({results.stand_in(column)}): no number here can be held against "
-                                       "one of the paper; what can be is the direction of a difference.")
+            yield ("stand-in", column, f"Stand-in data ({results.stand_in(column)}): no score here can be held "
+                                       "against one on the data meant; a difference may still show its direction.")
 
 
 def _scale(results: Results) -> Said:
@@ -224,9 +227,10 @@ def _averages(results: Results) -> Said:
 
 def _steps(results: Results) -> Said:
     if results.match and any(row.pace and row.pace.target is not None for row in results.table):
-        yield ("steps", "", f"Steps to match {results.match} are those of the last stage alone, until the mean validation "
-                            "curve of an arm at its chosen settings reaches that arm's best point; they are known as "
-                            "finely as validation was scored.")
+        yield ("steps", "", f"Steps to match {results.match} are those of the last stage alone, until the mean "
+                            f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
+                            f"of {results.match}; test is not read, and steps are known as finely as validation was "
+                            "scored.")
 
 
 def _mixed(results: Results, find: Find) -> Said:

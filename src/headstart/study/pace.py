@@ -1,0 +1,98 @@
+"""How soon a run gets there: steps to a score, and steps after which it hardly gains any more.
+
+Read from the records of a stage: its validation scores, at the steps at which it was evaluated. A number of steps is
+therefore known as finely as the stage was evaluated. The steps are those of the reported stage alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from math import isfinite
+from typing import Any
+
+from headstart.study.rows import Pace, Row
+from headstart.study.statistics import mean
+
+Record = Mapping[str, Any]
+Records = Callable[[str], Sequence[Record]]
+"""Identity -> the records of a stage, earliest first."""
+
+WITHIN = 0.01
+"""A run has converged at its first evaluation whose score is within this share of its best."""
+
+
+def curve(records: Sequence[Record], metric: str, split: str = "val") -> dict[int, float]:
+    """Step -> score, of the evaluations that gave a number."""
+    found = {int(record["step"]): record.get(split, {}).get(metric) for record in records}
+    return {step: float(value) for step, value in found.items() if value is not None and isfinite(value)}
+
+
+def mean_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """The mean over runs, at the steps at which every one of them was evaluated."""
+    shared = [step for step in curves[0] if all(step in other for other in curves)] if curves else []
+    return {step: mean([one[step] for one in curves]) for step in sorted(shared)}
+
+
+def steps_to_reach(records: Sequence[Record], metric: str, target: float, greater: bool) -> int | None:
+    """The first evaluated step at which the validation score is the target or better; None if none is."""
+    return first_at(curve(records, metric), target, greater)
+
+
+def steps_to_converge(
+    records: Sequence[Record], metric: str, greater: bool, within: float = WITHIN
+) -> int | None:
+    """The first evaluated step whose validation score is within a share of the run's best; None without a score.
+
+    The share is of the size of the best score: 0.01 of a best accuracy of 0.8 is 0.008.
+    """
+    scores = curve(records, metric)
+    return converged_at(scores, greater, within) if scores else None
+
+
+def converged_at(scores: Mapping[int, float], greater: bool, within: float = WITHIN) -> int:
+    """The first step of a curve that is within a share of its best score. Raises: ValueError if it has none."""
+    best = best_of(scores, greater)
+    found = first_at(scores, best - (1 if greater else -1) * within * abs(best), greater)
+    assert found is not None, "the best score is within any share of itself"
+    return found
+
+
+def best_of(scores: Mapping[int, float], greater: bool) -> float:
+    """The best score of a curve. Raises: ValueError if it has none."""
+    return max(scores.values()) if greater else min(scores.values())
+
+
+def first_at(scores: Mapping[int, float], target: float, greater: bool) -> int | None:
+    """The first step of a curve whose score is the target or better."""
+    sign = 1 if greater else -1
+    return min((step for step, value in scores.items() if sign * value >= sign * target), default=None)
+
+
+def paced(rows: Sequence[Row], match: str | None, records: Records) -> list[Row]:
+    """The rows with their pace at the chosen settings.
+
+    `match` names the arm whose best mean validation score (the best point of its mean curve over seeds) the arms of
+    the same column are to reach.
+    """
+    curves = {row.key: _curves(row, records) for row in rows}
+    targets = {row.column: best_of(found, row.greater) for row in rows
+               if row.arm == match and (found := mean_curve(list(curves[row.key].values())))}
+    return [replace(row, pace=_pace(curves[row.key], row.greater, targets.get(row.column))) for row in rows]
+
+
+def _curves(row: Row, records: Records) -> dict[int, dict[int, float]]:
+    """Seed -> curve of a row's finished runs, those without a score left out."""
+    read = {run.seed: curve(records(run.stages[-1][1]), row.metric) for run in row.runs if run.val is not None}
+    return {seed: found for seed, found in read.items() if found}
+
+
+def _pace(curves: Mapping[int, Mapping[int, float]], greater: bool, target: float | None) -> Pace | None:
+    if not curves:
+        return None
+    converged = {seed: converged_at(one, greater) for seed, one in curves.items()}
+    if target is None:
+        return Pace(len(curves), converged)
+    steps = {seed: first_at(one, target, greater) for seed, one in curves.items()}
+    reached = {seed: step for seed, step in steps.items() if step is not None}
+    return Pace(len(curves), converged, target, reached, first_at(mean_curve(list(curves.values())), target, greater))

@@ -1,0 +1,163 @@
+"""One arm on one column as values: its runs by seed, its settings, its scores, its pace and its budget."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from headstart.study.statistics import Difference, Estimate, estimate
+
+Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
+
+AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
+"""What a budget counts."""
+
+MORE = ("train", "last_train", "last_val", "last_test")
+"""Scores of a run besides val and test: of train at the best weights, and of all three at the last ones."""
+
+QUANTITIES = {
+    "val": "val", "test": "test", "train": "train", "last_train": "train at the last step",
+    "last_val": "val at the last step", "last_test": "test at the last step", "reach": "steps to match",
+    "converge": "steps to converge",
+}
+"""What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
+
+    `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole
+    chain, `last` the reported stage alone. `more` holds the scores of `MORE` that are numbers. The last weights of
+    a diverged run are none: its `last_val` is the last finite score of its records, where these were read, and
+    otherwise the scores at its best weights, the last that were kept whole, stand for those at its last.
+    """
+
+    seed: int
+    status: str
+    stages: tuple[tuple[str, str], ...]
+    val: float | None
+    test: float | None
+    budget: Mapping[str, float]
+    last: Mapping[str, float]
+    more: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Point:
+    """One setting of a sweep, over its seeds. `status`: complete, partial, diverged, failed or absent."""
+
+    settings: Mapping[str, Any]
+    status: str
+    val: Estimate | None
+    test: Estimate | None
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps of the reported stage, read on validation at the chosen settings, of so many `seeds` with records.
+
+    converged: seed -> steps to within 1 % of its best score. target: the best point of the mean curve of the arm that
+    is to be matched; reached: seed -> steps, of the seeds that reach it; together: until the mean over seeds does.
+    """
+
+    seeds: int
+    converged: Mapping[int, int]
+    target: float | None = None
+    reached: Mapping[int, int] = field(default_factory=dict)
+    together: int | None = None
+
+
+@dataclass(frozen=True)
+class Row:
+    """One arm on one column at its chosen settings.
+
+    `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the
+    study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
+    of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
+    key of its facts. `pace` is there where the records were read.
+    """
+
+    arm: str
+    column: str
+    chosen: Mapping[str, Any]
+    status: Status
+    metric: str
+    greater: bool
+    n: int
+    expected: int
+    val: Estimate | None
+    test: Estimate | None
+    difference: Difference | None
+    budget: Mapping[str, float]
+    last: Mapping[str, float]
+    tried: Mapping[str, float]
+    points: tuple[Point, ...]
+    runs: tuple[Run, ...]
+    task: str
+    pace: Pace | None = None
+
+    @property
+    def reach(self) -> Estimate | None:
+        """Steps to match the arm that is to be matched, over the seeds that do."""
+        return self.estimate("reach")
+
+    @property
+    def converge(self) -> Estimate | None:
+        """Steps to the first evaluation within 1 % of the best."""
+        return self.estimate("converge")
+
+    def by_seed(self, quantity: str = "test") -> dict[int, float]:
+        """Seed -> number at the chosen setting, of one of `QUANTITIES`.
+
+        Raises: ValueError for a quantity that there is not.
+        """
+        if quantity not in QUANTITIES:
+            raise ValueError(f"quantity: no {quantity!r}; there are {', '.join(QUANTITIES)}")
+        if quantity in ("reach", "converge"):
+            steps = (self.pace.reached if quantity == "reach" else self.pace.converged) if self.pace else {}
+            return {seed: float(step) for seed, step in steps.items()}
+        found = {run.seed: {"val": run.val, "test": run.test, **run.more}.get(quantity) for run in self.runs}
+        return {seed: value for seed, value in found.items() if value is not None}
+
+    def estimate(self, quantity: str) -> Estimate | None:
+        """Mean and standard error over seeds of one of `QUANTITIES`, or None where there is no number.
+
+        Raises: ValueError for a quantity that there is not.
+        """
+        return estimate(self.by_seed(quantity).values())
+
+    @property
+    def stages(self) -> tuple[str, ...]:
+        """Identities of the stages behind the reported numbers, parents first, each once."""
+        return tuple(dict.fromkeys(identity for run in self.runs for _, identity in run.stages))
+
+    @property
+    def key(self) -> str:
+        """A name of this row that no other row has."""
+        return f"{self.column}/{self.arm}"
+
+    @property
+    def finished(self) -> bool:
+        """All seeds of all settings are done, well or badly."""
+        return self.status in ("measured", "at chance", "diverged")
+
+    def document(self) -> dict[str, Any]:
+        """The row as `--json` writes it; `sem` is of `test`, numbers that are not there are null.
+
+        `reach` is the step at which the mean over seeds matches, `converge` the mean over seeds.
+        """
+        amounts = {"run": dict(self.budget), "last_stage": dict(self.last), "all_tried": dict(self.tried)}
+        gap = self.difference
+        more = {name: found.mean if (found := self.estimate(name)) else None for name in (*MORE, "converge")}
+        return {
+            "arm": self.arm, "column": self.column, "chosen": dict(self.chosen), "n": self.n,
+            "val": self.val.mean if self.val else None, "test": self.test.mean if self.test else None,
+            "sem": self.test.sem if self.test else None, "difference": gap.mean if gap else None,
+            "interval": list(gap.interval) if gap and gap.interval else None,
+            "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
+            "tried": len(self.points), **more, "reach": self.pace.together if self.pace else None,
+            "stages": list(self.stages), "status": self.status,
+        }
