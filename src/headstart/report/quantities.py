@@ -1,0 +1,82 @@
+"""What a study has to say of its arms besides val and test: train, the last weights, how soon they got there."""
+
+from __future__ import annotations
+
+from headstart.report.lines import Cell, Line, Table
+from headstart.study import words
+from headstart.study.results import QUANTITIES, Results, Row
+
+SCORES = ("train", "test", "last_train", "last_test")
+
+
+def quantities(results: Results) -> Table | None:
+    """Scores of train and test at the best and at the last weights, and steps where records were read, by arm.
+
+    None while no run is finished.
+    """
+    rows = [row for row in results.table if row.val is not None]
+    if not rows:
+        return None
+    wide = len(results.columns) > 1
+    heads = ([("column", False)] if wide else []) + [("arm", False)] + [(QUANTITIES[q], True) for q in SCORES]
+    paced = any(row.pace for row in rows)
+    matched = results.match if any(row.pace and row.pace.target is not None for row in rows) else None
+    heads += [(QUANTITIES["converge"], True)] if paced else []
+    heads += [(f"steps to match {matched}", True)] if matched else []
+    lines = []
+    for row in rows:
+        cells = [Cell(row.column, {"column": row.column})] if wide else []
+        cells.append(Cell(row.arm if row.status == "measured" else f"{row.arm} ({row.status})", {"arm": row.arm}))
+        for name in SCORES:
+            found = row.estimate(name)
+            cells.append(Cell(words.plus_minus(found), {name: found.mean if found else None}))
+        cells += [Cell(converged(row), {"converge": row.converge.mean if row.converge else None})] if paced else []
+        cells += [Cell(matching(row), {"reach": row.pace.together if row.pace else None})] if matched else []
+        lines.append(Line("arm", tuple(cells), row.status, row.key))
+    return Table("Besides: train, the last weights, and steps" if paced else "Besides: train and the last weights",
+                 tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), _note(results, paced, matched))
+
+
+def _note(results: Results, paced: bool, matched: str | None) -> str:
+    parts = ["Mean ± standard error over seeds, at the best weights by validation or at the last step."]
+    if any(row.status == "diverged" for row in results.table):
+        parts.append("A diverged run has no last weights: those at its best stand for them.")
+    if paced:
+        parts.append("Steps are those of the last stage alone, read on validation. Converged: the first evaluation "
+                     "within 1 % of the run's best.")
+    if matched:
+        parts.append(f"To match: until the mean over seeds is as good as that of {matched} ever is; in brackets, how "
+                     "many seeds are by themselves.")
+    return " ".join(parts)
+
+
+def converged(row: Row) -> str:
+    """`1,200 ± 80`: steps to the first evaluation within 1 % of the best."""
+    found = row.converge
+    if found is None:
+        return words.NONE
+    return f"{found.mean:,.0f}" + (f" ± {found.sem:,.0f}" if found.sem is not None else "")
+
+
+def matching(row: Row) -> str:
+    """`12,400 (3 of 3)`: steps until the mean curve matches, and how many seeds do by themselves."""
+    if row.pace is None or row.pace.target is None:
+        return words.NONE
+    told = f"{row.pace.together:,}" if row.pace.together is not None else "not reached"
+    return f"{told} ({len(row.pace.reached)} of {row.pace.seeds})"
+
+
+def tried(results: Results) -> str:
+    """How many configurations each arm tried, in one sentence."""
+    numbers: dict[int, dict[str, None]] = {}
+    for row in results.table:
+        numbers.setdefault(len(row.points), {})[row.arm] = None
+    if len(numbers) == 1:
+        number, arms = next(iter(numbers.items()))
+        each = " in every arm and column" if len(arms) > 1 or len(results.columns) > 1 else ""
+        return f"Configurations tried: {number}{each}."
+    told: dict[str, dict[int, None]] = {}
+    for row in results.table:
+        told.setdefault(row.arm, {})[len(row.points)] = None
+    spans = [f"{arm} {min(n)}" + (f" to {max(n)} by column" if len(n) > 1 else "") for arm, n in told.items()]
+    return f"Configurations tried: {words.listed(spans)}."
