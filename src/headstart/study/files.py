@@ -55,6 +55,11 @@ def _built_in(given: str, known: dict[str, Path], place: str) -> Path:
     raise BadInput(f"{place}: {nearest(given, known)}")
 
 
+def title_of(path: Path) -> str:
+    """The question that a study asks."""
+    return str(table_of(path).get("title", ""))
+
+
 def table_of(path: Path) -> dict[str, Any]:
     """A study file as a table. Raises: BadInput where it is no TOML."""
     try:

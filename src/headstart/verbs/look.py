@@ -95,18 +95,32 @@ def _mixers(store: str | None) -> None:
 
 
 def _studies(store: str | None) -> None:
-    import tomllib
+    """One line per study and scale. Hours: FLOPs over what one core here does, from finished stages where there are
+    some."""
+    from headstart.study.costs import rate_here, rate_of, study_costs
+    from headstart.study.files import built_in_studies, title_of
 
-    from headstart.study.files import built_in_studies
+    found = rate_of(entry.result for entry in Store(store_folder(store)).listing() if entry.result)
+    rate = found or rate_here()
+    costs = {(cost.study, cost.scale): cost for cost in study_costs()}
+    rows, before = [], ""
+    for (study, scale), cost in costs.items():
+        rows.append([study if study != before else "", scale, str(cost.stages), count(cost.examples), count(cost.flops),
+                     _hours(cost.flops / rate), title_of(built_in_studies()[study]) if study != before else ""])
+        before = study
+    out = console()
+    heads = ["study", "scale", "stages", "examples", "FLOP", "hours here", "question"]
+    out.print(table(heads, rows, right=(2, 3, 4, 5)))
+    out.print(
+        f"hours on one core at {count(rate)}FLOP/s, "
+        + ("the median of the store's finished stages" if found else "a third of a matrix product timed just now")
+        + "; tiny and small with stand-ins for data that are not generated"
+    )
 
-    del store
-    rows = []
-    for name, path in built_in_studies().items():
-        given = tomllib.loads(path.read_text("utf-8"))
-        rows.append(
-            [name, given.get("title", ""), ", ".join(given.get("arms", {})), ", ".join(given.get("columns", {}))]
-        )
-    console().print(table(["study", "question", "arms", "columns"], rows))
+
+def _hours(seconds: float) -> str:
+    hours = seconds / 3600
+    return f"{hours:.2f}" if hours < 10 else f"{hours:,.0f}"
 
 
 def print_one(what: str, overrides: Sequence[str], store: str | None, data: str | None) -> None:

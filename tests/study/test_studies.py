@@ -1,0 +1,76 @@
+"""Every study that comes with the package, at every scale, without any data."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from headstart.spec import digest
+from headstart.stage import StageSpec
+from headstart.study.costs import rate_of, study_costs
+from headstart.study.files import built_in_studies
+from headstart.study.plan import Plan, make_plan
+from headstart.study.scales import SCALES
+from headstart.study.spec import read_study
+from headstart.tasks.task import available
+
+STUDIES = list(built_in_studies())
+SCALED = [(name, scale) for name in STUDIES for scale in SCALES if read_study(name).scale]
+UNSCALED = [(name, None) for name in STUDIES if not read_study(name).scale]
+FEW_STAGES = 40
+
+
+def planned(name: str, scale: str | None, folder: Path) -> Plan:
+    return make_plan(read_study(name, scale=scale, data=folder), folder, absent="open")
+
+
+def test_every_table_and_figure_of_the_papers_has_its_study() -> None:
+    wanted = [f"coser-{n}" for n in range(1, 6)] + [f"amos-{n}" for n in (1, 2, 3, 7, 8, 9, "f3", "f4", "f5")]
+    wanted += [f"rothermel-{n}" for n in range(1, 5)]
+    assert {f"{name}-described" for name in wanted} <= set(STUDIES)
+    assert {"tied-start", "which-part", "matched", "short-range"} <= set(STUDIES)
+
+
+@pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
+def test_a_study_plans_without_data(name: str, scale: str | None, tmp_path: Path) -> None:
+    plan = planned(name, scale, tmp_path)
+    assert plan.study.name == name
+    assert plan.study.title
+    assert {cell.arm for cell in plan.cells} == set(plan.study.arms)
+    for stage in plan.stages.values():
+        chain: list[StageSpec] = [stage.spec]
+        while chain[-1].parent is not None:
+            chain.append(chain[-1].parent)
+        assert stage.open == any(not available(spec.task, tmp_path) for spec in chain)
+
+
+@pytest.mark.parametrize("name", sorted({name for name, _ in SCALED}))
+def test_tiny_is_small_and_needs_no_data(name: str, tmp_path: Path) -> None:
+    plan = planned(name, "tiny", tmp_path)
+    assert len(plan.stages) <= FEW_STAGES
+    assert not any(stage.open for stage in plan.stages.values())
+    assert plan.study.scale_note
+
+
+@pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
+def test_equal_stages_are_planned_once(name: str, scale: str | None, tmp_path: Path) -> None:
+    plan = planned(name, scale, tmp_path)
+    held = [digest(stage.spec.document()) for stage in plan.stages.values()]
+    assert len(held) == len(set(held))
+
+
+def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
+    listed = {(cost.study, cost.scale or None): cost for cost in study_costs()}
+    assert set(listed) == {*SCALED, *UNSCALED}
+    wrong = {key: (cost.stages, len(planned(*key, tmp_path).stages)) for key, cost in listed.items()
+             if cost.stages != len(planned(*key, tmp_path).stages)}
+    assert not wrong, "run benchmarks/study_costs.py"
+    assert all(cost.flops > 0 and cost.examples > 0 for cost in listed.values())
+
+
+def test_a_rate_is_read_from_enough_finished_stages() -> None:
+    stages = [json.loads(f'{{"budget": {{"flops": {n}e9, "seconds": 2}}}}') for n in (1, 2, 9)]
+    assert rate_of(stages) == 1e9
+    assert rate_of(stages[:2]) is None
