@@ -7,6 +7,8 @@ import pytest
 import torch
 
 from headstart.errors import BadInput
+from headstart.models.mixers.attention import AttentionSpec
+from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import CausalSpec, ClassifySpec, MaskedSpec, RegressSpec, RetrieveSpec
 from headstart.sequence import IGNORE, Batch, Signature
 
@@ -173,3 +175,28 @@ def test_r2_leaves_out_a_constant_far_from_zero_and_keeps_a_tiny_scale() -> None
     objective = RegressSpec()
     scores = objective.scores(dict(objective.measure(output, batch, signature)))
     assert scores["r2"] == pytest.approx(0.75, abs=0.01)
+
+
+def test_without_a_head_the_answer_is_read_off_the_last_norm() -> None:
+    signature = Signature("tokens", 5, 4, 4, "class", classes=2)
+    spec = MaskedSpec(mask_rate=0.5, loss="tokens", head="none")
+    model = build_model(ModelSpec(width=8, blocks=1), signature, spec.output(signature), seed=0)
+    batch = Batch(torch.tensor([[0, 1, 4, 2]]), torch.ones(1, 4, dtype=torch.bool), torch.arange(1))
+    batch = spec.prepare(batch, signature, 0, 0)
+    assert batch.masked is not None
+    answer = model(batch)
+    assert torch.equal(answer, model.embed(batch))
+    asked = batch.masked[0]
+    expected = torch.nn.functional.cross_entropy(answer[0, asked], batch.inputs[0, asked], reduction="sum")
+    torch.testing.assert_close(spec.measure(answer, batch, signature)["loss"], expected)
+
+
+@pytest.mark.parametrize(("given", "width", "said"), [
+    ({"loss": "tokens"}, 3, "model.width: 3 is less than the 5 answers"),
+    ({"loss": "l1"}, 8, "objective.head: 'none' is for the loss 'tokens'"),
+])
+def test_a_missing_head_is_refused_where_it_cannot_answer(given: dict[str, str], width: int, said: str) -> None:
+    signature = Signature("tokens" if given["loss"] == "tokens" else "floats", 5, 4, 4, "class", classes=2)
+    spec = MaskedSpec.model_validate({"mask_rate": 0.5, "head": "none", **given})
+    with pytest.raises(BadInput, match=said):
+        build_model(ModelSpec(width=width, mixer=AttentionSpec(heads=1)), signature, spec.output(signature), seed=0)

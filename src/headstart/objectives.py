@@ -17,7 +17,7 @@ from headstart.errors import BadInput
 from headstart.models.heads import Output
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Batch, Signature
-from headstart.spec import Kind, Spec, kind_field
+from headstart.spec import Kind, Spec, kind_field, neutral
 
 Sums = dict[str, torch.Tensor]
 """Sums over a batch. `loss` and `count` always; an objective's `scores` turns the totals into numbers."""
@@ -119,9 +119,12 @@ class _Reconstruction(ObjectiveSpec):
 
     loss: `tokens` (cross-entropy over ids), `levels` (cross-entropy over the input's levels), `l1` or `l2`
     (over values that are observed); default tokens for token input and l1 for float input.
+    head: `linear`, or, for tokens, `none`: cross-entropy over the model's D numbers themselves, as the released code of
+    Amos et al. pretrains on Text and Retrieval by mistake.
     """
 
     loss: Literal["l1", "l2", "levels", "tokens"] | None = None
+    head: Literal["linear", "none"] = neutral("linear")
     monitor: str | None = None
     uses_target: ClassVar[bool] = False
 
@@ -138,7 +141,10 @@ class _Reconstruction(ObjectiveSpec):
     def output(self, signature: Signature) -> Output:
         loss = self.resolved_loss(signature)
         size = {"tokens": signature.width, "levels": signature.width * signature.levels}
-        return Output("position", size.get(loss, signature.width))
+        bare = self.head == "none"
+        if bare and loss != "tokens":
+            raise BadInput(f"objective.head: 'none' is for the loss 'tokens', this one is {loss!r}; leave it out")
+        return Output("position", size.get(loss, signature.width), bare)
 
     def monitored(self, signature: Signature) -> Monitor:
         score = "accuracy" if self.resolved_loss(signature) in ("tokens", "levels") else "r2"

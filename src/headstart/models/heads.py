@@ -8,15 +8,21 @@ from typing import Literal
 import torch
 from torch import nn
 
+from headstart.errors import BadInput
+
 Pool = Literal["mean", "max", "last"]
 
 
 @dataclass(frozen=True)
 class Output:
-    """What an objective asks of a head: one vector of `size` per sequence, position or pair."""
+    """What an objective asks of a head: one vector of `size` per sequence, position or pair.
+
+    bare: no layer at all; the first `size` of a position's D numbers are the answer, the others count as wrong ones.
+    """
 
     kind: Literal["sequence", "position", "pair"]
     size: int
+    bare: bool = False
 
 
 def pooled(x: torch.Tensor, valid: torch.Tensor | None, pool: Pool) -> torch.Tensor:
@@ -63,6 +69,17 @@ class PositionHead(nn.Module):
         return answer
 
 
+class BareHead(nn.Module):
+    """No layer: the model's own D numbers of a position are its answer. Shapes: x (B, L, D) -> (B, L, D).
+
+    Source: the released code of Amos et al. 2023, whose masked pretraining on tokens has lost its last layer.
+    """
+
+    def forward(self, x: torch.Tensor, valid: torch.Tensor | None) -> torch.Tensor:
+        del valid
+        return x
+
+
 class PairHead(nn.Module):
     """One output per pair of rows, pooled to a and b: [a, b, a - b, a * b] -> D -> GELU -> size.
 
@@ -85,7 +102,12 @@ class PairHead(nn.Module):
 
 
 def build_head(output: Output, width: int, pool: Pool) -> nn.Module:
-    """The head that an objective asks for."""
+    """The head that an objective asks for. Raises: BadInput where a bare one has fewer numbers than answers."""
+    if output.bare:
+        if width < output.size:
+            raise BadInput(f"model.width: {width} is less than the {output.size} answers that an objective without a "
+                           'head reads off it; make it wider, or set objective.head = "linear"')
+        return BareHead()
     if output.kind == "position":
         return PositionHead(width, output.size)
     return (PairHead if output.kind == "pair" else SequenceHead)(width, output.size, pool)
@@ -93,6 +115,8 @@ def build_head(output: Output, width: int, pool: Pool) -> nn.Module:
 
 def head_flops(output: Output, width: int, length: int) -> float:
     """Multiply-adds times two of the head for one sequence (of a pair: half of the pair's)."""
+    if output.bare:
+        return 0.0
     if output.kind == "position":
         return 2.0 * length * width * output.size
     if output.kind == "pair":
