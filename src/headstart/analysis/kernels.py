@@ -1,0 +1,64 @@
+"""How far a block's convolution looks: the largest absolute value of its kernel at each distance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+from headstart.errors import BadInput
+from headstart.models.mixers.mega import Mega
+from headstart.models.mixers.state_space import StateSpace
+from headstart.models.model import SequenceModel
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One convolution of a block: `largest` (L,) float64 is max |K[c, d, l]| over directions c and channels d.
+
+    K is the kernel alone, without the skip path. The l-th number of the forward kernel weighs the input l
+    positions before, that of the backward kernel the input l + 1 positions after (the present one counts once).
+    `place` is the convolution's mixer within its block: "mixer", or "mixer.mixers.0" of mixers side by side.
+    Source: Amos et al. 2023, section 3.6 and figure 4 (K_max).
+    """
+
+    block: int
+    place: str
+    directions: int
+    largest: np.ndarray
+
+    @property
+    def half(self) -> int:
+        """How many positions, nearest first, hold at least half of the sum of `largest`: a reach in one number."""
+        total = np.cumsum(self.largest)
+        return int(np.searchsorted(total, total[-1] / 2)) + 1
+
+
+@torch.no_grad()
+def kernels(model: SequenceModel, length: int) -> list[Kernel]:
+    """The kernels of all blocks that have one (s4, s4d, dlr, mega; alone or side by side), in their order.
+
+    length: L, positions of the kernels. Nothing of the model is changed.
+    Raises: BadInput for a length below 1, or above what an s4 was built for.
+    """
+    if length < 1:
+        raise BadInput(f"length: {length} is below 1; give the positions that a kernel should have")
+    out = []
+    for number, block in enumerate(model.blocks):
+        for place, module in block.named_modules():
+            kernel = _kernel_of(module)
+            if kernel is not None:
+                values: torch.Tensor = kernel(length)
+                largest = values.abs().amax((0, 1)).double().cpu().numpy()
+                out.append(Kernel(number, place, values.shape[0], largest))
+    return out
+
+
+def _kernel_of(module: nn.Module) -> Any:
+    """What gives a mixer's kernel, (C, D, L) for a length L, or None where the mixer has none."""
+    if isinstance(module, StateSpace):
+        return module.kernel
+    return module.average if isinstance(module, Mega) else None
