@@ -11,6 +11,8 @@ from headstart.sequence import Batch, Examples, collate
 
 DENSE_LIMIT = 2**31
 """Bytes up to which a set of equal lengths is held as one tensor on the device."""
+IN_ORDER = {"cpu": 2**16, "cuda": 2**18}
+"""Padded positions of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
 
 
 class Feed:
@@ -29,30 +31,43 @@ class Feed:
         # Four times the bytes on disk: bytes may become float32 on the way.
         self._dense = dense and 4 * examples.values.nbytes <= DENSE_LIMIT
 
-    def batch(self, places: np.ndarray) -> Batch:
-        """The batch of the units at these places of `units`."""
+    def whole(self) -> Batch | None:
+        """All units as one batch, put on the device once; None where lengths differ or they are too many."""
         if self._dense and self._whole is None:
             self._whole = collate(self.examples, self.units).to(self.device, self.dtype)
-        if self._whole is None:
+        return self._whole
+
+    def rows(self, places: np.ndarray) -> np.ndarray:
+        """Rows of `whole` that the units at these places of `units` have: of a pair, two."""
+        return np.stack([2 * places, 2 * places + 1], 1).reshape(-1) if self.examples.paired else places
+
+    def batch(self, places: np.ndarray) -> Batch:
+        """The batch of the units at these places of `units`."""
+        if self.whole() is None:
             return collate(self.examples, self.units[places]).to(self.device, self.dtype)
-        rows = np.stack([2 * places, 2 * places + 1], 1).reshape(-1) if self.examples.paired else places
-        index = torch.from_numpy(rows).to(self.device)
-        whole = self._whole
+        # Without waiting: a plain copy would first wait for all that the GPU has been given.
+        return self.picked(torch.from_numpy(self.rows(places)).to(self.device, non_blocking=True))
+
+    def picked(self, rows: torch.Tensor) -> Batch:
+        """The batch of these rows of `whole`; rows (n,) int64 on the device."""
+        whole = self.whole()
+        assert whole is not None
 
         def pick(x: torch.Tensor | None) -> torch.Tensor | None:
-            return None if x is None else x.index_select(0, index)
+            return None if x is None else x.index_select(0, rows)
 
         return Batch(
-            whole.inputs.index_select(0, index),
-            whole.valid.index_select(0, index),
-            whole.index.index_select(0, index),
+            whole.inputs.index_select(0, rows),
+            whole.valid.index_select(0, rows),
+            whole.index.index_select(0, rows),
             pick(whole.target),
             pick(whole.observed),
             full=whole.full,
         )
 
-    def in_order(self, positions: int = 65_536, most: int = 512) -> Iterator[Batch]:
+    def in_order(self, positions: int | None = None, most: int = 512) -> Iterator[Batch]:
         """Every unit once, in order, about `positions` padded positions a batch and at most `most` units."""
+        positions = positions or IN_ORDER.get(self.device.type, IN_ORDER["cpu"])
         first = 0
         while first < len(self.units):
             last = min(first + most, len(self.units))

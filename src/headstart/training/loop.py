@@ -13,10 +13,10 @@ from pydantic import Field, model_validator
 
 from headstart.models.model import SequenceModel
 from headstart.objectives import ObjectiveSpec
-from headstart.seeds import Draw
 from headstart.sequence import Signature, epoch_batches
 from headstart.spec import Spec, neutral
-from headstart.training.evaluate import evaluate, forward_precision
+from headstart.training.captured import Record, Recorded, measured, noted, on_device
+from headstart.training.evaluate import evaluate
 from headstart.training.feed import Feed
 from headstart.training.optim import Flat, OptimSpec
 
@@ -93,6 +93,8 @@ class Progress:
     stale: int = 0
     diverged: bool = False
     best: Tensors = field(default_factory=dict)
+    how: str = ""
+    """How steps are taken, since the last begin: recorded, or plain and why."""
     running: torch.Tensor = field(init=False)
     """Loss and count since the last record, float64."""
 
@@ -154,6 +156,7 @@ class Setting:
     """What a stage trains with; constant while it runs.
 
     fresh: the train examples of an epoch, for a task whose examples never end; None where `train` is all.
+    record: how steps are recorded (runtime: see `captured.py`).
     """
 
     objective: ObjectiveSpec
@@ -164,6 +167,7 @@ class Setting:
     train: Feed
     val: Feed
     fresh: Callable[[int], Feed] | None = None
+    record: Record = "auto"
 
     @property
     def per_epoch(self) -> int:
@@ -184,6 +188,7 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
     total, per_epoch = setting.total, setting.per_epoch
     batches: list[Any] = []
     feed, at_epoch = setting.train, -1
+    recorded = Recorded(setting, progress, total)
     patience = math.inf if setting.budget.patience is None else setting.budget.patience
     # Looked at before a step, not after: a state saved at the last step must end there too.
     while progress.step < total and not progress.diverged and progress.stale < patience:
@@ -195,7 +200,13 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
                 feed.lengths, setting.optim.batch_size, setting.seed, epoch, setting.optim.length_pool
             )
             at_epoch = epoch
-        _step(setting, progress, feed, batches[place], epoch, total)
+            recorded.turn_to(epoch, batches)
+        if not recorded.take(place, batches[place]):
+            _step(setting, progress, feed, batches[place], epoch, total)
+        progress.how = recorded.how
+        progress.step += 1
+        progress.examples += len(batches[place])
+        progress.tokens += int(feed.tokens[batches[place]].sum())
         mark = setting.budget.evaluates_at(progress.step, per_epoch, total)
         if progress.step % CHECK_EVERY == 0 or mark:
             progress.diverged = not math.isfinite(float(progress.running[0]))
@@ -209,25 +220,13 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
 
 def _step(setting: Setting, progress: Progress, feed: Feed, places: Any, epoch: int, total: int) -> None:
     """Forward, backward, update."""
-    batch = setting.objective.prepare(feed.batch(places), setting.signature, setting.seed, epoch)
-    statistics: Tensors = {}
-    model = progress.model
-    with forward_precision(feed.device, setting.optim.precision):
-        output = model(batch, Draw(setting.seed, epoch, batch.index), statistics)
-    sums = setting.objective.measure(output, batch, setting.signature)
+    seed, when = on_device(setting.seed, feed.device), on_device(epoch, feed.device)
+    sums, statistics = measured(setting, progress.model, feed.batch(places), seed, when)
     count = sums["count"].clamp_min(1)
     if len(progress.flat.names):
         (sums["loss"] / count).backward()  # type: ignore[no-untyped-call]
         progress.flat.step(setting.optim, progress.step, total)
-    if statistics:
-        own = buffers(model)
-        for name, value in statistics.items():
-            own[name].copy_(value.detach())
-    with torch.no_grad():
-        progress.running += torch.stack([sums["loss"].detach().double(), sums["count"].double()])
-    progress.step += 1
-    progress.examples += len(places)
-    progress.tokens += int(feed.tokens[places].sum())
+    noted(progress.running, buffers(progress.model) if statistics else {}, sums, statistics)
 
 
 def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:

@@ -1,0 +1,84 @@
+"""What a CUDA graph does, on a CPU: operations are recorded with the numbers and tensors they had, and played again.
+
+Python does not run when a tape is played. A number that Python worked out (a rate, a step) stays what it was, and a
+tensor keeps its place in memory, as on a GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map
+
+from headstart.training.captured import StaticStep
+
+READS = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
+"""Operations whose answer goes to Python (or decides a shape): a GPU that records cannot give it."""
+
+
+class Tape(TorchDispatchMode):
+    """Records while it is entered; `play` performs the record again.
+
+    known: tensors that were there before. Any other that an operation reads came out of Python while it recorded (a
+    number made a tensor, an array), and a GPU would have to be waited for.
+    """
+
+    def __init__(self, known: Iterable[torch.Tensor]) -> None:
+        super().__init__()
+        self.operations: list[tuple[Any, Any, Any, list[torch.Tensor]]] = []
+        self.known = {_place(x) for x in known}
+        self.made: list[torch.Tensor] = []
+
+    def __torch_dispatch__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if function.overloadpacket.__name__ in READS:
+            raise RuntimeError(f"{function} asks for a number while steps are recorded")
+        for given in tree_leaves((args, kwargs)):
+            if isinstance(given, torch.Tensor) and _place(given) not in self.known:
+                raise RuntimeError(f"{function} reads a tensor that Python made while steps are recorded")
+        out = function(*args, **kwargs)
+        tensors = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
+        self.known |= {_place(x) for x in tensors}
+        self.made += tensors  # Held, so that no later tensor takes the place of one.
+        self.operations.append((function, tree_map(_bare, args), tree_map(_bare, kwargs), tensors))
+        return out
+
+    def play(self) -> None:
+        """Perform every operation again, on the same tensors, into the same tensors."""
+        with torch.no_grad():
+            for function, args, kwargs, held in self.operations:
+                if function.is_view:
+                    continue  # It looks at what is filled anyway.
+                out = function(*args, **kwargs)
+                if not function._schema.is_mutable:
+                    filled = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]
+                    for old, new in zip(held, filled, strict=True):
+                        old.detach().copy_(new)
+
+
+def _bare(x: Any) -> Any:
+    return x.detach() if isinstance(x, torch.Tensor) else x
+
+
+def _place(x: torch.Tensor) -> int:
+    return x.untyped_storage().data_ptr()
+
+
+def tensors_of(step: StaticStep) -> Iterator[torch.Tensor]:
+    """All that a step may read: the model, its flat buffers, the feed, the step's own tables."""
+    flat, whole = step.progress.flat, step.feed.whole()
+    assert whole is not None
+    yield from (flat.weights, flat.gradient, flat.first, flat.second, step.progress.running)
+    yield from (*step.progress.model.parameters(), *step.progress.model.buffers())
+    yield from (x for x in (*vars(whole).values(), *vars(step).values()) if isinstance(x, torch.Tensor))
+
+
+def taped(step: Any) -> Callable[[], None]:
+    """A recorder (see `captured.Recorder`): what `step` does goes on a tape."""
+    tape = Tape(tensors_of(step))
+    with tape:
+        step()
+    return tape.play

@@ -1,0 +1,264 @@
+"""A step that reads its numbers from the device is the plain step, recorded or not."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import numpy as np
+import pytest
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from tape import Tape, taped, tensors_of
+
+from headstart.models.model import ModelSpec, build_model
+from headstart.objectives import ClassifySpec, MaskedSpec, ObjectiveSpec, RegressSpec, RetrieveSpec
+from headstart.seeds import Draw
+from headstart.sequence import Examples, Signature
+from headstart.spec import read
+from headstart.training import captured, loop
+from headstart.training.captured import on_device
+from headstart.training.feed import Feed
+from headstart.training.loop import BudgetSpec, Progress, Setting, train
+from headstart.training.optim import Flat, OptimSpec, rates_and_undecayed
+
+UNITS, LENGTH, BATCH = 22, 12, 4
+"""Five full batches an epoch, and one of two."""
+STEPS = 40
+"""Six epochs and four steps, two looks for NaN, ten evaluations."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """What is trained: each case brings in something that a recorded step must carry."""
+
+    objective: ObjectiveSpec
+    model: dict[str, Any] = field(default_factory=dict)
+    optim: dict[str, Any] = field(default_factory=dict)
+    paired: bool = False
+    ragged: bool = False
+    tokens: bool = False
+
+    def make(self, record: Any, steps: int = STEPS) -> tuple[Setting, Progress]:
+        number = isinstance(self.objective, RegressSpec)
+        signature = Signature("tokens" if self.tokens else "floats", 5 if self.tokens else 2, LENGTH, LENGTH,
+                              "number" if number else "class", classes=3, paired=self.paired)
+        feed = Feed(_examples(self, number), np.arange(UNITS), torch.device("cpu"), torch.float32)
+        spec = read(ModelSpec, {"width": 16, "blocks": 2, **self.model})
+        model = build_model(spec, signature, self.objective.output(signature), 0)
+        names = [name for name, _ in model.named_parameters()]
+        rates, undecayed = rates_and_undecayed(model)
+        flat = Flat(model, names, {name for name in names if "weight" in name} - undecayed, rates)
+        optim = read(OptimSpec, {"batch_size": BATCH, "lr": 1e-2, **self.optim})
+        return (Setting(self.objective, signature, optim, BudgetSpec(steps=steps), 7, feed, feed, record=record),
+                Progress(model, flat))
+
+
+def _examples(case: Case, number: bool) -> Examples:
+    draw = np.random.default_rng(0)
+    rows = UNITS * (2 if case.paired else 1)
+    lengths = draw.integers(5, LENGTH + 1, rows) if case.ragged else np.full(rows, LENGTH)
+    values = draw.standard_normal((int(lengths.sum()), 2)).astype(np.float32)
+    target = draw.standard_normal(rows).astype(np.float32) if number else draw.integers(0, 3, rows)
+    return Examples(draw.integers(0, 5, len(values)) if case.tokens else values,
+                    np.concatenate([[0], np.cumsum(lengths)]), target, np.arange(rows), paired=case.paired)
+
+
+MASKED = MaskedSpec(mask_rate=0.5, loss="l1")
+CASES = {
+    "masks": Case(MASKED),
+    "masked tokens": Case(MaskedSpec(mask_rate=0.3, loss="tokens"), tokens=True),
+    "dropout, running statistics, clipping": Case(ClassifySpec(), {"dropout": 0.2, "norm": "batch"}, {"clip": 0.1}),
+    "decay, warm-up, pools": Case(ClassifySpec(), optim={"weight_decay": 0.1, "warmup_steps": 9, "length_pool": 2}),
+    "rates of their own": Case(RegressSpec(), {"mixer": {"kind": "s4d"}}, {"weight_decay": 0.1}),
+    "pairs": Case(RetrieveSpec(), paired=True),
+    "bfloat16": Case(MASKED, {"position": {"kind": "rotary"}}, {"precision": "bfloat16"}),
+}
+
+
+def eager(step: Callable[[], None]) -> Callable[[], None]:
+    """Plays by calling: the step itself, without a recording."""
+    step()
+    return step
+
+
+def run(case: Case, record: Any, steps: int = STEPS) -> tuple[Progress, list[Any]]:
+    setting, progress = case.make(record, steps)
+    records = [tick.record for tick in train(setting, progress) if tick.record is not None]
+    return progress, [{k: v for k, v in record.items() if k != "seconds"} for record in records]
+
+
+def same(one: Progress, two: Progress) -> bool:
+    """All tensors and numbers equal to the bit, times apart."""
+    (tensors, numbers), (others, theirs) = one.state(), two.state()
+    numbers.pop("seconds"), theirs.pop("seconds")
+    return numbers == theirs and all(torch.equal(tensors[name], others[name]) for name in tensors)
+
+
+@pytest.mark.parametrize("record", [taped, eager])
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_steps_give_the_bits_of_plain_ones(name, record):
+    (plain, records), (played, theirs) = run(CASES[name], None), run(CASES[name], record)
+    assert (plain.how, played.how) == ("plain: asked for", "recorded")
+    assert records == theirs
+    assert same(plain, played)
+
+
+def test_a_tape_freezes_what_python_works_out():
+    """The stand-in can fail: a plain step that is recorded keeps the rate of its own time."""
+    weights = []
+    for played in (True, False):
+        setting, progress = Case(ClassifySpec(), optim={"warmup_steps": 2}).make(None)
+        batch, places = setting.train.batch(np.arange(BATCH)), np.arange(BATCH)
+        feed = cast(Feed, SimpleNamespace(batch=lambda _, batch=batch: batch, device=setting.train.device))
+        known = tensors_of(captured.StaticStep(setting, progress, STEPS))
+        tape = Tape([*known, *(x for x in vars(batch).values() if isinstance(x, torch.Tensor))])
+        with tape:
+            loop._step(setting, progress, feed, places, 0, STEPS)
+        progress.step = 1
+        if played:
+            tape.play()
+        else:
+            loop._step(setting, progress, feed, places, 0, STEPS)
+        weights.append(progress.flat.weights)
+    assert float((weights[0] - weights[1]).abs().max()) > 1e-3
+
+
+def test_a_step_that_asks_for_a_number_is_not_recorded_and_training_goes_on_plainly(monkeypatch):
+    real = captured.measured
+
+    def asking(*given):
+        sums, statistics = real(*given)
+        assert float(sums["loss"].detach()) > 0
+        return sums, statistics
+
+    monkeypatch.setattr(captured, "measured", asking)
+    (plain, records), (played, theirs) = run(CASES["masks"], None), run(CASES["masks"], taped)
+    assert played.how.startswith("plain: a step could not be recorded (aten._local_scalar_dense")
+    assert records == theirs
+    assert same(plain, played)
+
+
+def test_a_seed_that_is_made_a_tensor_in_the_step_is_not_recorded(monkeypatch):
+    """What a GPU would have to wait for: a number that Python copies to it."""
+    real = captured.measured
+    monkeypatch.setattr(captured, "measured", lambda setting, model, batch, *_: real(setting, model, batch, 7, 0))
+    assert "a tensor that Python made" in run(CASES["masks"], taped)[0].how
+
+
+def test_a_stage_resumed_between_recorded_steps_ends_as_one_in_one_go():
+    whole, records = run(CASES["decay, warm-up, pools"], taped)
+    setting, first = CASES["decay, warm-up, pools"].make(taped)
+    seen, state = [], None
+    for tick in train(setting, first):
+        seen += [tick.record] if tick.record is not None else []
+        if tick.step == 15:  # In the middle of the third epoch.
+            state = tick.state()
+            break
+    assert state is not None
+    setting, second = CASES["decay, warm-up, pools"].make(taped)
+    second.restore(*state)
+    seen += [tick.record for tick in train(setting, second) if tick.record is not None]
+    assert second.how == "recorded"
+    assert [{k: v for k, v in record.items() if k != "seconds"} for record in seen] == records
+    assert same(whole, second)
+
+
+def test_a_loss_that_is_no_number_ends_recorded_steps_where_it_ends_plain_ones():
+    case = Case(RegressSpec(), optim={"lr": 1e30, "schedule": "constant"})
+    (plain, records), (played, theirs) = run(case, None, 100), run(case, taped, 100)
+    assert (plain.diverged, played.diverged) == (True, True)
+    assert plain.step == played.step == 10  # The first evaluation.
+    assert records == theirs
+
+
+def test_weights_that_become_no_number_between_evaluations_are_seen_within_twenty_steps():
+    case = Case(RegressSpec())
+    for record in (None, taped):
+        setting, progress = case.make(record, 400)
+        for tick in train(setting, progress):
+            if tick.step == 24:
+                progress.flat.weights.fill_(float("nan"))
+        assert (progress.diverged, progress.step) == (True, 40)
+
+
+@pytest.mark.parametrize(("change", "why"), [
+    ({"ragged": True}, "sequences differ in length"),
+    ({}, "steps are not recorded on this device"),
+])  # fmt: skip
+def test_what_cannot_be_recorded_is_taken_plainly_and_says_why(change, why):
+    case = replace(CASES["masks"], **change)
+    progress, records = run(case, taped if change else "auto")
+    assert progress.how.startswith(f"plain: {why}")
+    other, theirs = run(case, None)
+    assert records == theirs
+    assert same(progress, other)
+
+
+def test_examples_of_an_epoch_of_its_own_and_frozen_models_are_taken_plainly():
+    setting, progress = CASES["masks"].make(taped)
+    fresh = replace(setting, fresh=lambda _: setting.train)
+    next(train(fresh, progress))
+    assert progress.how == "plain: each epoch has examples of its own"
+    model = progress.model
+    still = Progress(model, Flat(model, [], set(), {}))
+    next(train(setting, still))
+    assert still.how == "plain: nothing is trained"
+
+
+def test_a_recorder_of_the_device_is_taken_by_itself(monkeypatch):
+    monkeypatch.setitem(captured.RECORDERS, "cpu", taped)
+    assert run(CASES["masks"], "auto")[0].how == "recorded"
+
+
+def test_the_first_steps_are_not_recorded_and_no_other_is_performed_twice(monkeypatch):
+    calls = []
+    real = captured.StaticStep.__call__
+    monkeypatch.setattr(captured.StaticStep, "__call__", lambda self: (calls.append(1), real(self))[1])
+    progress, _ = run(CASES["masks"], taped, 12)
+    assert len(calls) == captured.WARM + 1
+    assert progress.step == 12
+
+
+def test_numbers_on_the_device_draw_the_same_masks_and_dropout():
+    setting, _ = CASES["masks"].make(None)
+    batch = setting.train.batch(np.arange(5))
+    there = [torch.full((), number, dtype=torch.int64) for number in (7, 3)]
+    one = setting.objective.prepare(batch, setting.signature, 7, 3).masked
+    two = setting.objective.prepare(batch, setting.signature, *there).masked
+    assert torch.equal(cast(torch.Tensor, one), cast(torch.Tensor, two))
+    assert torch.equal(Draw(7, 3, batch.index)("a", (5, 4)), Draw(*there, batch.index)("a", (5, 4)))
+    assert on_device(7, torch.device("cpu")) == 7
+    assert on_device(7, torch.device("meta")).shape == ()
+
+
+def test_a_batch_picked_by_rows_on_the_device_is_the_batch_of_its_units():
+    for name in ("masks", "pairs"):
+        feed = CASES[name].make(None)[0].train
+        places = np.array([5, 0, 21])
+        one, two = feed.batch(places), feed.picked(torch.from_numpy(feed.rows(places)))
+        assert torch.equal(one.inputs, two.inputs)
+        assert torch.equal(one.index, two.index)
+        assert list(two.index) == list(feed.rows(places))
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+def test_a_cuda_graph_agrees_with_plain_steps():
+    found = []
+    for record in (None, "auto"):
+        setting, progress = CASES["masks"].make(record)
+        progress.model.cuda()
+        names = progress.flat.names
+        progress = Progress(progress.model, Flat(progress.model, names, set(), {}))
+        feed = Feed(setting.train.examples, np.arange(UNITS), torch.device("cuda"), torch.float32)
+        list(train(replace(setting, train=feed, val=feed, budget=BudgetSpec(steps=20)), progress))
+        found.append(progress)
+    assert found[1].how == "recorded"
+    far = (found[0].flat.weights - found[1].flat.weights).abs().max()
+    assert far <= 1e-5 * found[0].flat.weights.abs().max()
