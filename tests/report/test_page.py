@@ -3,91 +3,27 @@
 from __future__ import annotations
 
 import csv
-import json
 import re
 import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
-from typing import Any
 
 import pytest
-import torch
-from made_up import LR, result
+from finished import NASTY, Done, fill, paper_study, study, with_paper, written
+from made_up import result
 
-from headstart.files import publish_json, seal
 from headstart.report.answer import answer
+from headstart.report.drawings import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.report.toml import to_toml
 from headstart.store import Store
-from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
-from headstart.study.plan import Cell, Plan, make_plan
-from headstart.study.results import Results
+from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 
-NASTY = "<script>alert('&')</script>{{ 7*7 }}"
 VOID = {"meta", "link", "img", "source", "br", "hr", "input"}
-
-
-def study(title: str = "Does it help?", **more: Any) -> dict[str, Any]:
-    model = {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}, "position": {"kind": "rotary"}}
-    return {
-        "name": "tried", "title": title,
-        "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 3}},
-                   "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 2}}},
-        "columns": {"digits": {"task": {"kind": "digits", "labelled": 200}, "model": model}},
-        "arms": {"scratch": {}, "self_pretrained": {
-            "finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}},
-        "axes": {LR: [1e-3, 3e-3], "seed": [0, 1, 2]},
-        "report": {"choose": [LR], "against": "scratch"}, **more,
-    }
-
-
-def score(cell: Cell) -> tuple[float, float]:
-    """The pretrained arm is 0.2 to 0.22 above; the higher rate is better."""
-    up = 0.0 if cell.arm == "scratch" else 0.2 + 0.01 * cell.seed
-    return 0.4 + 20 * cell.settings[LR] + up, 0.38 + 20 * cell.settings[LR] + up
-
-
-def fill(plan: Plan, store: Store, keep: int = 10**6) -> None:
-    """Finished stages for the first `keep` runs, as the store keeps them."""
-    for cell in plan.cells[:keep]:
-        for planned in cell.chain:
-            metric = "r2" if planned.name == "pretrain" else "accuracy"
-            folder = store.root / planned.identity
-            folder.mkdir(parents=True, exist_ok=True)
-            spec = planned.spec.model_dump(mode="json")
-            parent = cell.chain[0].identity if planned is not cell.chain[0] else None
-            publish_json(folder / "stage.json", {"name": planned.name, "spec": spec, "parent": parent,
-                                                 "identity": planned.identity})
-            publish_json(folder / "result.json", result(planned.identity, *score(cell), metric=metric))
-            lines = [{"epoch": e, "train": {"loss": 2.0 / e}, "val": {"loss": 2.1 / e, metric: 0.1 * e}}
-                     for e in (1, 2)]
-            (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-            tensors = {"val/output": torch.zeros(2, 10)}
-            if planned.name == "pretrain":
-                tensors = {"val/inputs": torch.randn(4, 64, 1), "val/masked": torch.rand(4, 64) < 0.5,
-                           "val/valid": torch.ones(4, 64, dtype=torch.bool), "val/output": torch.zeros(4, 64, 1)}
-            (folder / "predictions.safetensors").write_bytes(seal(tensors, {"identity": planned.identity}))
-
-
-def written(tmp_path: Path, given: dict[str, Any] | None = None, keep: int = 10**6) -> tuple[Plan, Results, Path]:
-    plan = make_plan(read_study(given or study()), tmp_path)
-    store = Store(tmp_path / "runs")
-    fill(plan, store, keep)
-    results = summarise(plan, store.result, store.status, gather(plan, store))
-    return plan, results, write_report(plan, results, store, tmp_path / "out")
-
-
-@pytest.fixture(scope="module")
-def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Plan, Results, Path]:
-    """A finished study and its report, which tests only read."""
-    return written(tmp_path_factory.mktemp("done"))
-
-
-Done = tuple[Plan, Results, Path]
 
 
 class Reader(HTMLParser):
@@ -124,10 +60,10 @@ class Reader(HTMLParser):
         self.said.append(data)
 
 
-def test_the_report_is_a_page_three_tables_a_study_and_figures(done: Done) -> None:
+def test_the_report_is_two_pages_three_tables_a_study_and_figures(done: Done) -> None:
     _, results, page = done
     names = {path.name for path in page.parent.iterdir()}
-    assert names == {"page.html", "table.md", "table.csv", "table.tex", "study.toml", "sweep-digits.png",
+    assert names == {"page.html", "results.md", "table.md", "table.csv", "table.tex", "study.toml", "sweep-digits.png",
                      "curves-digits.png", "reconstruction-digits.png"}
     assert page.name == "page.html"
     rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
@@ -178,6 +114,58 @@ def test_the_runs_behind_a_row_name_each_seeds_stages_and_difference(done: Done)
     assert {planned.identity for planned in plan.stages.values()} >= set(row.stages)
 
 
+def test_the_other_scores_are_there_and_lead_to_their_runs_too(done: Done) -> None:
+    text = done[2].read_text()
+    part = text[text.index("Besides: train, the last weights, and steps") :]
+    part = part[: part.index("</details>")]
+    assert "train at the last step" in part
+    assert part.count('<a href="#row-') >= 8
+
+
+def test_the_paper_and_what_is_seen_of_its_claims_stand_under_the_table(tmp_path: Path) -> None:
+    _, page = with_paper(tmp_path)
+    text = page.read_text()
+    found = Reader(text)
+    assert {"paper", "claims"} <= set(found.ids)
+    assert "Beside Doe, table 1. Scale tiny. Stand-in data: digits for digits." in text
+    assert "digits (CIFAR10), stand-in" in text
+    said = "".join(found.said)
+    assert "It helps (self_pretrained less scratch, test): holds on digits (+0.210 [0.185, 0.235]" in said
+    assert text.index('id="table"') < text.index('id="paper"') < text.index('id="claims"')
+    assert {link[1:] for link in found.links} <= set(found.ids)
+    names = {path.name for path in page.parent.iterdir()}
+    assert {"beside.md", "beside.csv", "beside.tex"} <= names
+
+
+def test_without_a_paper_nothing_stands_beside(done: Done) -> None:
+    assert not {"paper", "claims"} & set(Reader(done[2].read_text()).ids)
+    assert not (done[2].parent / "beside.md").exists()
+
+
+def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: Path) -> None:
+    results, page = with_paper(tmp_path)
+    for name in ("table.md", "table.tex", "beside.md", "beside.tex", "results.md", "page.html"):
+        assert "Stand-in data: digits for digits" in (page.parent / name).read_text(), name
+    rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
+    assert [row["stand_in"] for row in rows if row["kind"] == "arm"] == ["digits for digits"] * 2
+    store = Store(page.parent.parent / "runs")
+    for drawn in drawings(make_plan(read_study(paper_study()), page.parent.parent), results, store):
+        figure = drawn.figure(dark=False, titled=drawn.titled)
+        assert figure is not None
+        assert figure.get_suptitle().startswith("Stand-in data: digits for digits")
+        assert drawn.caption.startswith("Stand-in data: digits for digits.")
+    assert answer(results).startswith("With stand-in data: on digits,")
+
+
+def test_a_figure_of_the_data_meant_has_no_such_head(done: Done) -> None:
+    plan, results, page = done
+    for drawn in drawings(plan, results, Store(page.parent.parent / "runs")):
+        figure = drawn.figure(dark=False, titled=False)
+        assert figure is not None
+        assert figure.get_suptitle() == ""
+    assert "stand_in" not in (page.parent / "table.csv").read_text()
+
+
 @pytest.mark.parametrize("where", ["title", "arm", "column"])
 def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
     given = study(NASTY if where == "title" else "Title")
@@ -186,6 +174,7 @@ def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
     if where == "column":
         given["columns"] = {NASTY: given["columns"]["digits"]}
     page = written(tmp_path, given)[2]
+    assert "<script" not in (page.parent / "results.md").read_text()
     found = Reader(page.read_text())
     assert "script" not in found.tags
     assert NASTY in "".join(found.said)

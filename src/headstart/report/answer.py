@@ -18,8 +18,17 @@ def answer(results: Results) -> str:
         text = _one_column(results, scored)
     else:
         text = _columns(results, scored)
-    text = so_far + text
+    text = so_far + _on_stand_ins(results) + text
     return text[:1].upper() + text[1:] + "."
+
+
+def _on_stand_ins(results: Results) -> str:
+    """Said before anything else where the data are not those that are meant."""
+    stood = [column for column in results.columns if results.stand_in(column)]
+    if not stood:
+        return ""
+    part = "" if len(stood) == len(results.columns) else f" in {len(stood)} of {len(results.columns)} columns"
+    return f"with stand-in data{part}: "
 
 
 def leader(results: Results, rows: list[Row]) -> Row:

@@ -1,0 +1,136 @@
+"""The figures of a report: what is drawn of which column, how each is called, and what it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import BadInput
+from headstart.files import Damaged
+from headstart.report.answer import leader
+from headstart.report.pictures import Filled, caption, read_predictions, reconstruction
+from headstart.report.plots import LOOKS, curves, plain
+from headstart.report.sweeps import sweep, sweep_sentence
+from headstart.spec import digest
+from headstart.study.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from headstart.store import Store
+    from headstart.study.plan import Plan
+    from headstart.tasks import Task
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure of the page: `draw(dark, titled)` makes it; `said` is its caption and its alternative text.
+
+    `titled`: the PNG, which stands alone, carries its sentence; on the page the caption has it. `mark` heads the
+    figure wherever it is shown: what stood in for data that were absent.
+    """
+
+    name: str
+    title: str
+    said: str
+    draw: Callable[[bool, bool], Figure | None]
+    titled: bool = False
+    mark: str = ""
+
+    @property
+    def caption(self) -> str:
+        """What it shows, and of which data."""
+        return f"{self.mark}. {self.said}" if self.mark else self.said
+
+    def figure(self, dark: bool, titled: bool) -> Figure | None:
+        """The figure for a light or dark page, or None where there is nothing to draw."""
+        made = self.draw(dark, titled)
+        if made is not None and self.mark:
+            before = made.get_suptitle()
+            made.suptitle("\n".join(filter(None, [plain(self.mark), before])), x=0.012, ha="left", fontsize=9.5,
+                          color=LOOKS[dark].ink)
+        return made
+
+
+def drawings(plan: Plan, results: Results, store: Store) -> list[Drawn]:
+    """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
+    out = []
+    for column in results.columns:
+        name, of = _file_name(column), f" on {column}" if len(results.columns) > 1 else ""
+        mark = f"Stand-in data: {results.stand_in(column)}" if results.stand_in(column) else ""
+        sentence = sweep_sentence(results, column)
+        if sentence:
+            out.append(Drawn(
+                f"sweep-{name}", f"The sweep{of}",
+                f"{sentence} Points are means over seeds with one standard error; the chosen value is ringed.",
+                lambda dark, titled, c=column: sweep(results, c, dark, titled),  # type: ignore[misc]
+                True, mark,
+            ))
+        out.append(Drawn(
+            f"curves-{name}", f"Learning curves{of}",
+            "Each arm at its chosen settings: mean over seeds, band of one standard error; train is dashed.",
+            lambda dark, _, c=column: curves(results, c, _records(store), dark),  # type: ignore[misc]
+            False, mark,
+        ))
+        picture = _picture(plan, results, store, column)
+        if picture is not None:
+            found, task = picture
+            draw = task.picture if task is not None else None
+            out.append(Drawn(
+                f"reconstruction-{name}", f"What pretraining learnt to fill in{of}",
+                caption(found, draw is not None),
+                lambda dark, _, f=found, d=draw: reconstruction(f, d, dark),  # type: ignore[misc]
+                False, mark,
+            ))
+    return out
+
+
+def _file_name(column: str) -> str:
+    """A column's name as a file's: one that had to be changed is told apart by a few digits of its hash."""
+    plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in column)
+    return plain if plain == column and plain else f"{plain}-{digest(column)[:6]}"
+
+
+def _records(store: Store) -> Callable[[str], list[dict[str, Any]]]:
+    def records(identity: str) -> list[dict[str, Any]]:
+        try:
+            return store.records(identity)
+        except Damaged:
+            # The curve of a damaged stage is not drawn; the next run sets the stage aside and says so.
+            return []
+
+    return records
+
+
+def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Filled, Task | None] | None:
+    """Masked examples of the first parent that has them, in the row that leads on validation."""
+    rows = [row for row in results.in_column(column) if row.val is not None]
+    rows = [leader(results, rows), *rows] if rows else []
+    for row in rows:
+        for run in row.runs:
+            for _, identity in run.stages[:-1]:
+                found = _filled(plan, store, identity)
+                if found is not None:
+                    return found
+    return None
+
+
+def _filled(plan: Plan, store: Store, identity: str) -> tuple[Filled, Task | None] | None:
+    from headstart.tasks import open_task
+
+    if store.result(identity) is None:
+        return None
+    try:
+        arrays = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
+    except Damaged:
+        return None
+    if "val/masked" not in arrays:
+        return None
+    try:
+        task: Task | None = open_task(plan.stages[identity].spec.task, plan.data)
+    except (BadInput, OSError):
+        # A report is made from the store alone where the data are not at hand: curves instead of images.
+        task = None
+    found = read_predictions(arrays, task.signature if task is not None else None)
+    return None if found is None else (found, task)

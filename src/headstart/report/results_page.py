@@ -1,0 +1,130 @@
+"""A study as one Markdown page: the table, the paper's numbers beside it, what it cost and how it was made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import BadInput
+from headstart.report.answer import answer
+from headstart.report.beside import beside, verdicts
+from headstart.report.methods import methods
+from headstart.report.quantities import quantities, tried
+from headstart.report.tables import make_table, markdown, to_markdown
+from headstart.study import words
+from headstart.study.results import Results
+
+if TYPE_CHECKING:
+    from headstart.store import Store
+    from headstart.study.plan import Plan
+
+Result = Mapping[str, Any]
+
+
+def results_page(
+    plan: Plan, results: Results, store: Store, figures: Sequence[tuple[str, str, str]] = ()
+) -> str:
+    """The page. `figures`: file name beside the page, title and caption of each. Nothing in it is read as markup."""
+    parts = [f"# {markdown(results.title or results.name)}", markdown(answer(results)), *_setting(plan, results)]
+    parts += ["## Results", to_markdown(make_table(results)).rstrip()]
+    parts += _beside(results)
+    more = quantities(results)
+    if more is not None:
+        parts += ["## Train, the last weights and steps", to_markdown(more).rstrip()]
+    for name, title, said in figures:
+        parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
+    if results.caveats:
+        parts += ["## What to keep in mind", _bullets(results.caveats)]
+    parts += ["## Methods", markdown(f"{methods(plan, results, _finished(plan, store))} {tried(results)}")]
+    parts += ["## Cost and provenance", _cost(plan, store), *_provenance(_finished(plan, store))]
+    return "\n\n".join(parts) + "\n"
+
+
+def command(plan: Plan) -> str:
+    """What makes the results again: the built-in study by its name where nothing was overridden, else the file
+    beside the page."""
+    from headstart.study.files import built_in_studies
+    from headstart.study.spec import read_study
+
+    study = plan.study
+    if study.name not in built_in_studies():
+        return "headstart run study.toml"
+    try:
+        plain = read_study(study.name, scale=study.scale, data=plan.data)
+    except BadInput:
+        # The name is that of a built-in study of another kind: it has no such scale.
+        return "headstart run study.toml"
+    scale = f" --scale {study.scale}" if study.scale else ""
+    return f"headstart run {study.name}{scale}" if plain == study else "headstart run study.toml"
+
+
+def _setting(plan: Plan, results: Results) -> Iterator[str]:
+    """The command, the scale with what it changes, and what stood in for absent data."""
+    yield f"```\n{command(plan)}\n```"
+    told = []
+    if results.scale:
+        note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
+        told.append(f"Scale {results.scale}{note}.")
+    used = dict.fromkeys(text for column in results.columns if (text := results.stand_in(column)))
+    if used:
+        told.append(f"Stand-in data: {words.listed(list(used))}. No score of these columns can be held against one "
+                    "on the data meant.")
+    if told:
+        yield markdown(" ".join(told))
+
+
+def _beside(results: Results) -> Iterator[str]:
+    if results.paper is None:
+        return
+    table = beside(results, results.paper)
+    if table.lines:
+        yield "## Beside the paper"
+        yield to_markdown(table).rstrip()
+    found = verdicts(results, results.paper)
+    if found:
+        yield "## What the paper says, and what is seen here"
+        here = f" {'. '.join(results.setting)}." if results.stand_ins else ""
+        yield markdown("Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
+                       f"their number.{here}")
+        yield _bullets(found)
+
+
+def _bullets(items: Sequence[object]) -> str:
+    return "\n".join(f"- {markdown(str(item))}" for item in items)
+
+
+def _finished(plan: Plan, store: Store) -> list[Result]:
+    """The result of every distinct stage that has one."""
+    return [found for identity in plan.stages if (found := store.result(identity)) is not None]
+
+
+def _cost(plan: Plan, store: Store) -> str:
+    """Stages, FLOPs and seconds by name of the stage, each distinct stage once."""
+    names: dict[str, list[Result | None]] = {}
+    for identity, planned in plan.stages.items():
+        names.setdefault(planned.name, []).append(store.result(identity))
+    lines = ["| stage | distinct | finished | training FLOP | time |", "| --- | ---: | ---: | ---: | ---: |"]
+    every = [one for found in names.values() for one in found]
+    for name, found in [*((markdown(name), found) for name, found in names.items()), ("all", every)]:
+        done = [one.get("budget", {}) for one in found if one is not None]
+        flops, seconds = (sum(float(b.get(key) or 0) for b in done) for key in ("flops", "seconds"))
+        lines.append(f"| {name} | {len(found)} | {len(done)} | {words.measure(flops, 'FLOP')} | "
+                     f"{words.duration(seconds)} |")
+    lines += ["", "Time covers training and its evaluations, summed over stages, which may have run side by side."]
+    return "\n".join(lines)
+
+
+def _provenance(done: Sequence[Result]) -> Iterator[str]:
+    """When and on what the stages ran: every value that occurs."""
+    held = [one.get("provenance", {}) for one in done]
+    if not held:
+        return
+    days = sorted({str(one["started"])[:10] for one in held if one.get("started")})
+    lines = [f"Begun: {days[0] if len(days) == 1 else f'{days[0]} to {days[-1]}'}"] if days else []
+    for name in ("machine", "device", "threads", "precision"):
+        found = dict.fromkeys(words.plain(one[name]) for one in held if name in one)
+        if found:
+            lines.append(f"{name.capitalize()}: {words.listed(list(found))}")
+    versions = dict.fromkeys(f"{k} {v}" for one in held for k, v in one.get("versions", {}).items())
+    lines += [f"Versions: {', '.join(versions)}"] if versions else []
+    yield _bullets(lines)

@@ -1,0 +1,126 @@
+"""The Markdown page of a study: what was run, what came out, beside what, at which cost, on what."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+from finished import NASTY, Done, study, with_paper, written
+
+from headstart.report.results_page import command, results_page
+from headstart.store import Store
+from headstart.study.plan import make_plan
+from headstart.study.spec import read_study
+
+
+def page_of(done: Done) -> str:
+    return (done[2].parent / "results.md").read_text()
+
+
+def sections(text: str) -> list[str]:
+    return re.findall(r"^## (.*)$", text, re.MULTILINE)
+
+
+def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Done) -> None:
+    text = page_of(done)
+    assert text.startswith("# Does it help?\n\nOn digits, self\\_pretrained beats scratch")
+    assert "```\nheadstart run study.toml\n```" in text
+    assert sections(text) == [
+        "Results", "Train, the last weights and steps", "The sweep", "Learning curves",
+        "What pretraining learnt to fill in", "What to keep in mind", "Methods", "Cost and provenance"]
+    assert "| **self\\_pretrained** |" in text
+    assert "Configurations tried: 2 in every arm and column." in text
+
+
+def test_every_figure_is_named_beside_the_page_and_says_what_it_shows(done: Done) -> None:
+    text = page_of(done)
+    found = re.findall(r"^!\[([^\]]+)\]\(([^)]+)\)$", text, re.MULTILINE)
+    assert [name for _, name in found] == ["sweep-digits.png", "curves-digits.png", "reconstruction-digits.png"]
+    assert all((done[2].parent / name).is_file() for _, name in found)
+    assert all(len(said) > 40 for said, _ in found)
+
+
+def test_the_cost_counts_each_distinct_stage_once(done: Done) -> None:
+    plan, _, _ = done
+    text = page_of(done)
+    # 3 pretrainings and 2 arms x 2 rates x 3 seeds of fine-tuning, 60 GFLOP and 2.5 s each, as made up.
+    assert len(plan.stages) == 15
+    assert "| pretrain | 3 | 3 | 180 GFLOP | 7.5 s |" in text
+    assert "| finetune | 12 | 12 | 720 GFLOP | 30 s |" in text
+    assert "| all | 15 | 15 | 900 GFLOP | 38 s |" in text
+
+
+def test_versions_machine_threads_and_the_date_come_from_the_stages(done: Done) -> None:
+    text = page_of(done)
+    for line in ("Begun: 2026-01-01", "Machine: laptop", "Device: cpu", "Threads: 1", "Precision: float32",
+                 "Versions: torch 2.13.0, headstart 0.1.0"):
+        assert f"\n- {line}\n" in text
+
+
+def test_stages_of_several_days_and_machines_are_all_named(done: Done, tmp_path: Path) -> None:
+    plan, results, page = done
+    store = Store(page.parent.parent / "runs")
+
+    class Moved(Store):
+        """The same store, the first stage of which ran elsewhere and later."""
+
+        def result(self, identity: str):  # type: ignore[no-untyped-def]
+            found = store.result(identity)
+            if identity == next(iter(plan.stages)) and found is not None:
+                found["provenance"] |= {"machine": "cluster", "started": "2026-02-03T10:00:00"}
+            return found
+
+    text = results_page(plan, results, Moved(tmp_path))
+    assert "- Begun: 2026-01-01 to 2026-02-03" in text
+    assert "- Machine: cluster and laptop" in text
+
+
+def test_an_unfinished_study_has_a_page_that_counts_what_is_there(tmp_path: Path) -> None:
+    text = (written(tmp_path, keep=3)[2].parent / "results.md").read_text()
+    assert "So far (3 of 12 runs done)" in text
+    assert "| finetune | 12 | 3 |" in text
+    nothing = (written(tmp_path / "none", keep=0)[2].parent / "results.md").read_text()
+    assert "| all | 15 | 0 |" in nothing
+    assert "Begun" not in nothing
+
+
+def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: Path) -> None:
+    text = (with_paper(tmp_path)[1].parent / "results.md").read_text()
+    before = text[: text.index("## Results")]
+    assert "Scale tiny: one block. Stand-in data: digits for digits." in before
+    assert sections(text)[:3] == ["Results", "Beside the paper", "What the paper says, and what is seen here"]
+    assert "- It helps (self\\_pretrained less scratch, test): holds on digits (+0.210 \\[0.185, 0.235\\]" in text
+
+
+def test_foreign_text_is_never_markup_in_markdown(tmp_path: Path) -> None:
+    text = (with_paper(tmp_path, source=f"{NASTY} ![x](http://e.x)")[1].parent / "results.md").read_text()
+    assert "<script" not in text
+    assert "![x](" not in text
+    assert "http://e.x" in text
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_a_built_in_study_is_made_again_by_its_name_and_scale(
+    tmp_path: Path, scale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import headstart.study.files as files
+
+    own = tmp_path / "own.toml"
+    own.write_text('name = "own"\n[stages.finetune]\ntask = { kind = "digits" }\n'
+                   'objective = { kind = "classify" }\nbudget = { epochs = 1 }\n'
+                   "model = { width = 8, blocks = 1, mixer = { kind = \"attention\", heads = 2 } }\n"
+                   "[columns.digits]\n[arms.scratch]\n[axes]\nseed = [0, 1]\n"
+                   '[scales.tiny]\nnote = "n"\n[scales.small]\nmodel = { width = 16 }\n')
+    monkeypatch.setattr(files, "built_in_studies", lambda: {"own": own})
+    plain = make_plan(read_study("own", scale=scale), tmp_path)
+    assert command(plain) == f"headstart run own --scale {scale}"
+    other = make_plan(read_study("own", ["seed=[0]"], scale=scale), tmp_path)
+    assert command(other) == "headstart run study.toml"
+
+
+def test_a_study_without_scales_is_made_again_by_its_name_alone(tmp_path: Path) -> None:
+    assert command(make_plan(read_study("digits"), tmp_path)) == "headstart run digits"
+    assert command(make_plan(read_study(study()), tmp_path)) == "headstart run study.toml"
+    # A study of one's own that has a built-in one's name is not that one.
+    assert command(make_plan(read_study({**study(), "name": "digits"}), tmp_path)) == "headstart run study.toml"
