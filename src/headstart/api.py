@@ -84,7 +84,8 @@ class Study:
 
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats."""
-        return summarise(self.plan, self.store.result, self.store.status, self.facts if baselines else None)
+        facts = self.facts if baselines else None
+        return summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
 
     def __repr__(self) -> str:
         return (

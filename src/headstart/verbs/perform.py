@@ -14,6 +14,8 @@ from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
 from headstart.launch.machine import choose_device, keep_freed_memory
+from headstart.report.beside import beside, verdicts
+from headstart.report.quantities import quantities
 from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.spec import digest
@@ -106,6 +108,14 @@ def _answer(study: Study, json: Path | None) -> None:
     results = study.results()
     out = console()
     out.print(to_rich(make_table(results)))
+    extra = quantities(results)
+    if extra is not None:
+        out.print(to_rich(extra))
+    if results.paper is not None:
+        out.print(to_rich(beside(results, results.paper)))
+        out.print("\nWhat the paper says, and what is seen here:")
+        for verdict in verdicts(results, results.paper):
+            out.print(Text(f"  - {verdict}"))
     if results.caveats:
         out.print("\nWhat to keep in mind:")
         for caveat in results.caveats:
