@@ -43,6 +43,15 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
     assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
 
 
+def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None:
+    dry, at_paper, alone, halves = walk("papers.md", tmp_path)
+    assert "scale tiny" in dry.stdout
+    assert "distinct stages" in dry.stdout
+    assert "whose data are not in" in at_paper.stdout
+    assert "distinct stages" in alone.stdout
+    assert "halves at scale tiny is sound" in halves.stdout
+
+
 BROKEN = '''
 from typing import Literal
 import torch

@@ -1,0 +1,79 @@
+"""Publish studies as measured: perform each and copy its page of results to docs/results/.
+
+    python benchmarks/publish_results.py [--scale tiny] [--store DIR] [--data DIR] [--as NAME] [--limit MINUTES]
+                                         STUDY [STUDY ...] [name=value ...]
+
+A study that is finished in the store is not trained again. The page is `docs/results/STUDY.md` (`STUDY-SCALE.md` for
+another scale than tiny), its figures stand in `docs/results/figures/`, and `docs/results/README.md` lists all pages.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from headstart.api import Study
+
+RESULTS = Path(__file__).parents[1] / "docs" / "results"
+FIGURE = re.compile(r"(!\[[^\]]*\]\()([^)/]+\.png)\)")
+
+
+def publish(study: Study, name: str) -> Path:
+    """Copy the page and the figures that it shows; returns the page."""
+    page = (study.report_folder / "results.md").read_text("utf-8")
+    figures = RESULTS / "figures"
+    figures.mkdir(parents=True, exist_ok=True)
+    for match in FIGURE.finditer(page):
+        shutil.copy(study.report_folder / match[2], figures / f"{name}-{match[2]}")
+    target = RESULTS / f"{name}.md"
+    target.write_text(FIGURE.sub(rf"\1figures/{name}-\2)", page), "utf-8")
+    return target
+
+
+def index() -> None:
+    """List every page with its title and its first sentence, which is the answer."""
+    lines = ["# Results, as measured here", "",
+             "One page per study: the command, the table, the paper's numbers beside ours, what is seen of the "
+             "paper's claims, the figures, the cost, the machine and the date. `tiny` studies end in minutes and run "
+             "on stand-ins where a data set is not at hand: their numbers say something of directions, nothing of "
+             "the papers' sizes.",
+             ""]
+    for page in sorted(RESULTS.glob("*.md")):
+        if page.name == "README.md":
+            continue
+        text = page.read_text("utf-8").split("\n\n")
+        lines.append(f"- [{page.stem}]({page.name}): {text[0].removeprefix('# ')}. {text[1]}")
+    (RESULTS / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="Perform studies and publish their pages.")
+    words.add_argument("--scale", default="tiny")
+    words.add_argument("--store", default=None)
+    words.add_argument("--data", default=None)
+    words.add_argument("--workers", default="2")
+    words.add_argument("--as", dest="name", default=None, help="name of the page of a single study")
+    words.add_argument("given", nargs="+", help="studies, then name=value settings for all of them")
+    given = words.parse_args()
+    overrides = [word for word in given.given if "=" in word]
+    more = [f"--{key}={value}" for key, value in (("store", given.store), ("data", given.data)) if value]
+    for name in (word for word in given.given if "=" not in word):
+        scale = [] if given.scale == "none" else [f"--scale={given.scale}"]
+        done = subprocess.run([sys.executable, "-m", "headstart", "run", name, *overrides, *scale, *more,
+                               f"--workers={given.workers}"], check=False)
+        if done.returncode:
+            print(f"{name}: exit code {done.returncode}, no page", file=sys.stderr)
+            continue
+        study = Study(name, overrides, store=given.store, data=given.data, scale=given.scale if scale else None)
+        short = study.spec.name.removesuffix("-described")
+        page = given.name or (short if given.scale in ("tiny", "none") else f"{short}-{given.scale}")
+        print(publish(study, page))
+        index()
+
+
+if __name__ == "__main__":
+    main()
