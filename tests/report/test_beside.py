@@ -145,6 +145,8 @@ def test_stand_in_data_head_the_table_and_mark_their_column() -> None:
     table = beside(results, paper)
     assert table.title.endswith("table 1. Scale tiny. Stand-in data: digits for b")
     assert ("b (MNIST), stand-in", "scratch") in cells(table)
+    # Of a column that was not run no data stood in for any.
+    assert ("c (PATHX)", "scratch") in cells(beside(run(scale="tiny", stood_in={"c": "digits"})[0], paper))
     for text in (to_markdown(table), to_latex(table), shown(table, 200)):
         assert "Stand-in data: digits for b" in text
 
@@ -214,6 +216,11 @@ def _gap(results: Results, column: str) -> str:
 def test_the_other_way_round_is_said_as_loudly_as_what_holds() -> None:
     results, paper = run(score=level(-0.1, 0.1))
     assert told(results, paper) == {"a": "the other way round", "b": "holds", "c": "not measured"}
+
+
+def test_columns_without_a_verdict_for_one_reason_are_told_together() -> None:
+    results, paper = run(made(heads={"a": "A", "d": "D", "e": "E"}, rows=[]))
+    assert str(verdicts(results, paper)[0]).endswith("; not measured on d and e (not run here).")
 
 
 def test_one_seed_gives_no_verdict_and_says_the_difference() -> None:

@@ -116,7 +116,7 @@ def test_the_runs_behind_a_row_name_each_seeds_stages_and_difference(done: Done)
 
 def test_the_other_scores_are_there_and_lead_to_their_runs_too(done: Done) -> None:
     text = done[2].read_text()
-    part = text[text.index("Besides: train, the last weights, and steps") :]
+    part = text[text.index("Train, the last weights and steps") :]
     part = part[: part.index("</details>")]
     assert "train at the last step" in part
     assert part.count('<a href="#row-') >= 8
@@ -152,7 +152,8 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
     for drawn in drawings(make_plan(read_study(paper_study()), page.parent.parent), results, store):
         figure = drawn.figure(dark=False, titled=drawn.titled)
         assert figure is not None
-        assert figure.get_suptitle().startswith("Stand-in data: digits for digits")
+        heads = [figure.get_suptitle(), *(legend.get_title().get_text() for legend in figure.legends)]
+        assert any(head.startswith("Stand-in data: digits for digits") for head in heads)
         assert drawn.caption.startswith("Stand-in data: digits for digits.")
     assert answer(results).startswith("With stand-in data: on digits,")
 
@@ -163,6 +164,7 @@ def test_a_figure_of_the_data_meant_has_no_such_head(done: Done) -> None:
         figure = drawn.figure(dark=False, titled=False)
         assert figure is not None
         assert figure.get_suptitle() == ""
+        assert not any(legend.get_title().get_text() for legend in figure.legends)
     assert "stand_in" not in (page.parent / "table.csv").read_text()
 
 

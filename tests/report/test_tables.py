@@ -10,6 +10,7 @@ import pytest
 from made_up import LR, facts, make_plan, shelf, usual
 from rich.console import Console
 
+from headstart.report.quantities import quantities, tried
 from headstart.report.tables import Table, make_table, note, to_csv, to_latex, to_markdown, to_rich
 from headstart.study.fairness import summarise
 from headstart.study.results import Results
@@ -126,6 +127,49 @@ def test_latex_lines_have_one_cell_per_column() -> None:
     lines = [line for line in to_latex(table).splitlines() if line.startswith("{}")]
     assert len(lines) == len(table.lines)
     assert {line.count(" & ") for line in lines} == {len(table.heads) - 1}
+
+
+def test_a_table_of_r2_says_what_it_is_and_that_a_scaled_target_changes_nothing() -> None:
+    plan = make_plan()
+    found = shelf(plan, lambda c: (usual(c)[0], usual(c)[1] - 1.0), metric="r2")
+    table = make_table(summarise(plan, found.find))
+    assert table.heads[2:4] == ("val R²", "test R²")
+    assert "\N{MINUS SIGN}0.650 ± 0.007" in to_markdown(table)
+    assert "the same for targets in their own unit and scaled" in table.note
+    assert "$^2$" in to_latex(table)
+    assert "scaled" not in make_table(demo()).note
+
+
+def test_the_csv_holds_train_and_the_last_weights_too() -> None:
+    rows = list(csv.DictReader(io.StringIO(to_csv(make_table(demo())))))
+    assert float(rows[0]["train"]) == pytest.approx(0.9)
+    assert rows[0]["last_test"] == rows[0]["test"]
+    assert "reach" not in rows[0]
+
+
+def test_the_number_of_configurations_tried_is_one_sentence() -> None:
+    assert tried(demo()) == "Configurations tried: 3 in every arm and column."
+    plan = make_plan(rates_of={"scratch": (1e-3,)})
+    assert tried(summarise(plan, lambda _: None)) == "Configurations tried: scratch 1 and self_pretrained 3."
+
+
+def test_the_other_scores_have_a_table_once_a_run_is_finished() -> None:
+    table = quantities(demo())
+    assert table is not None
+    assert table.heads == ("arm", "train", "test", "train at the last step", "test at the last step")
+    assert [cell.text for cell in table.lines[0].cells] == [
+        "scratch", "0.900 ± 0.000", "0.350 ± 0.007", "0.900 ± 0.000", "0.350 ± 0.007"]
+    assert quantities(summarise(make_plan(), lambda _: None)) is None
+
+
+def test_steps_to_match_stand_in_the_table_of_an_arm_that_is_to_be_matched() -> None:
+    plan = make_plan(match="scratch", rates=(1e-3,))
+    scored = {c.chain[-1].identity: 0.5 if c.arm == "scratch" else 0.4 for c in plan.cells}
+    results = summarise(plan, shelf(plan).find, records=lambda i: [{"step": 1200, "val": {"accuracy": scored[i]}}])
+    table = quantities(results)
+    assert table is not None
+    assert table.heads[-2:] == ("steps to converge", "steps to match scratch")
+    assert [line.cells[-1].text for line in table.lines] == ["1,200 (5 of 5)", "not reached (0 of 5)"]
 
 
 def test_a_setting_is_named_as_short_as_it_can_be() -> None:

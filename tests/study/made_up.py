@@ -167,7 +167,7 @@ def shelf(plan: Plan, score: Score = usual, **more: Any) -> Shelf:
         if pair is None:
             continue
         for parent in cell.chain[:-1]:
-            out.results[parent.identity] = result(parent.identity, 0.4, 0.4, metric="r2", epochs=30, **more)
+            out.results[parent.identity] = result(parent.identity, 0.4, 0.4, epochs=30, **{**more, "metric": "r2"})
         last = cell.chain[-1].identity
         out.results[last] = result(last, *pair, **more)
     return out

@@ -107,7 +107,8 @@ def _head(results: Results, paper: Paper, column: str, place: str) -> str:
     """`image (CIFAR10), stand-in`: our name, the paper's where it is another, and whether its data were there."""
     head = paper.heads[column]
     same = head.casefold() == place.casefold()
-    return (place if same else f"{place} ({head})") + (", stand-in" if results.stand_in(place) else "")
+    stood_in = place in results.columns and results.stand_in(place)
+    return (place if same else f"{place} ({head})") + (", stand-in" if stood_in else "")
 
 
 def _measured(results: Results, paper: Paper, row: PaperRow, column: str, place: str) -> _Ours:
@@ -174,6 +175,7 @@ def _score(value: Estimate | None, percent: bool) -> str:
 def budget(amounts: Mapping[str, float]) -> str:
     """`30 epochs, 1.2 TFLOP` (or steps): what a run trained, its parents included."""
     name = next((name for name in ("epochs", "steps") if name in amounts), None)
-    amount = f"{words.count(round(amounts[name], 1))} {name}" if name else ""
+    count = words.count(round(amounts[name], 1)) if name else ""
+    amount = f"{count} {name.removesuffix('s') if count == '1' else name}" if name else ""
     flops = words.measure(amounts["flops"], "FLOP") if amounts.get("flops") else ""
     return ", ".join(filter(None, [amount, flops])) or words.NONE

@@ -47,10 +47,19 @@ class Drawn:
         """The figure for a light or dark page, or None where there is nothing to draw."""
         made = self.draw(dark, titled)
         if made is not None and self.mark:
-            before = made.get_suptitle()
-            made.suptitle("\n".join(filter(None, [plain(self.mark), before])), x=0.012, ha="left", fontsize=9.5,
-                          color=LOOKS[dark].ink)
+            _head(made, plain(self.mark), LOOKS[dark].ink)
         return made
+
+
+def _head(figure: Figure, text: str, colour: str) -> None:
+    """Write a line over a figure: over its sentence, or else over its legend, which stands where a title would."""
+    before = figure.get_suptitle()
+    if figure.legends and not before:
+        figure.legends[0].set_title(text)
+        figure.legends[0].get_title().set_color(colour)
+        figure.legends[0].set_alignment("left")
+        return
+    figure.suptitle("\n".join(filter(None, [text, before])), x=0.012, ha="left", fontsize=9.5, color=colour)
 
 
 def drawings(plan: Plan, results: Results, store: Store) -> list[Drawn]:

@@ -33,7 +33,7 @@ def quantities(results: Results) -> Table | None:
         cells += [Cell(converged(row), {"converge": row.converge.mean if row.converge else None})] if paced else []
         cells += [Cell(matching(row), {"reach": row.pace.together if row.pace else None})] if matched else []
         lines.append(Line("arm", tuple(cells), row.status, row.key))
-    return Table("Besides: train, the last weights, and steps" if paced else "Besides: train and the last weights",
+    return Table("Train, the last weights and steps" if paced else "Train and the last weights",
                  tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), _note(results, paced, matched))
 
 

@@ -30,7 +30,7 @@ def results_page(
     parts += _beside(results)
     more = quantities(results)
     if more is not None:
-        parts += ["## Train, the last weights and steps", to_markdown(more).rstrip()]
+        parts += [f"## {more.title}", to_markdown(more).rstrip()]
     for name, title, said in figures:
         parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
     if results.caveats:
@@ -100,12 +100,12 @@ def _finished(plan: Plan, store: Store) -> list[Result]:
 
 def _cost(plan: Plan, store: Store) -> str:
     """Stages, FLOPs and seconds by name of the stage, each distinct stage once."""
-    names: dict[str, list[Result | None]] = {}
+    names: dict[str, list[Result | None]] = {name: [] for name in plan.study.stages}
     for identity, planned in plan.stages.items():
         names.setdefault(planned.name, []).append(store.result(identity))
     lines = ["| stage | distinct | finished | training FLOP | time |", "| --- | ---: | ---: | ---: | ---: |"]
     every = [one for found in names.values() for one in found]
-    for name, found in [*((markdown(name), found) for name, found in names.items()), ("all", every)]:
+    for name, found in [*((markdown(name), found) for name, found in names.items() if found), ("all", every)]:
         done = [one.get("budget", {}) for one in found if one is not None]
         flops, seconds = (sum(float(b.get(key) or 0) for b in done) for key in ("flops", "seconds"))
         lines.append(f"| {name} | {len(found)} | {len(done)} | {words.measure(flops, 'FLOP')} | "

@@ -31,15 +31,14 @@ class Part:
     difference: Difference | None
     why: str = ""
 
-    def __str__(self) -> str:
-        gap = self.difference
-        seeds = f", {words.many(gap.n, 'paired seed')}" if gap else ""
-        told = f"{words.difference(gap)}{seeds}" if gap else self.why
-        if gap and self.outcome == "not seen":
-            told += "; the interval holds 0"
-        if gap and self.outcome == "not measured":
-            told += f"; {self.why}"
-        return f"{self.column} ({told})"
+    @property
+    def told(self) -> str:
+        """The difference with its interval and number of seeds, or why there is none."""
+        if self.difference is None:
+            return self.why
+        more = {"not seen": "the interval holds 0", "not measured": self.why}.get(self.outcome, "")
+        seeds = words.many(self.difference.n, "paired seed")
+        return f"{words.difference(self.difference)}, {seeds}" + (f"; {more}" if more else "")
 
 
 @dataclass(frozen=True)
@@ -59,9 +58,12 @@ class Verdict:
             return f"{says}: not checked here."
         told = []
         for outcome in OUTCOMES:
-            held = [str(part) for part in self.parts if part.outcome == outcome]
+            held: dict[str, list[str]] = {}
+            for part in self.parts:
+                if part.outcome == outcome:
+                    held.setdefault(part.told, []).append(part.column)
             if held:
-                told.append(f"{outcome} on {words.listed(held)}")
+                told.append(f"{outcome} on " + words.listed([f"{words.listed(c)} ({t})" for t, c in held.items()]))
         return f"{says} ({self.higher} less {self.lower}, {QUANTITIES[self.quantity]}): {'; '.join(told)}."
 
 

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from headstart.files import Damaged
 from headstart.spec import digest
 from headstart.study.averages import averages
 from headstart.study.caveats import caveats
 from headstart.study.columns import side_by_side
-from headstart.study.pace import Record, Records, curve, paced
+from headstart.study.pace import Records, paced
 from headstart.study.papers import read_paper
-from headstart.study.results import AMOUNTS, Facts, Point, Results, Row, Run, Status
+from headstart.study.results import Facts, Point, Results, Row, Run, Status
+from headstart.study.runs import (
+    Find,
+    State,
+    all_tried,
+    averaged,
+    monitored,
+    read_run,
+    remembered,
+    undamaged,
+    with_all_scores,
+)
 from headstart.study.statistics import estimate, mean, paired_difference
 
 if TYPE_CHECKING:
     from headstart.study.plan import Cell, Plan
-
-Find = Callable[[str], Mapping[str, Any] | None]
-"""Identity -> the stage's result.json, or None where there is none yet."""
-State = Callable[[str], str]
-"""Identity -> what the store says of a stage without a result: absent, partial, running, failed."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +75,7 @@ def summarise(
     groups = side_by_side(plan)
     columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
-    lookup, on_the_way = _remembered(find), _undamaged(records)
+    lookup, on_the_way = remembered(find), undamaged(records)
     rows = [
         _row(groups[column, arm], column, tuple(plan.choose), lookup, state or (lambda _: "absent"), found, on_the_way)
         for column in columns for arm in arms if (column, arm) in groups
@@ -88,54 +92,20 @@ def summarise(
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
 
 
-def _undamaged(records: Records | None) -> Records:
-    """The records of a stage: none of one whose file is damaged, which the next run sets aside and does again."""
-
-    def read(identity: str) -> Sequence[Record]:
-        try:
-            return records(identity) if records is not None else ()
-        except Damaged:
-            return ()
-
-    return read
-
-
-def _remembered(find: Find) -> Find:
-    """Each result.json is read once."""
-    seen: dict[str, Mapping[str, Any] | None] = {}
-
-    def lookup(identity: str) -> Mapping[str, Any] | None:
-        if identity not in seen:
-            seen[identity] = find(identity)
-        return seen[identity]
-
-    return lookup
-
-
-def score_of(
-    result: Mapping[str, Any] | None, split: str, metric: str, weights: str = "best"
-) -> float | None:
-    """A finite score at the best (or last) weights, or None."""
-    if result is None:
-        return None
-    value = result.get("scores", {}).get(weights, {}).get(split, {}).get(metric)
-    return float(value) if value is not None and isfinite(value) else None
-
-
 def _row(
     cells: Sequence[Cell], column: str, axes: Sequence[str], find: Find, state: State, facts: Mapping[str, Facts],
     records: Records,
 ) -> Row:
-    metric, greater = _monitor(cells, find)
+    metric, greater = monitored(cells, find)
     by_setting: dict[str, list[Cell]] = {}
     for cell in cells:
         by_setting.setdefault(repr(_chosen_over(cell, axes)), []).append(cell)
     settings = list(by_setting.values())
     # Validation is read and the choice made before any test score is looked at.
-    runs = [[_run(cell, find, state, metric) for cell in members] for members in settings]
+    runs = [[read_run(cell, find, state, metric) for cell in members] for members in settings]
     picked = choose([_candidate(members) for members in runs], greater)
     points = [
-        _point(_chosen_over(members[0], axes), [_with_test(run, find, metric, records) for run in done])
+        _point(_chosen_over(members[0], axes), [with_all_scores(run, find, metric, records) for run in done])
         for members, done in zip(settings, runs, strict=True)
     ]
     task = task_key(cells[0].chain[-1].spec)
@@ -146,9 +116,9 @@ def _row(
         status="measured", metric=metric, greater=greater, n=len(scored),
         expected=len({cell.seed for cell in cells}), val=chosen.val if chosen else None,
         test=chosen.test if chosen else None, difference=None,
-        budget=_mean_amounts([run.budget for run in scored]),
-        last=_mean_amounts([run.last for run in scored]),
-        tried=_sum_amounts(cells, find), points=tuple(points), runs=tuple(chosen.runs if chosen else ()),
+        budget=averaged([run.budget for run in scored]),
+        last=averaged([run.last for run in scored]),
+        tried=all_tried(cells, find), points=tuple(points), runs=tuple(chosen.runs if chosen else ()),
         task=task,
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
@@ -156,49 +126,6 @@ def _row(
 
 def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:
     return {name: cell.settings[name] for name in axes if name in cell.settings}
-
-
-def _monitor(cells: Sequence[Cell], find: Find) -> tuple[str, bool]:
-    """The score that chooses, from the first result there is, else what the objective would monitor."""
-    for cell in cells:
-        result = find(cell.chain[-1].identity)
-        if result is not None:
-            return str(result["monitor"]["name"]), bool(result["monitor"]["greater"])
-    objective = cells[0].chain[-1].spec.objective
-    default = "accuracy" if objective.kind in ("classify", "retrieve") else "r2"
-    name = str(getattr(objective, "monitor", None) or default)
-    return name, name != "loss"
-
-
-def _run(cell: Cell, find: Find, state: State, metric: str) -> Run:
-    last = find(cell.chain[-1].identity)
-    stages = tuple((planned.name, planned.identity) for planned in cell.chain)
-    results = [find(identity) for _, identity in stages]
-    lost = [r for r in results if r is not None and r.get("status") == "diverged"]
-    val = score_of(last, "val", metric)
-    status = str(last["status"]) if last is not None else state(cell.chain[-1].identity)
-    if lost or (last is not None and val is None):
-        # A chain is as sound as its worst stage; a score that is no number is a divergence too.
-        status = "diverged"
-    elif last is None and status == "absent" and any(state(i) == "failed" for _, i in stages[:-1]):
-        status = "failed"
-    budgets = [_amounts(r) for r in results if r is not None]
-    return Run(cell.seed, status, stages, val, None, _add(budgets), _amounts(last))
-
-
-def _with_test(run: Run, find: Find, metric: str, records: Records) -> Run:
-    """The run with its scores besides validation, which may be read once the choice is made."""
-    identity = run.stages[-1][1]
-    result = find(identity)
-    more = {"train": score_of(result, "train", metric)}
-    for split in ("train", "val", "test"):
-        more[f"last_{split}"] = score_of(result, split, metric, "last")
-        if run.status == "diverged" and more[f"last_{split}"] is None:
-            more[f"last_{split}"] = score_of(result, split, metric)
-    if run.status == "diverged" and (on_the_way := curve(records(identity), metric)):
-        more["last_val"] = on_the_way[max(on_the_way)]
-    held = {name: value for name, value in more.items() if value is not None}
-    return replace(run, test=score_of(result, "test", metric), more=held)
 
 
 def _candidate(runs: Sequence[Run]) -> Candidate:
@@ -268,23 +195,3 @@ def reference(row: Row, rows: Iterable[Row], against: str | None) -> Row | None:
     if row.arm == against:
         return None
     return next((r for r in rows if (r.arm, r.column) == (against, row.column)), None)
-
-
-def _amounts(result: Mapping[str, Any] | None) -> dict[str, float]:
-    given = result.get("budget", {}) if result is not None else {}
-    return {name: float(given[name]) for name in AMOUNTS if given.get(name) is not None}
-
-
-def _add(amounts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    return {n: sum(a[n] for a in amounts if n in a) for n in AMOUNTS if any(n in a for a in amounts)}
-
-
-def _mean_amounts(amounts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    kept = {n: [a[n] for a in amounts if n in a] for n in AMOUNTS}
-    return {n: mean(values) for n, values in kept.items() if values}
-
-
-def _sum_amounts(cells: Sequence[Cell], find: Find) -> dict[str, float]:
-    """Over all stages behind these cells, each once: what the arm's tuning cost, shared parents included."""
-    distinct = dict.fromkeys(planned.identity for cell in cells for planned in cell.chain)
-    return _add([_amounts(find(identity)) for identity in distinct])
