@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import pytest
 from finished import NASTY, Done, fill, paper_study, study, with_paper, written
@@ -149,7 +150,7 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
     rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
     assert [row["stand_in"] for row in rows if row["kind"] == "arm"] == ["digits for digits"] * 2
     store = Store(page.parent.parent / "runs")
-    for drawn in drawings(make_plan(read_study(paper_study()), page.parent.parent), results, store):
+    for drawn in drawings(make_plan(read_study(paper_study()), page.parent.parent), results, store)[0]:
         figure = drawn.figure(dark=False, titled=drawn.titled)
         assert figure is not None
         heads = [figure.get_suptitle(), *(legend.get_title().get_text() for legend in figure.legends)]
@@ -158,9 +159,32 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
     assert answer(results).startswith("With stand-in data: on digits,")
 
 
+def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headstart.report import insight
+    from headstart.report.sweeps import sweep
+
+    def made(plan: object, results: Any, store: object, wanted: tuple[str, ...]) -> Any:
+        assert wanted == ("kernels",)
+        one = insight.Insight("kernels-digits", "Kernels", "What they look like.", "digits",
+                              lambda dark: sweep(results, "digits", dark))  # type: ignore[arg-type, return-value]
+        return [one], ["No kernels of scratch: it has <none>."]
+
+    monkeypatch.setattr(insight, "insight_figures", made)
+    given = study()
+    given["report"]["figures"] = ["kernels"]
+    page = written(tmp_path, given)[2]
+    assert (page.parent / "kernels-digits.png").is_file()
+    assert "No kernels of scratch: it has &lt;none&gt;." in page.read_text()
+    text = (page.parent / "results.md").read_text()
+    assert "![What they look like.](kernels-digits.png)" in text
+    assert "No kernels of scratch: it has &lt;none&gt;." in text
+
+
 def test_a_figure_of_the_data_meant_has_no_such_head(done: Done) -> None:
     plan, results, page = done
-    for drawn in drawings(plan, results, Store(page.parent.parent / "runs")):
+    for drawn in drawings(plan, results, Store(page.parent.parent / "runs"))[0]:
         figure = drawn.figure(dark=False, titled=False)
         assert figure is not None
         assert figure.get_suptitle() == ""

@@ -62,12 +62,33 @@ def _head(figure: Figure, text: str, colour: str) -> None:
     figure.suptitle("\n".join(filter(None, [text, before])), x=0.012, ha="left", fontsize=9.5, color=colour)
 
 
-def drawings(plan: Plan, results: Results, store: Store) -> list[Drawn]:
+def drawings(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:
+    """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
+    figures, undrawn = _insights(plan, results, store)
+    return [*_of_scores(plan, results, store), *figures], undrawn
+
+
+def _insights(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:
+    """What training made of the models: what `report.figures` names."""
+    if not plan.study.report.figures:
+        return [], []
+    from headstart.report.insight import insight_figures
+
+    found, undrawn = insight_figures(plan, results, store, plan.study.report.figures)
+    return [Drawn(one.name, one.title, one.said, lambda dark, _, draw=one.draw: draw(dark),  # type: ignore[misc]
+                  False, _mark(results, one.column)) for one in found], undrawn
+
+
+def _mark(results: Results, column: str) -> str:
+    return f"Stand-in data: {results.stand_in(column)}" if results.stand_in(column) else ""
+
+
+def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
     """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
     out = []
     for column in results.columns:
         name, of = _file_name(column), f" on {column}" if len(results.columns) > 1 else ""
-        mark = f"Stand-in data: {results.stand_in(column)}" if results.stand_in(column) else ""
+        mark = _mark(results, column)
         sentence = sweep_sentence(results, column)
         if sentence:
             out.append(Drawn(

@@ -6,7 +6,7 @@ Nothing is trained; what is not finished is shown as such. Every file is publish
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +49,15 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
         for ending, written in (("md", to_markdown), ("csv", to_csv), ("tex", to_latex)):
             publish(folder / f"{name}.{ending}", written(table).encode())
     figures, drawn = [], []
-    for one in drawings(plan, results, store):
+    wanted, undrawn = drawings(plan, results, store)
+    for one in wanted:
         found = _figure(one, folder)
         if found is not None:
             figures.append(found)
             drawn.append((f"{one.name}.png", one.title, one.caption))
-    publish(folder / "results.md", results_page(plan, results, store, drawn).encode())
+    publish(folder / "results.md", results_page(plan, results, store, drawn, undrawn).encode())
     page = folder / "page.html"
-    publish(page, render(plan, results, store, figures).encode())
+    publish(page, render(plan, results, store, figures, undrawn).encode())
     return page
 
 
@@ -82,8 +83,10 @@ def _embedded(figure: Figure | None) -> str:
     return "data:image/svg+xml;base64," + b64encode(svg(figure)).decode()
 
 
-def render(plan: Plan, results: Results, store: Store, figures: list[dict[str, str]]) -> str:
-    """The page as HTML; every foreign text is escaped by the template."""
+def render(
+    plan: Plan, results: Results, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str] = ()
+) -> str:
+    """The page as HTML; every foreign text is escaped by the template. `undrawn` says which figures are missing."""
     from jinja2 import Environment, StrictUndefined
 
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
@@ -100,6 +103,7 @@ def render(plan: Plan, results: Results, store: Store, figures: list[dict[str, s
         paper=_cells(beside(results, paper), results, anchors) if paper is not None else None,
         verdicts=verdicts(results, paper) if paper is not None else [],
         lead=anchors.row(leader(results, rows).key) if rows else "", anchors=anchors, figures=figures,
+        undrawn=undrawn,
         methods=f"{methods(plan, results, done)} {tried(results)}", stages=stages,
         evidence=[sweep_rows(row, results, anchors) for row in results.table],
         command=command(plan), metrics=words.metric, version=_versions(done),

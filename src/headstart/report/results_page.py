@@ -22,9 +22,13 @@ Result = Mapping[str, Any]
 
 
 def results_page(
-    plan: Plan, results: Results, store: Store, figures: Sequence[tuple[str, str, str]] = ()
+    plan: Plan, results: Results, store: Store, figures: Sequence[tuple[str, str, str]] = (),
+    undrawn: Sequence[str] = (),
 ) -> str:
-    """The page. `figures`: file name beside the page, title and caption of each. Nothing in it is read as markup."""
+    """The page. Nothing foreign in it is read as markup.
+
+    figures: file name beside the page, title and caption of each. undrawn: which are missing, and why.
+    """
     parts = [f"# {markdown(results.title or results.name)}", markdown(answer(results)), *_setting(plan, results)]
     parts += ["## Results", to_markdown(make_table(results)).rstrip()]
     parts += _beside(results)
@@ -33,6 +37,7 @@ def results_page(
         parts += [f"## {more.title}", to_markdown(more).rstrip()]
     for name, title, said in figures:
         parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
+    parts += [markdown(reason) for reason in undrawn]
     if results.caveats:
         parts += ["## What to keep in mind", _bullets(results.caveats)]
     parts += ["## Methods", markdown(f"{methods(plan, results, _finished(plan, store))} {tried(results)}")]
