@@ -260,5 +260,7 @@ def test_a_cuda_graph_agrees_with_plain_steps():
         list(train(replace(setting, train=feed, val=feed, budget=BudgetSpec(steps=20)), progress))
         found.append(progress)
     assert found[1].how == "recorded"
-    far = (found[0].flat.weights - found[1].flat.weights).abs().max()
-    assert far <= 1e-5 * found[0].flat.weights.abs().max()
+    one, two = (progress.flat.named(progress.flat.weights) for progress in found)
+    # The gradient of a key's bias is zero but for rounding, and AdamW makes whole steps of rounding.
+    far = max(float((one[name] - two[name]).abs().max()) for name in one if "key.bias" not in name)
+    assert far <= 1e-5 * float(found[0].flat.weights.abs().max())

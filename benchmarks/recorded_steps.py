@@ -1,0 +1,228 @@
+"""Recorded training steps beside plain ones: do they agree, and how much faster are they?
+
+    python benchmarks/recorded_steps.py [--device auto] [--precision bfloat16] [--steps 200] [--only pretrain]
+
+Claim: on a GPU, 20 steps of Image's stages (D 64, 3 blocks, 4 heads, L 1,024; made-up pixels) that are played from a
+CUDA graph give the losses and weights of 20 plain ones, to 1e-3 of scale in bfloat16 and 1e-5 in float32. Four runs
+are compared: plain, plain once more (what the GPU's own kernels leave open, since some add in any order), the step
+that reads its numbers from the device without a recording, and the recorded one. Then their paces, and where the
+time of a recorded step goes. On a CPU nothing is recorded: the step is called, and the paces are those of calls.
+Not compared: biases of keys. Their gradient is zero but for rounding, and AdamW makes full steps of rounding.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from headstart.api import Study
+from headstart.bench.machine import setting, wait_for
+from headstart.launch.machine import choose_device
+from headstart.sequence import Examples, Signature
+from headstart.stage import Run, StageSpec, begin
+from headstart.tasks.task import Task
+from headstart.training.captured import RECORDERS, Recorder
+from headstart.training.loop import BudgetSpec
+
+STEPS, WARM, PROFILED = 20, 50, 5
+LIMIT = {"bfloat16": 1e-3, "float32": 1e-5}
+NOISE = "key.bias"
+CALLED = "called (a CPU records none)"
+MOVED = 5
+"""Limits that the weights must have moved by, so that agreement means something."""
+
+
+def by_calling(step: Callable[[], None]) -> Callable[[], None]:
+    """A recorder that records nothing: the step is performed, and performed again."""
+    step()
+    return step
+
+
+def recorder(device: str) -> Recorder:
+    """How steps are recorded on a device."""
+    return RECORDERS.get(device, by_calling)
+
+
+@dataclass(frozen=True)
+class Taken:
+    """What some steps gave: `losses` (steps,), weights by name, the largest way a weight moved, how they were taken."""
+
+    losses: torch.Tensor
+    weights: dict[str, torch.Tensor]
+    moved: float
+    how: str
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """Largest differences as shares of scale, over the losses and the weights of 20 steps.
+
+    floor: of two plain runs. unrecorded: of the step that reads its numbers from the device, not recorded.
+    """
+
+    phase: str
+    how: str
+    recorded: float
+    unrecorded: float
+    floor: float
+    moved: float
+    limit: float
+
+    @property
+    def allowed(self) -> float:
+        """The limit, or three times what two plain runs differ by, where a GPU's kernels are that loose."""
+        return max(self.limit, 3 * self.floor)
+
+    @property
+    def problem(self) -> str | None:
+        """What is off, or None."""
+        if not self.how.startswith(("recorded", CALLED)):
+            return f"steps are not recorded ({self.how}); --record off measures plain ones"
+        if not self.moved >= MOVED * self.limit:
+            return f"the weights moved by {self.moved:.1e} of scale only: too little to compare"
+        for what, far in (("read from the device, unrecorded,", self.unrecorded), ("recorded", self.recorded)):
+            if not far <= self.allowed:
+                return f"steps {what} differ from plain ones by {far:.1e} of scale; {self.allowed:.0e} is allowed"
+        return None
+
+    def __str__(self) -> str:
+        return (f"{self.phase}: {STEPS} steps {self.how} against plain: {self.recorded:.1e} of scale (unrecorded "
+                f"{self.unrecorded:.1e}, plain twice {self.floor:.1e}, allowed {self.allowed:.0e}; weights moved "
+                f"{self.moved:.1e})")  # fmt: skip
+
+
+def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> Run:
+    """A stage from fresh weights at its peak rate at once, with `steps` steps before anything is evaluated."""
+    optim = spec.optim.model_copy(update={"schedule": "constant", "warmup_share": 0.0, "warmup_steps": 0})
+    budget = BudgetSpec(steps=steps + 1, evaluate_every=10**6)
+    changed = {"parent": None, "start": (), "optim": optim, "budget": budget}
+    run = begin(spec.model_copy(update=changed), task, None, device)
+    run.setting = replace(run.setting, record=record)
+    return run
+
+
+def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> Taken:
+    """Take 20 steps."""
+    run = started(spec, task, device, record, STEPS)
+    progress, losses = run.progress, [0.0]
+    before = progress.flat.weights.clone()
+    for _ in itertools.islice(run.ticks(), STEPS):
+        losses.append(float(progress.running[0]))
+    after = progress.flat.weights
+    return Taken(torch.tensor(losses).diff(), progress.flat.named(after),
+                 float((after - before).abs().max() / after.abs().max()), progress.how)  # fmt: skip
+
+
+def apart(one: Taken, two: Taken) -> float:
+    """Largest difference of losses and of weights, each as a share of the largest of them; NaN stays NaN."""
+    loss = float((one.losses - two.losses).abs().max() / one.losses.abs().max())
+    scale = max(float(value.abs().max()) for value in one.weights.values())
+    far = [float((one.weights[name] - two.weights[name]).abs().max()) for name in one.weights if NOISE not in name]
+    return float(np.max([loss, max(far) / scale if not any(map(np.isnan, far)) else np.nan]))
+
+
+def agreement(phase: str, spec: StageSpec, task: Task, device: str) -> Agreement:
+    """Compare the four ways to take 20 steps of a stage."""
+    ways = (None, None, by_calling, recorder(device))
+    plain, again, unrecorded, recorded = (taken(spec, task, device, way) for way in ways)
+    how = recorded.how if device in RECORDERS else recorded.how.replace("recorded", CALLED)
+    return Agreement(phase, how, apart(plain, recorded), apart(plain, unrecorded), apart(plain, again),
+                     plain.moved, LIMIT[spec.optim.precision])  # fmt: skip
+
+
+def pace(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> float:
+    """Seconds of a step, over `steps` steps after warm ones."""
+    warm = min(WARM, steps)
+    ticks = started(spec, task, device, record, warm + steps).ticks()
+    for _ in itertools.islice(ticks, warm):
+        pass
+    wait_for(device)
+    start = time.perf_counter()
+    for _ in itertools.islice(ticks, steps):
+        pass
+    wait_for(device)
+    return (time.perf_counter() - start) / steps
+
+
+def kernels(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> list[tuple[str, float, float]]:
+    """(kernel, or operation on a CPU; how often in a step; milliseconds of a step), the longest first."""
+    ticks = started(spec, task, device, record, 10 + PROFILED).ticks()
+    for _ in itertools.islice(ticks, 10):
+        pass
+    wait_for(device)
+    kind = ProfilerActivity.CUDA if device == "cuda" else ProfilerActivity.CPU
+    with profile(activities=[kind]) as found:
+        for _ in itertools.islice(ticks, PROFILED):
+            pass
+        wait_for(device)
+    spent = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
+    rows = [(event.key, event.count / PROFILED, getattr(event, spent) / 1e3 / PROFILED)
+            for event in found.key_averages()]
+    return sorted((row for row in rows if row[2] > 0), key=lambda row: -row[2])
+
+
+def kernel_lines(rows: list[tuple[str, float, float]], most: int = 10) -> Iterator[str]:
+    """The longest kernels (on a CPU: torch's operations, those that only look at memory included) in words."""
+    total, count = sum(row[2] for row in rows), sum(row[1] for row in rows)
+    yield f"  {count:.0f} kernels or operations a step, {total:.3f} ms in them; the longest:"
+    for name, often, spent in rows[:most]:
+        yield f"  {spent:8.3f} ms  {often:5.0f} x  {name[:90]}"
+
+
+def phases(study: Study) -> dict[str, StageSpec]:
+    """One stage of each phase of a study."""
+    return {planned.name: planned.spec for planned in reversed(list(study.plan.stages.values()))}
+
+
+def made_up(units: int, length: int) -> Task:
+    """Random walks of grey levels with Image's signature."""
+    draw = np.random.default_rng(0)
+    levels = np.clip(draw.normal(0, 8, (units, length)).cumsum(1) + 128, 0, 255).astype(np.uint8)
+    signature = Signature("floats", 1, length, length, "class", classes=10, levels=256, level_scale=64.0,
+                          level_shift=128.0)  # fmt: skip
+    examples = Examples(levels.reshape(-1, 1), np.arange(units + 1) * length, draw.integers(0, 10, units),
+                        np.arange(units), scale=1 / 64, shift=-2.0)  # fmt: skip
+    return Task(signature, examples, examples, examples)
+
+
+def main() -> int:
+    """Compare and print. Exit code 1 where steps do not agree."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
+    parser.add_argument("--precision", default="bfloat16", choices=list(LIMIT))
+    parser.add_argument("--only", choices=["pretrain", "finetune"])
+    for name, value in (("steps", 200), ("units", 2000), ("length", 1024), ("threads", 1)):
+        parser.add_argument(f"--{name}", type=int, default=value)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    device, task, wrong = choose_device(given.device), made_up(given.units, given.length), 0
+    words = [f"{stage}.optim.precision={given.precision}" for stage in ("pretrain", "finetune")]
+    study = Study("coser-1-described", ["columns=image", "seed=[0]", *words], scale="paper", absent="open")
+    where: dict[str, Any] = setting(device, given.threads)
+    print(", ".join(f"{key} {value}" for key, value in where.items()))
+    for phase, spec in phases(study).items():
+        if given.only not in (None, phase):
+            continue
+        found = agreement(phase, spec, task, device)
+        print(found)
+        if found.problem is not None:
+            print(f"{phase}: {found.problem}")
+            wrong = 1
+            continue
+        plain, played = (pace(spec, task, device, way, given.steps) for way in (None, recorder(device)))
+        print(f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {found.how} "
+              f"{1e3 * played:.3f} ms; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s")
+        print("\n".join(kernel_lines(kernels(spec, task, device, recorder(device)))))
+    return wrong
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

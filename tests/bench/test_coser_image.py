@@ -1,0 +1,133 @@
+"""The command for Image at the paper's size, on a few made-up images and a CPU."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import coser_image
+import recorded_steps
+
+from headstart.tasks.cifar import BATCHES, RECORD
+from headstart.training import captured
+
+SMALL = ["--device", "cpu", "--pretrain-epochs", "4", "--finetune-epochs", "2", "task.val=40", "task.patch=64",
+         "model.width=16", "model.mixer.heads=2", "model.blocks=1", "pretrain.optim.batch_size=16"]  # fmt: skip
+"""16 positions of 64 pixels; 80 train images: 5 steps an epoch, in either phase."""
+
+
+@pytest.fixture(scope="module")
+def images(tmp_path_factory):
+    """The official files of CIFAR-10 with 24 images each: 80 remain for training."""
+    folder = tmp_path_factory.mktemp("data")
+    (folder / "cifar10").mkdir()
+    draw = np.random.default_rng(0)
+    for name in BATCHES:
+        table = draw.integers(0, 200, (24, RECORD)).astype(np.uint8)
+        table[:, 0] = np.arange(len(table)) % 10
+        (folder / "cifar10" / name).write_bytes(table.tobytes())
+    return folder
+
+
+def call(images: Path, store: Path, *words: str) -> int:
+    return coser_image.main(["--data", str(images), "--store", str(store), *SMALL, *words])
+
+
+def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(coser_image, "WARM", 2)
+    assert call(images, tmp_path) == 0
+    said = capsys.readouterr().out
+    assert (tmp_path / "coser-image.log").read_text() == said
+    found = json.loads((tmp_path / "coser-image.log.json").read_text())
+    rows = {(row["phase"], row["from"]): row for row in found["stages"].values()}
+    assert set(rows) == {("pretrain", "fresh"), ("finetune", "fresh"), ("finetune", "pretrained")}
+    row = rows["pretrain", "fresh"]
+    # Twenty steps, the clock from the second on; it stands for the last of each of four epochs.
+    assert (row["per_epoch"], row["timed_steps"], row["epochs"]) == (5, 14, 4)
+    assert row["epoch_s"] == pytest.approx(5 * row["step_ms"] / 1e3)
+    assert 0 < row["epoch_s"] * 14 / 5 < row["seconds"]
+    assert row["how"] == "plain: steps are not recorded on this device"
+    assert row["precision"] == "bfloat16"
+    assert found["where"]["torch"] in said
+    assert "self_pretrained, seed 0: accuracy 0." in said
+    assert "(paper: 0.72 (+0.22))" in said
+    assert "0.0e+00 of scale" in said
+
+
+def test_the_same_command_goes_on_and_keeps_what_was_measured(images, tmp_path, capsys):
+    assert call(images, tmp_path, "--limit", "0") == 1
+    assert "3 of 3 stages are left; the same command goes on" in capsys.readouterr().out
+    assert call(images, tmp_path) == 0
+    before = (tmp_path / "coser-image.log.json").read_text()
+    capsys.readouterr()
+    assert call(images, tmp_path) == 0
+    said = capsys.readouterr().out
+    assert said.count("finished before") == 3
+    assert (tmp_path / "coser-image.log.json").read_text() == before
+    assert "not timed by this command" not in said
+
+
+def test_steps_that_differ_are_said_and_nothing_is_trained(images, tmp_path, monkeypatch, capsys):
+    def forgetful(step):
+        step()
+        return lambda: None
+
+    monkeypatch.setitem(captured.RECORDERS, "cpu", forgetful)
+    assert call(images, tmp_path) == 1
+    assert "nothing is trained" in capsys.readouterr().out
+    assert not list(tmp_path.glob("*/result.json"))
+
+
+def test_steps_that_cannot_be_recorded_are_refused_unless_plain_ones_are_asked_for(
+    images, tmp_path, monkeypatch, capsys
+):
+    def unable(step):
+        raise RuntimeError("operation not permitted when stream is capturing")
+
+    monkeypatch.setitem(captured.RECORDERS, "cpu", unable)
+    assert call(images, tmp_path) == 1
+    assert "not permitted when stream is capturing" in capsys.readouterr().out
+    assert call(images, tmp_path, "--record", "off") == 0
+
+
+@pytest.mark.parametrize("wrong", ["rate", "mask"])
+def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypatch, wrong):
+    study = coser_image.study_of(coser_image.arguments(["--data", str(images), *SMALL]))
+    spec = recorded_steps.phases(study)["pretrain"]
+    task = coser_image.open_task(spec.task, study.data)
+    assert recorded_steps.agreement("pretrain", spec, task, "cpu").problem is None
+    if wrong == "rate":
+        real = captured.step_numbers
+        monkeypatch.setattr(captured, "step_numbers", lambda spec, flat, _, total: real(spec, flat, 0, total))
+    else:
+        turn = captured.StaticStep.turn_to
+        monkeypatch.setattr(captured.StaticStep, "turn_to", lambda self, epoch, batches: (
+            turn(self, epoch, batches), self.epoch.fill_(0))[0])
+    assert "differ from plain ones" in str(recorded_steps.agreement("pretrain", spec, task, "cpu").problem)
+
+
+def test_two_runs_that_differ_by_themselves_widen_what_is_allowed_and_no_number_is_never_allowed():
+    found = recorded_steps.Agreement("pretrain", "recorded", 2e-3, 2e-3, 1e-3, 1e-2, 1e-3)
+    assert found.problem is None
+    for far in (4e-3, float("nan")):
+        assert "recorded differ" in str(recorded_steps.Agreement("p", "recorded", far, 0, 1e-3, 1e-2, 1e-3).problem)
+    assert "too little to compare" in str(recorded_steps.Agreement("p", "recorded", 0, 0, 0, 1e-3, 1e-3).problem)
+
+
+def test_made_up_images_have_the_signature_of_the_task(images):
+    study = coser_image.study_of(coser_image.arguments(["--data", str(images), "--device", "cpu", "task.val=40"]))
+    spec = recorded_steps.phases(study)["pretrain"]
+    real, made = coser_image.open_task(spec.task, study.data).signature, recorded_steps.made_up(4, 1024).signature
+    assert (real.input, real.width, real.length, real.target, real.classes, real.levels) == (
+        made.input, made.width, made.length, made.target, made.classes, made.levels)  # fmt: skip
+
+
+def test_a_folder_without_the_images_is_refused_in_one_sentence(tmp_path):
+    with pytest.raises(SystemExit, match="cifar10"):
+        coser_image.main(["--data", str(tmp_path), "--store", str(tmp_path), "--device", "cpu"])
