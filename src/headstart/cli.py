@@ -10,6 +10,7 @@ import typer
 
 from headstart.errors import BadInput
 from headstart.files import Damaged
+from headstart.verbs import data as layout
 
 app = typer.Typer(
     name="headstart",
@@ -134,17 +135,31 @@ def ls(
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer or a study.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer, a study or a data file.")],
     overrides: Annotated[
-        list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1).")
+        list[str] | None,
+        typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1), or of a file's layout."),
     ] = None,
     store: StoreOption = None,
     data: DataOption = None,
+    target: layout.TargetOption = None,
+    id_column: layout.IdOption = None,
+    time: layout.TimeOption = None,
+    group: layout.GroupOption = None,
+    values: layout.ValuesOption = None,
+    shape: layout.LayoutOption = None,
+    kind: layout.KindOption = None,
+    na: layout.NaOption = None,
+    delimiter: layout.DelimiterOption = None,
+    quote: layout.QuoteOption = None,
+    encoding: layout.EncodingOption = None,
 ) -> None:
-    """Show one stage, task, mixer or study."""
+    """Show one stage, task, mixer or study; of a data file or folder the data card."""
     from headstart.verbs.look import print_one
 
-    print_one(what, overrides or [], store, data)
+    flags = {"target": target, "id": id_column, "time": time, "group": group, "values": values, "shape": shape,
+             "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
+    print_one(what, overrides or [], store, data, flags)
 
 
 @app.command()

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headstart.errors import BadInput, nearest
 from headstart.store import Entry, Store, store_folder
 from headstart.study.words import count, duration
+from headstart.verbs.data import show_file
 from headstart.verbs.terminal import console, table
 
 LISTS = ("stages", "tasks", "mixers", "studies")
@@ -123,8 +125,16 @@ def _hours(seconds: float) -> str:
     return f"{hours:.2f}" if hours < 10 else f"{hours:,.0f}"
 
 
-def print_one(what: str, overrides: Sequence[str], store: str | None, data: str | None) -> None:
-    """`headstart show WHAT`: a stage's id, a task, a mixer or a study, looked for in this order."""
+def print_one(
+    what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: Mapping[str, Any] | None = None
+) -> None:
+    """`headstart show WHAT`: a stage's id, a task, a mixer, a study or a data file, looked for in this order.
+
+    `layout` are options of a data file; where one is given, `what` is a file.
+    """
+    given = {name: value for name, value in (layout or {}).items() if value is not None}
+    if given:
+        return show_file(what, given, overrides)
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS
@@ -143,6 +153,8 @@ def print_one(what: str, overrides: Sequence[str], store: str | None, data: str 
         return _show_mixer(what)
     if what.endswith(".toml"):
         return _show_study(what)
+    if os.path.exists(what) or os.path.splitext(what)[1]:
+        return show_file(what, {}, overrides)
     known = [*_task_names(), *MIXERS, *built_in_studies()]
     raise BadInput(f"show: {nearest(what, known)} (a stage is shown by its id; `headstart ls` lists them)")
 

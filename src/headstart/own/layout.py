@@ -1,0 +1,167 @@
+"""How a file or table holds sequences: what a person may set of it, and what was set or guessed in the end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import Field
+
+from headstart.spec import Spec
+
+Shape = Literal["wide", "text", "list", "long"]
+Kind = Literal["numbers", "text", "dna", "protein", "tokens"]
+
+SHAPES = ("wide", "text", "list", "long")
+SOUNDS = {
+    "numbers": "numbers",
+    "text": "text, as bytes of UTF-8",
+    "dna": "DNA, letter by letter",
+    "protein": "proteins, letter by letter",
+    "tokens": "tokens",
+}
+"""Kinds of data in words."""
+
+
+class LayoutSpec(Spec):
+    """What is known of a file before it is read; whatever is left out is guessed, and the guess is said.
+
+    shape: `wide`, a row per sequence and a column per position; `text`, a column of texts; `list`, columns whose cells
+        hold whole sequences (one column per channel); `long`, a row per position, with an id and a time.
+    target, id, time, group: names of columns (of a file without a header their numbers from 1; of FASTA `word 2` and
+        so on); "" says that there is none.
+    values: columns that hold the sequence. In a wide table `x_*` stands for x_0, x_1, ... in the order of their
+        numbers and is a channel of its own; columns without `*` are one channel together.
+    kind: what the values are. Whole numbers with few values are tokens only where that is plain, or set here.
+    symbols: the tokens, in the order of their ids; others are refused.
+    target_kind: whether the target is a class or a number.
+    optional: columns named as target, id or group may be absent (as they are where a model is served).
+    na: words that stand for a missing value, besides an empty cell and nan.
+    delimiter, quote, decimal, header, encoding: how a text file is written; quote "" means that none is.
+    channels_first: arrays are (n, F, L), not (n, L, F).
+    ends: whether missing values at the end of a sequence are cut off or stay as missing positions.
+    rate: samples per second that every recording is brought to, its channels mixed into one.
+    """
+
+    format: Literal["auto", "csv", "jsonl", "parquet", "arrow", "npz", "npy", "ts", "fasta", "folder"] = "auto"
+    shape: Literal["auto", "wide", "text", "list", "long"] = "auto"
+    target: str | None = None
+    id: str | None = None
+    time: str | None = None
+    group: str | None = None
+    values: tuple[str, ...] = ()
+    kind: Literal["auto", "numbers", "text", "dna", "protein", "tokens"] = "auto"
+    symbols: tuple[str, ...] = ()
+    target_kind: Literal["auto", "class", "number"] = "auto"
+    optional: bool = False
+    na: tuple[str, ...] = ()
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    quote: Literal['"', "'", ""] = '"'
+    decimal: Literal["auto", ".", ","] = "auto"
+    header: bool | None = None
+    encoding: str = "utf-8"
+    channels_first: bool = False
+    ends: Literal["cut", "missing"] = "cut"
+    rate: int | None = Field(default=None, ge=1_000, le=192_000)
+
+
+@dataclass(frozen=True)
+class Channel:
+    """One channel: its name and the columns that hold it (of a wide table one per position, else one)."""
+
+    name: str
+    columns: tuple[str, ...]
+    pattern: str = ""
+    """What stands for the columns in `values`, where they are numbered: `t*`."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How sequences were read: each part as it was set or guessed; `guessed` names the latter.
+
+    `written` says how the file is written (`comma-separated with a header`). `kind`, `symbols` and `target_kind` are
+    known once the values are read. `by_format`: the format itself says the shape.
+    """
+
+    source: str
+    shape: Shape
+    channels: tuple[Channel, ...]
+    spec: LayoutSpec
+    target: str | None = None
+    id: str | None = None
+    time: str | None = None
+    group: str | None = None
+    unused: tuple[str, ...] = ()
+    guessed: tuple[str, ...] = ()
+    written: str = ""
+    header: bool | None = None
+    decimal: Literal["auto", ".", ","] = "auto"
+    by_format: bool = False
+    kind: Kind = "numbers"
+    symbols: tuple[str, ...] = ()
+    target_kind: Literal["class", "number", "none"] = "none"
+
+    @property
+    def said(self) -> str:
+        """The layout in one sentence, with what was guessed."""
+        parts = [part for part in (self.written, self._shape(), self._roles()) if part]
+        if self.unused:
+            parts.append(f"not used: {_some(self.unused)}")
+        if self.guessed:
+            flags = ["--layout" if name == "shape" else f"--{name}" for name in self.guessed]
+            parts.append(f"guessed; set with {', '.join(flags)}")
+        return f"{self.source}: {'; '.join(parts)}."
+
+    def fixed(self) -> LayoutSpec:
+        """What reads other files of the same layout without guessing; target, id and group may be absent there."""
+        values = tuple(
+            one for channel in self.channels for one in ([channel.pattern] if channel.pattern else channel.columns)
+        )
+        return self.spec.model_copy(
+            update={
+                "format": "auto",
+                "shape": self.shape,
+                "values": values,
+                "target": self.target or "",
+                "id": self.id or "",
+                "time": self.time or "",
+                "group": self.group or "",
+                "kind": self.kind,
+                "symbols": self.symbols,
+                "target_kind": "auto" if self.target_kind == "none" else self.target_kind,
+                "optional": True,
+                "header": self.header,
+                "decimal": self.decimal,
+                "delimiter": None,
+            }
+        )
+
+    def _shape(self) -> str:
+        count, first = len(self.channels), self.channels[0]
+        if self.shape == "long":
+            order = f"in the order of {self.time!r}" if self.time else "in the order of the rows"
+            return f"a row per position, {order}, in {_named('channel', [c.name for c in self.channels])}"
+        if self.by_format and count == 1:
+            return ""
+        if self.shape == "text":
+            return f"a row per sequence, whose text is in {first.columns[0]!r}"
+        if self.shape == "list":
+            return f"a row per sequence, whole in {_named('column', [c.columns[0] for c in self.channels])}"
+        columns = f"{len(first.columns)} columns {first.columns[0]!r} to {first.columns[-1]!r}"
+        if count > 1:
+            return f"a row per sequence, in {count} channels ({_some([c.name for c in self.channels])}) of {columns}"
+        return f"a row per sequence, in the {columns}"
+
+    def _roles(self) -> str:
+        said = [f"target {self.target!r}" if self.target else "no target"]
+        said += [f"{name} {value!r}" for name, value in (("ids", self.id), ("groups", self.group)) if value]
+        return ", ".join(said)
+
+
+def _named(noun: str, names: list[str]) -> str:
+    return f"{noun} {names[0]!r}" if len(names) == 1 else f"{len(names)} {noun}s ({_some(names)})"
+
+
+def _some(names: list[str] | tuple[str, ...], most: int = 6) -> str:
+    shown = ", ".join(repr(name) for name in names[:most])
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
