@@ -11,8 +11,8 @@ from typing import Any, Literal
 from headstart.errors import BadInput, nearest
 from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
-from headstart.study.scales import overlay
-from headstart.study.spec import SHARED_KEYS, StudySpec, nested
+from headstart.study.scales import VARIANTS, overlay
+from headstart.study.spec import SHARED_KEYS, StudySpec, names_of, nested
 from headstart.tasks.task import available
 
 OPEN = "open-"
@@ -157,10 +157,11 @@ def _way_out(study: StudySpec, column: str) -> str:
 def _settings(
     study: StudySpec, name: str, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A stage's settings: arms win over columns, columns over stages; axes are set last."""
+    """A stage's settings: arms win over columns and their variants, columns over stages; axes are set last."""
     layers: list[Mapping[str, Any]] = [study.stages[name]]
-    for bundle in (column, arm):
-        layers.append({k: v for k, v in bundle.items() if k not in study.stages})
+    variants = [column[VARIANTS][variant] for variant in names_of(arm.get("variant", ()))]
+    for bundle in (column, *variants, arm):
+        layers.append({k: v for k, v in bundle.items() if k not in study.stages and k not in (VARIANTS, "variant")})
         layers.append(bundle.get(name, {}))
     for path, value in axes.items():
         first, _, rest = path.partition(".")

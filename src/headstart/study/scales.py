@@ -17,7 +17,9 @@ from headstart.study.files import base_path, table_of
 SCALES = ("tiny", "small", "paper")
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
-SCALE_KEYS = ("note", "only", "columns", "arms", "axes", "report", "stand_in")
+SCALE_KEYS = ("note", "only", "columns", "arms", "axes", "report", "stand_in", "variants")
+VARIANTS = "variants"
+"""Named settings of a column that an arm takes with `variant`: what an architecture is on this task."""
 MEASURES = ("epochs", "steps", "tokens")
 BUNDLES = ("columns", "arms")
 
@@ -131,6 +133,10 @@ def at_scale(
 
 
 def _check_names(scale: Mapping[str, Any], table: Mapping[str, Any], place: str) -> None:
+    variants = {name: 0 for column in table["columns"].values() for name in column.get(VARIANTS, {})}
+    for name in scale.get(VARIANTS, {}):
+        if name not in variants:
+            raise BadInput(f"{place}.{VARIANTS}: {nearest(name, variants)}")
     for part, kind in (("columns", "columns"), ("arms", "arms"), ("stand_in", "columns")):
         for name in scale.get(part, {}):
             if name not in table.get(kind, {}):
@@ -142,7 +148,9 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
     general = {k: v for k, v in scale.items() if k not in SCALE_KEYS}
     columns, stood_in = {}, {}
     for column, bundle in table["columns"].items():
-        laid = over(over(bundle, general, stages), scale.get("columns", {}).get(column, {}), stages)
+        wide = {name: more for name, more in scale.get(VARIANTS, {}).items() if name in bundle.get(VARIANTS, {})}
+        laid = over(bundle, {**general, **({VARIANTS: wide} if wide else {})}, stages)
+        laid = over(laid, scale.get("columns", {}).get(column, {}), stages)
         stand = scale.get("stand_in", {}).get(column)
         if stand is not None and absent is not None and absent(_task(laid, stages)):
             laid = over(laid, stand, stages)
@@ -157,9 +165,11 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
 
 
 def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[str]) -> dict[str, Any]:
-    """A bundle of settings with another that wins over it."""
+    """A bundle of settings with another that wins over it; variants win over the variants of the same names."""
     known = set(stages)
-    out = merge(bundle, {k: v for k, v in layer.items() if k not in known})
+    out = merge(bundle, {k: v for k, v in layer.items() if k not in known and k != VARIANTS})
+    for name, own in layer.get(VARIANTS, {}).items():
+        out[VARIANTS] = {**out.get(VARIANTS, {}), name: over(bundle.get(VARIANTS, {}).get(name, {}), own, known)}
     for name in known & set(layer):
         if not isinstance(layer[name], Mapping):
             raise BadInput(f"{name}: {layer[name]!r} is no table of settings")

@@ -31,9 +31,13 @@ def study_schema() -> dict[str, Any]:
         "properties": {key: own[key] for key in STAGE_KEYS},
         "additionalProperties": False,
     }
+    variants = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"},
+                "description": "Of a column: settings that arms take by name."}
+    variant = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+               "description": "Of an arm: which variants of a column it takes, from left to right."}
     definitions["bundle"] = {
         "type": "object",
-        "properties": definitions["stage"]["properties"],
+        "properties": {**definitions["stage"]["properties"], "variants": variants, "variant": variant},
         "additionalProperties": {"$ref": "#/$defs/stage"},
     }
     study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")

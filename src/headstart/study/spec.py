@@ -13,7 +13,7 @@ from pydantic import Field
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, read, set_path
 from headstart.study.files import study_path, table_of
-from headstart.study.scales import at_scale, kept, overlay, with_bases
+from headstart.study.scales import VARIANTS, at_scale, kept, overlay, with_bases
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
@@ -171,7 +171,12 @@ def _check_axes(study: StudySpec) -> None:
 
 def _check_bundle(study: StudySpec, place: str, bundle: Mapping[str, Any]) -> None:
     for key, value in bundle.items():
-        if key in study.stages:
+        if key == VARIANTS and place.startswith("columns."):
+            for name, variant in value.items():
+                _check_bundle(study, f"{place}.{VARIANTS}.{name}", variant)
+        elif key == "variant" and place.startswith("arms."):
+            _check_variant(study, f"{place}.variant", value)
+        elif key in study.stages:
             if not isinstance(value, Mapping):
                 raise BadInput(f"{place}.{key}: {value!r} is no table of settings")
             for inner in value:
@@ -179,6 +184,19 @@ def _check_bundle(study: StudySpec, place: str, bundle: Mapping[str, Any]) -> No
                     raise BadInput(f"{place}.{key}.{inner}: {nearest(inner, STAGE_KEYS)}")
         elif key not in STAGE_KEYS:
             raise BadInput(f"{place}.{key}: {nearest(key, [*study.stages, *STAGE_KEYS])}")
+
+
+def _check_variant(study: StudySpec, place: str, given: Any) -> None:
+    """An arm's variants must be there in every column."""
+    for column, bundle in (study.columns or {"": {}}).items():
+        for name in names_of(given):
+            if name not in bundle.get(VARIANTS, {}):
+                raise BadInput(f"{place}: columns.{column}: {nearest(str(name), bundle.get(VARIANTS, {}))}")
+
+
+def names_of(given: Any) -> tuple[Any, ...]:
+    """One name or several, as several."""
+    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
 
 
 def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
