@@ -1,0 +1,263 @@
+"""Figures of kernels, attention and deviations show the numbers of `analysis`, beside the model untrained."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import headstart
+from headstart.analysis.attention import attention_maps
+from headstart.analysis.deviations import activations, deviations, moved
+from headstart.analysis.kernels import Kernel, kernels
+from headstart.analysis.stages import first_batch, opened
+from headstart.report.attention_figures import pooled
+from headstart.report.insight import FIGURES, Insight, insight_figures
+from headstart.report.insight_figures import KernelLine, kernel_figure, some
+from headstart.report.plots import png, svg
+
+STUDY: dict[str, Any] = {
+    "name": "insight",
+    "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 5, "evaluate_every": 5}},
+               "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 5, "evaluate_every": 5}}},
+    "columns": {
+        "heads": {"model": {"mixer": {"kind": "attention", "heads": 2}}},
+        "spaces": {"model": {"mixer": {"kind": "s4d", "state": 4, "kernel_rate": 0.1}}},
+    },
+    "arms": {
+        "scratch": {},
+        "self_pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}},
+        "mixers": {"finetune": {"parent": "pretrain", "start": ["take(mixer)"]}},
+        "untrained": {"finetune": {"budget": {"steps": 0}}},
+    },
+    "axes": {"seed": [3]},
+}  # fmt: skip
+for _column in STUDY["columns"].values():
+    _column["task"] = {"kind": "digits", "labelled": 100}
+    _column["model"] |= {"width": 8, "blocks": 2}
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
+    bound = headstart.Study(STUDY, store=tmp_path_factory.mktemp("insight") / "runs")
+    headstart.run(bound)
+    return bound
+
+
+@pytest.fixture(scope="module")
+def drawn(study: headstart.Study) -> tuple[dict[str, Insight], list[str]]:
+    found, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, FIGURES)
+    return {one.name: one for one in found}, reasons
+
+
+def stage(study: headstart.Study, arm: str, column: str, at: int = -1) -> Any:
+    cell = next(c for c in study.plan.cells if (c.arm, c.column, c.seed) == (arm, column, 3))
+    return opened(cell.chain[at].identity, study.store, study.data)
+
+
+def lines(axes: Any, dash: str) -> list[np.ndarray]:
+    return [np.asarray(line.get_ydata()) for line in axes.lines if line.get_linestyle() == dash]
+
+
+def titled(figure: Figure) -> dict[str, Any]:
+    return {axes.get_title(loc="left"): axes for axes in figure.axes}
+
+
+def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str, Insight], list[str]]) -> None:
+    found, reasons = drawn
+    assert list(found) == [
+        *(f"attention-heads-{arm}" for arm in STUDY["arms"]), "distances-heads", "deviations-heads",
+        "kernels-spaces", "deviations-spaces"]
+    assert [one.column for one in found.values()] == ["heads"] * 6 + ["spaces"] * 2
+    assert "Attention of mixers on spaces is not drawn: no block of it has full or local attention." in reasons
+    assert "Kernels of self_pretrained and mixers on heads are not drawn: no block of it has a convolution." in reasons
+    assert len(reasons) == 3 + 4
+
+
+def test_kernels_are_those_before_finetuning_beside_the_start(
+    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+) -> None:
+    one = drawn[0]["kernels-spaces"]
+    figure = one.draw(False)
+    scratch, before = stage(study, "scratch", "spaces"), stage(study, "self_pretrained", "spaces", -2)
+    untrained = stage(study, "untrained", "spaces")
+    expected = [kernels(s.model, 64) for s in (scratch, before, untrained)]
+    for number, axes in enumerate(figure.axes):
+        assert axes.get_title(loc="left") == f"block {number}"
+        # Two arms share a pretraining, and all started with the same kernels: one line each.
+        assert [list(y) for y in lines(axes, "-")] == [list(found[number].largest) for found in expected]
+        assert [list(y) for y in lines(axes, "--")] == [list(kernels(scratch.start, 64)[number].largest)]
+        assert list(axes.get_xticks()) == [0, 16, 32, 48]
+    assert "self_pretrained and mixers after pretrain" in one.said
+    assert "grid lines are rows of 8 pixels" in one.said
+    assert "seed 3" in one.said
+    half, first = expected[1][0].half, kernels(before.start, 64)[0].half
+    assert f"self_pretrained and mixers after pretrain: {half} ({first}) in block 0" in one.said
+
+
+def test_starts_that_differ_are_drawn_each_of_the_first_seed(study: headstart.Study) -> None:
+    given = {**STUDY, "arms": {"scratch": {}, "random": {"finetune": {"start": ["draw(kernel, 0.1)"]}}}}
+    given |= {"columns": {"spaces": STUDY["columns"]["spaces"]}, "axes": {"seed": [3, 4]}}
+    other = headstart.Study(given, store=study.store.root)
+    headstart.run(other)
+    (one,), reasons = insight_figures(other.plan, other.results(baselines=False), other.store, ["kernels"])
+    assert not reasons
+    assert one.title == "Kernels"
+    panels = one.draw(False).axes
+    assert [len(lines(axes, "--")) for axes in panels] == [2, 2]
+    learnt = kernels(stage(study, "scratch", "spaces").model, 64)
+    assert [list(lines(axes, "-")[0]) for axes in panels] == [list(kernel.largest) for kernel in learnt]
+
+
+def test_a_long_kernel_is_drawn_by_its_height_on_a_scale_that_shows_it() -> None:
+    far = np.exp(-np.arange(1000) / 100)
+    one = KernelLine("a", 0, [Kernel(0, "mixer", 1, far)], [Kernel(0, "mixer", 1, 0.5 * far)])
+    axes = kernel_figure([one]).axes[0]
+    assert axes.get_yscale() == "log"
+    assert list(lines(axes, "-")[0]) == list(far[::4])
+    level = KernelLine("a", 0, [Kernel(0, "mixer", 1, 0 * far + 1)], [Kernel(0, "mixer", 1, 0 * far)])
+    assert kernel_figure([level]).axes[0].get_yscale() == "linear"
+
+
+def test_maps_are_drawn_for_every_head_with_their_distances(
+    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+) -> None:
+    figure = drawn[0]["attention-heads-self_pretrained"].draw(False)
+    one = stage(study, "self_pretrained", "heads")
+    batch = first_batch(one)
+    now, first = (attention_maps(model, batch) for model in (one.model, one.start))
+    images = [axes for axes in figure.axes if axes.images]
+    curves = [axes for axes in figure.axes if not axes.images]
+    assert len(images) == 4
+    assert len(curves) == 2
+    for axes, head, before in zip(images, now, first, strict=True):
+        assert np.array_equal(axes.images[0].get_array(), head.weights)
+        assert axes.get_title(loc="left") == (
+            f"head {head.head}: {head.distance:.1f}\nat the start {before.distance:.1f}")
+    assert np.array_equal(lines(curves[1], "-")[0], now[2].by_distance)
+    assert lines(curves[1], "--")[0] == pytest.approx((first[2].by_distance + first[3].by_distance) / 2)
+    said = drawn[0]["attention-heads-self_pretrained"].said
+    assert "mean over 16 val examples" in said
+    assert f"weighing all alike would give {now[0].level:.1f}" in said
+
+
+def test_distances_of_all_arms_stand_together(
+    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+) -> None:
+    one = drawn[0]["distances-heads"]
+    found = stage(study, "scratch", "heads")
+    batch = first_batch(found)
+    far = [np.mean([m.distance for m in attention_maps(model, batch)]) for model in (found.model, found.start)]
+    assert f"scratch {far[0]:.1f} ({far[1]:.1f})" in one.said
+    axes = one.draw(True).axes[0]
+    marks = [line for line in axes.lines if line.get_linestyle() == "None"]
+    assert [len(line.get_ydata()) for line in marks] == [4, 4, 4, 4]
+
+
+def test_deviations_show_every_leaf_and_the_activations(
+    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+) -> None:
+    one = drawn[0]["deviations-spaces"]
+    panels = titled(one.draw(False))
+    assert list(panels) == ["norm", "", "kernel", "mixer rest", "feed forward", "in no block", "activations"]
+    opened_arms = [stage(study, arm, "spaces") for arm in STUDY["arms"]]
+    found = [deviations(s.model, s.start) for s in opened_arms]
+    shown = lines(panels["kernel"], "-")
+    expected = [[d.moved for d in rows if d.leaf == "kernel"] for rows in found]
+    assert [list(y) for y in shown] == expected
+    assert expected[0][0] > 0
+    assert expected[3] == [0, 0]
+    spread = [activations(s.model, first_batch(s)) for s in opened_arms]
+    assert [list(y) for y in lines(panels["activations"], "-")] == spread
+    assert f"scratch {moved(found[0]):.2g}" in one.said
+    assert "and untrained 0." in one.said
+
+
+def test_an_untrained_arm_lies_on_its_own_start(drawn: tuple[dict[str, Insight], list[str]]) -> None:
+    panels = titled(drawn[0]["deviations-heads"].draw(False))
+    assert list(lines(panels["activations"], "-")[3]) == list(lines(panels["activations"], "--")[3])
+
+
+def test_without_data_there_is_a_reason_and_no_figure(
+    study: headstart.Study, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def absent(*_: Any) -> Any:
+        raise headstart.BadInput("task.kind: no data here;\n  put them there.")
+
+    monkeypatch.setattr("headstart.tasks.open_task", absent)
+    found, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, ["deviations"])
+    assert found == []
+    assert reasons[0] == "Deviations of scratch on heads are not drawn: task.kind: no data here; put them there."
+    assert len(reasons) == 8
+
+
+def test_what_is_not_finished_is_said(study: headstart.Study, tmp_path: Path) -> None:
+    other = headstart.Study(STUDY, store=tmp_path / "runs")
+    found, reasons = insight_figures(other.plan, other.results(baselines=False), other.store, ["attention"])
+    assert found == []
+    assert reasons[0] == "Attention of scratch on heads is not drawn: no run of it is finished."
+
+
+def test_inputs_too_long_for_a_map_are_left_out(study: headstart.Study, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("headstart.report.insight.LONGEST", 60)
+    _, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, ["attention"])
+    assert reasons[0] == ("Attention of scratch on heads is not drawn: 64 positions are more than the 60 that fit a "
+                          "map.")
+
+
+def test_another_name_is_refused_with_the_nearest(study: headstart.Study) -> None:
+    with pytest.raises(headstart.BadInput, match=r"report.figures: no 'kernel'; did you mean 'kernels'\?"):
+        insight_figures(study.plan, study.results(baselines=False), study.store, ["kernel"])
+
+
+def test_names_are_those_of_files(study: headstart.Study) -> None:
+    results = study.results(baselines=False)
+    renamed = replace(results, columns=("a/b",), table=tuple(
+        replace(row, column="a/b") for row in results.table if row.column == "spaces"))
+    (one,), _ = insight_figures(study.plan, renamed, study.store, ["kernels"])
+    assert one.name.startswith("kernels-a-b-")
+    assert one.name.replace("-", "").isalnum()
+
+
+def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(
+    drawn: tuple[dict[str, Insight], list[str]]
+) -> None:
+    before = dict(matplotlib.rcParams)
+    for one in drawn[0].values():
+        light, dark = one.draw(False), one.draw(True)
+        assert light.get_facecolor() != dark.get_facecolor()
+        if one.name in ("attention-heads-scratch", "kernels-spaces"):
+            assert png(light).startswith(b"\x89PNG")
+            assert svg(dark) == svg(one.draw(True))
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_a_pooled_map_holds_the_means_of_its_cells() -> None:
+    weights = np.arange(49.0).reshape(7, 7)
+    weights[6] = np.nan
+    found = pooled(weights, 4)
+    assert found.shape == (4, 4)
+    for i in range(4):
+        for j in range(4):
+            cell = weights[2 * i:2 * i + 2, 2 * j:2 * j + 2]
+            there = cell[~np.isnan(cell)]
+            assert np.isnan(found[i, j]) if not len(there) else found[i, j] == pytest.approx(there.mean())
+    assert pooled(weights, 7) is weights
+
+
+def test_some_keeps_the_first_and_the_last() -> None:
+    assert some(range(12), 6) == [0, 2, 4, 7, 9, 11]
+    assert some(range(3), 6) == [0, 1, 2]
+
+
+def test_the_module_waits_for_torch_and_matplotlib() -> None:
+    code = ("import sys, headstart.report.insight; "
+            "sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))")
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
