@@ -1,5 +1,6 @@
 """A stage opens as what it became and what it began as."""
 
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -91,6 +92,15 @@ def test_a_start_without_its_parent_is_refused(store: Path) -> None:
 def test_what_is_not_finished_is_refused(store: Path) -> None:
     with pytest.raises(headstart.BadInput, match="no '0123456789abcdef'"):
         opened("0123456789abcdef", store=store)
+
+
+def test_a_parent_that_is_gone_is_named(store: Path, tmp_path: Path) -> None:
+    child, parent = (stage(store, "self_pretrained", at).identity for at in (-1, -2))
+    copy = tmp_path / "runs"
+    shutil.copytree(store, copy)
+    shutil.rmtree(copy / parent)
+    with pytest.raises(headstart.BadInput, match=f"stage {parent}: is absent"):
+        opened(child, store=copy)
 
 
 def test_the_first_batch_is_masked_as_validation_is(store: Path) -> None:

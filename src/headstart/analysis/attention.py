@@ -60,13 +60,11 @@ def attention_maps(model: SequenceModel, batch: Batch) -> list[AttentionMap]:
 def each_map(model: SequenceModel, batch: Batch) -> Iterator[AttentionMap]:
     """The same maps, one at a time: cost O(B L^2 D) over all heads, memory O(L^2). Softmaxes are in float64."""
     for heard in _listen(model, batch):
-        seen = _seen(heard)
-        # Invalid queries are no one's; their rows are left out of every mean.
-        asks = heard.valid
+        ground = _ground(heard)
         module = heard.module
         query, key = (module.turn(split(layer(heard.x), module.heads)).double() for layer in (module.query, module.key))
         for head in range(module.heads):
-            yield _map(heard, head, query[:, head], key[:, head], seen, asks)
+            yield _map(heard, head, query[:, head], key[:, head], ground)
 
 
 def _listen(model: SequenceModel, batch: Batch) -> list[_Heard]:
@@ -93,43 +91,50 @@ def _listen(model: SequenceModel, batch: Batch) -> list[_Heard]:
     return heard
 
 
-def _seen(heard: _Heard) -> Tensor:
-    """(B, L, L) bool: position i of an example attends to j."""
-    module, length = heard.module, heard.x.shape[1]
-    place = torch.arange(length, device=heard.x.device)
-    near = torch.ones(length, length, dtype=torch.bool, device=heard.x.device)
+@dataclass(frozen=True)
+class _Ground:
+    """What all heads of a mixer share. seen: (B, L, L) bool, position i of an example attends to j.
+
+    asks: (B, L) whose rows count (invalid queries are no one's). pairs: (L,) pairs seen at each distance. apart:
+    (L, L) distances. level: as in AttentionMap.
+    """
+
+    seen: Tensor
+    asks: Tensor
+    pairs: Tensor
+    apart: Tensor
+    level: float
+
+
+def _ground(heard: _Heard) -> _Ground:
+    module, valid, length = heard.module, heard.valid, heard.x.shape[1]
+    place = torch.arange(length, device=valid.device)
+    apart = (place[:, None] - place).abs()
+    near = torch.ones_like(apart, dtype=torch.bool)
     if isinstance(module, LocalAttention):
         window = place // min(module.window, length)
         near = (window[:, None] - window).abs() <= 1
     if module.causal:
         near = near & (place <= place[:, None])
-    return near & heard.valid[:, None, :] & heard.valid[:, :, None]
+    seen = near & valid[:, None, :] & valid[:, :, None]
+    pairs, level = torch.zeros_like(place), 0.0
+    for here in seen:
+        pairs += torch.bincount(apart[here], minlength=length)
+        level += float(((apart * here).sum(-1).double() / here.sum(-1).clamp_min(1)).sum())
+    return _Ground(seen, valid, pairs, apart, level / int(valid.sum()))
 
 
-def _map(heard: _Heard, head: int, query: Tensor, key: Tensor, seen: Tensor, asks: Tensor) -> AttentionMap:
+def _map(heard: _Heard, head: int, query: Tensor, key: Tensor, ground: _Ground) -> AttentionMap:
     """One head's map from its queries and keys (B, L, E), example by example: one L x L table at a time."""
     length = query.shape[1]
-    apart = _apart(length, query.device)
     total = query.new_zeros(length, length)
-    mass, pairs = query.new_zeros(length), query.new_zeros(length)
-    level = query.new_zeros(())
-    for asked, told, here in zip(query, key, seen, strict=True):
+    for asked, told, here in zip(query, key, ground.seen, strict=True):
         scores = (asked @ told.T * asked.shape[-1] ** -0.5).masked_fill(~here, -torch.inf)
-        weights = scores.softmax(-1).masked_fill(~here, 0.0)
-        total += weights
-        mass += torch.bincount(apart.flatten(), weights.flatten(), length)
-        pairs += torch.bincount(apart[here], minlength=length)
-        level += ((apart * here).sum(-1).double() / here.sum(-1).clamp_min(1)).sum()
-    queries = asks.sum()
-    far = (mass * torch.arange(length, device=mass.device)).sum() / queries
+        total += scores.softmax(-1).masked_fill(~here, 0.0)
+    mass = torch.bincount(ground.apart.flatten(), total.flatten(), length)
+    far = (mass * torch.arange(length, device=mass.device)).sum() / ground.asks.sum()
     # Divided by 0, a row that is valid nowhere and a distance at which no pair stands become NaN.
     return AttentionMap(
-        heard.block, heard.place, head, (total / asks.sum(0)[:, None]).cpu().numpy(), float(far),
-        float(level / queries), (mass / pairs).cpu().numpy(),
+        heard.block, heard.place, head, (total / ground.asks.sum(0)[:, None]).cpu().numpy(), float(far),
+        ground.level, (mass / ground.pairs).cpu().numpy(),
     )
-
-
-def _apart(length: int, device: torch.device) -> Tensor:
-    """(L, L) |i - j|."""
-    place = torch.arange(length, device=device)
-    return (place[:, None] - place).abs()
