@@ -195,3 +195,44 @@ def test_arms_that_divide_a_budget_plan_to_what_they_say(tmp_path: Path) -> None
 
 def test_a_paper_study_is_found_by_its_short_name() -> None:
     assert read_study("coser-1").name == "coser-1-described"
+
+
+def with_variants(**more: Any) -> dict[str, Any]:
+    table: dict[str, Any] = tomllib.loads(STUDY)
+    for column, width in (("image", 8), ("listops", 24)):
+        table["columns"][column]["variants"] = {
+            "recurrent": {"model": {"width": width, "mixer": {"kind": "s4"}}},
+            "slow": {"finetune": {"optim": {"lr": 1e-5}}},
+        }
+    table["arms"]["s4"] = {"variant": ["recurrent", "slow"], "model": {"blocks": 7}}
+    del table["axes"]["finetune.optim.lr"]
+    return {**table, **more}
+
+
+def test_a_variant_lies_over_its_column_and_below_the_arm_that_takes_it(tmp_path: Path) -> None:
+    plan = planned(read_study(with_variants(), scale="paper"), tmp_path)
+    models = {(cell.arm, cell.column): cell.chain[-1].spec for cell in plan.cells if cell.seed == 0}
+    assert [models["s4", c].model.width for c in ("image", "listops")] == [8, 24]
+    assert [models["scratch", c].model.width for c in ("image", "listops")] == [64, 64]
+    s4 = models["s4", "image"]
+    assert (s4.model.mixers[0].kind, s4.model.blocks, s4.optim.lr) == ("s4", 7, 1e-5)
+
+
+def test_a_scale_changes_variants_of_all_columns_and_of_one(tmp_path: Path) -> None:
+    table = with_variants()
+    table["scales"]["tiny"]["variants"] = {"recurrent": {"model": {"width": 4}}}
+    table["scales"]["tiny"]["columns"]["listops"]["variants"] = {"recurrent": {"model": {"width": 2}}}
+    plan = planned(read_study(table, scale="tiny"), tmp_path)
+    widths = {cell.column: cell.chain[-1].spec.model.width for cell in plan.cells if cell.arm == "s4"}
+    assert widths == {"image": 4, "listops": 2}
+
+
+def test_a_variant_that_a_column_lacks_is_refused() -> None:
+    table = with_variants()
+    del table["columns"]["listops"]["variants"]["slow"]
+    with pytest.raises(BadInput, match=r"arms\.s4\.variant: columns\.listops: no 'slow'"):
+        read_study(table, scale="paper")
+    table = with_variants()
+    table["scales"]["tiny"]["variants"] = {"recurent": {}}
+    with pytest.raises(BadInput, match=r"scales\.tiny\.variants: no 'recurent'; did you mean 'recurrent'"):
+        read_study(table)
