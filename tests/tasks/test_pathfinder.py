@@ -31,7 +31,7 @@ def _apart(one: np.ndarray, other: np.ndarray) -> float:
     return float(np.hypot(*(one[:, None] - other[None, :]).transpose(2, 0, 1)).min())
 
 
-@pytest.mark.parametrize(("size", "contour"), [(32, 14), (64, 6), (128, 14), (256, 9)])
+@pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14), (64, 6), (128, 14), (256, 9)])
 def test_paddles_keep_their_gaps_turns_and_borders_and_all_ends_have_room_for_a_disc(
     size: int, contour: int
 ) -> None:
@@ -95,9 +95,9 @@ def test_turns_are_drawn_by_squared_cosines_where_nothing_is_in_the_way() -> Non
     assert chi2 < 18 + 4 * math.sqrt(2 * 18)
 
 
-@pytest.mark.parametrize("size", [32, 256])
-def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int) -> None:
-    made = tables(recipe(size, 14))
+@pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14), (256, 14)])
+def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int, contour: int) -> None:
+    made = tables(recipe(size, contour))
     r = made.recipe
     grown = snakes.grow(made, 1, "test", np.arange(1))
     discs = grown.ends[:, 0]
@@ -125,8 +125,9 @@ def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int) -> None:
     assert np.array_equal(picture, np.floor(ink * 255 / ink.max() + 0.5).astype(np.uint8))
 
 
-def test_discs_end_one_contour_exactly_when_the_label_says_so() -> None:
-    made, count = tables(recipe(32, 14)), 400
+@pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14)])
+def test_discs_end_one_contour_exactly_when_the_label_says_so(size: int, contour: int) -> None:
+    made, count = tables(recipe(size, contour)), 400
     pictures, label, discs = snakes.images(made, 0, "test", 0, count)
     ends = snakes.grow(made, 0, "test", np.arange(count)).ends / UNIT - made.recipe.apron
     for i in range(count):
@@ -151,7 +152,7 @@ def test_an_image_is_the_same_in_any_company() -> None:
 
 @pytest.mark.parametrize(
     ("size", "contour", "frozen"),
-    [(32, 14, "eef7e2391a55cce4"), (64, 9, "dd0d0d658bd37301"),
+    [(16, 6, "93f01d5837772883"), (32, 14, "eef7e2391a55cce4"), (64, 9, "dd0d0d658bd37301"),
      (128, 6, "53113927ba2262d3"), (256, 14, "57639935a7ba84ee")]
 )
 def test_the_generator_gives_the_bits_that_its_version_stands_for(
@@ -161,12 +162,13 @@ def test_the_generator_gives_the_bits_that_its_version_stands_for(
     assert hashlib.sha256(pictures.tobytes() + label.tobytes()).hexdigest()[:16] == frozen
 
 
-def test_neither_pixels_nor_their_number_tell_the_label() -> None:
-    pictures, label, _ = snakes.images(tables(recipe(32, 14)), 3, "test", 0, 4096)
+@pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14)])
+def test_neither_pixels_nor_their_number_tell_the_label(size: int, contour: int) -> None:
+    pictures, label, _ = snakes.images(tables(recipe(size, contour)), 3, "test", 0, 4096)
     lit = (pictures > 0).sum((1, 2))
     error = lit.std() * math.sqrt(4 / len(lit))
     assert abs(lit[label == 1].mean() - lit[label == 0].mean()) < 4 * error
-    # By symmetry each pixel has the same mean under both labels: the largest of 1,024 differences is chance.
+    # By symmetry each pixel has the same mean under both labels: the largest of all differences is chance.
     flat = pictures.reshape(len(label), -1) / 255.0
     spread = flat.std(0) * math.sqrt(4 / len(label)) + 1e-12
     assert np.abs((flat[label == 1].mean(0) - flat[label == 0].mean(0)) / spread).max() < 5
@@ -231,7 +233,7 @@ def test_an_image_in_two_splits_is_refused(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_size_that_does_not_exist_is_refused_with_those_that_do() -> None:
-    with pytest.raises(BadInput, match=r"task.size: 48 should be 32, 64, 128 or 256"):
+    with pytest.raises(BadInput, match=r"task.size: 48 should be 16, 32, 64, 128 or 256"):
         read(PathfinderSpec, {"kind": "pathfinder", "size": 48}, "task")
 
 
@@ -240,3 +242,20 @@ def test_the_distance_of_the_discs_is_given_as_a_baseline(tmp_path: Path) -> Non
     assert baseline.name == "distance of the discs"
     assert baseline.val is not None
     assert 0 <= baseline.val <= 1
+
+
+def test_size_16_is_said_to_be_our_own_and_holds_contours_of_6_only(tmp_path: Path) -> None:
+    task = PathfinderSpec(size=16, contour_length=6, **SMALL).load(tmp_path)
+    assert (task.signature.length, task.signature.levels) == (256, 256)
+    assert task.notes == ("16 x 16 pixels are a size of our own, none of Long Range Arena's",)
+    assert PathfinderSpec(**SMALL).load(tmp_path).notes == ()
+    for contour in (14, 9):
+        with pytest.raises(BadInput, match=rf"contour_length: {contour} paddles have no room .* contour_length = 6"):
+            read(PathfinderSpec, {"kind": "pathfinder", "size": 16, "contour_length": contour}, "task")
+
+
+def test_the_distance_of_the_discs_tells_little_at_size_16() -> None:
+    _, label, discs = snakes.images(tables(recipe(16, 6)), 0, "test", 0, 6000)
+    near = np.rint(np.hypot(*(discs[:, 0] - discs[:, 1]).T)).astype(int)
+    answer = 2 * np.bincount(near[:4000], label[:4000], minlength=30) > np.bincount(near[:4000], minlength=30)
+    assert abs((answer[near[4000:]] == label[4000:]).mean() - 0.5) < 0.06

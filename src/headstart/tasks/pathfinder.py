@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
@@ -23,7 +24,7 @@ from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
 
 LABELS = ("two contours", "one contour")
 
-_TOGETHER = {32: 2048, 64: 1024, 128: 256, 256: 64}
+_TOGETHER = {16: 4096, 32: 2048, 64: 1024, 128: 256, 256: 64}
 """Images of each size that are grown together: more are slower, as their maps leave the core's cache."""
 
 
@@ -34,8 +35,9 @@ class PathfinderSpec(TaskSpec):
     are -1 (black) to 1; the first rows of most images are black, `-1.00 -1.00 -1.00 ...`, label `one contour`
     or `two contours`. The label, a fair coin, decides nothing but which contour's end the second disc marks.
 
-    size: pixels per side; 32 and 64 are Pathfinder, 128 is PathX, 256 is PathX-256.
-    contour_length: paddles of each long contour; 14 is the hard set that the papers use.
+    size: pixels per side; 32 and 64 are Pathfinder, 128 is PathX, 256 is PathX-256. 16 is none of Long Range Arena's
+        but a small size of our own, for a quick look.
+    contour_length: paddles of each long contour; 14 is the hard set that the papers use. Size 16 has room for 6 only.
     train, val, test: how many images. Image i of a split is the same whatever their numbers are.
     data_seed: seed of the images (the stage's seed has no part in them).
     Source: Linsley et al. 2018; sizes and settings: Tay et al. 2020. The images follow their rules and are
@@ -43,7 +45,7 @@ class PathfinderSpec(TaskSpec):
     """
 
     kind: Literal["pathfinder"] = "pathfinder"
-    size: Literal[32, 64, 128, 256] = 32
+    size: Literal[16, 32, 64, 128, 256] = 32
     contour_length: Literal[14, 9, 6] = 14
     train: int = Field(default=160_000, ge=1)
     val: int = Field(default=20_000, ge=1)
@@ -53,6 +55,13 @@ class PathfinderSpec(TaskSpec):
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "levels"
+
+    @model_validator(mode="after")
+    def _room(self) -> PathfinderSpec:
+        if self.size == 16 and self.contour_length != 6:
+            raise ValueError(f"contour_length: {self.contour_length} paddles have no room at size 16; "
+                             "set contour_length = 6, or a size of at least 32")
+        return self
 
     def prepare(self, data: Path, workers: int = 1) -> None:
         """Generate the images with that many threads, where they are not prepared yet."""
@@ -67,7 +76,9 @@ class PathfinderSpec(TaskSpec):
             splits[name] = as_examples(pixels, np.asarray(found.arrays[f"{name}_labels"]), index)
             index += len(pixels)
         baselines = tuple(Baseline(**line) for line in found.facts["baselines"])
-        return as_task(self.size, splits, baselines, found.fingerprint)
+        task = as_task(self.size, splits, baselines, found.fingerprint)
+        own = "16 x 16 pixels are a size of our own, none of Long Range Arena's"
+        return replace(task, notes=(own,)) if self.size == 16 else task
 
     def _prepared(self, data: Path, workers: int) -> Prepared:
         sizes = {name: getattr(self, name) for name in SPLITS}
