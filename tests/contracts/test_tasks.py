@@ -28,6 +28,8 @@ SMALL = {
     "uea": {"name": "JapaneseVowels"},
     "bit_memory": {"train": 60, "val": 20, "test": 20},
     "bit_xor": {"train": 60, "val": 20, "test": 20},
+    "waves": {"train": 60, "val": 20, "test": 20},
+    "pairs": {"train": 60, "val": 20, "test": 20},
 }
 """Settings that make a task small enough to build here, or name a source that may be here."""
 LARGE = 10_000

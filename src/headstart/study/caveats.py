@@ -36,7 +36,7 @@ LIMITS = {
     "homology": "single domains, few examples of most folds: this says little of whole proteins, nor of folds that "
                 "are not in train.",
     "waves": "sums of three sines stand in for signals: this says nothing of recorded ones.",
-    "pairs": "eight made-up sources stand in for texts: this says nothing of retrieval among real ones.",
+    "pairs": "made-up sources stand in for texts: this says nothing of retrieval among real ones.",
     "ucr": "one small set of the UCR archive: a difference here says little of other sets, and its official test split "
            "is one draw.",
     "uea": "one small set of the UEA archive: a difference here says little of other sets, and its official test split "

@@ -30,7 +30,7 @@ TASKS: dict[str, Kind] = {
     ),
     "pathfinder": Kind(
         "headstart.tasks.pathfinder:PathfinderSpec",
-        "do two discs lie on one dashed contour? sizes 32 to 256 (PathX)",
+        "do two discs lie on one dashed contour? sizes 16 to 256 (PathX)",
         "Linsley et al. 2018; Tay et al. 2020",
     ),
     "pathfinder_files": Kind(
@@ -92,6 +92,16 @@ TASKS: dict[str, Kind] = {
         "headstart.tasks.homology:HomologySpec",
         "which of 1,195 folds does a protein have?",
         "Rao et al. 2019; Lu et al. 2021",
+    ),
+    "waves": Kind(
+        "headstart.tasks.waves:WavesSpec",
+        "sums of sines, a stand-in for signals: which frequencies, or how slow?",
+        "our own",
+    ),
+    "pairs": Kind(
+        "headstart.tasks.same_source:PairsSpec",
+        "two sequences of letters, a stand-in for retrieval: did one source write both?",
+        "our own",
     ),
     "ucr": Kind(
         "headstart.tasks.ucr:UcrSpec",

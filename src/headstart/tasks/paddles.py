@@ -25,7 +25,8 @@ CELLS = 2
 FULL = 1000
 """Brightness of a disc, before the image is rescaled."""
 
-SIZES = (16, 32, 64, 128, 256)
+SIZES = (32, 64, 128, 256)
+"""Sizes of the papers; 16 is our own."""
 CONTOURS = (14, 9, 6)
 
 

@@ -1,0 +1,184 @@
+"""Sums of sines: which set of frequencies, or how slow is the slowest? A small stand-in for recorded signals."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, count, islice
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from headstart.errors import BadInput
+from headstart.seeds import below, bits
+from headstart.sequence import Examples, Signature
+from headstart.spec import Seed
+from headstart.tasks.task import SPLITS, Task, TaskSpec
+
+SINES = 3
+"""Sines of each channel."""
+CYCLE = 1024
+"""Frequencies are whole numbers of 1 / CYCLE cycles per window."""
+LOWEST, GAP = 4, 4
+"""Cycles per window of the lowest frequency that a class has, and from one to the next."""
+DETUNE = 3 * CYCLE // 2
+"""Each frequency of an example lies up to 1.5 cycles per window beside its class's."""
+SLOWEST, WIDER = (4, 12), (2, 6)
+"""Cycles per window, of the slowest sine where it is the target, and from each sine to the next."""
+LOUD = 256
+"""Amplitudes are whole numbers of 1 / LOUD, from 1/2 to 3/2."""
+_STEPS = 4096
+# Rounded to whole numbers, like all that follows, so that the examples have the same bits on every machine.
+_SINE = np.array([round(_STEPS * math.sin(2 * math.pi * (i + 0.5) / _STEPS)) for i in range(_STEPS)], dtype=np.int64)
+_FOUR_BYTES = math.sqrt(4 * (256**2 - 1) / 12)
+_AT_ONCE = 2**20
+
+
+class WavesSpec(TaskSpec):
+    """Windows of three sines of unlike frequencies and noise; phases and amplitudes are each channel's own.
+
+    One example is `length` positions of width `channels`; the first begins `0.44 -0.23 0.51 1.07 ...`, label `4, 8 and
+    12 cycles`. Phases are uniform, so that the mean window is flat whatever the answer: no single position tells it.
+    Frequencies are counted in cycles per window, amplitudes lie from 1/2 to 3/2, and values have a deviation near 1.
+
+    target: `class`, which set of three frequencies? The sets are drawn from as few frequencies as there can be (4 for
+        up to 4 classes, 5 for up to 10), 4 cycles per window apart, so that they overlap; an example's frequencies lie
+        up to 1.5 cycles beside them.
+        `number`, the frequency of the slowest sine, 4 to 12 cycles per window; scored by R2.
+    length, channels: positions of a window, numbers per position.
+    classes: sets of frequencies; only `class` has them.
+    noise: deviation of the noise, where a sine has an amplitude of 1 on average.
+    scale_target: of `number`: the smallest and largest target of train stand as -1 and 1. False leaves cycles per
+        window.
+    train, val, test: how many windows. Window i of a split is the same whatever their numbers are.
+    data_seed: seed of the windows (the stage's seed has no part in them).
+    Source: our own.
+    """
+
+    kind: Literal["waves"] = "waves"
+    target: Literal["class", "number"] = "class"
+    length: int = Field(default=256, ge=96, le=2**20)
+    channels: int = Field(default=1, ge=1, le=64)
+    classes: int = Field(default=4, ge=2, le=1000)
+    noise: float = Field(default=0.5, ge=0, le=10)
+    scale_target: bool = True
+    train: int = Field(default=2_000, ge=1, le=1_000_000)
+    val: int = Field(default=500, ge=1, le=1_000_000)
+    test: int = Field(default=1_000, ge=1, le=1_000_000)
+    data_seed: Seed = 0
+
+    generated: ClassVar[bool] = True
+    mask_rate: ClassVar[float] = 0.25
+    loss: ClassVar[str] = "l1"
+
+    @property
+    def objective(self) -> str:  # type: ignore[override]
+        """Default objective of the last stage, by the target."""
+        return "classify" if self.target == "class" else "regress"
+
+    @model_validator(mode="after")
+    def _room(self) -> WavesSpec:
+        highest = (frequencies(self.classes).max() + DETUNE) // CYCLE + 1
+        if self.target == "class" and 4 * highest > self.length:
+            raise ValueError(f"classes: {self.classes} sets reach up to {highest} cycles per window, and a cycle takes "
+                             f"4 of its {self.length} positions; take fewer, or a length of at least {4 * highest}")
+        return self
+
+    def load(self, data: Path) -> Task:
+        """The whole task, made in memory. Raises: BadInput where no range of train can be scaled."""
+        del data
+        first, splits, notes = 0, {}, []
+        for name in SPLITS:
+            splits[name] = self._examples(name, getattr(self, name), first)
+            first += getattr(self, name)
+        signature = Signature(
+            input="floats", width=self.channels, length=self.length, shortest=self.length, target=self.target,
+            classes=self.classes if self.target == "class" else 0,
+        )
+        if self.target == "number" and self.scale_target:
+            notes.append(_scale(splits))
+        labels = tuple(map(_named, frequencies(self.classes))) if self.target == "class" else ()
+        return Task(signature, splits["train"], splits["val"], splits["test"], labels=labels, notes=tuple(notes))
+
+    def _examples(self, split: str, count: int, first: int) -> Examples:
+        """Windows 0 to `count` of a split; numbers go on from `first`."""
+        numbers = np.arange(count)
+        if self.target == "class":
+            target = balanced(self.data_seed, f"waves/{split}/label", self.classes, numbers)
+            centre = frequencies(self.classes)[target]
+            detune = below(self.data_seed, f"waves/{split}/detune", 2 * DETUNE + 1, numbers[:, None], np.arange(SINES))
+            frequency = centre + detune - DETUNE
+        else:
+            frequency = self._spread(split, numbers)
+            target = (frequency[:, 0] / CYCLE).astype(np.float32)
+        values = np.empty((count, self.length, self.channels), dtype=np.float32)
+        step = max(1, _AT_ONCE // (self.length * self.channels))
+        for begin in range(0, count, step):
+            some = slice(begin, begin + step)
+            values[some] = self._windows(split, numbers[some], frequency[some])
+        return Examples(values.reshape(-1, self.channels), np.arange(count + 1, dtype=np.int64) * self.length, target,
+                        numbers + first)
+
+    def _spread(self, split: str, numbers: np.ndarray) -> np.ndarray:
+        """(n, 3) frequencies, the slowest first, each of the others a random way above the one before."""
+        low = np.array([SLOWEST[0]] + [WIDER[0]] * (SINES - 1)) * CYCLE
+        high = np.array([SLOWEST[1]] + [WIDER[1]] * (SINES - 1)) * CYCLE
+        noise = bits(self.data_seed, f"waves/{split}/frequency", numbers[:, None], np.arange(SINES))
+        return np.asarray(np.cumsum(low + ((noise * (high - low + 1)) >> 32), axis=1))
+
+    def _windows(self, split: str, numbers: np.ndarray, frequency: np.ndarray) -> np.ndarray:
+        """(n, length, channels) float32: whole numbers until the last step."""
+        number, channel, t = numbers[:, None, None], np.arange(self.channels), np.arange(self.length)[:, None]
+        seed, stream = self.data_seed, f"waves/{split}"
+        weight = round(self.noise * LOUD * _STEPS / _FOUR_BYTES)
+        total = np.zeros((len(numbers), self.length, self.channels), dtype=np.int64)
+        if weight:
+            word = bits(seed, f"{stream}/noise", number, t, channel)
+            for byte in range(4):  # the sum of four bytes is nearly normal
+                total += (word >> 8 * byte) & 255
+            total = (total - 510) * weight
+        for sine in range(SINES):
+            start = bits(seed, f"{stream}/phase", number, sine, channel)  # in 2**-32 turns
+            per_step = frequency[:, sine, None, None] * 2**32 // (CYCLE * self.length)
+            loud = LOUD // 2 + below(seed, f"{stream}/amplitude", LOUD + 1, number, sine, channel)
+            total += loud * _SINE[((start + per_step * t) >> 20) & (_STEPS - 1)]
+        expected = math.sqrt(SINES * (1 + 1 / 12) / 2 + self.noise**2)
+        return total.astype(np.float32) * np.float32(1 / (LOUD * _STEPS * expected))
+
+
+def frequencies(classes: int) -> np.ndarray:
+    """(classes, 3) frequencies of each class, in 1 / CYCLE cycles per window: the first sets of three out of as few
+    frequencies as have that many."""
+    pool = next(n for n in count(SINES + 1) if math.comb(n, SINES) >= classes)
+    place = np.array(list(islice(combinations(range(pool), SINES), classes)))
+    return np.asarray((LOWEST + GAP * place) * CYCLE)
+
+
+def balanced(seed: int, stream: str, classes: int, numbers: np.ndarray) -> np.ndarray:
+    """(n,) int64 labels: each run of `classes` numbers from 0 on holds every label once, in a random order."""
+    label = np.arange(classes)
+    noise = bits(seed, stream, (numbers // classes)[:, None], label)
+    mine = np.take_along_axis(noise, (numbers % classes)[:, None], 1)
+    # Equal bits keep the order of the labels.
+    before = (noise < mine) | (noise == mine) & (label < (numbers % classes)[:, None])
+    return np.asarray(before.sum(1), dtype=np.int64)
+
+
+def _named(some: np.ndarray) -> str:
+    """A set of frequencies in words."""
+    said = [f"{value / CYCLE:g}" for value in some]
+    return f"{', '.join(said[:-1])} and {said[-1]} cycles"
+
+
+def _scale(splits: dict[str, Examples]) -> str:
+    """Put all targets on the scale of train's range; returns what a table must say."""
+    known = np.asarray(splits["train"].target, dtype=np.float64)
+    low, high = float(known.min()), float(known.max())
+    if low == high:
+        raise BadInput(f"task.train: every one of the {len(known)} train windows has a target of {low:g}, which leaves "
+                       "no range to scale by; take more, or scale_target = false")
+    for name, examples in splits.items():
+        scaled = 2 * (np.asarray(examples.target, dtype=np.float64) - low) / (high - low) - 1
+        splits[name] = Examples(examples.values, examples.offsets, scaled.astype(np.float32), examples.index)
+    return f"slowest frequencies of {low:.4g} to {high:.4g} cycles per window, the range of train, stand as -1 to 1"
