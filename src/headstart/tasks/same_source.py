@@ -26,10 +26,11 @@ _AT_ONCE = 2**21
 class PairsSpec(TaskSpec):
     """Two sequences of letters each, of unlike lengths: did one source write both? Rows 2i and 2i + 1 are one pair.
 
-    One example: `ceamldoamf ...` and `djiiinhgoa ...`, label `one source`. A source is a Markov chain: it has two orders
-    of all symbols and likes half of them. After a symbol comes the one that follows it in either order, 3/8 of the time
-    each, or any that the source likes. So counts of symbols tell a little of it, and what follows what nearly all. Half
-    of the pairs have one source, in either place each source is as frequent as any other, and no sequence occurs twice.
+    One example: `ceamldoamf ...` and `djiiinhgoa ...`, label `one source`. A source is a Markov chain: it has two
+    orders of all symbols and likes half of them. After a symbol comes the one that follows it in either order, 3/8 of
+    the time each, or any that the source likes. So counts of symbols tell a little of it, and what follows what
+    nearly all. Half of the pairs have one source, in either place each source is as frequent as any other, and no
+    sequence occurs twice.
 
     sources: how many there are; train, val and test share them.
     symbols: letters there are.
