@@ -177,7 +177,7 @@ def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> 
     scores, spec = result["scores"]["best"], watch.last.run.spec
     return {
         "phase": result["name"], "seed": spec.seed, "from": "pretrained" if spec.parent is not None else "fresh",
-        "status": result["status"], "epochs": result["budget"]["epochs"], "precision": given.precision,
+        "changed": given.words, "status": result["status"], "epochs": result["budget"]["epochs"], "precision": given.precision,
         **watch.last.facts(), "seconds": result["budget"]["seconds"], "best_epoch": scores["epoch"],
         "peak_gib": result["budget"]["peak_memory"] / GIB, "parameters": result["parameters"]["total"],
         "val": scores["val"], "test": scores["test"],
@@ -186,11 +186,11 @@ def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> 
 
 def sentence(found: dict[str, Any]) -> str:
     """A row in words."""
-    score = found["test"].get("accuracy", found["test"].get("r2"))
+    scores = ", ".join(f"{name} {value:.4f}" for name, value in found["test"].items() if value is not None)
     scoring = "" if found["evaluation_s"] is None else f"; evaluation {found['evaluation_s']:.3g} s"
     return (f"{found['phase']} ({found['from']}, seed {found['seed']}, {found['epochs']:g} epochs of "
             f"{found['images']:,} images): {pace_said(found)}{scoring}; {found['how']}; {found['peak_gib']:.2f} GiB; "
-            f"test {'nothing' if score is None else f'{score:.4f}'} at epoch {found['best_epoch']:g}")
+            f"test {scores or 'nothing'} at epoch {found['best_epoch']:g}")
 
 
 def pace_said(found: dict[str, Any]) -> str:
@@ -199,8 +199,10 @@ def pace_said(found: dict[str, Any]) -> str:
         return f"too few steps to time ({WARM} warm ones come first)"
     seconds, images = found["epoch_s"], found["images"]
     whole = "" if images == FULL else f", {seconds * FULL / images:.3g} s would be one of {FULL:,}"
+    beside = f"not the paper's setting: {' '.join(found['changed'])}" if found["changed"] else (
+        f"an A100 in the paper: {PAPER[found['phase']]:g} s")
     return (f"{seconds:.3g} s an epoch{whole} ({found['step_ms']:.3f} ms a step, batch {found['batch']}, "
-            f"{found['timed_steps']:,} steps timed; an A100 in the paper: {PAPER[found['phase']]:g} s)")
+            f"{found['timed_steps']:,} steps timed; {beside})")
 
 
 def study_of(given: argparse.Namespace) -> Study:
@@ -247,8 +249,9 @@ def answer(study: Study, log: Log) -> bool:
     log.say()
     for stage in study.plan.stages:
         log.say(sentence(log.rows[stage]) if stage in log.rows else f"{stage}: not timed by this command")
-    paces = [log.rows[stage]["epoch_s"] for stage in study.plan.stages
-             if stage in log.rows and log.rows[stage]["phase"] == "pretrain" and log.rows[stage]["images"] == FULL]
+    rows = [log.rows[stage] for stage in study.plan.stages if stage in log.rows]
+    paces = [row["epoch_s"] for row in rows
+             if row["phase"] == "pretrain" and row["images"] == FULL and not row["changed"]]
     if paces and None not in paces:
         worst = max(paces)
         word = "reached" if worst <= DREAM else ("met" if worst <= GOAL else "missed")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -58,6 +59,22 @@ def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatc
     assert "self_pretrained, seed 0: accuracy 0." in said
     assert "(paper: 0.72 (+0.22))" in said
     assert "0.0e+00 of scale" in said
+    assert "not the paper's setting: task.val=40" in said
+    assert "goal" not in said
+
+
+def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):
+    row = {"phase": "pretrain", "images": 45_000, "changed": [], "epoch_s": 3.0, "epochs": 10, "from": "fresh", "seed": 0,
+           "step_ms": 2.1, "batch": 32, "timed_steps": 9, "evaluation_s": None, "how": "recorded", "peak_gib": 1.0,
+           "test": {"r2": 0.5, "loss": None}, "best_epoch": 10}  # fmt: skip
+    study = SimpleNamespace(plan=SimpleNamespace(stages=["a"], cells=[]), store=SimpleNamespace(result=lambda _: {}))
+    log = coser_image.Log(tmp_path / "log")
+    log.rows = {"a": row}
+    assert coser_image.answer(study, log)
+    said = capsys.readouterr().out
+    assert "3 s an epoch (2.100 ms a step, batch 32, 9 steps timed; an A100 in the paper: 48 s)" in said
+    assert "goal for an epoch of pretraining: 4.8 s, 2.4 s better still: met (3.00 s)" in said
+    assert "test r2 0.5000 at epoch 10" in said
 
 
 def test_the_same_command_goes_on_and_keeps_what_was_measured(images, tmp_path, capsys):
