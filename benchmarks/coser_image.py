@@ -177,7 +177,8 @@ def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> 
     scores, spec = result["scores"]["best"], watch.last.run.spec
     return {
         "phase": result["name"], "seed": spec.seed, "from": "pretrained" if spec.parent is not None else "fresh",
-        "changed": given.words, "status": result["status"], "epochs": result["budget"]["epochs"], "precision": given.precision,
+        "changed": given.words, "precision": given.precision, "status": result["status"],
+        "epochs": result["budget"]["epochs"],
         **watch.last.facts(), "seconds": result["budget"]["seconds"], "best_epoch": scores["epoch"],
         "peak_gib": result["budget"]["peak_memory"] / GIB, "parameters": result["parameters"]["total"],
         "val": scores["val"], "test": scores["test"],
