@@ -65,8 +65,8 @@ def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatc
 
 def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):
     row = {"phase": "pretrain", "images": 45_000, "changed": [], "epoch_s": 3.0, "epochs": 10, "from": "fresh",
-           "seed": 0, "step_ms": 2.1, "batch": 32, "timed_steps": 9, "evaluation_s": None, "how": "recorded", "peak_gib": 1.0,
-           "test": {"r2": 0.5, "loss": None}, "best_epoch": 10}  # fmt: skip
+           "seed": 0, "step_ms": 2.1, "batch": 32, "timed_steps": 9, "evaluation_s": None, "how": "recorded",
+           "peak_gib": 1.0, "test": {"r2": 0.5, "loss": None}, "best_epoch": 10}  # fmt: skip
     study = SimpleNamespace(plan=SimpleNamespace(stages=["a"], cells=[]), store=SimpleNamespace(result=lambda _: {}))
     log = coser_image.Log(tmp_path / "log")
     log.rows = {"a": row}
