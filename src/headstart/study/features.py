@@ -30,13 +30,14 @@ def describe(sets: Mapping[str, Examples], signature: Signature) -> tuple[str, d
     elif (lengths == lengths[0]).all() and size <= WIDEST:
         what, rows = "flat inputs", {k: _flat(x) for k, x in sets.items()}
     else:
-        what, rows = "summaries", {k: _summaries(x) for k, x in sets.items()}
+        what, rows = "summaries", {k: summaries(x) for k, x in sets.items()}
     if signature.paired:
-        rows = {k: _pairs(x) for k, x in rows.items()}
+        rows = {k: pairs(x) for k, x in rows.items()}
     return what, rows
 
 
-def _pairs(x: np.ndarray) -> np.ndarray:
+def pairs(x: np.ndarray) -> np.ndarray:
+    """(n, 4 P) of the rows (2 n, P) of pairs [a, b]: a, b, |a - b|, a b."""
     first, second = x[::2], x[1::2]
     return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
 
@@ -55,7 +56,7 @@ def _flat(x: Examples) -> np.ndarray:
     return np.nan_to_num(values.reshape(len(x), -1).astype(np.float64))
 
 
-def _summaries(x: Examples) -> np.ndarray:
+def summaries(x: Examples) -> np.ndarray:
     """(n, 7 F + 1) mean, deviation, least, greatest, first, last and mean step of each feature; length."""
     return np.concatenate([_summary(x, i, min(i + CHUNK, len(x))) for i in range(0, len(x), CHUNK)])
 

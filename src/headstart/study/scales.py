@@ -152,9 +152,11 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
         laid = over(bundle, {**general, **({VARIANTS: wide} if wide else {})}, stages)
         laid = over(laid, scale.get("columns", {}).get(column, {}), stages)
         stand = scale.get("stand_in", {}).get(column)
-        if stand is not None and absent is not None and absent(_task(laid, stages)):
+        lost = [] if absent is None else [name for name in stages if absent(_task(laid, stages, name))]
+        if stand is not None and lost:
             laid = over(laid, stand, stages)
-            stood_in[column] = str(_task(laid, stages).get("kind", ""))
+            kinds = dict.fromkeys(str(_task(laid, stages, name).get("kind", "")) for name in lost)
+            stood_in[column] = " and ".join(kinds)
         columns[column] = laid
     arms = {arm: over(bundle, scale.get("arms", {}).get(arm, {}), stages) for arm, bundle in table["arms"].items()}
     return {
@@ -177,8 +179,8 @@ def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[s
     return out
 
 
-def _task(column: Mapping[str, Any], stages: Mapping[str, Any]) -> dict[str, Any]:
-    """The task of the reported stage in a column."""
-    last = list(stages)[-1] if stages else ""
-    parts = (stages.get(last, {}), column, column.get(last, {}))
-    return merge(*(p["task"] for p in parts if isinstance(p.get("task"), Mapping)))
+def _task(column: Mapping[str, Any], stages: Mapping[str, Any], stage: str) -> dict[str, Any]:
+    """The task of a stage in a column."""
+    parts = (stages.get(stage, {}), column, column.get(stage, {}))
+    found: dict[str, Any] = merge(*({"task": p["task"]} for p in parts if isinstance(p.get("task"), Mapping)))
+    return found.get("task", {})
