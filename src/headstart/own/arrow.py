@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,14 @@ from headstart.tasks.members import TOTAL
 
 def read_parquet(path: Path) -> Table:
     """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than 4 GiB."""
-
-    def load(parquet: Any) -> Any:
-        with parquet.ParquetFile(path) as file:
-            size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
-            if size > TOTAL:
-                raise BadInput(f"{path}: unpacks to {size:,} bytes, at most {TOTAL:,} are read; give it in parts")
-            return file.read()
-
     import pyarrow.parquet
 
-    return arrow_table(_loaded(path, "Parquet", lambda: load(pyarrow.parquet)), str(path), "a Parquet table")
+    def load() -> Any:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            # What the file says of its size counts repeated values once: the batches tell.
+            return _limited(file.iter_batches(batch_size=1024), file.schema_arrow, path)
+
+    return arrow_table(_loaded(path, "Parquet", load), str(path), "a Parquet table")
 
 
 def read_arrow(path: Path) -> Table:
@@ -37,18 +34,26 @@ def read_arrow(path: Path) -> Table:
         with pyarrow.OSFile(str(path)) as file:
             magic = file.read(6)
             file.seek(0)
-            batches, size = [], 0
-            reader = pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
-            count = reader.num_record_batches if magic == b"ARROW1" else None
-            stream = (reader.get_batch(i) for i in range(count)) if count is not None else reader
-            for batch in stream:
-                size += batch.nbytes
-                if size > TOTAL:
-                    raise BadInput(f"{path}: unpacks to more than {TOTAL:,} bytes; give it in parts")
-                batches.append(batch)
-            return pyarrow.Table.from_batches(batches, reader.schema)
+            if magic != b"ARROW1":
+                stream = pyarrow.ipc.open_stream(file)
+                return _limited(stream, stream.schema, path)
+            reader = pyarrow.ipc.open_file(file)
+            return _limited((reader.get_batch(i) for i in range(reader.num_record_batches)), reader.schema, path)
 
     return arrow_table(_loaded(path, "Arrow", load), str(path), "an Arrow table")
+
+
+def _limited(batches: Iterable[Any], schema: Any, path: Path) -> Any:
+    """A table of these batches. Raises: BadInput once they hold more than 4 GiB."""
+    import pyarrow
+
+    found, size = [], 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > TOTAL:
+            raise BadInput(f"{path}: unpacks to more than {TOTAL:,} bytes; give it in parts")
+        found.append(batch)
+    return pyarrow.Table.from_batches(found, schema)
 
 
 def _loaded(path: Path, what: str, load: Callable[[], Any]) -> Any:
@@ -155,7 +160,7 @@ def _lists(data: Any) -> Lists | None:
         array = array.chunk(0) if array.num_chunks == 1 else pa.concat_arrays(array.chunks)
     if isinstance(array.type, pa.FixedShapeTensorType):
         shape = array.type.shape
-        if len(shape) > 2 or array.type.permutation is not None:
+        if len(shape) > 2 or list(array.type.permutation or range(len(shape))) != list(range(len(shape))):
             return None
         flat = _members(array.storage)
         return None if flat is None else [None if one is None else one.reshape(shape) for one in flat]

@@ -76,14 +76,14 @@ def _head(s: Sequences, facts: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     if s.observed is not None:
         gaps = int(np.add.reduceat((~s.observed).any(1), s.offsets[:-1]).astype(bool).sum())
         pairs.append(("missing", f"{_share(facts['missing'])} of the values, in {gaps:,} sequences"))
-    pairs.append(("target", _target(facts["target"])))
+    pairs.append(("target", _target(s, facts["target"])))
     if s.groups is not None:
         pairs.append(("groups", f"{facts['groups']:,}"))
     pairs += [("note", note) for note in s.notes]
     return tuple((name, printable(text)) for name, text in pairs)
 
 
-def _target(target: dict[str, Any]) -> str:
+def _target(s: Sequences, target: dict[str, Any]) -> str:
     if target["kind"] == "class":
         return f"{len(target['classes'])} {'class' if len(target['classes']) == 1 else 'classes'}"
     if target["kind"] == "number":
@@ -91,6 +91,8 @@ def _target(target: dict[str, Any]) -> str:
             f"a number, {target['min']:.4g} to {target['max']:.4g}, mean {target['mean']:.4g}, deviation "
             f"{target['deviation']:.4g}"
         )
+    if s.layout.target is not None:
+        return f"no row has one in {s.layout.target!r}"
     return "none: every sequence can serve pretraining alone; name a column with --target"
 
 
@@ -205,6 +207,12 @@ def _of_channels(facts: dict[str, Any]) -> list[str]:
         out.append(f"{len(gone)} {_plural(len(gone), 'channel is', 'channels are')} missing everywhere ({_some(gone)})")
     if still:
         out.append(f"{len(still)} {_plural(len(still), 'channel is', 'channels are')} constant ({_some(still)})")
+    flat = [one["name"] for one in facts["channels"] if one["constant within"] and one["name"] not in still]
+    if flat:
+        out.append(
+            f"{len(flat)} {_plural(len(flat), 'channel does', 'channels do')} not change within any sequence "
+            f"({_some(flat)}); where it is the label, name it with --target"
+        )
     if facts["constant positions"] and not still:
         out.append(f"at {facts['constant positions']:,} positions every sequence has the same value")
     return out

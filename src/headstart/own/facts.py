@@ -44,9 +44,12 @@ def _channel_facts(s: Sequences) -> list[dict[str, Any]]:
         column = s.values[:, f]
         there = column if s.observed is None else column[s.observed[:, f]]
         wide = there.astype(np.float64)
+        steps = np.diff(np.where(s.observed[:, f], column, np.nan) if s.observed is not None else column)
+        within = np.delete(steps, s.offsets[1:-1] - 1)
         out.append(
             {
                 "name": name,
+                "constant within": bool(len(within) > 0 and (within == 0).all()),
                 "missing": float(1 - len(there) / len(column)),
                 "min": float(wide.min()) if len(wide) else None,
                 "mean": float(wide.mean()) if len(wide) else None,

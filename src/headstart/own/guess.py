@@ -21,6 +21,8 @@ def guess(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
 
     Raises: BadInput for a name that is not there, or where nothing looks like a sequence.
     """
+    if table.shape is not None:
+        spec = _of_format(table, spec)
     view = View(table, spec)
     settle(view)
     if labelled:
@@ -46,6 +48,22 @@ def guess(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         time=view.roles["time"],
         group=view.roles["group"],
     )
+
+
+def _of_format(table: Table, spec: LayoutSpec) -> LayoutSpec:
+    """What was set, where the format itself has a shape. Raises: BadInput where another one was set.
+
+    A layout that was fixed by other data gives way, so that a model of a CSV file serves arrays too.
+    """
+    if spec.optional:
+        wanted = [name for name in spec.values if name in table.columns]
+        return spec.model_copy(update={"shape": "auto", "values": tuple(wanted)})
+    if spec.shape not in ("auto", table.shape):
+        raise BadInput(
+            f"{table.places.source}: layout: {spec.shape!r} was set, but {table.written} is {table.shape!r}; leave "
+            "it out"
+        )
+    return spec
 
 
 def _shape(view: View) -> Shape:
@@ -134,7 +152,7 @@ def _set_channels(view: View, shape: Shape) -> tuple[Channel, ...]:
         if "*" not in one or one in view.table.columns:
             plainly.append(view.table.column(one, "values").name)
             continue
-        names = matching(one, view.table.columns)
+        names = [name for name in matching(one, view.table.columns) if name not in view.roles.values()]
         if not names:
             raise BadInput(
                 f"{view.source}: values: no column is like {one!r}, where * is a whole number; "

@@ -20,6 +20,10 @@ MANY = 20
 
 def class_names(words: Words, cells: Cells) -> Words:
     """Labels as they are given back: without blanks at their ends, 1.0 as 1, None where there is none."""
+    if cells.decimal != ".":
+        words = [
+            word.replace(cells.decimal, ".") if word and is_number(word, cells.decimal) else word for word in words
+        ]
     return [None if cells.missing(word) else class_name(word or "") for word in words]
 
 

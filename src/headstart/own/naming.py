@@ -30,7 +30,7 @@ def name_roles(view: View, shape: Shape) -> None:
     if shape == "long":
         _name_long(view)
     if "target" not in view.roles:
-        found = view.named("target")
+        found = [name for name in view.named("target") if shape != "long" or _one_each(view, name)]
         name = found[0] if found else _of_fasta(view) if view.table.written == "FASTA" else _target(view, shape)
         if name is not None:
             view.take("target", name)
@@ -42,6 +42,7 @@ def name_roles(view: View, shape: Shape) -> None:
             view.take("id", found[0])
     if "group" not in view.roles:
         found = [name for name in view.named("group") if 1 < view.count(name) < view.table.rows]
+        found = [name for name in found if shape != "long" or _one_each(view, name)]
         if found:
             view.take("group", found[0])
     for role in ROLES:
@@ -56,12 +57,18 @@ def repeating(view: View) -> list[str]:
 
 def _name_long(view: View) -> None:
     if view.roles.get("id") is None:
-        ids = repeating(view) or [
-            column.name
-            for column in view.free()
-            if column.type == "text" and 2 * view.count(column.name) <= view.table.rows
-        ]
-        if not ids:
+        no_id = "id" in view.roles
+        ids = (
+            []
+            if no_id
+            else repeating(view)
+            or [
+                column.name
+                for column in view.free()
+                if column.type == "text" and 2 * view.count(column.name) <= view.table.rows
+            ]
+        )
+        if not ids or no_id:
             raise BadInput(
                 f"{view.source}: no column says which rows are one sequence; name it with --id (columns: "
                 f"{column_names(view.table)})"
@@ -84,6 +91,8 @@ def _target(view: View, shape: Shape) -> str | None:
     if shape == "text":
         longest = max(view.texts(free), key=mean_length, default=None)
         texts = [column for column in texts if column is not longest]
+    if shape == "long":
+        texts = [column for column in texts if _one_each(view, column.name)]
     if len(texts) == 1:
         return texts[0].name
     if shape != "wide" or len(free) < 3 or view.spec.values:
@@ -92,6 +101,13 @@ def _target(view: View, shape: Shape) -> str | None:
         return _at_an_end(view, free)
     left = _beside_the_run(view, free)
     return left[0].name if len(left) == 1 and view.few_whole(left[0]) else None
+
+
+def _one_each(view: View, name: str) -> bool:
+    """Whether a column of a long table has one value for each sequence, empty cells apart."""
+    known: dict[str | None, str] = {}
+    ids, words = words_of(view.table.columns[str(view.roles["id"])]), words_of(view.table.columns[name])
+    return all(known.setdefault(one, word) == word for one, word in zip(ids, words, strict=True) if word)
 
 
 def _of_fasta(view: View) -> str | None:

@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 from headstart.errors import BadInput
+from headstart.own.cells import LARGEST
 from headstart.own.labels import in_order
 from headstart.own.layout import SOUNDS, Kind, Layout
 from headstart.own.table import Places
@@ -104,8 +105,10 @@ class Sequences:
             try:
                 out[row] = float(label)
             except ValueError:
+                out[row] = np.inf
+            if not abs(out[row]) <= LARGEST:
                 mistakes.add(
-                    self.places.of(row), f"the target {label!r} is not a number; correct it, or leave it empty"
+                    self.places.of(row), f"the target {label!r} is not a finite number; correct it, or leave it empty"
                 )
         mistakes.check()
         return out

@@ -12,7 +12,7 @@ from typing import Any
 
 from headstart.own.cells import is_number
 from headstart.own.layout import LayoutSpec
-from headstart.own.roles import is_role, numbered
+from headstart.own.roles import TEXTS, is_role, numbered, plain
 from headstart.own.table import check_names
 
 EDGE = 3
@@ -20,11 +20,6 @@ EDGE = 3
 SAME = 0.8
 """Share of rows that a mark cuts alike, or of cells that are numbers."""
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-KNOWN = re.compile(
-    r"^(ids?|label|labels|target|class|y|text|review|sequence|seq|time|timestamp|date|group|subject|patient|value|values)$",
-    re.I,
-)
-"""Names that columns have and cells have not."""
 _WHOLE = re.compile(r"^\s*[+-]?\d+\s*$")
 _COMMA = re.compile(r"^\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*$")
 
@@ -116,15 +111,15 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
     if 2 * named > len(numeric) > 0:
         return True
-    if any(KNOWN.match(cell.strip()) for cell in head):
+    own = [i for i, cell in enumerate(head) if not any(i < len(row) and row[i] == cell for row in below)]
+    if any(is_role(head[i]) or plain(head[i]) in TEXTS for i in own if not number(head[i])):
         return True
     if below and _counts_on(head, decimal) and not _counts_on(below[0], decimal):
         return True
     if numeric or len(head) == 1 or not below:
         return False
     short = all(0 < len(cell.strip()) <= 32 and len(cell.split()) == 1 for cell in head)
-    again = any(row[i] == cell for row in below for i, cell in enumerate(head) if i < len(row))
-    return short and len(set(head)) == len(head) and not again
+    return short and len(set(head)) == len(head) == len(own)
 
 
 def _mostly(cells: Sequence[str], number: Callable[[str], bool]) -> bool:
@@ -133,10 +128,10 @@ def _mostly(cells: Sequence[str], number: Callable[[str], bool]) -> bool:
 
 
 def _counts_on(row: Sequence[str], decimal: str) -> bool:
-    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do."""
+    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do, or grow beside a word."""
     numbers = [float(cell.replace(decimal, ".")) for cell in row if is_number(cell, decimal)]
     steps = {round(b - a, 9) for a, b in itertools.pairwise(numbers)}
-    return len(numbers) > 2 and len(steps) == 1 and min(steps) > 0
+    return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))
 
 
 def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> str:

@@ -99,7 +99,7 @@ def words_of(column: Column) -> Words:
 
 def number_name(value: float) -> str:
     """`3` of 3.0, `0.5` of 0.5."""
-    return str(int(value)) if float(value).is_integer() else repr(float(value))
+    return str(int(value)) if float(value).is_integer() and abs(value) < 1e16 else repr(float(value))
 
 
 def check_names(names: Iterable[str], place: str) -> list[str]:
