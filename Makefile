@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint install clean
+.PHONY: demo test test-slow lint install gpu clean
 
 install: $(READY)
 
@@ -26,6 +26,10 @@ test: lint
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
+
+# Image at the paper's size on a GPU: DATA names the folder that holds cifar10/.
+gpu: $(READY)
+	$(BIN)/python benchmarks/coser_image.py --data $(DATA)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build src/*.egg-info

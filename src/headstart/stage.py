@@ -125,7 +125,7 @@ def identity(spec: StageSpec, data: Path) -> str:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a finished stage leaves. Fields as in `result.json`; tensors apart."""
+    """What a finished stage leaves. Fields as in `result.json`; tensors apart. how: its steps were taken so."""
 
     status: Literal["complete", "diverged"]
     best: Tensors
@@ -136,6 +136,7 @@ class Outcome:
     budget: dict[str, Any]
     account: dict[str, Any]
     monitor: dict[str, Any]
+    how: str = ""
 
 
 class Run:
@@ -219,6 +220,7 @@ class Run:
             self._budget(),
             self._account(),
             {"name": monitor.name, "greater": monitor.greater},
+            progress.how,
         )
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:

@@ -106,7 +106,7 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     feed = Feed(examples, np.arange(len(examples)), torch.device(device), torch.float32)
     # Far more steps than are asked for, so that no evaluation falls among them.
     setting = Setting(OBJECTIVE, example.signature, OptimSpec(lr=RATE, batch_size=example.batch),
-                      BudgetSpec(steps=10**6, evaluate_every=10**6), 0, feed, feed)  # fmt: skip
+                      BudgetSpec(steps=10**6, evaluate_every=10**6), 0, feed, feed, record=None)  # fmt: skip
     flat = Flat(model, [name for name, _ in model.named_parameters()], set(), {})
     ticks = train(setting, Progress(model, flat))
     next(ticks)

@@ -109,7 +109,7 @@ class _Attempt:
         outcome = run.finish()
         result = {
             "status": outcome.status, "name": job.name, "monitor": outcome.monitor, "scores": outcome.scores,
-            "budget": outcome.budget, "parameters": outcome.account, "provenance": self._provenance(),
+            "budget": outcome.budget, "parameters": outcome.account, "provenance": self._provenance(outcome),
         }
         references = _references(job, outcome, parent)
         whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references)
@@ -153,7 +153,7 @@ class _Attempt:
             yield Notice(*name, f"goes on with {self.ran['threads']} threads, as it began "
                                 f"(not {self.runtime.threads}: its bits depend on it)")
 
-    def _provenance(self) -> dict[str, Any]:
+    def _provenance(self, outcome: Any) -> dict[str, Any]:
         names = ("headstart", "torch", "numpy", "safetensors")
         versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
         versions["torch"] = self.ran["torch"]
@@ -161,6 +161,8 @@ class _Attempt:
             "versions": versions, "machine": machine(), "device": self.ran["device"],
             "threads": self.ran["threads"], "precision": getattr(self.job.spec.optim, "precision", "float32"),
             "started": self.folder.started, "attempts": self.folder.attempts,
+            # A CPU takes every step in the one plain way; a GPU may record one and play it.
+            **({"steps": outcome.how} if getattr(outcome, "how", "") and self.device != "cpu" else {}),
         }
 
 
