@@ -46,7 +46,7 @@ OUTLINES: dict[str, tuple[Signature, int, int]] = {
 
 def outline(task: TaskSpec, data: Path) -> tuple[Signature, int, np.ndarray, float]:
     """Signature, train units, a sample of lengths of examples, and examples per unit."""
-    return _outline(json.dumps(task.document(), sort_keys=True), type(task), data)
+    return _outline(task.model_dump_json(), type(task), data)
 
 
 @cache
