@@ -60,7 +60,7 @@ def count(value: float | None) -> str:
     """`950`, `4.2k`, `1.3M`, `2.0G`, `5.1T`: a count in three digits at most."""
     if value is None:
         return NONE
-    for size, letter in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+    for size, letter in ((1e21, "Z"), (1e18, "E"), (1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= size:
             short = value / size
             return f"{short:.0f}{letter}" if short >= 100 else f"{short:.1f}{letter}"
@@ -70,7 +70,7 @@ def count(value: float | None) -> str:
 def measure(value: float | None, unit: str) -> str:
     """`4.4 TFLOP`, `412 MB`: a count with its unit."""
     text = count(value)
-    head = text.rstrip("kMGTP")
+    head = text.rstrip("kMGTPEZ")
     return text if value is None else f"{head} {text[len(head):]}{unit}"
 
 
