@@ -115,7 +115,8 @@ def _studies(store: str | None) -> None:
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
     out.print(
         f"hours on one core at {count(rate)}FLOP/s, "
-        + ("the median of the store's finished stages" if found else "a third of a matrix product timed just now; small models reach less")
+        + ("the median of the store's finished stages" if found else
+           "a third of a matrix product timed just now; small models reach less")
         + "; tiny and small with stand-ins for data that are not generated"
     )
 
