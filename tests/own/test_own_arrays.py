@@ -220,7 +220,14 @@ def test_files_of_tables_are_read_as_tables_are(tmp_path, ending):
 
 
 @pytest.mark.parametrize(
-    "kind", [pa.list_(pa.float32()), pa.large_list(pa.int16()), pa.list_(pa.int64(), 2), pa.list_(pa.float16())]
+    "kind",
+    [
+        pa.list_(pa.float32()),
+        pa.large_list(pa.int16()),
+        pa.list_(pa.int64(), 2),
+        pa.list_(pa.float16()),
+        pa.list_view(pa.float64()),
+    ],
 )
 def test_lists_of_every_type_of_arrow_are_read(kind):
     given = pa.chunked_array([pa.array([[1, 2], [3, 4]], kind), pa.array([[5, 6]], kind)])

@@ -111,8 +111,8 @@ def test_rows_that_are_cut_short_or_too_long_are_each_named(tmp_path):
     lines[3], lines[5] = lines[3].rsplit(",", 1)[0], lines[5] + ",1"
     assert why(write(tmp_path / "f.csv", "\n".join(lines))).split("\n") == [
         "f.csv:4: has 7 cells, the header has 8; the row is cut short: correct it, or leave the row out",
-        "f.csv:6: has 9 cells, the header has 8; a text that holds the separator needs quotes: correct it, or leave the "
-        "row out",
+        "f.csv:6: has 9 cells, the header has 8; a text that holds the separator needs quotes: correct it, or leave "
+        "the row out",
     ]
 
 

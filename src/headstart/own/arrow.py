@@ -102,6 +102,9 @@ def _column(name: str, data: Any, source: str) -> Column:
     if kinds.is_dictionary(kind):
         data = data.cast(kind.value_type)
         kind = data.type
+    if str(kind).startswith(("list_view<", "large_list_view<")):  # which Arrow casts wrongly in version 26
+        data = pa.chunked_array([pa.array(data.to_pylist(), pa.large_list(kind.value_type))])
+        kind = data.type
     if data.null_count == len(data):
         return Column(name, "empty", words=[None] * len(data))
     if kinds.is_boolean(kind) or kinds.is_integer(kind):

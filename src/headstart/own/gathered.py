@@ -69,14 +69,15 @@ class Rows:
         self.kept = [i for i in range(len(form.names)) if i not in set(form.bulk)]
         self.raw: list[Words] = [[] for _ in self.kept]
         self.blocks: list[np.ndarray] = []
-        self.waiting: list[Sequence[str]] = []
+        self.waiting: list[list[str]] = []
+        self.known: dict[str, str] = {}
         self.cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
         self.may_differ = not form.header and "text" not in form.types
 
     def table(self, lines: Iterator[str]) -> Table:
         """The whole file."""
-        form, known = self.form, {}  # type: tuple[Form, dict[str, str]]
-        records, width, pick = Records(lines, form), len(form.names), _picker(form.bulk)
+        form = self.form
+        records, width = Records(lines, form), len(form.names)
         for number, row in enumerate(records):
             if form.header and number == 0:
                 continue
@@ -86,23 +87,24 @@ class Rows:
                 self.mistakes.add(f"{form.source}:{records.line}", _cut_row(row, width, form))
                 continue
             self.lines.append(records.line)
-            for store, i in zip(self.raw, self.kept, strict=True):
-                store.append(known.setdefault(row[i], row[i]))
-            if form.bulk:
-                self.waiting.append(pick(row))
-                if len(self.waiting) == AT_ONCE:
-                    self._convert()
+            self.waiting.append(row)
+            if len(self.waiting) == AT_ONCE:
+                self._convert()
         self._convert()
         self.cells.places = Places(form.source, lines=np.array(self.lines, dtype=np.int64))
         self.cells.report(self.mistakes)
         return _table(self._columns(), form, self.lines, records)
 
     def _convert(self) -> None:
-        if self.waiting:
-            first, form = len(self.lines) - len(self.waiting), self.form
-            values = self.cells.rows(self.waiting, first, lambda i: form.names[form.bulk[i]])
-            self.blocks.append(values.reshape(len(self.waiting), -1))
-            self.waiting = []
+        """Convert the rows that wait; equal cells are kept once."""
+        rows, form, known = self.waiting, self.form, self.known
+        for store, i in zip(self.raw, self.kept, strict=True):
+            store.extend([known.setdefault(row[i], row[i]) for row in rows])
+        if form.bulk and rows:
+            first, pick = len(self.lines) - len(rows), _picker(form.bulk)
+            values = self.cells.rows([pick(row) for row in rows], first, lambda i: form.names[form.bulk[i]])
+            self.blocks.append(values.reshape(len(rows), -1))
+        self.waiting = []
 
     def _columns(self) -> dict[str, Column]:
         form, out = self.form, {}
