@@ -1,0 +1,156 @@
+"""Dilated convolutions of many sequences at once, and how often their outputs exceed biases; numpy alone.
+
+A kernel has nine weights: 2 at three places, -1 at the others, so that a constant gives 0 (Dempster et al. 2021).
+Letters: R rows (positions), F features, n sequences. Sequences are columns, so that a shift by a dilation is a slice
+of rows, and one addition serves all sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+TAPS = 9
+REACH = TAPS - 1
+"""A kernel of dilation d spans REACH d + 1 positions."""
+PLACES = np.array(list(combinations(range(TAPS), 3)))
+"""(84, 3) places of the weights 2 of each kernel."""
+_WIDE = 1_024
+"""Counts that are summed side by side: rows of fewer sequences are joined to so many."""
+_BYTE = 255
+"""A byte counts so far."""
+
+
+@dataclass(frozen=True)
+class Block:
+    """Sequences side by side: `values` (F, R, n) float32, zeros from each sequence's end on; `lengths` (n,)."""
+
+    values: np.ndarray
+    lengths: np.ndarray
+
+    def columns(self, chosen: slice) -> Block:
+        """Some of the sequences, without rows that none of them has."""
+        lengths = self.lengths[chosen]
+        return Block(self.values[:, : int(lengths.max()), chosen], lengths)
+
+
+def convolutions(
+    block: Block, dilation: int, kernels: Sequence[int], padded: np.ndarray, channels: np.ndarray | None = None
+) -> Iterator[np.ndarray]:
+    """The outputs of these of the 84 kernels in turn: (rows, n) float32, valid until the next is asked for.
+
+    `padded` (84,) says which kernels see zeros beyond a sequence's ends and so have an output at each of its
+    positions; the others have one where all nine places are inside, which every sequence must be long enough for.
+    Where there is none, the output is -inf or its row is left out. `channels` (84, C): the features that a kernel
+    sums (-1: none); None: the only one there is. An output does not depend on the sequences beside it.
+    """
+    reach = REACH // 2 * dilation
+    features, rows, n = block.values.shape
+    tripled = np.zeros((features, rows + 2 * reach, n), dtype=np.float32)
+    np.multiply(block.values, np.float32(3), out=tripled[:, reach : reach + rows])
+    walls = _walls(block.lengths, rows, reach)
+    if channels is None:
+        return _of_one(tripled[0], _sum_of_taps(block.values[0], dilation), walls, dilation, kernels, padded)
+    return _of_several(tripled, np.stack([_sum_of_taps(x, dilation) for x in block.values]), walls, dilation,
+                       kernels, padded, channels)
+
+
+def _sum_of_taps(values: np.ndarray, dilation: int) -> np.ndarray:
+    """(R, n): the sum of the nine places around each position."""
+    rows = len(values)
+    total = np.zeros_like(values)
+    for tap in range(TAPS):
+        shift = (tap - TAPS // 2) * dilation
+        first, last = max(0, -shift), min(rows, rows - shift)
+        if first < last:
+            total[first:last] += values[first + shift : last + shift]
+    return total
+
+
+def _walls(lengths: np.ndarray, rows: int, reach: int) -> tuple[np.ndarray, np.ndarray] | None:
+    """Twice (R, n): inf where an inner and where a padded kernel has no output, else 0; None if rows say it all."""
+    if (lengths == rows).all():
+        return None
+    row = np.arange(rows)[:, None]
+    inner, outer = row >= lengths - reach, row >= lengths
+    return np.where(inner, np.float32(np.inf), np.float32(0)), np.where(outer, np.float32(np.inf), np.float32(0))
+
+
+def _of_one(
+    tripled: np.ndarray, total: np.ndarray, walls: tuple[np.ndarray, np.ndarray] | None, dilation: int,
+    kernels: Sequence[int], padded: np.ndarray,
+) -> Iterator[np.ndarray]:
+    """One feature: kernels that share their first two places share the sum of those."""
+    rows, n = total.shape
+    inside = slice(REACH // 2 * dilation, rows - REACH // 2 * dilation)
+    shifted = [tripled[tap * dilation : tap * dilation + rows] for tap in range(TAPS)]
+    totals = [total] if walls is None else [total + wall for wall in walls]
+    out, pairs = np.empty(rows * n, dtype=np.float32), [np.empty_like(total) for _ in totals]
+    last = (-1, -1)
+    for kernel in kernels:
+        i, j, k = PLACES[kernel].tolist()
+        if (i, j) != last:
+            for pair, of in zip(pairs, totals, strict=True):
+                np.subtract(shifted[i], of, out=pair)
+                pair += shifted[j]
+            last = (i, j)
+        if padded[kernel]:
+            yield np.add(pairs[-1], shifted[k], out=out.reshape(rows, n))
+        else:
+            held = inside.stop - inside.start
+            yield np.add(pairs[0][inside], shifted[k][inside], out=out[: held * n].reshape(held, n))
+
+
+def _of_several(
+    tripled: np.ndarray, totals: np.ndarray, walls: tuple[np.ndarray, np.ndarray] | None, dilation: int,
+    kernels: Sequence[int], padded: np.ndarray, channels: np.ndarray,
+) -> Iterator[np.ndarray]:
+    """Several features: the chosen ones are summed first, since a sum of convolutions is that of the sum."""
+    _, rows, n = totals.shape
+    reach = REACH // 2 * dilation
+    out = np.empty(rows * n, dtype=np.float32)
+    wide = np.empty_like(tripled[0])
+    for kernel in kernels:
+        chosen = channels[kernel][channels[kernel] >= 0].tolist()
+        inside = slice(0, rows) if padded[kernel] else slice(reach, rows - reach)
+        held = inside.stop - inside.start
+        into = out[: held * n].reshape(held, n)
+        np.copyto(wide, tripled[chosen[0]])
+        np.copyto(into, totals[chosen[0], inside])
+        for channel in chosen[1:]:
+            wide += tripled[channel]
+            into += totals[channel, inside]
+        if walls is not None:
+            into += walls[int(padded[kernel])][inside]
+        begins = (PLACES[kernel] * dilation + inside.start).tolist()
+        first, second, third = (wide[begin : begin + held] for begin in begins)
+        np.subtract(first, into, out=into)
+        into += second
+        into += third
+        yield into
+
+
+class Counter:
+    """How many outputs of each sequence exceed a bias: a comparison, then bytes that are summed side by side."""
+
+    def __init__(self, size: int) -> None:
+        self.over = np.empty(size, dtype=bool)
+
+    def __call__(self, outputs: np.ndarray, bias: np.float32) -> np.ndarray:
+        """(n,) int64 counts over the rows of outputs (R, n)."""
+        rows, n = outputs.shape
+        over = self.over[: rows * n]
+        np.greater(outputs, bias, out=over.reshape(rows, n))
+        joined = max(1, _WIDE // n)
+        high = rows // joined
+        main = over[: high * joined * n].view(np.uint8).reshape(high, joined * n)
+        counts = np.zeros(joined * n, dtype=np.int64)
+        for first in range(0, high, _BYTE):
+            counts += np.add.reduce(main[first : first + _BYTE], axis=0, dtype=np.uint8)
+        total = counts.reshape(joined, n).sum(axis=0) if joined > 1 else counts
+        if high * joined < rows:
+            total = total + over[high * joined * n :].reshape(-1, n).sum(axis=0)
+        return np.asarray(total)
