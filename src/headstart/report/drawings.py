@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 from headstart.errors import BadInput
 from headstart.files import Damaged
 from headstart.report.answer import leader
+from headstart.report.compared import MANY, compared, told
 from headstart.report.pictures import Filled, caption, read_predictions, reconstruction
 from headstart.report.plots import LOOKS, curves, plain
 from headstart.report.sweeps import sweep, sweep_sentence
 from headstart.spec import digest
+from headstart.study import words
 from headstart.study.results import Results
 
 if TYPE_CHECKING:
@@ -65,7 +67,17 @@ def _head(figure: Figure, text: str, colour: str) -> None:
 def drawings(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:
     """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
     figures, undrawn = _insights(plan, results, store)
-    return [*_of_scores(plan, results, store), *figures], undrawn
+    return [*_together(results), *_of_scores(plan, results, store), *figures], undrawn
+
+
+def _together(results: Results) -> list[Drawn]:
+    """All arms and columns in one figure, where a paper's cells or several columns ask for it."""
+    finished = sum(row.test is not None for row in results.table)
+    if finished < MANY or (results.paper is None and len(results.columns) == 1):
+        return []
+    stood = [text for text in map(results.stand_in, results.columns) if text]
+    return [Drawn("compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark), False,
+                  f"Stand-in data: {words.listed(stood)}" if stood else "")]
 
 
 def _insights(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:

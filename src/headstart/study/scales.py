@@ -182,5 +182,6 @@ def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[s
 def _task(column: Mapping[str, Any], stages: Mapping[str, Any], stage: str) -> dict[str, Any]:
     """The task of a stage in a column."""
     parts = (stages.get(stage, {}), column, column.get(stage, {}))
-    found: dict[str, Any] = merge(*({"task": p["task"]} for p in parts if isinstance(p.get("task"), Mapping)))
-    return found.get("task", {})
+    found = merge(*({"task": p["task"]} for p in parts if isinstance(p.get("task"), Mapping)))
+    task: dict[str, Any] = found.get("task", {})
+    return task
