@@ -100,7 +100,7 @@ def test_the_temperature_is_where_the_log_loss_is_least(sharp: float, smooth: bo
     target, scores = answers(300, sharp=sharp)
     wanted = np.eye(CLASSES)[target]
     if smooth:
-        wanted = (300 * wanted + 1) / (300 + CLASSES)
+        wanted = (300 * wanted + 1 / CLASSES) / 301
 
     def loss(log: float) -> float:
         scaled = scores * np.exp(-log)
@@ -130,7 +130,7 @@ def test_a_few_right_answers_make_no_certainty_when_smoothed() -> None:
     target, scores = np.array([0, 1, 0, 1]), np.array([[1.0, -1], [-1, 1], [1, -1], [-1, 1]])
     assert measures.fit_temperature(scores, target) == pytest.approx(measures.COLDEST)
     smoothed = measures.softmax(scores, measures.fit_temperature(scores, target, smooth=True))
-    assert smoothed.max() == pytest.approx(5 / 6)  # (n + 1) / (n + K)
+    assert smoothed.max() == pytest.approx(4.5 / 5)  # (n + 1 / K) / (n + 1)
 
 
 def test_scores_that_mislead_are_cooled_to_chance() -> None:

@@ -148,10 +148,9 @@ def test_kernels_of_rows_without_labels_are_drawn_and_their_labels_never_asked_f
     assert accuracy(val.target, fitted.predict(val).argmax(1)) > 0.7
 
 
-@pytest.mark.parametrize("method", ["summary", "kernels"])
-def test_the_temperature_of_probabilities_is_fitted_on_val(method: str) -> None:
+def test_the_temperature_of_probabilities_is_fitted_on_val() -> None:
     train, val = waves(90, 0), waves(90, 1)
-    fitted = fit(method, train, val, signature("waves"))
+    fitted = fit("summary", train, val, signature("waves"))
     plain = from_arrays({**fitted.facts.model_dump(mode="json"), "temperature": 1.0}, fitted.arrays())
     scores = np.log(plain.predict(val))
     assert fitted.facts.temperature == pytest.approx(fit_temperature(scores, val.target, smooth=True), rel=1e-6)

@@ -150,15 +150,15 @@ def fit_temperature(
 
     The loss is convex in 1 / T, so that the sign of its slope is enough: halving, to 1e-12 of T. Where all
     scores point to their targets the best T is 0, and where none does better than chance it is infinite: the answer
-    stays within [COLDEST, HOTTEST]. `smooth` adds one example spread over the classes to the n that are there
-    (targets (n onehot + 1) / (n + K), after Platt 1999), which keeps a few right answers from certainty.
+    stays within [COLDEST, HOTTEST]. `smooth` adds one example, spread over the classes, to the n that are there
+    (targets (n onehot + 1 / K) / (n + 1), in the manner of Platt 1999): a few right answers make no certainty.
     """
     there = target != IGNORE
     if not there.any() or (weights is not None and not weights[target[there]].any()):
         return 1.0
     wanted = np.eye(scores.shape[1])[target[there]]
     if smooth:
-        wanted = (len(wanted) * wanted + 1) / (len(wanted) + wanted.shape[1])
+        wanted = (len(wanted) * wanted + 1 / wanted.shape[1]) / (len(wanted) + 1)
     given = scores[there].astype(np.float64)
     share = np.ones(len(given)) if weights is None else weights[target[there]]
     reached = share @ (wanted * given).sum(axis=1)

@@ -55,8 +55,8 @@ class Split:
 def ridge_classes(train: Split, val: Split, classes: int, balanced: bool = False) -> Readout:
     """One against all others (-1 and 1), alpha by leaving one out; a temperature makes probabilities of the scores.
 
-    The temperature is fitted on val, or on the scores left out of train where val has no label. `balanced` weighs
-    the classes equally throughout.
+    The temperature is fitted on val and on train, each example of it scored by a model without it: val alone is often
+    too small to say more than that all is well. `balanced` weighs the classes equally throughout.
     """
     train = train.labelled()
     weights = balanced_weights(train.target, classes) if balanced else None
@@ -64,8 +64,9 @@ def ridge_classes(train: Split, val: Split, classes: int, balanced: bool = False
     found = fit_ridge(train.features, 2 * np.eye(classes)[train.target] - 1, each)
     plain = Readout(found.weights.astype(np.float32), found.intercept, 1.0, (found.alpha,))
     held = val.labelled()
-    given = (plain.scores(held.features), held.target) if len(held.target) else (found.left_out, train.target)
-    return Readout(plain.weights, plain.intercept, fit_temperature(*given, True, weights), plain.strength)
+    scores = np.concatenate([found.left_out, plain.scores(held.features)])
+    temperature = fit_temperature(scores, np.concatenate([train.target, held.target]), True, weights)
+    return Readout(plain.weights, plain.intercept, temperature, plain.strength)
 
 
 def ridge_numbers(train: Split) -> Readout:
