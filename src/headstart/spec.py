@@ -115,7 +115,7 @@ def spec_of_kind(table: Mapping[str, Kind], given: Any) -> Any:
         known = ", ".join(sorted(table))
         raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {known}"})
     kind = given["kind"]
-    if kind not in table:
+    if not isinstance(kind, str) or kind not in table:
         raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": nearest(kind, table)})
     try:
         return table[kind].load().model_validate(dict(given))
@@ -168,9 +168,8 @@ def _lines(error: ValidationError) -> list[tuple[str, str]]:
         else:
             said = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
             text = _SHAPES.get(item["type"], said)
-            shown = (
-                "" if isinstance(item["input"], (Mapping, Spec)) or item["type"] == "kind" else (f"{item['input']!r} ")
-            )
+            given = list(item["input"]) if isinstance(item["input"], tuple) else item["input"]
+            shown = "" if isinstance(given, (Mapping, Spec)) or item["type"] == "kind" else f"{given!r} "
             out.append((where, f"{shown}{text}"))
     return list(dict.fromkeys(out))
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -129,13 +131,61 @@ def test_words_on_the_command_line_win_over_what_a_scale_keeps() -> None:
     ("[scales.tiny.stand_in.image]", "[scales.tiny.stand_in.images]", "scales.tiny.stand_in: no 'images'"),
     ('only = { columns = ["listops"] }', 'only = { column = ["listops"] }', "scales.small.only.column: no 'column'"),
     ('only = { columns = ["listops"] }', 'only = { columns = ["list"] }', "scales.small.only.columns: no 'list'"),
+    ('note = "little of it"', 'nota = "little of it"', "scales.tiny.nota: no 'nota'; did you mean 'note'?"),
+    ("pretrain = { budget = { epochs = 2 } }", "pretrain = { budge = { epochs = 2 } }",
+     "scales.tiny.arms.self_pretrained.pretrain.budge: no 'budge'; did you mean 'budget'?"),
+    ('name = "two"', 'name = "two"\npaper = "nope"', "paper: no 'nope'"),
+    ('name = "two"', 'name = "two"\nscale = "small"', "scale: a study with scales takes its scale from --scale"),
 ])
-def test_a_name_that_is_not_there_is_refused_with_its_place(old: str, new: str, said: str) -> None:
-    assert said in refused(STUDY.replace(old, new), "small")
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_a_name_that_is_not_there_is_refused_with_its_place(old: str, new: str, said: str, scale: str) -> None:
+    assert said in refused(STUDY.replace(old, new), scale)
+
+
+def places(table: dict[str, Any], *before: str) -> Iterator[tuple[str, ...]]:
+    for key, value in table.items():
+        yield (*before, key)
+        if isinstance(value, dict):
+            yield from places(value, *before, key)
+
+
+MORE = ["extends", "only", "only.columns", "paper", "report", "report.match", "report.figures", "scales.tiny.only",
+        "scales.tiny.only.arms", "scales.tiny.report", "scales.tiny.variants", "scales.paper", "arms.scratch.variant",
+        "scales.tiny.columns.image.variants", "columns.image.variants.recurrent.variants", "stages.finetune.start"]
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, True, [], {}, ["x"], [[]], [{}], {"x": 1}, {"columns": 3}], ids=repr)
+def test_whatever_stands_in_a_wrong_place_is_taken_or_refused_in_words(wrong: Any, tmp_path: Path) -> None:
+    places_of = dict.fromkeys([*places(with_variants()), *(tuple(place.split(".")) for place in MORE)])
+    for place in places_of:
+        table = with_variants()
+        inner = table
+        for key in place[:-1]:
+            inner = inner.setdefault(key, {})
+        inner[place[-1]] = wrong
+        # Any other exception is a traceback, and fails the test.
+        with contextlib.suppress(BadInput):
+            planned(read_study(table, data=tmp_path), tmp_path)
+
+
+def test_one_name_to_keep_may_go_without_a_list() -> None:
+    text = STUDY.replace('only = { columns = ["listops"] }', 'only = { columns = "listops" }')
+    assert list(read_study(tomllib.loads(text), scale="small").columns) == ["listops"]
+
+
+def test_a_stand_in_that_is_absent_too_stands_in_for_nothing(tmp_path: Path) -> None:
+    text = STUDY.replace('task = { kind = "digits" }', 'task = { kind = "mnist" }')
+    assert not read_study(tomllib.loads(text), data=tmp_path).stood_in
+
+
+def test_a_task_that_is_no_task_is_refused_with_its_column(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"columns\.image\.pretrain\.task\.kind: no 'imag'; did you mean 'image'"):
+        read_study(tomllib.loads(STUDY.replace('kind = "image"', 'kind = "imag"')), data=tmp_path)
 
 
 def test_a_scale_that_a_study_does_not_have_is_refused() -> None:
     plain = STUDY[: STUDY.index("[scales.tiny]")]
+    assert "--scale: no ''" in refused(STUDY, "")
     assert refused(plain, "tiny") == "--scale: this study has no scales; leave the option out"
     assert "--scale: no 'large'" in refused(STUDY, "large")
 

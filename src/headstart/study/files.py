@@ -40,7 +40,7 @@ def base_path(given: str, folder: Path | None) -> Path:
     """The file that a study extends: a built-in study, a part that studies share, or a file beside the study's."""
     if given.endswith(".toml"):
         path = (folder or Path()) / given
-        if path.is_file():
+        if os.path.isfile(path):
             return path
         raise BadInput(f"extends: no file {str(path)!r}")
     parts = {path.stem: path for path in sorted((_folder() / "parts").glob("*.toml"))}

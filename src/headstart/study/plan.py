@@ -11,8 +11,9 @@ from typing import Any, Literal
 from headstart.errors import BadInput, nearest
 from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
-from headstart.study.scales import VARIANTS, overlay
-from headstart.study.spec import SHARED_KEYS, StudySpec, names_of, nested
+from headstart.study.scales import overlay
+from headstart.study.spec import SHARED_KEYS, StudySpec, nested
+from headstart.study.written import VARIANTS, names_of
 from headstart.tasks.task import available
 
 OPEN = "open-"

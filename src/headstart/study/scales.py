@@ -13,15 +13,11 @@ from typing import Any
 from headstart.errors import BadInput, nearest
 from headstart.spec import merge
 from headstart.study.files import base_path, table_of
+from headstart.study.written import BUNDLES, SCALE_KEYS, SCALES, VARIANTS, names_of
 
-SCALES = ("tiny", "small", "paper")
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
-SCALE_KEYS = ("note", "only", "columns", "arms", "axes", "report", "stand_in", "variants")
-VARIANTS = "variants"
-"""Named settings of a column that an arm takes with `variant`: what an architecture is on this task."""
 MEASURES = ("epochs", "steps", "tokens")
-BUNDLES = ("columns", "arms")
 
 Absent = Callable[[Mapping[str, Any]], bool]
 """Whether a task's data are not at hand."""
@@ -49,8 +45,8 @@ def with_bases(table: Mapping[str, Any], place: str, folder: Path | None = None)
 
 def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[str, ...]) -> dict[str, Any]:
     given = table.get("extends", ())
-    names = [given] if isinstance(given, str) else given
-    if not isinstance(names, (list, tuple)) or not all(isinstance(n, str) for n in names):
+    names = names_of(given)
+    if not all(isinstance(name, str) for name in names):
         raise BadInput(f"{place}extends: {given!r} is no name, nor a list of names")
     out: dict[str, Any] = {}
     for name in names:
@@ -63,14 +59,17 @@ def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tupl
 
 def _laid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
     rest = {k: v for k, v in below.items() if k != "arms" or not above.get("arms")}
-    stages = above.get("stages", {})
     out = merge(rest, above)
-    if isinstance(stages, Mapping):
-        for name, own in stages.items():
-            old = below.get("stages", {}).get(name)
-            if isinstance(own, Mapping) and isinstance(old, Mapping):
-                out["stages"][name] = overlay(old, own)
+    old, new = _stages(below), _stages(above)
+    for name in old.keys() & new:
+        out["stages"][name] = overlay(old[name], new[name])
     return out
+
+
+def _stages(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The stages that are tables: shapes are checked only once all bases are laid."""
+    found = table.get("stages")
+    return {k: v for k, v in found.items() if isinstance(v, Mapping)} if isinstance(found, Mapping) else {}
 
 
 def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
@@ -87,7 +86,7 @@ def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
 
 def kept(bundles: Mapping[str, Any], names: Any, place: str) -> dict[str, Any]:
     """The bundles that are named, in the order of the names."""
-    chosen = names if isinstance(names, list) else [names]
+    chosen = names_of(names)
     if not chosen:
         raise BadInput(f"{place}: the list is empty; there are: {', '.join(bundles) or 'none'}")
     for name in chosen:
@@ -101,6 +100,7 @@ def at_scale(
 ) -> dict[str, Any]:
     """The study at one of its scales, with stand-ins for columns whose data are absent; `only` is applied.
 
+    The table is one that `check_written` has passed: names in scales are looked up before anything is left out.
     `overridden`: `arms` or `columns` where the command line says which are kept; a scale's `only` then gives way.
     Raises: BadInput for a scale that the study does not have.
     """
@@ -110,37 +110,18 @@ def at_scale(
         if scale is not None:
             raise BadInput("--scale: this study has no scales; leave the option out")
         return keep(out, only, "only")
-    if not isinstance(scales, Mapping) or not table.get("columns"):
-        raise BadInput("scales: a scale changes columns; write at least one [columns.NAME] and [scales.NAME]")
-    for name in scales:
-        if name not in SCALES:
-            raise BadInput(f"scales: {nearest(name, SCALES)}")
-    chosen = scale or DEFAULT_SCALE
+    chosen = DEFAULT_SCALE if scale is None else scale
     known = [name for name in SCALES if name in scales or name == "paper"]
     if chosen not in known:
         raise BadInput(f"--scale: {nearest(chosen, known)}")
-    # Bases change columns and arms that a study may not keep: names are looked up before anything is left out.
-    for name, changes in scales.items():
-        _check_names(changes, table, f"scales.{name}")
+    for name, scale_of in scales.items():
+        keep(table, scale_of.get("only", {}), f"scales.{name}.only")
     given = scales.get(chosen, {})
     out = keep(out, only, "only")
-    place = f"scales.{chosen}.only"
-    keep(table, given.get("only", {}), place)
     # A base's scale may keep what this study has left out already.
-    own = {k: [name for name in names if name in out[k]] for k, names in given.get("only", {}).items()}
-    out = keep(out, {k: names for k, names in own.items() if names and k not in overridden}, place)
-    return {**_scaled(out, given, absent), "scale": chosen}
-
-
-def _check_names(scale: Mapping[str, Any], table: Mapping[str, Any], place: str) -> None:
-    variants = {name: 0 for column in table["columns"].values() for name in column.get(VARIANTS, {})}
-    for name in scale.get(VARIANTS, {}):
-        if name not in variants:
-            raise BadInput(f"{place}.{VARIANTS}: {nearest(name, variants)}")
-    for part, kind in (("columns", "columns"), ("arms", "arms"), ("stand_in", "columns")):
-        for name in scale.get(part, {}):
-            if name not in table.get(kind, {}):
-                raise BadInput(f"{place}.{part}: {nearest(name, table.get(kind, {}))}")
+    own = {k: [name for name in names_of(names) if name in out[k]] for k, names in given.get("only", {}).items()}
+    out = keep(out, {k: names for k, names in own.items() if names and k not in overridden}, f"scales.{chosen}.only")
+    return _scaled({**out, "scale": chosen}, given, absent)
 
 
 def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent | None) -> dict[str, Any]:
@@ -152,11 +133,12 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
         laid = over(bundle, {**general, **({VARIANTS: wide} if wide else {})}, stages)
         laid = over(laid, scale.get("columns", {}).get(column, {}), stages)
         stand = scale.get("stand_in", {}).get(column)
-        lost = [] if absent is None else [name for name in stages if absent(_task(laid, stages, name))]
-        if stand is not None and lost:
+        lost = [] if absent is None or stand is None else _lost(laid, stages, absent, f"columns.{column}")
+        if stand is not None and absent is not None and lost:
             laid = over(laid, stand, stages)
-            kinds = dict.fromkeys(str(_task(laid, stages, name).get("kind", "")) for name in lost)
-            stood_in[column] = " and ".join(kinds)
+            left = _lost(laid, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
+            found = dict.fromkeys(str(_task(laid, stages, name)["kind"]) for name in lost if name not in left)
+            stood_in.update({column: " and ".join(found)} if found else {})
         columns[column] = laid
     arms = {arm: over(bundle, scale.get("arms", {}).get(arm, {}), stages) for arm, bundle in table["arms"].items()}
     return {
@@ -166,6 +148,18 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
     }
 
 
+def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, place: str) -> list[str]:
+    """The stages whose data are absent in a column."""
+    out = []
+    for name in stages:
+        try:
+            if absent(_task(column, stages, name)):
+                out.append(name)
+        except BadInput as error:
+            raise BadInput("\n".join(f"{place}.{name}.{line}" for line in str(error).splitlines())) from None
+    return out
+
+
 def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[str]) -> dict[str, Any]:
     """A bundle of settings with another that wins over it; variants win over the variants of the same names."""
     known = set(stages)
@@ -173,8 +167,6 @@ def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[s
     for name, own in layer.get(VARIANTS, {}).items():
         out[VARIANTS] = {**out.get(VARIANTS, {}), name: over(bundle.get(VARIANTS, {}).get(name, {}), own, known)}
     for name in known & set(layer):
-        if not isinstance(layer[name], Mapping):
-            raise BadInput(f"{name}: {layer[name]!r} is no table of settings")
         out[name] = overlay(out.get(name, {}), layer[name])
     return out
 

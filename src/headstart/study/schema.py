@@ -7,8 +7,8 @@ from typing import Any
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Kind
-from headstart.study.scales import SCALES
-from headstart.study.spec import STAGE_KEYS, StudySpec
+from headstart.study.spec import StudySpec
+from headstart.study.written import SCALES, STAGE_KEYS
 from headstart.tasks import TASKS
 
 

@@ -13,11 +13,12 @@ from pydantic import Field
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, read, set_path
 from headstart.study.files import study_path, table_of
-from headstart.study.scales import VARIANTS, at_scale, kept, overlay, with_bases
+from headstart.study.papers import built_in_papers
+from headstart.study.scales import at_scale, kept, overlay, with_bases
+from headstart.study.written import STAGE_KEYS, VARIANTS, check_bundle, check_written, names_of
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
-STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
 LISTS = ("start", "mixer", "choose", "arms", "columns")
@@ -94,7 +95,9 @@ def read_study(
     try:
         absent = None if data is None else (lambda task: not available(_task_spec(task), data))
         kept_by_word = [word.partition("=")[0].strip() for word in overrides]
-        study = read(StudySpec, at_scale(with_bases(table, "", folder), scale, absent, kept_by_word))
+        written = with_bases(table, "", folder)
+        check_written(written)
+        study = read(StudySpec, at_scale(written, scale, absent, kept_by_word))
         _check(study)
         study = apply_overrides(study, overrides)
         _check(study)
@@ -129,12 +132,16 @@ def _check(study: StudySpec) -> None:
             raise BadInput(f"stages.{name}: a stage cannot be named like a key of a study or stage, or with a dot")
     for where, bundles in (("columns", study.columns), ("arms", study.arms)):
         for name, bundle in bundles.items():
-            _check_bundle(study, f"{where}.{name}", bundle)
+            check_bundle(study.stages, f"{where}.{name}", bundle, of=where)
+    for name, bundle in study.arms.items():
+        _check_variant(study, f"arms.{name}.variant", bundle.get("variant", ()))
     for name, settings in study.stages.items():
         for key in settings:
             if key not in STAGE_KEYS:
                 raise BadInput(f"stages.{name}.{key}: {nearest(key, STAGE_KEYS)}")
     _check_axes(study)
+    if study.paper is not None and study.paper not in built_in_papers():
+        raise BadInput(f"paper: {nearest(study.paper, built_in_papers())}")
     for key, arm in (("against", study.report.against), ("match", study.report.match)):
         if arm is not None and arm not in study.arms:
             raise BadInput(f"report.{key}: {nearest(arm, study.arms)}")
@@ -169,34 +176,12 @@ def _check_axes(study: StudySpec) -> None:
                 raise BadInput(f"axes: '{path}' and '{other}' set the same thing; keep one of them")
 
 
-def _check_bundle(study: StudySpec, place: str, bundle: Mapping[str, Any]) -> None:
-    for key, value in bundle.items():
-        if key == VARIANTS and place.startswith("columns."):
-            for name, variant in value.items():
-                _check_bundle(study, f"{place}.{VARIANTS}.{name}", variant)
-        elif key == "variant" and place.startswith("arms."):
-            _check_variant(study, f"{place}.variant", value)
-        elif key in study.stages:
-            if not isinstance(value, Mapping):
-                raise BadInput(f"{place}.{key}: {value!r} is no table of settings")
-            for inner in value:
-                if inner not in STAGE_KEYS:
-                    raise BadInput(f"{place}.{key}.{inner}: {nearest(inner, STAGE_KEYS)}")
-        elif key not in STAGE_KEYS:
-            raise BadInput(f"{place}.{key}: {nearest(key, [*study.stages, *STAGE_KEYS])}")
-
-
 def _check_variant(study: StudySpec, place: str, given: Any) -> None:
     """An arm's variants must be there in every column."""
     for column, bundle in (study.columns or {"": {}}).items():
         for name in names_of(given):
-            if name not in bundle.get(VARIANTS, {}):
+            if not isinstance(name, str) or name not in bundle.get(VARIANTS, {}):
                 raise BadInput(f"{place}: columns.{column}: {nearest(str(name), bundle.get(VARIANTS, {}))}")
-
-
-def names_of(given: Any) -> tuple[Any, ...]:
-    """One name or several, as several."""
-    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
 
 
 def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
