@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint install gpu clean
+.PHONY: demo test test-slow lint install results gpu clean
 
 install: $(READY)
 
@@ -26,6 +26,10 @@ test: lint
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
+
+# Hours: every study at scale tiny that has no page in docs/results yet. A run that is broken off goes on.
+results: $(READY)
+	$(BIN)/python benchmarks/publish_results.py --missing
 
 # Image at the paper's size on a GPU: DATA names the folder that holds cifar10/.
 gpu: $(READY)

@@ -1,9 +1,10 @@
 """Publish studies as measured: perform each and copy its page of results to docs/results/.
 
     python benchmarks/publish_results.py [--scale tiny] [--store DIR] [--data DIR] [--as NAME] [--limit MINUTES]
-                                         STUDY [STUDY ...] [name=value ...]
+                                         (--missing | STUDY [STUDY ...]) [name=value ...]
 
-A study that is finished in the store is not trained again. The page is `docs/results/STUDY.md` (`STUDY-SCALE.md` for
+A study that is finished in the store is not trained again. `--missing`: every study with scales, in the papers' words,
+that has no page yet. The page is `docs/results/STUDY.md` (`STUDY-SCALE.md` for
 another scale than tiny), its figures stand in `docs/results/figures/`, and `docs/results/README.md` lists all pages.
 """
 
@@ -17,6 +18,8 @@ import sys
 from pathlib import Path
 
 from headstart.api import Study
+from headstart.study.files import built_in_studies
+from headstart.study.spec import read_study
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 FIGURE = re.compile(r"(!\[[^\]]*\]\()([^)/]+\.png)\)")
@@ -50,6 +53,13 @@ def index() -> None:
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
 
 
+def missing() -> list[str]:
+    """Studies with scales that have no page, by their short names; what the released code does otherwise left out."""
+    names = [name for name in built_in_studies() if not name.endswith("-published") and read_study(name).scale]
+    short = [name.removesuffix("-described") for name in names]
+    return [name for name in short if not (RESULTS / f"{name}.md").is_file()]
+
+
 def main() -> None:
     words = argparse.ArgumentParser(description="Perform studies and publish their pages.")
     words.add_argument("--scale", default="tiny")
@@ -57,11 +67,15 @@ def main() -> None:
     words.add_argument("--data", default=None)
     words.add_argument("--workers", default="2")
     words.add_argument("--as", dest="name", default=None, help="name of the page of a single study")
-    words.add_argument("given", nargs="+", help="studies, then name=value settings for all of them")
+    words.add_argument("--missing", action="store_true", help="all studies without a page")
+    words.add_argument("given", nargs="*", help="studies, then name=value settings for all of them")
     given = words.parse_args()
     overrides = [word for word in given.given if "=" in word]
     more = [f"--{key}={value}" for key, value in (("store", given.store), ("data", given.data)) if value]
-    for name in (word for word in given.given if "=" not in word):
+    names = [word for word in given.given if "=" not in word] + (missing() if given.missing else [])
+    if not names:
+        words.error("name a study, or give --missing")
+    for name in names:
         scale = [] if given.scale == "none" else [f"--scale={given.scale}"]
         done = subprocess.run([sys.executable, "-m", "headstart", "run", name, *overrides, *scale, *more,
                                f"--workers={given.workers}"], check=False)
