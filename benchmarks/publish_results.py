@@ -18,7 +18,7 @@ import sys
 from pathlib import Path
 
 from headstart.api import Study
-from headstart.study.files import built_in_studies
+from headstart.study.files import built_in_studies, short_name
 from headstart.study.spec import read_study
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -83,7 +83,7 @@ def main() -> None:
             print(f"{name}: exit code {done.returncode}, no page", file=sys.stderr)
             continue
         study = Study(name, overrides, store=given.store, data=given.data, scale=given.scale if scale else None)
-        short = study.spec.name.removesuffix("-described")
+        short = short_name(study.spec.name)
         page = given.name or (short if given.scale in ("tiny", "none") else f"{short}-{given.scale}")
         print(publish(study, page))
         index()

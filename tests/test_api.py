@@ -10,6 +10,7 @@ import torch
 import headstart
 from headstart.sequence import collate
 from headstart.store import Store
+from headstart.study.files import study_path, study_text
 from headstart.tasks import open_task
 
 STUDY: dict[str, Any] = {
@@ -93,3 +94,11 @@ def test_other_settings_do_not_write_over_a_studys_page() -> None:
     assert plain.report_folder.name == "tiny"
     assert other.report_folder.name.startswith("tiny-")
     assert headstart.Study(STUDY, ["seed=[0]"]).report_folder == other.report_folder
+
+
+def test_the_study_that_lies_in_a_report_reports_to_where_it_lies(tmp_path: Path) -> None:
+    folder = headstart.Study("digits", ["seed=[0]"], store=tmp_path).report_folder
+    folder.mkdir(parents=True)
+    (folder / "study.toml").write_text(study_text(study_path("digits")))
+    assert headstart.Study(folder / "study.toml", store=tmp_path).report_folder == folder
+    assert headstart.Study(folder / "study.toml", store=tmp_path / "other").report_folder != folder

@@ -161,6 +161,16 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "."], "study: no file '.'"),
     (["run", "latin.toml"], "latin.toml: this is no TOML: no UTF-8 text"),
     (["show", "latin.toml"], "latin.toml: this is no TOML: no UTF-8 text"),
+    (["run", "coser-4", "--scale", "tinny"], "coser-4-described.toml: --scale: no 'tinny'; did you mean 'tiny'?"),
+    (["run", "tiny.toml", "--scale", "tiny"], "tiny.toml: --scale: this study has no scales"),
+    (["run", "coser-4", "--scale", "paper", "--data", "nowhere"], "columns.image: its data are not there"),
+    (["run", "coser-4", "report.figures=['atention']"], "report.figures[0]: 'atention' should be 'kernels', 'att"),
+    (["run", "coser-4", "report.match=nope"], "report.match: no 'nope'"),
+    (["run", "coser-4", "arms=[]"], "override: arms: the list is empty; there are: scratch, full, query_key"),
+    (["run", "coser-4", "finetune.budget.share=2"], "finetune.budget.share: 2 should be less than or equal to 1"),
+    (["run", "coser-4", "finetune.budget.share=half"], "finetune.budget.share: 'half' should be a valid number"),
+    (["run", "based.toml"], "based.toml: extends: no file 'folder.toml'"),
+    (["check", "papers.toml"], "papers.toml: paper: no 'coser-44'; did you mean 'coser-4'?"),
     (["frobnicate"], "frobnicate"),
     (["run"], "STUDY"),
 ]  # fmt: skip
@@ -176,6 +186,9 @@ def test_bad_input_gets_one_message_and_exit_code_2(tmp_path: Path, words: list[
     (tmp_path / "empty.toml").write_text("")
     (tmp_path / "noarms.toml").write_text('name = "x"\n[stages.a]\nobjective = {kind = "classify"}\n')
     (tmp_path / "latin.toml").write_bytes(b'name = "caf\xe9"\n')
+    (tmp_path / "folder.toml").mkdir()
+    (tmp_path / "based.toml").write_text('name = "x"\nextends = "folder.toml"\n')
+    (tmp_path / "papers.toml").write_text('name = "x"\nextends = "coser-4"\npaper = "coser-44"\n')
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "cache"))
     with pytest.raises(SystemExit) as stop:
@@ -185,6 +198,22 @@ def test_bad_input_gets_one_message_and_exit_code_2(tmp_path: Path, words: list[
     assert said in error
     assert "Traceback" not in error
     assert not (tmp_path / "runs").exists(), "nothing was trained"
+
+
+@pytest.mark.parametrize(("width", "there"), [(80, False), (160, True)])
+def test_a_narrow_terminal_lists_studies_without_their_questions(
+    width: int, there: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from headstart.verbs import look
+
+    monkeypatch.setattr(look, "console", lambda: Console(width=width, markup=False, emoji=False, highlight=False))
+    look.print_listing("studies", str(tmp_path / "runs"))
+    lines = capsys.readouterr().out.splitlines()
+    (line,) = (line for line in lines if line.split()[:2] == ["coser-4", "tiny"])
+    assert ("One block" in line) == there
+    assert any(line.split()[:2] == ["rothermel-1", "tiny"] for line in lines), "no name is broken over lines"
 
 
 def test_a_loss_that_is_no_number_ends_its_stage_as_diverged_and_the_study_goes_on(tmp_path: Path) -> None:

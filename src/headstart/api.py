@@ -76,11 +76,17 @@ class Study:
 
     @property
     def report_folder(self) -> Path:
-        """Where the page goes: a study with other settings than its file's has a folder of its own."""
+        """Where the page goes: a study with other settings than its file's has a folder of its own.
+
+        The `study.toml` that a report wrote reports to where it lies.
+        """
         changed = [*self.overrides, *([self.mixer] if self.mixer else [])]
+        reports, given = self.store.root / "reports", Path(self.given)
+        if given.name == "study.toml" and given.absolute().parent.parent == reports.absolute() and not changed:
+            return given.parent
         name = "-".join([self.spec.name, *([self.spec.scale] if self.spec.scale else []),
                          *([digest(changed)[:8]] if changed else [])])
-        return self.store.root / "reports" / name
+        return reports / name
 
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats."""

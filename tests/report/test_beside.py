@@ -218,6 +218,13 @@ def test_the_other_way_round_is_said_as_loudly_as_what_holds() -> None:
     assert told(results, paper) == {"a": "the other way round", "b": "holds", "c": "not measured"}
 
 
+def test_a_verdict_says_which_arm_diverged() -> None:
+    results, paper = run(score=level(0.1, 0.1))
+    table = tuple(replace(row, status="diverged") if row.key == "a/scratch" else row for row in results.table)
+    said = str(verdicts(replace(results, table=table), paper)[0])
+    assert "holds on a (+0.104 [0.090, 0.118], 5 paired seeds; scratch diverged) and b (" in said
+
+
 def test_columns_without_a_verdict_for_one_reason_are_told_together() -> None:
     results, paper = run(made(heads={"a": "A", "d": "D", "e": "E"}, rows=[]))
     assert str(verdicts(results, paper)[0]).endswith("; not measured on d and e (not run here).")

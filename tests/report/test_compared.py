@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 from made_up import usual
+from papers import made
 from test_beside import run
 
 from headstart.report.compared import compared, stem_of, told
@@ -43,6 +44,13 @@ def test_the_papers_cells_are_hollow_and_in_our_unit() -> None:
               for column, cell in row.cells.items() if column in WIDE and cell.value is not None]
     assert sorted(hollow(figure)) == pytest.approx(sorted(wanted))
     assert "the paper's number" in told(results)
+
+
+def test_a_papers_cell_of_another_score_is_not_drawn_beside_ours() -> None:
+    results, _ = run(made(metric="r2"), columns=WIDE)
+    figure = compared(results)
+    assert figure is not None
+    assert not hollow(figure)
 
 
 def test_few_columns_are_rows_of_dots() -> None:

@@ -247,6 +247,13 @@ def test_the_study_beside_the_page_reads_back_as_the_same_study(done: Done) -> N
     assert "headstart run study.toml" in page.read_text()
 
 
+@pytest.mark.parametrize("name", ["coser-4", "amos-8", "rothermel-1", "digits"])
+def test_a_scaled_study_of_a_paper_keeps_its_scale_stand_ins_and_paper_beside_the_page(name: str,
+                                                                                       tmp_path: Path) -> None:
+    made = read_study(name, data=tmp_path)
+    assert read_study(tomllib.loads(to_toml(made.model_dump(mode="json")))) == made
+
+
 def test_toml_keeps_any_text_and_number() -> None:
     given = {"name": "n", "title": 'a "quoted" \\ line\nand \x7f é', "stages": {"a": {"x": [1e-4, 1.0, 2, True]}},
              "arms": {"odd name": {}, "b": {"t": {"k": "v", "none": None}}}, "axes": {"a.optim.lr": [1e-3, 1e22]},
@@ -283,6 +290,13 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     results = summarise(plan, store.result)
     assert answer(results).startswith(
         "Self_pretrained is better than scratch (95 % interval above 0) in all 2 columns; on average +0.210")
+    unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
+    assert answer(replace(results, table=tuple(unsure), averages=())) == (
+        "Self_pretrained cannot be told apart from scratch in all 2 columns.")
+    mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
+    assert answer(replace(results, table=tuple(mixed), averages=())) == (
+        "Self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and cannot be told apart "
+        "from scratch in 1 of 2 columns (b).")
 
 
 def test_the_methods_say_what_was_swept_chosen_and_on_what(done: Done) -> None:

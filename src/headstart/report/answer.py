@@ -103,17 +103,18 @@ def _columns(results: Results, scored: list[Row]) -> str:
              and row.difference.clear}
     better = [column for column, up in signs.items() if up]
     worse = [column for column, up in signs.items() if not up]
-    share = f"all {total}" if len(better) == total else f"{len(better)} of {total}"
-    parts = [f"is better than {results.against} (95 % interval above 0) in {share} columns" + _named(better, total)]
-    if worse:
-        parts.append(f"worse in {len(worse)}" + _named(worse, total))
-    if len(compared) > len(signs):
-        parts.append(f"undecided in {len(compared) - len(signs)}")
+    unclear = [row.column for row in compared if row.column not in signs]
+    said = ((f"is better than {results.against} (95 % interval above 0)", better),
+            (f"is worse than {results.against} (95 % interval below 0)", worse),
+            (f"cannot be told apart from {results.against}", unclear))
+    parts = [f"{text} in {_share(columns, total)}" for text, columns in said if columns]
     average = next((a for a in results.averages if a.arm == arm and not a.over and a.difference), None)
     tail = f"; on average {words.difference(average.difference)}" if average else ""
     return f"{arm} {words.listed(parts)}{tail}"
 
 
-def _named(columns: list[str], total: int) -> str:
-    """Names of some of the columns, where they are few enough to be read."""
-    return f" ({words.listed(columns)})" if 0 < len(columns) <= 6 and len(columns) < total else ""
+def _share(columns: list[str], total: int) -> str:
+    """How many columns of all, and which, where these are few enough to be read."""
+    if len(columns) == total:
+        return f"all {total} columns"
+    return f"{len(columns)} of {total} columns" + (f" ({words.listed(columns)})" if len(columns) <= 6 else "")

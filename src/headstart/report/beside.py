@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -156,13 +155,8 @@ def _average(results: Results, row: PaperRow, paper: Paper) -> _Ours:
 
 
 def in_percent(paper: Paper, column: str) -> bool:
-    """A column whose printed numbers are a hundred times their shares; without any, the unit of the table."""
-    for row in paper.rows:
-        cell = row.cells.get(column)
-        printed = re.match(r"\s*[+−-]?(\d+(?:\.\d+)?)", cell.text) if cell is not None else None
-        if printed and cell is not None and cell.value and row.quantity not in STEPS:
-            return abs(float(printed[1]) - 100 * abs(cell.value)) < 1e-6
-    return paper.unit == "percent"
+    """A column whose scores are printed in percent."""
+    return paper.units.get(column, paper.unit) == "percent"
 
 
 def _score(value: Estimate | None, percent: bool) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.plots import MARKS, Look, plain, style
+from headstart.report.verdicts import metric_of
 from headstart.study import words
 from headstart.study.results import Results, Row
 
@@ -58,9 +59,9 @@ def _legend(axes: Axes) -> tuple[list[Any], list[str]]:
 
 
 def _cells(results: Results, row: Row) -> Iterator[tuple[str, float]]:
-    """(quantity, value) of the paper's cells of an arm on a column."""
+    """(quantity, value) of the paper's cells of an arm on a column; none where its score is another than ours."""
     paper = results.paper
-    if paper is None:
+    if paper is None or metric_of(paper, row.column) != row.metric:
         return
     for line in paper.rows:
         cell = line.cells.get(row.column)

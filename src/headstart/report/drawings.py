@@ -75,9 +75,9 @@ def _together(results: Results) -> list[Drawn]:
     finished = sum(row.test is not None for row in results.table)
     if finished < MANY or (results.paper is None and len(results.columns) == 1):
         return []
-    stood = [text for text in map(results.stand_in, results.columns) if text]
+    mark = f"Stand-in data: {words.listed(results.stood_in)}" if results.stood_in else ""
     return [Drawn("compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark), False,
-                  f"Stand-in data: {words.listed(stood)}" if stood else "")]
+                  mark)]
 
 
 def _insights(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
@@ -34,7 +35,7 @@ def results_page(
     parts += _beside(results)
     more = quantities(results)
     if more is not None:
-        parts += [f"## {more.title}", to_markdown(more).rstrip()]
+        parts += [f"## {more.title}", to_markdown(replace(more, title=". ".join(results.setting))).rstrip()]
     for name, title, said in figures:
         parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
     parts += [markdown(reason) for reason in undrawn]
@@ -48,7 +49,7 @@ def results_page(
 def command(plan: Plan) -> str:
     """What makes the results again: the built-in study by its name where nothing was overridden, else the file
     beside the page."""
-    from headstart.study.files import built_in_studies
+    from headstart.study.files import built_in_studies, short_name
     from headstart.study.spec import read_study
 
     study = plan.study
@@ -60,7 +61,7 @@ def command(plan: Plan) -> str:
         # The name is that of a built-in study of another kind: it has no such scale.
         return "headstart run study.toml"
     scale = f" --scale {study.scale}" if study.scale else ""
-    return f"headstart run {study.name}{scale}" if plain == study else "headstart run study.toml"
+    return f"headstart run {short_name(study.name)}{scale}" if plain == study else "headstart run study.toml"
 
 
 def _setting(plan: Plan, results: Results) -> Iterator[str]:
@@ -70,10 +71,9 @@ def _setting(plan: Plan, results: Results) -> Iterator[str]:
     if results.scale:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
         told.append(f"Scale {results.scale}{note}.")
-    used = dict.fromkeys(text for column in results.columns if (text := results.stand_in(column)))
-    if used:
-        told.append(f"Stand-in data: {words.listed(list(used))}. No score of these columns can be held against one "
-                    "on the data meant.")
+    if results.stood_in:
+        told.append(f"Stand-in data: {words.listed(results.stood_in)}. No score of these columns can be held against "
+                    "one on the data meant.")
     if told:
         yield markdown(" ".join(told))
 

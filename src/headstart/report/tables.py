@@ -102,13 +102,14 @@ def printable(text: str) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A pipe table with its title and note; the best arm of a column (on validation) is bold."""
+    """A pipe table with its title (if any) and note; the best arm of a column (on validation) is bold."""
 
     def row(cells: Sequence[str]) -> str:
         return "| " + " | ".join(cells) + " |"
 
     rule = ["---:" if numeric else "---" for numeric in table.numeric]
-    lines = [f"**{markdown(table.title)}**", "", row([markdown(h) for h in table.heads]), row(rule)]
+    title = [f"**{markdown(table.title)}**", ""] if table.title else []
+    lines = [*title, row([markdown(h) for h in table.heads]), row(rule)]
     for line in table.lines:
         texts = [markdown(cell.text) for cell in line.cells]
         if line.best:

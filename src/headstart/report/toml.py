@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-FIRST = ("name", "title")
+FIRST = ("name", "title", "paper", "scale", "scale_note")
 OPENED = ("stages", "columns", "arms")
 """Tables whose members get a heading each; deeper ones are written inline, where a person can read them."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from headstart.study import words
@@ -23,13 +23,15 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "not seen", "no
 class Part:
     """One column of a claim: the difference of the arm that should be higher, less the other, paired by seed.
 
-    `why` says why there is no verdict, where it is not measured.
+    `why` says why there is no verdict, where it is not measured. `diverged`: arms whose scores are those at the best
+    weights before their loss was no number.
     """
 
     column: str
     outcome: Outcome
     difference: Difference | None
     why: str = ""
+    diverged: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
@@ -37,8 +39,9 @@ class Part:
         if self.difference is None:
             return self.why
         more = {"not seen": "the interval holds 0", "not measured": self.why}.get(self.outcome, "")
+        lost = f"{words.listed(list(self.diverged))} diverged" if self.diverged else ""
         seeds = words.many(self.difference.n, "paired seed")
-        return f"{words.difference(self.difference)}, {seeds}" + (f"; {more}" if more else "")
+        return "; ".join(filter(None, [f"{words.difference(self.difference)}, {seeds}", more, lost]))
 
 
 @dataclass(frozen=True)
@@ -107,7 +110,8 @@ def _part(results: Results, paper: Paper, claim: Claim, higher: str, lower: str,
     gap = paired_difference(first.by_seed(claim.quantity), second.by_seed(claim.quantity))
     lost = [row.arm for row in (first, second) if not row.by_seed(claim.quantity)]
     why = f"no {QUANTITIES[claim.quantity]} of {words.listed(lost)}" if lost else "no seed is finished in both"
-    return _judged(column, gap, why)
+    diverged = tuple(row.arm for row in (first, second) if row.status == "diverged")
+    return replace(_judged(column, gap, why), diverged=diverged)
 
 
 def metric_of(paper: Paper, column: str) -> str:

@@ -25,6 +25,11 @@ def is_built_in(given: str) -> bool:
     return bool({given, f"{given}-described"} & set(built_in_studies()))
 
 
+def short_name(name: str) -> str:
+    """The shortest name that a study is found by: `coser-1` of `coser-1-described`."""
+    return name.removesuffix("-described")
+
+
 def study_path(given: str) -> Path:
     """The file of a study: a path, or the name of a built-in one. Raises: BadInput for neither."""
     path = Path(given)

@@ -136,7 +136,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class Paper:
-    """The cells of one table or figure. `heads` and `metrics` are by our column; AVERAGE may be one of them."""
+    """The cells of one table or figure. `heads`, `metrics`, `units` are by our column; AVERAGE may be one of them."""
 
     name: str
     source: str
@@ -147,6 +147,7 @@ class Paper:
     rows: tuple[PaperRow, ...]
     claims: tuple[Claim, ...]
     metrics: Mapping[str, Metric] = field(default_factory=dict)
+    units: Mapping[str, Unit] = field(default_factory=dict)
     note: str = ""
 
     @property
@@ -194,6 +195,7 @@ def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
         rows=rows,
         claims=tuple(Claim(c.says, c.higher, c.lower, c.columns, c.quantity) for c in spec.claims),
         metrics={column: head.metric or spec.metric for column, head in spec.heads.items()},
+        units={column: head.unit or spec.unit for column, head in spec.heads.items()},
         note=spec.note,
     )
 

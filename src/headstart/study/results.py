@@ -111,10 +111,13 @@ class Results:
     @property
     def setting(self) -> list[str]:
         """`Scale tiny` and `Stand-in data: digits for image`, where they are so: what any table is headed with."""
-        used = {self.stand_in(column): None for column in self.columns}
-        told = [text for text in used if text]
         scale = [f"Scale {self.scale}"] if self.scale else []
-        return [*scale, f"Stand-in data: {', '.join(told)}"] if told else scale
+        return [*scale, f"Stand-in data: {', '.join(self.stood_in)}"] if self.stood_in else scale
+
+    @property
+    def stood_in(self) -> list[str]:
+        """`digits for image` of each column of the study whose data were absent."""
+        return list(dict.fromkeys(text for column in self.columns if (text := self.stand_in(column))))
 
     def stand_in(self, column: str) -> str:
         """`digits for image` where other data stood in for those of a column; empty where none did."""

@@ -13,6 +13,8 @@ from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import console, table
 
+WIDE = 120
+"""Columns of a terminal from which on a list of studies has room for their questions."""
 LISTS = ("stages", "tasks", "mixers", "studies")
 
 
@@ -100,30 +102,30 @@ def _studies(store: str | None) -> None:
     """One line per study and scale. Hours: FLOPs over what one core here does, from finished stages where there are
     some."""
     from headstart.study.costs import rate_here, rate_of, study_costs
-    from headstart.study.files import built_in_studies, title_of
+    from headstart.study.files import built_in_studies, short_name, title_of
 
     found = rate_of(entry.result for entry in Store(store_folder(store)).listing() if entry.result)
     rate = found or rate_here()
-    costs = {(cost.study, cost.scale): cost for cost in study_costs()}
-    rows, before = [], ""
-    for (study, scale), cost in costs.items():
-        rows.append([study if study != before else "", scale, str(cost.stages), count(cost.examples), count(cost.flops),
-                     _hours(cost.flops / rate), title_of(built_in_studies()[study]) if study != before else ""])
-        before = study
+    paths = built_in_studies()
     out = console()
-    heads = ["study", "scale", "stages", "examples", "FLOP", "hours here", "question"]
+    wide = out.width >= WIDE
+    rows, before = [], ""
+    for cost in study_costs():
+        new = cost.study != before
+        question = [title_of(paths[cost.study]) if new else ""] if wide else []
+        rows.append([short_name(cost.study) if new else "", cost.scale, str(cost.stages), count(cost.examples),
+                     count(cost.flops), count(round(cost.flops / rate / 3600, 2)), *question])
+        before = cost.study
+    heads = ["study", "scale", "stages", "examples", "FLOP", "hours here"] + ["question"] * wide
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
+    if not wide:
+        out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE} columns")
     out.print(
         f"hours on one core at {count(rate)}FLOP/s, "
         + ("the median of the store's finished stages" if found else
            "a third of a matrix product timed just now; small models reach less")
         + "; tiny and small with stand-ins for data that are not generated"
     )
-
-
-def _hours(seconds: float) -> str:
-    hours = seconds / 3600
-    return f"{hours:.2f}" if hours < 10 else f"{hours:,.0f}"
 
 
 def print_one(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json as json_module
 import os
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -112,20 +113,26 @@ def _answer(study: Study, json: Path | None) -> None:
     if extra is not None:
         out.print(to_rich(extra))
     if results.paper is not None:
-        out.print(to_rich(beside(results, results.paper)))
-        out.print("\nWhat the paper says, and what is seen here:")
-        for verdict in verdicts(results, results.paper):
-            out.print(Text(f"  - {verdict}"))
-    if results.caveats:
-        out.print("\nWhat to keep in mind:")
-        for caveat in results.caveats:
-            out.print(Text(f"  - {caveat}"))
+        cells = beside(results, results.paper)
+        if cells.lines:
+            out.print(to_rich(cells))
+        _list("What the paper says, and what is seen here", verdicts(results, results.paper))
+    _list("What to keep in mind", results.caveats)
     page = write_report(study.plan, results, study.store, study.report_folder)
     out.print(f"\npage {page}")
     if json is not None:
         document = {"study": study.spec.name, "rows": results.rows(), "caveats": [str(c) for c in results.caveats]}
         publish(json, (json_module.dumps(document, indent=2) + "\n").encode())
         out.print(f"rows {json}")
+
+
+def _list(head: str, items: Sequence[object]) -> None:
+    """A heading and a line for each, where there are any."""
+    out = console()
+    if items:
+        out.print(f"\n{head}:")
+    for item in items:
+        out.print(Text(f"  - {item}"))
 
 
 def _make_folder(store: Path) -> None:
@@ -158,7 +165,7 @@ def report_study(study: Study, *, json: str | None) -> None:
     if not any(study.store.result(identity) for identity in study.plan.stages):
         raise BadInput(
             f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
-            f"`headstart run {study.given}` trains them"
+            f"`headstart run {study.given}{f' --scale {study.spec.scale}' if study.spec.scale else ''}` trains them"
         )
     _answer(study, target)
 
