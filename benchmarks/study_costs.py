@@ -104,11 +104,10 @@ def main() -> None:
     for name, path in built_in_studies().items():
         if given.names and name not in given.names:
             continue
-        scaled = "scale" in read_study(name).model_fields_set and read_study(name).scale
         # The smaller scales are counted as they run without any data folder: with their stand-ins.
         found[name] = {
             scale or "": study_cost(name, scale, data_folder(given.data) if scale == "paper" else nowhere)
-            for scale in (SCALES if scaled else (None,))
+            for scale in (SCALES if read_study(name).scale else (None,))
         }
         print(path.stem, found[name])
     target.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n", "utf-8")

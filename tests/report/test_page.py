@@ -289,14 +289,14 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     fill(plan, store)
     results = summarise(plan, store.result)
     assert answer(results).startswith(
-        "Self_pretrained is better than scratch (95 % interval above 0) in all 2 columns; on average +0.210")
+        "Self_pretrained is better than scratch (95 % interval above 0) in both columns; on average +0.210")
     unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
     assert answer(replace(results, table=tuple(unsure), averages=())) == (
-        "Self_pretrained cannot be told apart from scratch in all 2 columns.")
+        "Self_pretrained cannot be told apart from scratch (the interval holds 0) in both columns.")
     mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
     assert answer(replace(results, table=tuple(mixed), averages=())) == (
         "Self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and cannot be told apart "
-        "from scratch in 1 of 2 columns (b).")
+        "from scratch (the interval holds 0) in 1 of 2 columns (b).")
 
 
 def test_the_methods_say_what_was_swept_chosen_and_on_what(done: Done) -> None:

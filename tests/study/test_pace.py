@@ -10,7 +10,7 @@ from made_up import LR, Plan, make_plan, shelf
 
 from headstart.files import Damaged
 from headstart.study.fairness import summarise
-from headstart.study.pace import curve, mean_curve, steps_to_converge, steps_to_reach
+from headstart.study.pace import converged_at, curve, first_at, mean_curve
 from headstart.study.results import Results
 
 
@@ -43,31 +43,32 @@ def test_steps_agree_with_a_slow_reference_on_random_curves(greater: bool) -> No
         target = round(drawn.uniform(-1, 1), 2)
         records = line(list(scores))
         reached += slow_reach(scores, target, greater) is not None
-        assert steps_to_reach(records, "accuracy", target, greater) == slow_reach(scores, target, greater)
-        assert steps_to_converge(records, "accuracy", greater) == slow_converge(scores, greater)
+        assert first_at(curve(records, "accuracy"), target, greater) == slow_reach(scores, target, greater)
+        assert converged_at(curve(records, "accuracy"), greater) == slow_converge(scores, greater)
     assert 20 < reached < 200
 
 
 def test_the_first_evaluation_that_is_as_good_as_the_target_counts_even_if_the_curve_falls_again() -> None:
     records = line([0.1, 0.5, 0.2, 0.9])
-    assert steps_to_reach(records, "accuracy", 0.5, True) == 20
-    assert steps_to_reach(records, "accuracy", 0.91, True) is None
+    assert first_at(curve(records, "accuracy"), 0.5, True) == 20
+    assert first_at(curve(records, "accuracy"), 0.91, True) is None
 
 
 def test_converged_means_within_one_percent_of_the_best_whenever_that_comes() -> None:
-    assert steps_to_converge(line([0.5, 0.791, 0.793, 0.8]), "accuracy", True) == 30
-    assert steps_to_converge(line([0.5, 0.791, 0.793, 0.8]), "accuracy", True, within=0.02) == 20
+    assert converged_at(curve(line([0.5, 0.791, 0.793, 0.8]), "accuracy"), True) == 30
+    assert converged_at(curve(line([0.5, 0.791, 0.793, 0.8]), "accuracy"), True, within=0.02) == 20
     # Of a best R2 below 0 the share is taken of its size, so that the best itself always counts.
-    assert steps_to_converge(line([-2.0, -1.005, -1.0], "r2"), "r2", True) == 20
-    assert steps_to_converge(line([2.0, 1.005, 1.0], "loss"), "loss", False) == 20
+    assert converged_at(curve(line([-2.0, -1.005, -1.0], "r2"), "r2"), True) == 20
+    assert converged_at(curve(line([2.0, 1.005, 1.0], "loss"), "loss"), False) == 20
 
 
 def test_an_evaluation_without_a_number_is_passed_over_and_a_run_without_any_has_no_steps() -> None:
     records = [*line([None, float("nan"), 0.5]), {"step": 40, "epoch": 4.0, "train": {"loss": None}}]
     assert curve(records, "accuracy") == {30: 0.5}
-    assert steps_to_converge([], "accuracy", True) is None
-    assert steps_to_converge(line([None]), "accuracy", True) is None
-    assert steps_to_reach([], "accuracy", 0.0, True) is None
+    assert curve(line([None]), "accuracy") == {}
+    assert first_at({}, 0.0, True) is None
+    with pytest.raises(ValueError, match="empty"):
+        converged_at({}, True)
 
 
 def test_a_mean_curve_stands_where_every_run_was_evaluated() -> None:

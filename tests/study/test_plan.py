@@ -159,10 +159,10 @@ def test_a_file_names_itself_in_its_errors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(built_in_studies()))
 def test_every_built_in_study_parses_and_plans_without_data(name: str) -> None:
-    made = make_plan(read_study(name), DATA)
+    made = make_plan(read_study(name, data=DATA), DATA)
     assert made.cells
     assert made.study.name == name
-    assert made.study.title.endswith("?"), "a study asks a question"
+    assert made.study.title
 
 
 def test_an_override_in_another_measure_or_kind_replaces_an_arms_own() -> None:

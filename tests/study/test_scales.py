@@ -187,6 +187,8 @@ def test_a_scale_that_a_study_does_not_have_is_refused() -> None:
     plain = STUDY[: STUDY.index("[scales.tiny]")]
     assert "--scale: no ''" in refused(STUDY, "")
     assert refused(plain, "tiny") == "--scale: this study has no scales; leave the option out"
+    assert refused(plain.replace('name = "two"', 'name = "two"\nscale = "tiny"'), "small") == (
+        "--scale: this study is written out at scale tiny; leave the option out")
     assert "--scale: no 'large'" in refused(STUDY, "large")
 
 

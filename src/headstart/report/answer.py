@@ -106,15 +106,15 @@ def _columns(results: Results, scored: list[Row]) -> str:
     unclear = [row.column for row in compared if row.column not in signs]
     said = ((f"is better than {results.against} (95 % interval above 0)", better),
             (f"is worse than {results.against} (95 % interval below 0)", worse),
-            (f"cannot be told apart from {results.against}", unclear))
-    parts = [f"{text} in {_share(columns, total)}" for text, columns in said if columns]
+            (f"cannot be told apart from {results.against} (the interval holds 0)", unclear))
+    parts = [f"{text} {_share(columns, total)}" for text, columns in said if columns]
     average = next((a for a in results.averages if a.arm == arm and not a.over and a.difference), None)
     tail = f"; on average {words.difference(average.difference)}" if average else ""
     return f"{arm} {words.listed(parts)}{tail}"
 
 
 def _share(columns: list[str], total: int) -> str:
-    """How many columns of all, and which, where these are few enough to be read."""
+    """In how many columns of all, and in which, where these are few enough to be read."""
     if len(columns) == total:
-        return f"all {total} columns"
-    return f"{len(columns)} of {total} columns" + (f" ({words.listed(columns)})" if len(columns) <= 6 else "")
+        return "in both columns" if total == 2 else f"in each of {total} columns"
+    return f"in {len(columns)} of {total} columns" + (f" ({words.listed(columns)})" if len(columns) <= 6 else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
 from headstart.files import Damaged
@@ -16,6 +16,7 @@ from headstart.report.sweeps import sweep, sweep_sentence
 from headstart.spec import digest
 from headstart.study import words
 from headstart.study.results import Results
+from headstart.study.runs import undamaged
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -112,7 +113,7 @@ def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
         out.append(Drawn(
             f"curves-{name}", f"Learning curves{of}",
             "Each arm at its chosen settings: mean over seeds, band of one standard error; train is dashed.",
-            lambda dark, _, c=column: curves(results, c, _records(store), dark),  # type: ignore[misc]
+            lambda dark, _, c=column: curves(results, c, undamaged(store.records), dark),  # type: ignore[misc]
             False, mark,
         ))
         picture = _picture(plan, results, store, column)
@@ -132,17 +133,6 @@ def _file_name(column: str) -> str:
     """A column's name as a file's: one that had to be changed is told apart by a few digits of its hash."""
     plain = "".join(c if c.isascii() and (c.isalnum() or c in "-_") else "-" for c in column)
     return plain if plain == column and plain else f"{plain}-{digest(column)[:6]}"
-
-
-def _records(store: Store) -> Callable[[str], list[dict[str, Any]]]:
-    def records(identity: str) -> list[dict[str, Any]]:
-        try:
-            return store.records(identity)
-        except Damaged:
-            # The curve of a damaged stage is not drawn; the next run sets the stage aside and says so.
-            return []
-
-    return records
 
 
 def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Filled, Task | None] | None:

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
 
 from headstart.study import words
 from headstart.study.results import Caveat, Results, Row
+from headstart.study.runs import Find
 from headstart.study.statistics import binomial_error
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
 
-Find = Callable[[str], Mapping[str, Any] | None]
 Said = Iterator[tuple[str, str, str]]
 """(kind, column, text)."""
 

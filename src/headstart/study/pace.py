@@ -36,24 +36,11 @@ def mean_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
     return {step: mean([one[step] for one in curves]) for step in sorted(shared)}
 
 
-def steps_to_reach(records: Sequence[Record], metric: str, target: float, greater: bool) -> int | None:
-    """The first evaluated step at which the validation score is the target or better; None if none is."""
-    return first_at(curve(records, metric), target, greater)
-
-
-def steps_to_converge(
-    records: Sequence[Record], metric: str, greater: bool, within: float = WITHIN
-) -> int | None:
-    """The first evaluated step whose validation score is within a share of the run's best; None without a score.
+def converged_at(scores: Mapping[int, float], greater: bool, within: float = WITHIN) -> int:
+    """The first step of a curve that is within a share of its best score. Raises: ValueError if it has none.
 
     The share is of the size of the best score: 0.01 of a best accuracy of 0.8 is 0.008.
     """
-    scores = curve(records, metric)
-    return converged_at(scores, greater, within) if scores else None
-
-
-def converged_at(scores: Mapping[int, float], greater: bool, within: float = WITHIN) -> int:
-    """The first step of a curve that is within a share of its best score. Raises: ValueError if it has none."""
     best = best_of(scores, greater)
     found = first_at(scores, best - (1 if greater else -1) * within * abs(best), greater)
     assert found is not None, "the best score is within any share of itself"

@@ -108,7 +108,8 @@ def at_scale(
     scales, only = out.pop("scales", {}), out.pop("only", {})
     if not scales:
         if scale is not None:
-            raise BadInput("--scale: this study has no scales; leave the option out")
+            written = f"is written out at scale {table['scale']}" if table.get("scale") else "has no scales"
+            raise BadInput(f"--scale: this study {written}; leave the option out")
         return keep(out, only, "only")
     chosen = DEFAULT_SCALE if scale is None else scale
     known = [name for name in SCALES if name in scales or name == "paper"]
