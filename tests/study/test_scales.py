@@ -154,7 +154,8 @@ MORE = ["extends", "only", "only.columns", "paper", "report", "report.match", "r
         "scales.tiny.columns.image.variants", "columns.image.variants.recurrent.variants", "stages.finetune.start"]
 
 
-@pytest.mark.parametrize("wrong", ["text", 3, True, [], {}, ["x"], [[]], [{}], {"x": 1}, {"columns": 3}], ids=repr)
+@pytest.mark.parametrize("wrong", ["text", 3, True, [], {}, ["x"], [[]], [{}], {"x": 1}, {"columns": 3}, None],
+                         ids=repr)
 def test_whatever_stands_in_a_wrong_place_is_taken_or_refused_in_words(wrong: Any, tmp_path: Path) -> None:
     places_of = dict.fromkeys([*places(with_variants()), *(tuple(place.split(".")) for place in MORE)])
     for place in places_of:
@@ -163,6 +164,8 @@ def test_whatever_stands_in_a_wrong_place_is_taken_or_refused_in_words(wrong: An
         for key in place[:-1]:
             inner = inner.setdefault(key, {})
         inner[place[-1]] = wrong
+        if wrong is None:
+            del inner[place[-1]]
         # Any other exception is a traceback, and fails the test.
         with contextlib.suppress(BadInput):
             planned(read_study(table, data=tmp_path), tmp_path)
@@ -223,6 +226,18 @@ def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, said: st
     path = write(tmp_path, "own.toml", f'name = "own"\nextends = {extends}\n[arms.a]\n')
     with pytest.raises(BadInput, match=said.replace("?", r"\?")):
         read_study(path)
+
+
+def test_files_that_extend_each_other_are_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "own.toml", 'name = "own"\nextends = "other.toml"\n')
+    write(tmp_path, "other.toml", 'extends = "own.toml"\n')
+    with pytest.raises(BadInput, match=r"^own\.toml: other\.toml: extends: 'own\.toml' extends itself$"):
+        read_study(path)
+
+
+def test_a_part_alone_is_no_study(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="arms: there is none"):
+        read_study(write(tmp_path, "own.toml", 'name = "own"\nextends = "lra"\n'))
 
 
 def test_a_share_of_a_budget_leaves_no_trace_of_how_it_was_said() -> None:

@@ -34,16 +34,16 @@ def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any
     return merge(out, layer)
 
 
-def with_bases(table: Mapping[str, Any], place: str, folder: Path | None = None) -> dict[str, Any]:
-    """The table laid over those that it extends, from left to right.
+def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, Any]:
+    """The table (of a file, beside which others are found) laid over those that it extends, from left to right.
 
     Arms, where a file has some, replace those of its bases; all else is merged.
     Raises: BadInput for a base that is not there, or extends itself.
     """
-    return _based(table, place, folder, ())
+    return _based(table, "", file.parent, (file.resolve(),)) if file is not None else _based(table, "", None, ())
 
 
-def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[str, ...]) -> dict[str, Any]:
+def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[Path, ...]) -> dict[str, Any]:
     given = table.get("extends", ())
     names = names_of(given)
     if not all(isinstance(name, str) for name in names):
@@ -51,9 +51,9 @@ def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tupl
     out: dict[str, Any] = {}
     for name in names:
         path = base_path(name, folder)
-        if str(path) in seen:
+        if path.resolve() in seen:
             raise BadInput(f"{place}extends: {name!r} extends itself")
-        out = _laid(out, _based(table_of(path), f"{path.name}: ", path.parent, (*seen, str(path))))
+        out = _laid(out, _based(table_of(path), f"{path.name}: ", path.parent, (*seen, path.resolve())))
     return _laid(out, {k: v for k, v in table.items() if k != "extends"})
 
 
@@ -141,7 +141,8 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
             found = dict.fromkeys(str(_task(laid, stages, name)["kind"]) for name in lost if name not in left)
             stood_in.update({column: " and ".join(found)} if found else {})
         columns[column] = laid
-    arms = {arm: over(bundle, scale.get("arms", {}).get(arm, {}), stages) for arm, bundle in table["arms"].items()}
+    arms, changed = table.get("arms", {}), scale.get("arms", {})
+    arms = {arm: over(bundle, changed.get(arm, {}), stages) for arm, bundle in arms.items()}
     return {
         **table, "columns": columns, "arms": arms, "axes": {**table.get("axes", {}), **scale.get("axes", {})},
         "report": merge(table.get("report", {}), scale.get("report", {})), "scale_note": scale.get("note", ""),

@@ -88,14 +88,14 @@ def read_study(
     Raises: BadInput naming file, place, value and way out.
     """
     if isinstance(given, Mapping):
-        table, place, folder = merge(given), "", None
+        table, place, path = merge(given), "", None
     else:
         path = study_path(str(given))
-        table, place, folder = table_of(path), f"{path.name}: ", path.parent
+        table, place = table_of(path), f"{path.name}: "
     try:
         absent = None if data is None else (lambda task: not available(_task_spec(task), data))
         kept_by_word = [word.partition("=")[0].strip() for word in overrides]
-        written = with_bases(table, "", folder)
+        written = with_bases(table, path)
         check_written(written)
         study = read(StudySpec, at_scale(written, scale, absent, kept_by_word))
         _check(study)
