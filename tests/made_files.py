@@ -34,5 +34,20 @@ def bidmc(root, length=40):
     return root
 
 
-MADE = {"homology": homology, "bidmc": bidmc}
+def own(root):
+    """Waves in two channels, slow or quick, of which the second has gaps, and a column that is not used."""
+    root.mkdir(parents=True, exist_ok=True)
+    rng = np.random.default_rng(0)
+    lines = [",".join(["id", "label", *(f"{channel}_{i}" for channel in "xy" for i in range(12))])]
+    for i in range(150):
+        waves = [np.sin(np.arange(12) * (0.4 + i % 3 * 0.5)) + 0.2 * rng.normal(size=12) for _ in "xy"]
+        cells = [f"{x:.4f}" for x in np.concatenate(waves)]
+        for gap in rng.integers(12, 23, size=i % 4):
+            cells[gap] = ""
+        lines.append(",".join([f"s{i}", ["slow", "quick", "quicker"][i % 3], *cells]))
+    (root / "own.csv").write_text("\n".join(lines) + "\n")
+    return root
+
+
+MADE = {"homology": homology, "bidmc": bidmc, "own": own}
 """Writers of a task's files into a data folder."""

@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import Kind, Spec, digest, kind_field, merge, neutral, read, set_path, spec_of_kind
+from headstart.spec import Kind, Spec, digest, kind_field, merge, neutral, place, read, set_path, spec_of_kind
 
 
 class Animal(Spec):
@@ -40,9 +40,18 @@ class LargerHouse(House):
     pool: int = neutral(0, ge=0)
 
 
-def why(given, cls=House, place="house"):
+class PlacedHouse(House):
+    address: str = place()
+    second: str | None = place(None)
+
+
+class Street(Spec):
+    houses: tuple[PlacedHouse, ...]
+
+
+def why(given, cls=House, where="house"):
     with pytest.raises(BadInput) as caught:
-        read(cls, given, place)
+        read(cls, given, where)
     return str(caught.value)
 
 
@@ -127,6 +136,17 @@ def test_a_neutral_field_is_left_out_while_it_is_neutral():
     old, new = read(House, {"pet": CAT}), read(LargerHouse, {"pet": CAT})
     assert digest(old.document()) == digest(new.document())
     assert digest(read(LargerHouse, {"pet": CAT, "pool": 1}).document()) != digest(old.document())
+
+
+def test_a_place_is_stored_and_told_apart_by_but_enters_no_identity():
+    here, there = (read(PlacedHouse, {"pet": CAT, "address": at}) for at in ("here", "there"))
+    assert here != there
+    assert here.document() != there.document()
+    assert here.document(places=False) == there.document(places=False) == read(House, {"pet": CAT}).document()
+    street = read(Street, {"houses": [here, there]})
+    assert [set(house) & {"address", "second"} for house in street.document(places=False)["houses"]] == [set(), set()]
+    assert read(PlacedHouse, here.model_dump(mode="json")) == here
+    assert why({"pet": CAT}, PlacedHouse) == "house.address: is missing"
 
 
 def test_the_digest_does_not_depend_on_order():

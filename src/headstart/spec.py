@@ -45,14 +45,18 @@ class Spec(BaseModel):
             return {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
         return given
 
-    def document(self) -> dict[str, Any]:
-        """The spec as sorted-JSON material: defaults written out, neutral fields left out while neutral."""
+    def document(self, *, places: bool = True) -> dict[str, Any]:
+        """The spec as sorted-JSON material: defaults written out, neutral fields left out while neutral.
+
+        places False leaves out fields that say where something is: so an identity is taken, beside the content.
+        """
         out: dict[str, Any] = {"version": self.version}
         for name, info in type(self).model_fields.items():
             value = getattr(self, name)
-            if _is_neutral(info) and value == info.get_default(call_default_factory=True):
+            if _marked(info, "neutral") and value == info.get_default(call_default_factory=True):
                 continue
-            out[name] = _plain(value)
+            if places or not _marked(info, "place"):
+                out[name] = _plain(value, places)
         return out
 
 
@@ -65,18 +69,24 @@ def neutral(default: Any, **rules: Any) -> Any:
     return Field(default=default, json_schema_extra={"neutral": True}, **rules)
 
 
-def _is_neutral(field: Any) -> bool:
+def place(default: Any = ..., **rules: Any) -> Any:
+    """A field that says where data are: stored and told apart by it, but no part of an identity, which holds their
+    content instead."""
+    return Field(default=default, json_schema_extra={"place": True}, **rules)
+
+
+def _marked(field: Any, mark: str) -> bool:
     extra = field.json_schema_extra
-    return isinstance(extra, dict) and bool(extra.get("neutral"))
+    return isinstance(extra, dict) and bool(extra.get(mark))
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, places: bool) -> Any:
     if isinstance(value, Spec):
-        return value.document()
+        return value.document(places=places)
     if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
+        return {str(k): _plain(v, places) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
-        return [_plain(v) for v in value]
+        return [_plain(v, places) for v in value]
     return value
 
 

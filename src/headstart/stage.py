@@ -112,7 +112,7 @@ def _content(task: TaskSpec, data: Path) -> str | None:
 
 def identity(spec: StageSpec, data: Path) -> str:
     """First 16 hex digits of the SHA-256 of all that can change the stage's result: content, never place."""
-    document = spec.document()
+    document = spec.document(places=False)
     held = _content(_whole(spec.task).model_copy(update={"patch": 1}), data)
     if held is not None:
         document["task"]["content"] = held

@@ -52,6 +52,22 @@ def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None
     assert "halves at scale tiny is sound" in halves.stdout
 
 
+def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Path) -> None:
+    shown, checked, ran = walk("own-file.md", tmp_path)
+    assert "8 groups, each in one split" in shown.stdout
+    assert "have no label and serve pretraining alone" in shown.stdout
+    assert "steps is sound" in checked.stdout
+    assert "self_pretrained" in ran.stdout
+    moved = tmp_path / "elsewhere.csv"
+    (tmp_path / "steps.csv").rename(moved)
+    study = (tmp_path / "steps.toml").read_text().replace("steps.csv", str(moved))
+    (tmp_path / "steps.toml").write_text(study)
+    again = subprocess.run([sys.executable, "-m", "headstart", "run", "steps.toml", "--dry-run"], cwd=tmp_path,
+                           capture_output=True, text=True, check=False)  # fmt: skip
+    states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
+    assert set(states) == {"complete"}, "a file that moved is the same file"
+
+
 BROKEN = '''
 from typing import Literal
 import torch

@@ -9,7 +9,7 @@ from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.spec import parse_override, read_study
 
 DATA = Path("no-data-needed")
 STUDY: dict[str, Any] = {
@@ -144,6 +144,7 @@ def test_a_study_without_arms_is_refused() -> None:
 def test_overrides_that_cannot_be_read_are_refused() -> None:
     assert "is no name=value" in why("finetune.optim.lr")
     assert "is no TOML value" in why("finetune.optim.lr=[1e-3")
+    assert "is no TOML value" in why("finetune.optim.lr=1e-3x")
     assert "override: 'optim.lr' names no stage" in why("optim.lr=1e-3")
     assert "override: arms: no 'scrath'; did you mean 'scratch'?" in why("arms=['scrath']")
 
@@ -216,3 +217,8 @@ def test_a_table_can_be_an_axis() -> None:
 def test_what_cannot_be_meant_is_refused_with_a_way_out(overrides: list[str], changes: dict[str, Any],
                                                         said: str) -> None:
     assert said in why(*overrides, **changes)
+
+
+def test_a_path_needs_no_quotes_on_the_command_line() -> None:
+    for path in ("train.csv", "ecg/train.csv", "/data/ecg_1/train.csv", "./train.csv", "../train-2.csv"):
+        assert parse_override(f"task.file={path}") == ("task.file", path)

@@ -53,7 +53,8 @@ def measure(spec: TaskSpec, data: Path, store: Path, scored: bool = True) -> Fac
 
     `scored` False leaves out chance and baselines: an objective without a target has none.
     """
-    document = {"version": VERSION, "task": spec.document(), "content": content(spec, data), "scored": scored}
+    said = spec.document(places=False)
+    document = {"version": VERSION, "task": said, "content": content(spec, data), "scored": scored}
     path = store / "baselines" / f"{digest(document)}.json"
     try:
         return _from_json(read_json(path))
@@ -63,7 +64,7 @@ def measure(spec: TaskSpec, data: Path, store: Path, scored: bool = True) -> Fac
         path.unlink(missing_ok=True)
     facts = of_task(spec.kind, open_task(spec, data), scored)
     path.parent.mkdir(parents=True, exist_ok=True)
-    publish_json(path, {**_to_json(facts), "spec": spec.document()})
+    publish_json(path, {**_to_json(facts), "spec": said})
     return facts
 
 

@@ -41,6 +41,8 @@ LIMITS = {
            "is one draw.",
     "uea": "one small set of the UEA archive: a difference here says little of other sets, and its official test split "
            "is one draw.",
+    "own": "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
+           "stand in train and test, and then the score says less of new ones.",
 }
 """What a benchmark does not show, by kind of task."""
 

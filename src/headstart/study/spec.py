@@ -285,7 +285,7 @@ def parse_override(word: str) -> tuple[str, Any]:
     try:
         return path.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
-        if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_+\-().]*", text.strip()):
+        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text.strip()):
             return path.strip(), text.strip()
         raise BadInput(
             f"override: {path.strip()}: {text!r} is no TOML value; text needs quotes, a list brackets"

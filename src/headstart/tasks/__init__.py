@@ -113,6 +113,11 @@ TASKS: dict[str, Kind] = {
         "a set of the UEA archive: several channels, any length, by its name",
         "Bagnall et al. 2018",
     ),
+    "own": Kind(
+        "headstart.tasks.own_file:OwnSpec",
+        "your own file: a table, text, DNA, arrays or folders, as `headstart show FILE` reads it",
+        "your own",
+    ),
 }
 
 TaskField: Any = kind_field(TaskSpec, TASKS)

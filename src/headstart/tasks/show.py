@@ -37,7 +37,7 @@ def facts(spec: TaskSpec, task: Task) -> dict[str, Any]:
         "overlaps": {f"{a}/{b}": count for (a, b), count in overlaps(task).items()},
         "notes": list(task.notes),
         "baselines": [asdict(baseline) for baseline in task.baselines],
-        "defaults": {"objective": spec.objective, "mask_rate": spec.mask_rate, "loss": spec.loss},
+        "defaults": spec.defaults(task.signature),
     }
 
 
@@ -48,7 +48,7 @@ def describe(spec: TaskSpec, task: Task) -> list[str]:
         f"{spec.kind}   fingerprint {task.fingerprint[:16]}",
         f"input      {_input(task.signature)}",
         f"target     {_target(task.signature)}",
-        f"defaults   {spec.objective}; self-pretraining masks {spec.mask_rate:.0%}, loss {spec.loss}",
+        "defaults   {objective}; self-pretraining masks {mask_rate:.0%}, loss {loss}".format(**known["defaults"]),
     ])]
     blocks.append("\n".join(_split_line(name, known["splits"][name]) for name in SPLITS))
     if any(known["splits"][name]["labels"] for name in SPLITS):
@@ -158,6 +158,8 @@ def _label_of(task: Task, examples: Examples, place: int) -> str:
     value = target[place]
     if task.signature.target == "class" and np.ndim(value) == 0:
         return ", no label" if value == IGNORE else f", label {printable(_name(task, int(value)))}"
+    if np.ndim(value) == 0 and np.isnan(value):
+        return ", no target"
     return f", target {np.array2string(np.asarray(value), precision=3)}"
 
 

@@ -43,7 +43,8 @@ class Task:
     into an image (rows, columns[, 3]) in [0, 1]; `text` turns them into a line. A task has one of the two or
     neither (a curve is drawn then). `fresh` gives the train examples of an epoch where they are an endless
     stream (of epoch 0: `train`); the number of units is the same in every epoch. `augment` changes train
-    examples for an epoch (val and test never change).
+    examples for an epoch (val and test never change). `decided` is what the data decide besides the arrays (names of
+    classes, width): part of the content where it is given.
     """
 
     signature: Signature
@@ -58,6 +59,7 @@ class Task:
     fingerprint: str = ""
     fresh: Callable[[int], Examples] | None = None
     augment: Callable[[Examples, int], Examples] | None = None
+    decided: str = ""
 
     def split(self, name: str) -> Examples:
         """The examples of `train`, `val` or `test`."""
@@ -85,8 +87,13 @@ class TaskSpec(Spec):
     """Default objective of the last stage."""
     mask_rate: ClassVar[float] = 0.15
     """Default share of masked positions of self-pretraining."""
-    loss: ClassVar[str] = "tokens"
-    """Default loss of self-pretraining: l1, l2, levels or tokens."""
+    loss: ClassVar[str | None] = "tokens"
+    """Default loss of self-pretraining: l1, l2, levels or tokens; None: what fits the input, once that is known."""
+
+    def defaults(self, signature: Signature) -> dict[str, str | float]:
+        """Default `objective`, `mask_rate` and `loss`, for data of this signature."""
+        fitting = "tokens" if signature.input == "tokens" else "l1"
+        return {"objective": self.objective, "mask_rate": self.mask_rate, "loss": self.loss or fitting}
 
     def load(self, data: Path) -> Task:
         """The whole task, before `fraction`, `labelled` and `patch`. Overridden by each task.
@@ -193,17 +200,21 @@ def stratified_split(
 def _keep_labels(train: Examples, spec: TaskSpec, order: np.ndarray) -> Examples:
     if train.target is None:
         raise BadInput(f"task.labelled: {spec.labelled}, but task {spec.kind!r} has no target")
-    count = spec.labelled or train.units
-    if count > train.units:
+    have = train.labelled_units()
+    count = spec.labelled or len(have)
+    if count > len(have):
+        labelled = "" if len(have) == train.units else "labelled "
         raise BadInput(
-            f"task.labelled: {count} is more than the {train.units} train examples; "
-            f"give at most {train.units} or leave it out"
+            f"task.labelled: {count} is more than the {len(have)} {labelled}train examples; "
+            f"give at most {len(have)} or leave it out"
         )
-    # The order runs over the whole train split; what a fraction left out keeps no place in it.
-    kept = order[: round(spec.fraction * len(order))] if spec.fraction < 1 else order
-    rank = np.empty(len(order), dtype=np.int64)
-    rank[kept] = np.arange(len(kept))
-    chosen = rank[np.sort(kept)] < count
+    # The order runs over the whole train split; what a fraction left out, or has no label, keeps no place in it.
+    kept = np.sort(order[: round(spec.fraction * len(order))] if spec.fraction < 1 else order)
+    there = np.zeros(len(order), dtype=bool)
+    there[kept[have]] = True
+    rank = np.full(len(order), len(order), dtype=np.int64)
+    rank[order[there[order]]] = np.arange(len(have))
+    chosen = rank[kept] < count
     target = train.target.copy()
     rows = train.rows(np.flatnonzero(~chosen))
     if train.per_position:
@@ -278,6 +289,8 @@ def fingerprint(task: Task) -> str:
                 total.update(plain.view(np.uint8).data)
         if x.scale is not None:
             total.update(f"{name}/seen/{x.scale!r}/{x.shift!r}".encode())
+    if task.decided:
+        total.update(f"decided/{task.decided}".encode())
     return total.hexdigest()
 
 

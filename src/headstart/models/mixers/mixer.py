@@ -42,9 +42,9 @@ class MixerSpec(Spec):
     uncounted: ClassVar[str] = ""
     source_digest: ClassVar[str] = ""
 
-    def document(self) -> dict[str, Any]:
+    def document(self, *, places: bool = True) -> dict[str, Any]:
         """With the digest of a user's own source (`source_digest`), since no version number speaks for it."""
-        out = super().document()
+        out = super().document(places=places)
         return {**out, "source": self.source_digest} if self.source_digest else out
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:

@@ -1,0 +1,352 @@
+"""A person's own file as a task: read as `headstart show FILE` reads it, split, standardised, prepared once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from headstart.errors import BadInput
+from headstart.own import LayoutSpec, Sequences, read_sequences
+from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import place
+from headstart.tasks.cache import Builder, Prepared, prepared
+from headstart.tasks.letters import spoken
+from headstart.tasks.members import listed, stamps
+from headstart.tasks.own_splits import check_sides, dealt, joined
+from headstart.tasks.series_sets import channel_moments
+from headstart.tasks.stored import shared_note
+from headstart.tasks.task import SPLITS, Task, TaskSpec
+
+_READER = 1
+"""Raised when the same files give other arrays."""
+SHORT = ("target", "id", "time", "group", "values", "na", "delimiter")
+"""Fields of a layout that may be named without it."""
+TEST_SHARE = 0.2
+
+
+class OwnSpec(TaskSpec):
+    """Sequences of your own with a class or a number each, out of a file or folder that `headstart show FILE` reads.
+
+    A row of a file with the header `id,label,t0,t1,t2` is `s01,sick,0.3,,0.7`: three positions, the second of them
+    missing. A class stands by its name, in the order of the names (of the numbers, where all are numbers).
+
+    file: its path, from the data folder on or absolute. test: a second file, whose labelled rows are the test split;
+        else `test_share` of the rows is (0.2). Where a file is enters no identity; its content does.
+    layout: whatever is known of the file; what is left out is guessed, and the notes say how it was read. target, id,
+        time, group, values, na, delimiter: the same fields of `layout` in short.
+    val_share, test_share: shares of the labelled rows that `split_seed` draws, each class in proportion; exact copies
+        stay together, and so do the rows of a group where there are groups, unless by_group is false. Rows without a
+        label are in train alone; those that belong with a row of val or test are left out, which the notes say.
+    standardise: each channel of numbers gets mean 0 and deviation 1 over what is observed in train.
+    scale_target: the smallest and largest number of train stand as -1 and 1.
+    """
+
+    kind: Literal["own"] = "own"
+    file: str = place(min_length=1)
+    test: str | None = place(None, min_length=1)
+    layout: LayoutSpec = Field(default_factory=LayoutSpec)
+    target: str | None = None
+    id: str | None = None
+    time: str | None = None
+    group: str | None = None
+    values: tuple[str, ...] = ()
+    na: tuple[str, ...] = ()
+    delimiter: str | None = Field(default=None, min_length=1, max_length=1)
+    val_share: float = Field(default=0.2, gt=0, lt=1)
+    test_share: float | None = Field(default=None, gt=0, lt=1)
+    by_group: bool = True
+    standardise: bool = True
+    scale_target: bool = True
+
+    mask_rate: ClassVar[float] = 0.25
+    loss: ClassVar[str | None] = None
+
+    @model_validator(mode="after")
+    def _resolve(self) -> OwnSpec:
+        """Write short fields into the layout, so that equal tasks have equal specs."""
+        given: dict[str, Any] = {}
+        for name in SHORT:
+            own, inner = getattr(self, name), getattr(self.layout, name)
+            if own in (None, ()):
+                continue
+            if inner not in (None, (), own):
+                raise ValueError(f"{name}: {own!r} is given, and layout.{name}: {inner!r} too; keep one of them")
+            given[name] = own
+            self.__dict__[name] = type(self).model_fields[name].get_default()
+        if given:
+            self.__dict__["layout"] = self.layout.model_copy(update=given)
+        if self.test is not None and self.test_share is not None:
+            raise ValueError("test_share: the test split is the file task.test; leave one of them out")
+        if self.test is None and self.test_share is None:
+            self.__dict__["test_share"] = TEST_SHARE
+        if self.val_share + (self.test_share or 0) >= 1:
+            raise ValueError(f"val_share: {self.val_share} and test_share: {self.test_share} leave no train; take less")
+        return self
+
+    def defaults(self, signature: Signature) -> dict[str, str | float]:
+        """Default objective, mask rate and loss, once the file is read."""
+        fitting = {"class": "classify", "number": "regress", "none": "masked"}[signature.target]
+        return {**super().defaults(signature), "objective": fitting}
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """Every file that is read. Raises: BadInput naming one that is missing, and where it was looked for."""
+        return tuple(file for path in self._paths(data) for file in _files(path))
+
+    def prepare(self, data: Path, workers: int = 1) -> None:
+        """Read the file and write it as examples, where that is not done yet."""
+        del workers
+        self._prepared(data)
+
+    def load(self, data: Path) -> Task:
+        """The whole task, memory-mapped. Raises: BadInput for a missing file, and for whatever is wrong with it."""
+        found = self._prepared(data)
+        facts = found.facts
+        splits = {name: _opened(found, name) for name in SPLITS}
+        return Task(
+            Signature(**facts["signature"]), splits["train"], splits["val"], splits["test"],
+            labels=tuple(facts["labels"]), notes=tuple(facts["notes"]), fingerprint=found.fingerprint,
+            text=_text(facts["kind"], facts["symbols"]), decided=facts["decided"],
+        )
+
+    def _paths(self, data: Path) -> list[Path]:
+        """The file, and that of the test split."""
+        out = []
+        for field, given in (("file", self.file), ("test", self.test)):
+            if given is None:
+                continue
+            path = data / given
+            if not path.exists():
+                here = Path(given).exists() and not Path(given).is_absolute()
+                raise BadInput(
+                    f"task.{field}: {path} is not there; give an absolute path, or one from the data folder on, which "
+                    "--data or HEADSTART_DATA names" + (f" ({given} is in this folder: --data .)" if here else "")
+                )
+            out.append(path)
+        return out
+
+    def _prepared(self, data: Path) -> Prepared:
+        whole = self.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
+        document = {"reader": _READER, "task": whole.document(places=False), "files": stamps(self.files(data)),
+                    "test": self.test is not None}
+        return prepared(data, "own", document, lambda builder: self._build(builder, data))
+
+    def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
+        paths = self._paths(data)
+        train = read_sequences(paths[0], self.layout)
+        _check_labels(train)
+        test = _same_way(train, paths[1]) if len(paths) > 1 else None
+        whole = train if test is None else _both(train, test)
+        target, official = _codes(whole, train.classes), np.arange(len(train), len(whole))
+        rows, notes = self._sides(train, whole, target, official)
+        notes = [*_how_read(train, test), *notes]
+        wanted, more = self._targets(whole, target, rows["train"])
+        values, observed = self._numbers(whole, rows["train"])
+        facts = _written(builder, replace(whole, values=values, observed=observed), wanted, rows)
+        return {**facts, **_decided(train, more), "notes": [*notes, *more]}
+
+    def _sides(
+        self, train: Sequences, whole: Sequences, target: np.ndarray, official: np.ndarray
+    ) -> tuple[dict[str, np.ndarray], list[str]]:
+        """Rows of each split, and what must be known of them."""
+        own, copies, groups = target[: len(train)], whole.copies(), _group_numbers(whole)
+        kinds = [copies] if groups is None or not self.by_group else [copies, groups]
+        block = joined(*(kind[: len(train)] for kind in kinds))
+        shares = {"test": self.test_share} if self.test_share is not None else {}
+        shares = {"val": self.val_share, **shares}
+        rows = dealt(own, block, shares, self.split_seed)
+        check_sides(rows, own, train.classes, shares, len(np.unique(block[own != IGNORE])))
+        lost = len(train) - sum(map(len, rows.values()))
+        if len(official):
+            rows["test"] = official[target[official] != IGNORE]
+        return rows, [*_about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
+                      *_about_copies(whole, copies, rows, len(official) > 0),
+                      *_about_groups(groups, rows, self.by_group, len(official) > 0)]
+
+    def _targets(self, whole: Sequences, target: np.ndarray, train: np.ndarray) -> tuple[np.ndarray | None, list[str]]:
+        """Targets of all rows as a model learns them, and how they were scaled."""
+        if whole.target != "number":
+            return (target if whole.target == "class" else None), []
+        numbers = whole.numbers()
+        if not self.scale_target:
+            return numbers.astype(np.float32), []
+        low, high = float(np.nanmin(numbers[train])), float(np.nanmax(numbers[train]))
+        if low == high:
+            raise BadInput(f"task.scale_target: every train sequence has the target {low:g}; give others")
+        note = f"targets of {low:.6g} to {high:.6g}, the range of train, stand as -1 to 1"
+        return (2 * (numbers - low) / (high - low) - 1).astype(np.float32), [note]
+
+    def _numbers(self, whole: Sequences, train: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Values as a model sees them, and what of them is observed."""
+        if whole.kind != "numbers" or not self.standardise:
+            return whole.values, whole.observed
+        known = whole.take(train)
+        flat = known.values if known.observed is None else np.where(known.observed, known.values, np.float32(np.nan))
+        mean, deviation = channel_moments([flat])
+        values = ((whole.values - mean) / deviation).astype(np.float32)
+        return values if whole.observed is None else np.where(whole.observed, values, np.float32(0)), whole.observed
+
+
+def _files(path: Path) -> list[Path]:
+    """The file, or all that a folder holds besides names that begin with a point."""
+    if not path.is_dir():
+        return [path]
+    return [path / name for name in listed(path, lambda name: not any(p.startswith(".") for p in name.split("/")))]
+
+
+def _check_labels(train: Sequences) -> None:
+    if train.target == "class" and len(train.classes) == 1:
+        raise BadInput(
+            f"{train.layout.source}: every label is {train.classes[0]!r}; give two classes or more, or target=\"\" to "
+            "pretrain alone"
+        )
+
+
+def _same_way(train: Sequences, path: Path) -> Sequences:
+    """The test file, read as the other one was. Raises: BadInput where it does not fit, or has no labels."""
+    layout = train.layout.fixed().model_copy(update={
+        "delimiter": train.layout.spec.delimiter, "target_kind": train.layout.spec.target_kind
+        if train.target == "none" else train.target})  # fmt: skip
+    test = read_sequences(path, layout)
+    if test.kind != train.kind or len(test.channels) != len(train.channels):
+        raise BadInput(
+            f"task.test: {path} holds {test.kind} in {len(test.channels)} channels, task.file {train.kind} in "
+            f"{len(train.channels)}; give files of one layout"
+        )
+    if train.target != "none" and not test.labelled.any():
+        raise BadInput(f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
+                       "rows of task.file")  # fmt: skip
+    return test
+
+
+def _both(train: Sequences, test: Sequences) -> Sequences:
+    """The rows of both files, those of train first."""
+    if train.target == "class":
+        test.codes(train.classes)  # a label that train lacks is told here, with its own place
+    seen = [np.ones(one.values.shape, dtype=bool) if one.observed is None else one.observed for one in (train, test)]
+    missing = train.observed is not None or test.observed is not None
+    groups = None if train.groups is None or test.groups is None else train.groups + test.groups
+    return replace(
+        train,
+        values=np.concatenate([train.values, test.values]),
+        offsets=np.concatenate([train.offsets, train.offsets[-1] + test.offsets[1:]]),
+        observed=np.concatenate(seen) if missing else None,
+        labels=train.labels + test.labels, ids=None, groups=groups,
+    )  # fmt: skip
+
+
+def _codes(whole: Sequences, classes: tuple[str, ...]) -> np.ndarray:
+    """(n,) class of each row, or 0 where there is nothing to stratify by; IGNORE without a label."""
+    if whole.target == "class":
+        return whole.codes(classes)
+    if whole.target == "none":
+        return np.zeros(len(whole), dtype=np.int64)
+    return np.where(whole.labelled, 0, IGNORE).astype(np.int64)
+
+
+def _group_numbers(whole: Sequences) -> np.ndarray | None:
+    return None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1].astype(np.int64)
+
+
+def _how_read(train: Sequences, test: Sequences | None) -> list[str]:
+    """How the files were read and what was done, without where they are: notes travel with a report."""
+    layout = train.layout
+    said, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
+    guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
+    notes = [f"read as {said}{guessed}", *train.notes]
+    notes += [f"test file: {note}" for note in (() if test is None else test.notes)]
+    places = [one.layout.source for one in (train, test) if one is not None]
+    for source in places:
+        notes = [note.replace(f"{source}: ", "").replace(source, "the file") for note in notes]
+    return notes
+
+
+def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: int) -> list[str]:
+    bare = int((own[rows["train"]] == IGNORE).sum())
+    notes = [f"{bare:,} of {len(rows['train']):,} train sequences have no label and serve pretraining alone"]
+    notes = notes if bare else []
+    if lost:
+        notes.append(f"{lost:,} sequences without a label are left out: each is a copy of one of val or test, or of a "
+                     "group that is there")  # fmt: skip
+    if unscored:
+        notes.append(f"{unscored:,} sequences of the test file have no label and are left out")
+    return notes
+
+
+def _about_copies(whole: Sequences, copies: np.ndarray, rows: Mapping[str, np.ndarray], official: bool) -> list[str]:
+    again = copies != np.arange(len(whole))
+    notes = list(shared_note(copies, dict(rows), "sequences")) if official else []
+    own = int(again[np.concatenate([rows["train"], rows["val"]])].sum()) if official else int(again.sum())
+    if own:
+        notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split"
+                     + (", the test file's apart" if official else ""))  # fmt: skip
+    labels: dict[int, set[str]] = {}
+    for row, label in zip(copies.tolist(), whole.labels, strict=True):
+        if label is not None:
+            labels.setdefault(row, set()).add(label)
+    odd = sum(len(names) > 1 for names in labels.values())
+    return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
+
+
+def _about_groups(
+    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, official: bool
+) -> list[str]:
+    """Whether subjects that are learned from are tested on too."""
+    if groups is None:
+        return []
+    count, known = len(np.unique(groups)), np.concatenate([rows["train"], rows["val"]])
+    shared = len(np.intersect1d(groups[rows["test"]], groups[known]))
+    if by_group and not shared:
+        return [f"{count:,} groups, each in one split"]
+    why = "the test file's own rows" if official else "by_group is false"
+    return [f"{shared:,} of the {len(np.unique(groups[rows['test']])):,} groups of test also stand in train or val "
+            f"({why}): the score says less of new groups"]  # fmt: skip
+
+
+def _written(
+    builder: Builder, whole: Sequences, target: np.ndarray | None, rows: Mapping[str, np.ndarray]
+) -> dict[str, Any]:
+    """Write each split; gives its signature."""
+    examples = Examples(whole.values, whole.offsets, target, np.arange(len(whole), dtype=np.int64), whole.observed)
+    for name in SPLITS:
+        part = examples.take(rows[name])
+        arrays = {"values": part.values, "offsets": part.offsets, "index": part.index, "target": part.target,
+                  "observed": part.observed}  # fmt: skip
+        for what, array in arrays.items():
+            if array is not None:
+                builder.save(f"{name}_{what}", array)
+    used = whole.lengths[np.concatenate([rows[name] for name in SPLITS])]
+    classed = whole.target == "class"
+    return {"signature": {
+        "input": "floats" if whole.kind == "numbers" else "tokens", "width": whole.width, "length": int(used.max()),
+        "shortest": int(used.min()), "target": whole.target, "classes": len(whole.classes) if classed else 0,
+        "missing": whole.observed is not None,
+    }}  # fmt: skip
+
+
+def _decided(train: Sequences, scaled: list[str]) -> dict[str, Any]:
+    """What the file decides besides the arrays, and a text of it."""
+    out = {"kind": train.kind, "symbols": list(train.layout.symbols), "labels": list(train.classes)}
+    said = {**out, "width": train.width, "target": train.target, "scaled": scaled}
+    return {**out, "decided": json.dumps(said, sort_keys=True)}
+
+
+def _opened(found: Prepared, split: str) -> Examples:
+    """A split that was written, memory-mapped."""
+    parts = {name.removeprefix(f"{split}_"): np.asarray(array)
+             for name, array in found.arrays.items() if name.startswith(f"{split}_")}  # fmt: skip
+    return Examples(parts["values"], parts["offsets"], parts.get("target"), parts["index"], parts.get("observed"))
+
+
+def _text(kind: str, symbols: list[str]) -> Callable[[np.ndarray], str] | None:
+    """What turns ids back into what a person wrote."""
+    if kind == "text":
+        return lambda ids: ids.astype(np.uint8).tobytes().decode(errors="replace")
+    if kind in ("dna", "protein"):
+        return spoken(kind)
+    return (lambda ids: " ".join(symbols[int(i)] for i in ids)) if kind == "tokens" else None
