@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made import signature, waves
+from made_series import signature, waves
 
 from headstart.classic.fitting import fit_random_kernels
 from headstart.classic.measures import accuracy

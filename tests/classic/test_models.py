@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from made import signature, waves, words
+from made_series import signature, waves, words
 from made_tasks import MadeSpec
 from safetensors.numpy import load, save
 

@@ -6,7 +6,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from made import examples, words
+from made_series import examples, words
 
 from headstart.classic import ngrams
 from headstart.classic.ngrams import BUCKETS, fit_ngrams

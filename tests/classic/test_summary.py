@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made import examples, noise
+from made_series import examples, noise
 
 from headstart.classic import summary
 from headstart.classic.fill import filled

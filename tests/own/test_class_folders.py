@@ -4,7 +4,7 @@ import struct
 
 import numpy as np
 import pytest
-from made import read, why, write
+from made_tables import read, why, write
 from PIL import Image
 
 from headstart.own import folders

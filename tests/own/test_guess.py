@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from made import numbers, read, why, wide, write
+from made_tables import numbers, read, why, wide, write
 
 from headstart.own import LayoutSpec, read_sequences
 from headstart.own.roles import matching, numbered

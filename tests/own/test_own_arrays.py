@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.feather
 import pyarrow.parquet
 import pytest
-from made import numbers, read, why, write
+from made_tables import numbers, read, why, write
 
 from headstart.own import LayoutSpec, arrays, arrow, read_sequences
 

@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from made import numbers, read, wide, write
+from made_tables import numbers, read, wide, write
 
 from headstart.errors import BadInput
 from headstart.own import check_alike, read_sequences

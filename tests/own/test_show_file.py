@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from made import numbers, wide, write
+from made_tables import numbers, wide, write
 
 
 def show(*words, cwd):

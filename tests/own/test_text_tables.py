@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from made import numbers, read, why, wide, write
+from made_tables import numbers, read, why, wide, write
 
 from headstart.own import gathered, opened
 from headstart.own.sniff import find_delimiter, has_header
