@@ -138,13 +138,14 @@ def _lacks_data(spec: StageSpec | None, data: Path) -> bool:
 
 
 def _identity(spec: StageSpec, data: Path, may_be_open: bool) -> str:
-    if not _lacks_data(spec, data):
-        return identity(spec, data)
-    if may_be_open:
-        return OPEN + digest(spec.document())[: 16 - len(OPEN)]
+    # The identity first: it remembers what it has looked up, and asking each stage's files takes long in large folders.
     try:
         return identity(spec, data)
     except BadInput as error:
+        if not _lacks_data(spec, data):
+            raise
+        if may_be_open:
+            return OPEN + digest(spec.document())[: 16 - len(OPEN)]
         raise LacksData(str(error)) from None
 
 
