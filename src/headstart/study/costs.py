@@ -8,9 +8,10 @@ import json
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from importlib import resources
 from statistics import median
 from typing import Any
+
+from headstart.study.files import studies_folder
 
 COSTS = "costs.json"
 REACHED = 1 / 3
@@ -32,7 +33,7 @@ class StudyCost:
 
 def study_costs() -> list[StudyCost]:
     """Costs of all built-in studies, by name and scale."""
-    text = (resources.files("headstart") / "studies" / COSTS).read_text("utf-8")
+    text = (studies_folder() / COSTS).read_text("utf-8")
     found: Mapping[str, Mapping[str, Any]] = json.loads(text)
     return [StudyCost(study, scale, **numbers) for study, scales in found.items() for scale, numbers in scales.items()]
 

@@ -13,16 +13,22 @@ from headstart.errors import BadInput, nearest
 
 def built_in_studies() -> dict[str, Path]:
     """Studies that come with the package, by name."""
-    return {path.stem: path for path in sorted(_folder().glob("*.toml"))}
+    return tables_in(studies_folder())
 
 
-def _folder() -> Path:
+def studies_folder() -> Path:
+    """Where the package keeps its studies, the parts they share, papers' cells and costs."""
     return Path(str(resources.files("headstart") / "studies"))
 
 
+def tables_in(folder: Path) -> dict[str, Path]:
+    """TOML files of a folder, by name."""
+    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+
+
 def is_built_in(given: str) -> bool:
-    """Whether a name is that of a study that comes with the package (`coser-1` stands for `coser-1-described`)."""
-    return bool({given, f"{given}-described"} & set(built_in_studies()))
+    """Whether a name is that of a study that comes with the package."""
+    return _known_as(given, built_in_studies()) is not None
 
 
 def short_name(name: str) -> str:
@@ -48,16 +54,19 @@ def base_path(given: str, folder: Path | None) -> Path:
         if os.path.isfile(path):
             return path
         raise BadInput(f"extends: no file {str(path)!r}")
-    parts = {path.stem: path for path in sorted((_folder() / "parts").glob("*.toml"))}
-    return _built_in(given, {**built_in_studies(), **parts}, "extends")
+    return _built_in(given, {**built_in_studies(), **tables_in(studies_folder() / "parts")}, "extends")
 
 
 def _built_in(given: str, known: dict[str, Path], place: str) -> Path:
+    name = _known_as(given, known)
+    if name is None:
+        raise BadInput(f"{place}: {nearest(given, known)}")
+    return known[name]
+
+
+def _known_as(given: str, known: dict[str, Path]) -> str | None:
     """A paper's study has a name of two parts: `coser-1` is `coser-1-described`, the paper's own words."""
-    for name in (given, f"{given}-described"):
-        if name in known:
-            return known[name]
-    raise BadInput(f"{place}: {nearest(given, known)}")
+    return next((name for name in (given, f"{given}-described") if name in known), None)
 
 
 def title_of(path: Path) -> str:

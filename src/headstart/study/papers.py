@@ -7,10 +7,8 @@ with others of its paper, the cell stays as printed and says so (`erratum`).
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -18,6 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, read
+from headstart.study.files import studies_folder, table_of, tables_in
 
 CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]
 Quantity = Literal["test", "train", "last_train", "last_test", "reach", "converge"]
@@ -165,8 +164,7 @@ class Paper:
 
 def built_in_papers() -> dict[str, Path]:
     """Files of cells that come with the package, by name."""
-    folder = Path(str(resources.files("headstart") / "studies" / "papers"))
-    return {path.stem: path for path in sorted(folder.glob("*.toml"))}
+    return tables_in(studies_folder() / "papers")
 
 
 def read_paper(name: str) -> Paper:
@@ -174,7 +172,7 @@ def read_paper(name: str) -> Paper:
     known = built_in_papers()
     if name not in known:
         raise BadInput(f"paper: {nearest(name, known)}")
-    return make_paper(name, tomllib.loads(known[name].read_text("utf-8")))
+    return make_paper(name, table_of(known[name]))
 
 
 def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
