@@ -7,11 +7,11 @@ alike however ragged its batches are.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headstart.errors import BadInput
 from headstart.models.heads import Output
@@ -77,16 +77,29 @@ def _full(output: torch.Tensor) -> torch.Tensor:
     return output.to(torch.promote_types(output.dtype, torch.float32))
 
 
-def cross_entropy_sums(logits: torch.Tensor, target: torch.Tensor, smoothing: float = 0.0) -> Sums:
-    """Sums over rows whose target is there. logits (M, K), target (M,) with IGNORE."""
+def cross_entropy_sums(
+    logits: torch.Tensor, target: torch.Tensor, smoothing: float = 0.0, class_weights: tuple[float, ...] = ()
+) -> Sums:
+    """Sums over rows whose target is there. logits (M, K), target (M,) with IGNORE.
+
+    class_weights (K,): `loss` and `count` are sums of weights then; `seen` and `hits` stay counts of rows, and
+    `weighted_hits` are the weights of those that were right.
+    """
     there = target != IGNORE
-    loss = F.cross_entropy(_full(logits), target, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing)
-    hits = ((logits.argmax(-1) == target) & there).sum()
-    return {"loss": loss, "count": there.sum(), "hits": hits}
+    right = (logits.argmax(-1) == target) & there
+    weights = _full(logits).new_tensor(class_weights) if class_weights else None
+    loss = F.cross_entropy(
+        _full(logits), target, weights, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
+    )
+    if weights is None:
+        return {"loss": loss, "count": there.sum(), "hits": right.sum()}
+    each = torch.where(there, weights[target.clamp_min(0)], 0.0)
+    return {"loss": loss, "count": each.sum(), "seen": there.sum(), "hits": right.sum(),
+            "weighted_hits": torch.where(right, each, 0.0).sum()}
 
 
 def _accuracy(totals: dict[str, Any]) -> float:
-    return float(totals["hits"] / max(totals["count"], 1.0))
+    return float(totals["hits"] / max(totals.get("seen", totals["count"]), 1.0))
 
 
 def _moments(error: torch.Tensor, value: torch.Tensor, there: torch.Tensor) -> Sums:
@@ -229,13 +242,35 @@ def _class_target(signature: Signature, kind: str) -> None:
 
 
 class _Classes(ObjectiveSpec):
-    """What classify and retrieve share: cross-entropy and accuracy over the targets that are there."""
+    """What classify and retrieve share: cross-entropy and accuracy over the targets that are there.
+
+    class_weights: of the loss, one per class. With them there is the score `weighted_accuracy` besides: with weights
+    that make all classes weigh the same, accuracy averaged over classes.
+    """
 
     label_smoothing: float = Field(default=0.0, ge=0, lt=1)
-    monitor: Literal["accuracy", "loss"] = "accuracy"
+    class_weights: tuple[Annotated[float, Field(ge=0)], ...] = neutral((), strict=False)
+    monitor: Literal["accuracy", "weighted_accuracy", "loss"] = "accuracy"
+
+    @model_validator(mode="after")
+    def _weighted(self) -> _Classes:
+        if self.class_weights and not any(self.class_weights):
+            raise ValueError("class_weights: all are 0; give at least one above 0")
+        if self.monitor == "weighted_accuracy" and not self.class_weights:
+            raise ValueError("monitor: 'weighted_accuracy' needs class_weights; give them, or monitor 'accuracy'")
+        return self
+
+    def _output(self, where: Literal["position", "sequence", "pair"], size: int, signature: Signature) -> Output:
+        if self.class_weights and len(self.class_weights) != signature.classes:
+            raise BadInput(f"objective.class_weights: {len(self.class_weights)} weights for {signature.classes} "
+                           "classes; give one per class")
+        return Output(where, size)
 
     def scores(self, totals: dict[str, Any]) -> dict[str, float]:
-        return {**super().scores(totals), "accuracy": _accuracy(totals)}
+        out = {**super().scores(totals), "accuracy": _accuracy(totals)}
+        if "weighted_hits" in totals:
+            out["weighted_accuracy"] = float(totals["weighted_hits"] / max(totals["count"], 1e-12))
+        return out
 
     def monitored(self, signature: Signature) -> Monitor:
         del signature
@@ -252,11 +287,12 @@ class ClassifySpec(_Classes):
         if signature.paired:
             raise BadInput("objective.kind: 'classify' needs single sequences, the task has pairs; use 'retrieve'")
         where: Literal["position", "sequence"] = "position" if signature.per_position else "sequence"
-        return Output(where, signature.targets * signature.classes)
+        return self._output(where, signature.targets * signature.classes, signature)
 
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         assert batch.target is not None
-        return cross_entropy_sums(output.reshape(-1, signature.classes), batch.target.flatten(), self.label_smoothing)
+        rows = output.reshape(-1, signature.classes)
+        return cross_entropy_sums(rows, batch.target.flatten(), self.label_smoothing, self.class_weights)
 
 
 class RetrieveSpec(_Classes):
@@ -268,12 +304,12 @@ class RetrieveSpec(_Classes):
         _class_target(signature, self.kind)
         if not signature.paired:
             raise BadInput("objective.kind: 'retrieve' needs pairs, the task has single sequences; use 'classify'")
-        return Output("pair", signature.classes)
+        return self._output("pair", signature.classes, signature)
 
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         del signature
         assert batch.target is not None
-        return cross_entropy_sums(output, batch.target[::2], self.label_smoothing)
+        return cross_entropy_sums(output, batch.target[::2], self.label_smoothing, self.class_weights)
 
 
 class RegressSpec(ObjectiveSpec):

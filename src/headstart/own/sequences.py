@@ -154,6 +154,17 @@ class Sequences:
             groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
         )
 
+    def cut(self, longest: int) -> Sequences:
+        """The same rows with at most their first `longest` positions."""
+        keep = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths) < longest
+        lengths = np.minimum(self.lengths, longest)
+        return replace(
+            self,
+            values=self.values[keep],
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            observed=None if self.observed is None else self.observed[keep],
+        )
+
     def speak(self, row: int) -> str:
         """A row of text, letters or tokens as a person reads it. Raises: BadInput for numbers."""
         ids = self.values[self.offsets[row] : self.offsets[row + 1]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,7 +14,7 @@ from pydantic import Field, model_validator
 from headstart.errors import BadInput
 from headstart.own import LayoutSpec, Sequences, read_sequences
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.spec import place
+from headstart.spec import neutral, place, read
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.letters import spoken
 from headstart.tasks.members import listed, stamps
@@ -23,11 +23,32 @@ from headstart.tasks.series_sets import channel_moments
 from headstart.tasks.stored import shared_note
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
-_READER = 1
+_READER = 2
 """Raised when the same files give other arrays."""
 SHORT = ("target", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
 TEST_SHARE = 0.2
+
+
+@dataclass(frozen=True)
+class OwnFacts:
+    """What the file decides of a model that is to read other files: see `served.Preparation`, which holds the same.
+
+    layout: reads other files as this one was read. mean, deviation: of each channel over train, none where values stay
+    as they are; low, high: the numbers of train that stand as -1 and 1, None where targets stay as they are.
+    counts: labelled sequences of each class in train, in the order of `labels`.
+    """
+
+    kind: str
+    symbols: tuple[str, ...]
+    channels: tuple[str, ...]
+    labels: tuple[str, ...]
+    layout: LayoutSpec
+    mean: tuple[float, ...]
+    deviation: tuple[float, ...]
+    low: float | None
+    high: float | None
+    counts: tuple[int, ...]
 
 
 class OwnSpec(TaskSpec):
@@ -37,7 +58,8 @@ class OwnSpec(TaskSpec):
     missing. A class stands by its name, in the order of the names (of the numbers, where all are numbers).
 
     file: its path, from the data folder on or absolute. test: a second file, whose labelled rows are the test split;
-        else `test_share` of the rows is (0.2). Where a file is enters no identity; its content does.
+        else `test_share` of the rows is (0.2; 0: no test split). unlabelled: a third file, whose rows join train
+        without their labels. Where a file is enters no identity; its content does.
     layout: whatever is known of the file; what is left out is guessed, and the notes say how it was read. target, id,
         time, group, values, na, delimiter: the same fields of `layout` in short.
     val_share, test_share: shares of the labelled rows that `split_seed` draws, each class in proportion; exact copies
@@ -45,11 +67,13 @@ class OwnSpec(TaskSpec):
         label are in train alone; those that belong with a row of val or test are left out, which the notes say.
     standardise: each channel of numbers gets mean 0 and deviation 1 over what is observed in train.
     scale_target: the smallest and largest number of train stand as -1 and 1.
+    longest: positions that are kept of each sequence, the first ones (default: all).
     """
 
     kind: Literal["own"] = "own"
     file: str = place(min_length=1)
     test: str | None = place(None, min_length=1)
+    unlabelled: str | None = place(None, min_length=1)
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
     target: str | None = None
     id: str | None = None
@@ -59,10 +83,11 @@ class OwnSpec(TaskSpec):
     na: tuple[str, ...] = ()
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
     val_share: float = Field(default=0.2, gt=0, lt=1)
-    test_share: float | None = Field(default=None, gt=0, lt=1)
+    test_share: float | None = Field(default=None, ge=0, lt=1)
     by_group: bool = True
     standardise: bool = True
     scale_target: bool = True
+    longest: int | None = neutral(None, ge=1)
 
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str | None] = None
@@ -96,7 +121,7 @@ class OwnSpec(TaskSpec):
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming one that is missing, and where it was looked for."""
-        return tuple(file for path in self._paths(data) for file in _files(path))
+        return tuple(file for path in self._paths(data).values() for file in _files(path))
 
     def prepare(self, data: Path, workers: int = 1) -> None:
         """Read the file and write it as examples, where that is not done yet."""
@@ -114,10 +139,16 @@ class OwnSpec(TaskSpec):
             text=_text(facts["kind"], facts["symbols"]), decided=facts["decided"],
         )
 
-    def _paths(self, data: Path) -> list[Path]:
-        """The file, and that of the test split."""
-        out = []
-        for field, given in (("file", self.file), ("test", self.test)):
+    def facts(self, data: Path) -> OwnFacts:
+        """What the file decides. Raises: BadInput for whatever is wrong with it."""
+        found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
+                                 for name, value in self._prepared(data).facts["served"].items()}
+        return OwnFacts(**{**found, "layout": read(LayoutSpec, found["layout"], "layout")})
+
+    def _paths(self, data: Path) -> dict[str, Path]:
+        """The files by the names of their fields."""
+        out = {}
+        for field, given in (("file", self.file), ("test", self.test), ("unlabelled", self.unlabelled)):
             if given is None:
                 continue
             path = data / given
@@ -127,28 +158,42 @@ class OwnSpec(TaskSpec):
                     f"task.{field}: {path} is not there; give an absolute path, or one from the data folder on, which "
                     "--data or HEADSTART_DATA names" + (f" ({given} is in this folder: --data .)" if here else "")
                 )
-            out.append(path)
+            out[field] = path
         return out
 
     def _prepared(self, data: Path) -> Prepared:
         whole = self.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
         document = {"reader": _READER, "task": whole.document(places=False), "files": stamps(self.files(data)),
-                    "test": self.test is not None}
+                    "given": sorted(self._paths(data))}
         return prepared(data, "own", document, lambda builder: self._build(builder, data))
 
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
         paths = self._paths(data)
-        train = read_sequences(paths[0], self.layout)
+        train = read_sequences(paths["file"], self.layout)
         _check_labels(train)
-        test = _same_way(train, paths[1]) if len(paths) > 1 else None
-        whole = train if test is None else _both(train, test)
+        notes = _how_read(train)
+        layout = train.layout.fixed()
+        if "unlabelled" in paths:
+            more = _without_labels(_same_way(train, paths["unlabelled"], "unlabelled"), train)
+            notes += _further("unlabelled", more)
+            train = _both(train, more)
+        whole = train
+        if "test" in paths:
+            test = _same_way(train, paths["test"], "test")
+            notes += _further("test", test)
+            whole = _both(train, test)
+        whole, cut = _cut(whole, self.longest)
         target, official = _codes(whole, train.classes), np.arange(len(train), len(whole))
-        rows, notes = self._sides(train, whole, target, official)
-        notes = [*_how_read(train, test), *notes]
-        wanted, more = self._targets(whole, target, rows["train"])
-        values, observed = self._numbers(whole, rows["train"])
+        rows, more_notes = self._sides(train, whole, target, official)
+        wanted, low, high, scaled = self._targets(whole, target, rows["train"])
+        values, observed, mean, deviation = self._numbers(whole, rows["train"])
         facts = _written(builder, replace(whole, values=values, observed=observed), wanted, rows)
-        return {**facts, **_decided(train, more), "notes": [*notes, *more]}
+        counts = np.bincount(target[rows["train"]][target[rows["train"]] != IGNORE], minlength=len(train.classes))
+        served = {"kind": train.kind, "symbols": list(train.layout.symbols), "channels": list(train.channels),
+                  "labels": list(train.classes), "layout": layout.model_dump(mode="json"), "mean": mean,
+                  "deviation": deviation, "low": low, "high": high,
+                  "counts": counts.tolist() if train.target == "class" else []}
+        return {**facts, **_decided(train, scaled), "served": served, "notes": [*notes, *cut, *more_notes, *scaled]}
 
     def _sides(
         self, train: Sequences, whole: Sequences, target: np.ndarray, official: np.ndarray
@@ -157,10 +202,10 @@ class OwnSpec(TaskSpec):
         own, copies, groups = target[: len(train)], whole.copies(), _group_numbers(whole)
         kinds = [copies] if groups is None or not self.by_group else [copies, groups]
         block = joined(*(kind[: len(train)] for kind in kinds))
-        shares = {"test": self.test_share} if self.test_share is not None else {}
-        shares = {"val": self.val_share, **shares}
+        shares = {"val": self.val_share, **({"test": self.test_share} if self.test_share else {})}
         rows = dealt(own, block, shares, self.split_seed)
         check_sides(rows, own, train.classes, shares, len(np.unique(block[own != IGNORE])))
+        rows = {"test": np.zeros(0, dtype=np.int64), **rows}
         lost = len(train) - sum(map(len, rows.values()))
         if len(official):
             rows["test"] = official[target[official] != IGNORE]
@@ -168,28 +213,40 @@ class OwnSpec(TaskSpec):
                       *_about_copies(whole, copies, rows, len(official) > 0),
                       *_about_groups(groups, rows, self.by_group, len(official) > 0)]
 
-    def _targets(self, whole: Sequences, target: np.ndarray, train: np.ndarray) -> tuple[np.ndarray | None, list[str]]:
-        """Targets of all rows as a model learns them, and how they were scaled."""
+    def _targets(
+        self, whole: Sequences, target: np.ndarray, train: np.ndarray
+    ) -> tuple[np.ndarray | None, float | None, float | None, list[str]]:
+        """Targets of all rows as a model learns them, the numbers that stand as -1 and 1, and how that is said."""
         if whole.target != "number":
-            return (target if whole.target == "class" else None), []
+            return (target if whole.target == "class" else None), None, None, []
         numbers = whole.numbers()
         if not self.scale_target:
-            return numbers.astype(np.float32), []
+            return numbers.astype(np.float32), None, None, []
         low, high = float(np.nanmin(numbers[train])), float(np.nanmax(numbers[train]))
         if low == high:
             raise BadInput(f"task.scale_target: every train sequence has the target {low:g}; give others")
         note = f"targets of {low:.6g} to {high:.6g}, the range of train, stand as -1 to 1"
-        return (2 * (numbers - low) / (high - low) - 1).astype(np.float32), [note]
+        return (2 * (numbers - low) / (high - low) - 1).astype(np.float32), low, high, [note]
 
-    def _numbers(self, whole: Sequences, train: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Values as a model sees them, and what of them is observed."""
+    def _numbers(
+        self, whole: Sequences, train: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray | None, list[float], list[float]]:
+        """Values as a model sees them, what of them is observed, and mean and deviation of each channel."""
         if whole.kind != "numbers" or not self.standardise:
-            return whole.values, whole.observed
+            return whole.values, whole.observed, [], []
         known = whole.take(train)
         flat = known.values if known.observed is None else np.where(known.observed, known.values, np.float32(np.nan))
         mean, deviation = channel_moments([flat])
-        values = ((whole.values - mean) / deviation).astype(np.float32)
-        return values if whole.observed is None else np.where(whole.observed, values, np.float32(0)), whole.observed
+        values = standardised(whole.values, whole.observed, mean, deviation)
+        return values, whole.observed, mean.tolist(), deviation.tolist()
+
+
+def standardised(
+    values: np.ndarray, observed: np.ndarray | None, mean: np.ndarray, deviation: np.ndarray
+) -> np.ndarray:
+    """(S, F) float32 values less the mean, over the deviation, of each channel (F,); 0 where nothing was observed."""
+    found = ((values - mean) / deviation).astype(np.float32)
+    return found if observed is None else np.where(observed, found, np.float32(0))
 
 
 def _files(path: Path) -> list[Path]:
@@ -207,21 +264,38 @@ def _check_labels(train: Sequences) -> None:
         )
 
 
-def _same_way(train: Sequences, path: Path) -> Sequences:
-    """The test file, read as the other one was. Raises: BadInput where it does not fit, or has no labels."""
+def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]) -> Sequences:
+    """Another file, read as the first one was. Raises: BadInput where it does not fit, or test has no labels."""
     layout = train.layout.fixed().model_copy(update={
         "delimiter": train.layout.spec.delimiter, "target_kind": train.layout.spec.target_kind
         if train.target == "none" else train.target})  # fmt: skip
-    test = read_sequences(path, layout)
-    if test.kind != train.kind or len(test.channels) != len(train.channels):
+    found = read_sequences(path, layout)
+    if found.kind != train.kind or len(found.channels) != len(train.channels):
         raise BadInput(
-            f"task.test: {path} holds {test.kind} in {len(test.channels)} channels, task.file {train.kind} in "
+            f"task.{field}: {path} holds {found.kind} in {len(found.channels)} channels, task.file {train.kind} in "
             f"{len(train.channels)}; give files of one layout"
         )
-    if train.target != "none" and not test.labelled.any():
+    if field == "test" and train.target != "none" and not found.labelled.any():
         raise BadInput(f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
                        "rows of task.file")  # fmt: skip
-    return test
+    return found
+
+
+def _without_labels(more: Sequences, train: Sequences) -> Sequences:
+    """Rows that are only pretrained on; where they name no group, each is a group of its own."""
+    groups = more.groups
+    if groups is None and train.groups is not None:
+        groups = tuple(f"{more.layout.source} {row}" for row in range(len(more)))
+    return replace(more, labels=(None,) * len(more), groups=groups)
+
+
+def _cut(whole: Sequences, longest: int | None) -> tuple[Sequences, list[str]]:
+    """The sequences with their first positions alone, and that in words."""
+    many = 0 if longest is None else int((whole.lengths > longest).sum())
+    if longest is None or not many:
+        return whole, []
+    verb = "sequence is" if many == 1 else "sequences are"
+    return whole.cut(longest), [f"{many:,} {verb} longer than {longest:,} positions, of which the first are kept"]
 
 
 def _both(train: Sequences, test: Sequences) -> Sequences:
@@ -253,17 +327,21 @@ def _group_numbers(whole: Sequences) -> np.ndarray | None:
     return None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1].astype(np.int64)
 
 
-def _how_read(train: Sequences, test: Sequences | None) -> list[str]:
-    """How the files were read and what was done, without where they are: notes travel with a report."""
+def _how_read(train: Sequences) -> list[str]:
+    """How the file was read and what was done, without where it is: notes travel with a report."""
     layout = train.layout
     said, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
     guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
-    notes = [f"read as {said}{guessed}", *train.notes]
-    notes += [f"test file: {note}" for note in (() if test is None else test.notes)]
-    places = [one.layout.source for one in (train, test) if one is not None]
-    for source in places:
-        notes = [note.replace(f"{source}: ", "").replace(source, "the file") for note in notes]
-    return notes
+    return [_placeless(note, train) for note in (f"read as {said}{guessed}", *train.notes)]
+
+
+def _further(field: str, more: Sequences) -> list[str]:
+    """What was done in reading another file."""
+    return [f"{field} file: {_placeless(note, more)}" for note in more.notes]
+
+
+def _placeless(note: str, of: Sequences) -> str:
+    return note.replace(f"{of.layout.source}: ", "").replace(of.layout.source, "the file")
 
 
 def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: int) -> list[str]:
