@@ -241,40 +241,43 @@ def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
 
 
 def _patched(task: Task, patch: int) -> Task:
-    """Join `patch` neighbouring positions of float inputs; a last short patch is filled with zeros."""
+    """Join `patch` neighbouring positions of float inputs; what a last patch lacks counts as missing."""
     if task.signature.input != "floats" or task.signature.per_position:
         raise BadInput(f"task.patch: {patch} needs float inputs with one target per sequence; leave it at 1")
     width = task.signature.width
-
-    def joined(flat: np.ndarray, offsets: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        counts = -(-np.diff(offsets) // patch)
-        new = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-        out = np.zeros((int(new[-1]) * patch, width), dtype=flat.dtype)
-        where = np.repeat(new[:-1] * patch - offsets[:-1], np.diff(offsets)) + np.arange(len(flat))
-        out[where] = flat
-        return out.reshape(int(new[-1]), patch * width), new
-
-    ragged = any((x.lengths % patch).any() for x in (task.train, task.val, task.test))
-
-    def convert(x: Examples) -> Examples:
-        values, offsets = joined(x.values, x.offsets)
-        seen = x.observed
-        if seen is None and ragged:
-            seen = np.ones(x.values.shape, dtype=bool)
-        return replace(x, values=values, offsets=offsets,
-                       observed=None if seen is None else joined(seen, x.offsets)[0])
-
+    room = any((x.lengths % patch).any() for x in (task.train, task.val, task.test))
     signature = replace(
         task.signature,
         width=patch * width,
         length=-(-task.signature.length // patch),
         shortest=-(-task.signature.shortest // patch),
-        missing=task.signature.missing or ragged,
+        missing=task.signature.missing or room,
     )
     picture = task.picture
     unpatch = None if picture is None else (lambda x: picture(x.reshape(-1, width)))
-    return replace(task, signature=signature, picture=unpatch, train=convert(task.train),
-                   val=convert(task.val), test=convert(task.test))
+    train, val, test = (patched(task.split(name), patch, room) for name in SPLITS)
+    return replace(task, signature=signature, picture=unpatch, train=train, val=val, test=test)
+
+
+def patched(examples: Examples, patch: int, missing: bool) -> Examples:
+    """Join `patch` neighbouring positions (S, F) into one of patch x F values; the room of a last short patch is 0.
+
+    missing: that room counts as missing, with or without other gaps; else only where there are gaps.
+    """
+    counts = -(-examples.lengths // patch)
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    where = np.repeat(offsets[:-1] * patch - examples.offsets[:-1], examples.lengths) + np.arange(len(examples.values))
+
+    def joined(flat: np.ndarray) -> np.ndarray:
+        out = np.zeros((int(offsets[-1]) * patch, flat.shape[1]), dtype=flat.dtype)
+        out[where] = flat
+        return out.reshape(int(offsets[-1]), patch * flat.shape[1])
+
+    seen = examples.observed
+    if seen is None and missing:
+        seen = np.ones(examples.values.shape, dtype=bool)
+    return replace(examples, values=joined(examples.values), offsets=offsets,
+                   observed=None if seen is None else joined(seen))
 
 
 def fingerprint(task: Task) -> str:

@@ -128,7 +128,7 @@ def sides(length: Tensor, chunk: int) -> tuple[Tensor, Tensor]:
 
 def most_sides(length: int, chunk: int) -> int:
     """The most directions that either hash of a row of up to `length` positions takes."""
-    return max(1, int(sides(torch.tensor(length), chunk)[0]))
+    return max(1, int(sides(torch.tensor(length, device="cpu"), chunk)[0]))
 
 
 def rounds(
