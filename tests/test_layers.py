@@ -13,8 +13,8 @@ LAYERS: dict[str, int] = {
     "training": 3,
     "files": 4, "locks": 4, "folder": 4, "stage": 4, "store": 4,
     "launch": 5, "runner": 5,
-    "study": 6, "analysis": 6, "classic": 6,
-    "report": 7, "bench": 7,
+    "study": 6, "analysis": 6, "classic": 6, "served": 6,
+    "report": 7, "bench": 7, "fit": 7,
     "api": 8, "__main__": 8, "verbs": 8, "cli": 8, "estimator": 8, "": 8,
 }  # fmt: skip
 

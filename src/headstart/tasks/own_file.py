@@ -13,6 +13,7 @@ from pydantic import Field, model_validator
 
 from headstart.errors import BadInput
 from headstart.own import LayoutSpec, Sequences, read_sequences
+from headstart.own.layout import Kind
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral, place, read
 from headstart.tasks.cache import Builder, Prepared, prepared
@@ -39,7 +40,7 @@ class OwnFacts:
     counts: labelled sequences of each class in train, in the order of `labels`.
     """
 
-    kind: str
+    kind: Kind
     symbols: tuple[str, ...]
     channels: tuple[str, ...]
     labels: tuple[str, ...]
@@ -182,12 +183,13 @@ class OwnSpec(TaskSpec):
             test = _same_way(train, paths["test"], "test")
             notes += _further("test", test)
             whole = _both(train, test)
-        whole, cut = _cut(whole, self.longest)
         target, official = _codes(whole, train.classes), np.arange(len(train), len(whole))
         rows, more_notes = self._sides(train, whole, target, official)
         wanted, low, high, scaled = self._targets(whole, target, rows["train"])
         values, observed, mean, deviation = self._numbers(whole, rows["train"])
-        facts = _written(builder, replace(whole, values=values, observed=observed), wanted, rows)
+        # Cut last: however much is kept, splits and standards are those of the whole sequences.
+        seen, cut = _cut(replace(whole, values=values, observed=observed), self.longest)
+        facts = _written(builder, seen, wanted, rows)
         counts = np.bincount(target[rows["train"]][target[rows["train"]] != IGNORE], minlength=len(train.classes))
         served = {"kind": train.kind, "symbols": list(train.layout.symbols), "channels": list(train.channels),
                   "labels": list(train.classes), "layout": layout.model_dump(mode="json"), "mean": mean,

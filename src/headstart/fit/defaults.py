@@ -1,0 +1,96 @@
+"""What a fit does by itself for each kind of data: the network, its objective, its batches, and how long it trains.
+
+Chosen on validation rows alone; docs/results/own.md says on which sets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from headstart.sequence import Signature
+
+NUMBERS, TOKENS = "numbers", "tokens"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Defaults of one kind of data.
+
+    mask_rate: share of positions that self-pretraining hides. positions: that the network reads of a sequence on a CPU
+    at most; above that numbers are joined into patches, tokens are cut. pool: how a sequence becomes one vector.
+    """
+
+    mask_rate: float
+    positions: int
+    pool: str
+    mixer: Mapping[str, Any]
+
+
+_ATTENTION = {"kind": "attention", "heads": 4}
+KINDS: dict[str, Kind] = {
+    "numbers": Kind(0.25, 160, "mean", _ATTENTION),
+    "text": Kind(0.15, 512, "mean", _ATTENTION),
+    "dna": Kind(0.15, 512, "mean", _ATTENTION),
+    "protein": Kind(0.15, 512, "mean", _ATTENTION),
+    "tokens": Kind(0.15, 512, "mean", _ATTENTION),
+}
+
+RATES = (1e-3, 3e-3)
+ONE_RATE = (2e-3,)
+PRETRAIN_RATE = 2e-3
+EPOCHS, PRETRAIN_EPOCHS = 60.0, 100.0
+STEPS, PRETRAIN_STEPS = 1_500, 3_000
+"""Optimiser steps of training and of self-pretraining at most, whatever the epochs."""
+LEAST_STEPS, LEAST_PRETRAIN_STEPS = 150, 300
+"""Steps from which on a network has seen something; fewer only where no time is left for more."""
+FEW = 1_000
+"""Labelled train sequences below which the smaller network is taken."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """How a network reads the sequences of one file: `patch` positions joined into one, at most `longest` of them."""
+
+    patch: int = 1
+    longest: int | None = None
+
+
+def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
+    """Patches or a cut for sequences of these lengths (n,). `squeeze`: so many times fewer positions than usual.
+
+    One sequence that is far longer than the rest decides nothing: lengths above four times the 95th percentile are
+    cut there.
+    """
+    most = max(8, KINDS[kind].positions // squeeze)
+    far = int(4 * np.quantile(lengths, 0.95))
+    longest = far if lengths.max() > far else None
+    usual = int(lengths.max()) if longest is None else far
+    if kind != "numbers":
+        return Shape(1, min(usual, most) if usual > most or longest is not None else None)
+    return Shape(max(1, -(-int(np.quantile(lengths, 0.95)) // most)), longest)
+
+
+def batch_size(labelled: int, rows: int) -> int:
+    """Sequences at a time: some sixteen steps an epoch for few rows, and never more than there are."""
+    wanted = 8 if labelled < 64 else 16 if labelled < 2_000 else 32
+    return max(1, min(wanted, labelled, rows))
+
+
+def model_table(kind: str, labelled: int) -> dict[str, Any]:
+    """The network."""
+    width = 32 if labelled < FEW and kind == "numbers" else 64
+    return {
+        "width": width, "blocks": 2, "mixer": dict(KINDS[kind].mixer), "pool": KINDS[kind].pool,
+        "feed_forward": {"kind": "mlp", "width": 2 * width}, "position": {"kind": "rotary"},
+    }
+
+
+def objective_table(signature: Signature, weights: tuple[float, ...]) -> dict[str, Any]:
+    """The objective of training."""
+    if signature.target == "number":
+        return {"kind": "regress"}
+    return {"kind": "classify", **({"class_weights": list(weights), "monitor": "weighted_accuracy"} if weights else {})}

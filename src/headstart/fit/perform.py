@@ -1,0 +1,208 @@
+"""A fit from beginning to end: read, plan, train, compare, choose; each step by itself, so that it can be shown."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.classic.measures import balanced_weights, softmax
+from headstart.errors import BadInput
+from headstart.fit.compare import Line, classic_lines, metric_of, network_lines, winner
+from headstart.fit.outcome import Outcome
+from headstart.fit.plan import COLUMN, FitPlan, Known, keep_plan, kept_plan, made_for, plan_for
+from headstart.fit.settings import FitSettings
+from headstart.fit.source import Source, from_file, from_memory
+from headstart.fit.verdict import answer, notes, serving, with_differences
+from headstart.fit.weights import served_model, trained
+from headstart.launch.machine import choose_device, version
+from headstart.own.card import Card, data_card
+from headstart.runner import Event, Failed, Runtime, perform
+from headstart.sequence import IGNORE
+from headstart.spec import read
+from headstart.store import Store, store_folder
+from headstart.study.fairness import summarise
+from headstart.study.plan import Plan, make_plan
+from headstart.study.results import Results
+from headstart.study.spec import read_study
+from headstart.tasks.own_file import OwnSpec
+from headstart.tasks.task import Task, content, open_task
+
+
+class Fit:
+    """One fit, step by step: the constructor reads the data, then `compare_classic`, `make_plan`, `train`, `outcome`.
+
+    out: the folder of the model, where the plan is kept (None: nowhere). store: of the stages. Nothing is printed.
+    Raises: BadInput for whatever is wrong with the data or settings, before anything is trained.
+    """
+
+    def __init__(self, source: Source, settings: FitSettings, store: Path, out: Path | None, device: str) -> None:
+        self.begun = time.monotonic()
+        self.source, self.settings, self.out = source, settings, out
+        self.store, self.data = Store(store), (store / "data").absolute()
+        self.device = choose_device(device)
+        self.spec = read(OwnSpec, dict(source.task), "task")
+        self.card: Card = data_card(source.sequences)
+        _check_target(source)
+        self.task: Task = open_task(self.spec, self.data)
+        self.facts = self.spec.facts(self.data)
+        self.metric = metric_of(self.facts, settings.balanced)
+        self.classic: list[Line] = []
+        self.failed: list[str] = []
+        self.plan: FitPlan | None = None
+        self.study: Plan | None = None
+
+    def compare_classic(self) -> list[Line]:
+        """Fit the classic models."""
+        self.classic = classic_lines(self.task, self.facts, self.metric, self.settings.seeds, self.settings.balanced)
+        return self.classic
+
+    def make_plan(self, slots: int, *, keep: bool = True) -> FitPlan:
+        """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept."""
+        wanted = made_for(content(self.spec, self.data), self.spec.document(places=False), self.settings)
+        found = None if self.out is None else kept_plan(self.out, wanted)
+        if found is None:
+            spent = time.monotonic() - self.begun
+            found = plan_for(self._known(), self.settings, wanted, spent, slots, self.device)
+            if self.out is not None and keep:
+                keep_plan(self.out, found)
+        self.plan = found
+        table = dict(found.study)
+        # The same data may lie elsewhere today than when the plan was made.
+        column = {**table["columns"][COLUMN]}
+        places = {name: self.source.task.get(name) for name in ("file", "test", "unlabelled")}
+        column["task"] = {**column["task"], **{name: path for name, path in places.items() if path is not None}}
+        table["columns"] = {COLUMN: column}
+        self.study = make_plan(read_study(table, self.settings.overrides), self.data)
+        return found
+
+    def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
+        """Train the networks that are not there yet."""
+        assert self.study is not None, "make_plan comes first"
+        runtime = Runtime(self.store.root, self.data, self.device, workers, threads)
+        for event in perform(self.study.stages.values(), self.store, runtime):
+            if isinstance(event, Failed):
+                self.failed.append(f"{event.name}: {event.message}")
+            yield event
+
+    def results(self) -> Results:
+        """What the study of the networks has found so far."""
+        assert self.study is not None, "make_plan comes first"
+        return summarise(self.study, self.store.result, self.store.status, None, self.store.records)
+
+    def outcome(self) -> Outcome:
+        """Compare, choose on validation, and put together what is served."""
+        assert self.plan is not None, "make_plan comes first"
+        results = self.results()
+        lines = with_differences([*network_lines(results, self.store, self.facts, self.metric), *self.classic])
+        best = winner(lines)
+        serves, network = serving(self.settings.serve, best, lines)
+        chosen = None if network is None else trained(network, network.best(self.metric), self.store, self.data)
+        served = served_model(self.facts, self.source.layout, serves.candidate.name, chosen,
+                              [(line, line.best(self.metric)) for line in lines])
+        made = serves.best(self.metric)
+        stages = [identity for row in results.table for identity in row.stages]
+        return Outcome(
+            title=f"{self.card.facts['rows']:,} sequences", metric=self.metric, card=self.card,
+            labels=self.facts.labels, candidates=tuple(line.candidate for line in lines),
+            winner=best.candidate.name, serves=serves.candidate.name, served=served, val=made.val, test=made.test,
+            uncalibrated=_uncalibrated(made.raw, self.facts.labels), results=results,
+            answer=answer(lines, best, serves, self.metric), plan=self.plan.said,
+            notes=tuple(notes(lines, serves, results, metric=self.metric, train=self.task.train.target,
+                              labels=self.facts.labels, failed=self.failed, findings=self.card.findings,
+                              task_notes=self.task.notes)),
+            sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
+            | {"labelled": len(self.task.train.labelled_units())},
+            records={identity: list(self.store.records(identity)) for identity in dict.fromkeys(stages)},
+            versions={name: version(name) for name in ("headstart", "torch", "numpy")}, seeds=self.settings.seeds,
+        )
+
+    def _known(self) -> Known:
+        train, task = self.task.train, self.task
+        target = train.target
+        weights: tuple[float, ...] = ()
+        if self.settings.balanced and self.facts.labels and target is not None:
+            classes = target[target != IGNORE].astype(np.int64)
+            weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
+        return Known(
+            self.source.task, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
+            task.val.units + task.test.units, train.lengths, weights, self.data,
+        )
+
+
+def fit_sequences(
+    given: Any,
+    settings: FitSettings,
+    *,
+    labels: Any = None,
+    groups: Any = None,
+    unlabelled: Any = None,
+    out: Path | None = None,
+    store: Path | None = None,
+    workers: int | None = 0,
+    threads: int = 1,
+    device: str = "auto",
+    on_event: Callable[[Event], None] | None = None,
+) -> Outcome:
+    """Fit the sequences of a file or folder (by its path) or of memory, and compare what was fitted.
+
+    labels, groups: one per sequence, of data in memory. unlabelled: sequences for self-pretraining alone. out: where
+    the plan is kept, so that the same call goes on from it. store: of the stages (None: a folder that is deleted at the
+    end, or, of a file, HEADSTART_STORE or ./runs). workers: processes (0: this one; None: one per core).
+    Raises: BadInput for wrong data or settings; RuntimeError where no network could be trained.
+    """
+    with _store(given, store) as root:
+        fit = Fit(read_source(given, settings, root, labels, groups, unlabelled), settings, root, out, device)
+        slots = cores() if workers is None else workers
+        fit.compare_classic()
+        fit.make_plan(max(slots, 1))
+        for event in fit.train(slots, threads):
+            if on_event is not None:
+                on_event(event)
+        if fit.failed:
+            raise RuntimeError("stages failed:\n" + "\n".join(fit.failed))
+        return fit.outcome()
+
+
+def read_source(
+    given: Any, settings: FitSettings, store: Path, labels: Any = None, groups: Any = None, unlabelled: Any = None
+) -> Source:
+    """The data of a fit. Raises: BadInput for whatever is wrong with them."""
+    if isinstance(given, (str, os.PathLike)):
+        if labels is not None or groups is not None or unlabelled is not None:
+            raise BadInput("labels, groups and X_unlabelled belong to data in memory; a file has columns for them")
+        return from_file(Path(given), settings)
+    return from_memory(given, settings, (store / "data").absolute(), labels, groups, unlabelled)
+
+
+def cores() -> int:
+    """Processor cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+@contextmanager
+def _store(given: Any, store: Path | None) -> Iterator[Path]:
+    if store is not None or isinstance(given, (str, os.PathLike)):
+        yield Path(store_folder(store))
+        return
+    with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
+        yield Path(folder)
+
+
+def _check_target(source: Source) -> None:
+    s = source.sequences
+    if s.target == "none" or not s.labelled.any():
+        raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
+    if s.target == "class" and len(s.classes) == 1:
+        raise BadInput(f"{source.known_as}: every label is {s.classes[0]!r}; give two classes or more")
+
+
+def _uncalibrated(raw: np.ndarray | None, labels: tuple[str, ...]) -> np.ndarray | None:
+    return softmax(raw) if raw is not None and labels and len(raw) else None
+

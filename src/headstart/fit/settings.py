@@ -1,0 +1,79 @@
+"""What a person may set of a fit."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput
+from headstart.own import LayoutSpec
+
+DEFAULT_TIME = 300.0
+"""Seconds that a fit on a CPU may take, where nothing is said."""
+_UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """Settings of a fit; what is None is decided by kind of data and time.
+
+    layout: how the data are written. test, unlabelled: further files. time: seconds that all of it may take (None: as
+    long as the default training takes). seeds, rates: of the networks; rates are chosen on validation. epochs,
+    pretrain_epochs: of training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best
+    on validation), `network`, or a name of `classic.METHODS`. pretrain: whether a second network is self-pretrained.
+    val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
+    the study of the networks, `name=value`.
+    """
+
+    layout: LayoutSpec = field(default_factory=LayoutSpec)
+    test: Path | None = None
+    unlabelled: Path | None = None
+    time: float | None = DEFAULT_TIME
+    seeds: tuple[int, ...] = (0, 1, 2)
+    rates: tuple[float, ...] | None = None
+    epochs: float | None = None
+    pretrain_epochs: float | None = None
+    balanced: bool = False
+    serve: str = "auto"
+    pretrain: bool = True
+    val_share: float = 0.2
+    test_share: float = 0.2
+    split_seed: int = 0
+    by_group: bool = True
+    overrides: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        from headstart.classic import METHODS
+        from headstart.errors import nearest
+
+        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+            raise BadInput(f"seeds: {list(self.seeds)} must be at least one number, each once")
+        if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
+            raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
+        if self.serve not in ("auto", "network", *METHODS):
+            raise BadInput(f"serve: {nearest(self.serve, ('auto', 'network', *METHODS))}")
+        for name in ("epochs", "pretrain_epochs", "time"):
+            value = getattr(self, name)
+            if value is not None and not 0 < value < math.inf:
+                raise BadInput(f"{name}: {value} must be a number above 0")
+
+    def document(self) -> dict[str, Any]:
+        """What of the settings decides a plan, as JSON material: no place of a file."""
+        names = ("time", "seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides")
+        return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
+
+
+def read_time(text: str) -> float:
+    """`90`, `90s`, `5m`, `1.5h`, `1h30m` in seconds. Raises: BadInput for anything else."""
+    found = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh])", text)
+    if re.fullmatch(r"\d+(\.\d+)?", text):
+        found = [(text, "s")]
+    elif not found or "".join(f"{number}{unit}" for number, unit in found) != re.sub(r"\s", "", text):
+        raise BadInput(f"--time: {text!r} is no time; give one such as 90s, 5m or 1h")
+    seconds = math.fsum(float(number) * _UNITS[unit] for number, unit in found)
+    if seconds < 1:
+        raise BadInput(f"--time: {text!r} is less than a second; give one such as 90s, 5m or 1h")
+    return seconds

@@ -1,0 +1,104 @@
+"""Where a fit's data are: a person's own file as it stands, or data in memory, kept as a file of the same form."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput
+from headstart.files import publish
+from headstart.fit.settings import FitSettings
+from headstart.own import LayoutSpec, Sequences, read_sequences
+
+LABEL, GROUP = "label", "group"
+"""Columns of a kept file beside those of the sequence."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """The table of the task (`kind = "own"`), the sequences as they were read, and how others are read alike."""
+
+    task: Mapping[str, Any]
+    sequences: Sequences
+    layout: LayoutSpec
+    known_as: str
+
+
+def from_file(path: Path, settings: FitSettings) -> Source:
+    """A file, folder or their test and unlabelled companions. Raises: BadInput for whatever is wrong with them."""
+    sequences = read_sequences(path, settings.layout)
+    task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
+    for name in ("test", "unlabelled"):
+        given = getattr(settings, name)
+        if given is not None:
+            task[name] = str(given.absolute())
+    return Source(task, sequences, sequences.layout.fixed(), str(path))
+
+
+def from_memory(
+    given: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any
+) -> Source:
+    """Arrays, lists or tables, written into `folder` by their content. Raises: BadInput for what is wrong with them."""
+    if settings.test is not None or settings.unlabelled is not None:
+        raise BadInput("test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
+    sequences = read_sequences(given, settings.layout, labels=labels, groups=groups, name="X")
+    layout = sequences.layout.fixed()
+    task = {**_task(settings), **_kept(sequences, folder, "X")}
+    if unlabelled is not None:
+        more = read_sequences(unlabelled, layout, name="X_unlabelled")
+        task["unlabelled"] = _kept(more, folder, "X_unlabelled")["file"]
+    return Source(task, sequences, layout, "X")
+
+
+def _task(settings: FitSettings) -> dict[str, Any]:
+    shares = {"val_share": settings.val_share, "by_group": settings.by_group, "split_seed": settings.split_seed}
+    return {"kind": "own", **shares, **({"test_share": settings.test_share} if settings.test is None else {})}
+
+
+def _kept(s: Sequences, folder: Path, name: str) -> dict[str, Any]:
+    """The sequences as a Parquet file, named by what is in it; the file and its layout as the task has them."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    values = _columns(s)
+    columns: dict[str, Any] = {**values, LABEL: pa.array(s.labels, pa.string())}
+    if s.groups is not None:
+        columns[GROUP] = pa.array(s.groups, pa.string())
+    sink = pa.BufferOutputStream()
+    pyarrow.parquet.write_table(pa.table(columns), sink, compression="zstd")
+    data = sink.getvalue().to_pybytes()
+    path = folder / f"{name}-{hashlib.sha256(data).hexdigest()[:16]}.parquet"
+    if not path.exists():
+        os.makedirs(folder, exist_ok=True)
+        publish(path, data)
+    layout = {
+        "format": "parquet", "shape": "text" if s.kind in ("text", "dna", "protein") else "list",
+        "values": list(values), "target": LABEL if s.target != "none" else "", "id": "", "time": "",
+        "group": GROUP if s.groups is not None else "", "kind": s.kind, "symbols": list(s.layout.symbols),
+        "target_kind": "auto" if s.target == "none" else s.target, "ends": "missing", "optional": True,
+    }
+    return {"file": str(path.absolute()), "layout": layout}
+
+
+def _columns(s: Sequences) -> dict[str, Any]:
+    """Arrow columns of the values: a list of numbers per channel, of tokens, or a text."""
+    import numpy as np
+    import pyarrow as pa
+
+    if s.kind in ("text", "dna", "protein"):
+        return {"text": pa.array([s.speak(row) for row in range(len(s))], pa.large_string())}
+    offsets = pa.array(s.offsets, pa.int64())
+    if s.kind == "tokens":
+        symbols = np.array(s.layout.symbols, dtype=object)[s.values]
+        return {"tokens": pa.LargeListArray.from_arrays(offsets, pa.array(symbols, pa.string()))}
+    out = {}
+    for place in range(s.values.shape[1]):
+        gone = None if s.observed is None else ~s.observed[:, place]
+        flat = pa.array(np.ascontiguousarray(s.values[:, place]), pa.float32(), mask=gone)
+        out[f"channel {place}"] = pa.LargeListArray.from_arrays(offsets, flat)
+    return out
+

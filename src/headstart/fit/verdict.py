@@ -1,0 +1,168 @@
+"""What a fit says in words: whether self-pretraining helped, what is served and why, and what to keep in mind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from headstart.errors import BadInput
+from headstart.fit.compare import NETWORKS, Line, Made
+from headstart.fit.outcome import Candidate
+from headstart.study import words
+from headstart.study.results import Results
+from headstart.study.statistics import binomial_error, paired_difference
+
+WIDE = 0.1
+"""An interval of the difference wider than this says little."""
+FEW_TEST = 100
+"""Test sequences below which a score's own error is said first."""
+RARE = 10
+"""Train sequences of a class below which it is named."""
+METRICS = {"r2": "R²", "balanced_accuracy": "balanced accuracy"}
+HANDLED = ("data", "test set", "error", "benchmark", "seeds", "interval", "baseline", "at chance", "budget")
+"""Kinds of a study's caveats that are said here in other words, or not at all."""
+
+
+def metric_words(metric: str) -> str:
+    """A metric as a person reads it."""
+    return METRICS.get(metric, metric)
+
+
+def with_differences(lines: Sequence[Line]) -> list[Line]:
+    """Each network with its difference to the one from scratch on test, paired by seed."""
+    scratch = next((line for line in lines if line.candidate.name == "scratch"), None)
+    if scratch is None or scratch.candidate.test is None:
+        return list(lines)
+    return [_compared(line, scratch) if line.candidate.name == "self_pretrained" else line for line in lines]
+
+
+def _compared(line: Line, scratch: Line) -> Line:
+    def by_seed(of: Line) -> dict[int, float]:
+        assert of.candidate.test is not None
+        return dict(zip([made.seed for made in of.made], of.candidate.test.values, strict=True))
+
+    found = paired_difference(by_seed(line), by_seed(scratch)) if line.candidate.test is not None else None
+    return Line(replace(line.candidate, difference=found), line.made)
+
+
+def serving(asked: str, best: Line, lines: Sequence[Line]) -> tuple[Line, Line | None]:
+    """(the line that is served, the best network). Raises: BadInput where there is no network to be served."""
+    networks = [line for line in lines if line.candidate.name in NETWORKS]
+    network = max(networks, key=_score) if networks else None
+    if asked == "auto":
+        return best, network
+    if asked == "network":
+        if network is None:
+            raise BadInput("--serve: 'network', but none was trained to its end; give the same command again")
+        return network, network
+    return next(line for line in lines if line.candidate.name == asked), network
+
+
+def _score(line: Line) -> float:
+    return line.candidate.val.mean if line.candidate.val is not None else -np.inf
+
+
+def answer(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
+    """The first sentences of the screen and of the page."""
+    return " ".join([_winner(lines, best, serves, metric), *_helped(lines, metric)])
+
+
+def _winner(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
+    one = best.candidate
+    networks = [line.candidate for line in lines if line.candidate.name in NETWORKS]
+    name = f"{one.name} ({one.said})"
+    on_test = f" (test {words.plus_minus(one.test)})" if one.test is not None else ""
+    if one.name in NETWORKS:
+        said = f"The best on validation is {name}, {metric_words(metric)} {words.plus_minus(one.val)}{on_test}"
+    else:
+        beaten = max((c for c in networks if c.val is not None), key=lambda c: c.val.mean if c.val else 0, default=None)
+        beside = f", against {words.plus_minus(beaten.val)} of the best network" if beaten is not None else ""
+        verb = "is as good as any network" if beaten and one.val and beaten.val and (
+            one.val.mean == beaten.val.mean) else "beats the networks" if beaten else "is the best"
+        said = f"{name} {verb}: {metric_words(metric)} {words.plus_minus(one.val)} on validation{beside}{on_test}"
+        said = said[0].upper() + said[1:]
+    if serves is best:
+        return f"{said}. It is what predict serves."
+    return f"{said}. As asked for, predict serves {serves.candidate.name}."
+
+
+def _helped(lines: Sequence[Line], metric: str) -> Iterator[str]:
+    """Whether self-pretraining helped, where it was tried."""
+    line = next((line.candidate for line in lines if line.candidate.name == "self_pretrained"), None)
+    if line is None or line.difference is None:
+        return
+    gap, name = line.difference, metric_words(metric)
+    told = f"{words.difference(gap)} test {name} over training from scratch"
+    if gap.interval is None:
+        yield f"Whether self-pretraining helped, one seed does not say ({told})."
+        return
+    seeds = words.many(gap.n, "seed")
+    if gap.clear:
+        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {told} ({seeds})."
+    else:
+        yield f"It cannot be told whether self-pretraining helped: {told} ({seeds})."
+    low, high = gap.interval
+    if high - low > WIDE:
+        yield f"This comparison is underpowered: its interval is {words.score(high - low)} wide."
+
+
+def notes(
+    lines: Sequence[Line], serves: Line, results: Results, *, metric: str, train: np.ndarray | None,
+    labels: tuple[str, ...], failed: Sequence[str], findings: Sequence[str], task_notes: Sequence[str],
+) -> list[str]:
+    """What must be known beside the table, the gravest first."""
+    said = [f"A stage failed, and what hangs on it is not in the table: {text}" for text in failed]
+    made = serves.best(metric)
+    said += list(_test_size(serves.candidate, made, metric))
+    if metric != "r2":
+        said += list(_majority(lines, metric))
+        said += list(_rare(train, labels))
+    said += [str(caveat) for caveat in results.caveats if caveat.kind not in HANDLED]
+    said += [_budgets(lines)] if _budgets(lines) else []
+    said += list(findings)
+    return list(dict.fromkeys([*said, *(f"{note[0].upper()}{note[1:]}." for note in task_notes)]))
+
+
+def _test_size(one: Candidate, made: Made, metric: str) -> Iterator[str]:
+    count = len(made.test.target)
+    if not count:
+        yield "No sequence was held out as a test: the scores are those of validation, by which models were chosen."
+    elif metric == "accuracy" and one.test is not None:
+        error = binomial_error(min(max(one.test.mean, 0.0), 1.0), count)
+        few = "only " if count < FEW_TEST else ""
+        yield (f"The test split has {few}{count:,} sequences: an accuracy on it has a standard error of "
+               f"{words.score(error)} from their draw alone, besides the spread over seeds.")
+
+
+def _majority(lines: Sequence[Line], metric: str) -> Iterator[str]:
+    floor = next((line.candidate for line in lines if line.candidate.name == "majority"), None)
+    for line in lines:
+        one = line.candidate
+        if floor is None or one is floor or one.test is None or floor.test is None:
+            continue
+        if one.test.mean <= floor.test.mean:
+            yield (f"{one.name} is no better on test than naming the commonest class "
+                   f"({words.score(floor.test.mean)} {metric_words(metric)}).")
+
+
+def _rare(target: np.ndarray | None, labels: tuple[str, ...]) -> Iterator[str]:
+    if target is None:
+        return
+    counts = np.bincount(target[target >= 0].astype(np.int64), minlength=len(labels))
+    rare = [f"{labels[i]!r} ({counts[i]})" for i in np.flatnonzero(counts < RARE)]
+    if rare:
+        more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
+        yield f"Classes with fewer than {RARE} train sequences are hardly learnt: {', '.join(rare[:5])}{more}."
+    if len(counts) > 1 and counts.min() and counts.max() > 5 * counts.min():
+        yield ("Classes are of very different size: read balanced accuracy and macro-F1 beside accuracy; --balanced "
+               "makes all classes weigh the same.")
+
+
+def _budgets(lines: Sequence[Line]) -> str:
+    both = {line.candidate.name: line.candidate.seconds for line in lines if line.candidate.name in NETWORKS}
+    if len(both) < 2 or not all(both.values()):
+        return ""
+    return (f"A self-pretrained run trained for {words.duration(both['self_pretrained'])}, one from scratch for "
+            f"{words.duration(both['scratch'])}: the gain, where there is one, is bought with that time.")
