@@ -5,7 +5,6 @@ Nothing is trained; what is not finished is shown as such. Every file is publish
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,17 +16,16 @@ from headstart.report.drawings import Drawn, drawings
 from headstart.report.evidence import Anchors, page_stages, sweep_rows
 from headstart.report.lines import Line, Table
 from headstart.report.methods import methods
-from headstart.report.plots import png, svg
+from headstart.report.plots import png
 from headstart.report.quantities import quantities, tried
 from headstart.report.results_page import command, results_page
 from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
+from headstart.report.template import embedded, environment
 from headstart.report.toml import to_toml
 from headstart.study import words
 from headstart.study.results import Results
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
     from headstart.store import Store
     from headstart.study.plan import Plan
 
@@ -68,8 +66,8 @@ def _figure(drawn: Drawn, folder: Path) -> dict[str, str] | None:
         return None
     publish(folder / f"{drawn.name}.png", png(figure))
     light = drawn.figure(False, False) if drawn.titled else figure
-    return {"title": drawn.title, "said": drawn.caption, "light": _embedded(light),
-            "dark": _embedded(drawn.figure(True, False)), "width": str(round(100 * figure.get_figwidth()))}
+    return {"title": drawn.title, "said": drawn.caption, "light": embedded(light),
+            "dark": embedded(drawn.figure(True, False)), "width": str(round(100 * figure.get_figwidth()))}
 
 
 def _document(plan: Plan) -> Mapping[str, Any]:
@@ -77,21 +75,11 @@ def _document(plan: Plan) -> Mapping[str, Any]:
     return found
 
 
-def _embedded(figure: Figure | None) -> str:
-    if figure is None:
-        return ""
-    return "data:image/svg+xml;base64," + b64encode(svg(figure)).decode()
-
-
 def render(
     plan: Plan, results: Results, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str] = ()
 ) -> str:
     """The page as HTML; every foreign text is escaped by the template. `undrawn` says which figures are missing."""
-    from jinja2 import Environment, StrictUndefined
-
-    environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    environment.filters.update(score=words.score, duration=words.duration, count=words.count, plain=words.plain)
-    template = environment.from_string(TEMPLATE.read_text(encoding="utf-8"))
+    template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
     anchors = Anchors(results)
     stages = page_stages(plan, results, store)
     done = [s.result for s in stages if s.result]
