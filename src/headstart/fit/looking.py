@@ -1,0 +1,94 @@
+"""Where a model looks: how much worse it answers when one window of a sequence holds another sequence's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from headstart.fit.outcome import Looked
+from headstart.seeds import permutation
+from headstart.sequence import IGNORE, Examples
+from headstart.served.model import Served, of_examples
+
+Answer = Callable[[Examples], np.ndarray]
+"""Examples -> (n, K) probabilities or (n,) numbers."""
+
+WINDOWS = 20
+MOST = 200
+"""Sequences that are looked at; each is answered once per window."""
+
+
+def where_it_looks(
+    served: Served, x: Examples, target: np.ndarray, use: str | None = None, windows: int = WINDOWS, seed: int = 0,
+    most: int = MOST,
+) -> Looked | None:
+    """Where the model `use` (default: the one that serves) looks, on up to `most` of these sequences.
+
+    x: prepared but not patched, as `of_examples` takes them. target: (n,) classes, or numbers in their own unit; rows
+    without one are left out. None where fewer than two sequences are left, which cannot lend each other values.
+    """
+    classes = bool(served.config.preparation.classes)
+    return looked(lambda some: of_examples(served, some, use), x, target, classes, windows, seed, most)
+
+
+def looked(
+    answer: Answer, x: Examples, target: np.ndarray, classes: bool, windows: int = WINDOWS, seed: int = 0,
+    most: int = MOST,
+) -> Looked | None:
+    """As `where_it_looks`, of anything that answers. `windows` at most; none is shorter than a position of the longest
+    sequence."""
+    there = np.flatnonzero(target != IGNORE if classes else ~np.isnan(target))
+    if len(there) < 2:
+        return None
+    rows = there[np.sort(permutation(seed, "looking/rows", len(there))[:most])]
+    x, target = replace(x.take(rows), target=None), target[rows]
+    windows = min(windows, int(x.lengths.max()))
+    window = _windows(x, windows)
+    best = _scores(answer(x), target, classes)
+    drop, error = np.zeros(windows), np.full(windows, np.nan)
+    for place in range(windows):
+        lost = best - _scores(answer(exchanged(x, window == place, _partners(len(x), seed, place))), target, classes)
+        # Sequences shorter than the longest may have no position in a narrow window: it says nothing of them.
+        lost = lost[np.add.reduceat(window == place, x.offsets[:-1]) > 0]
+        drop[place] = lost.mean()
+        error[place] = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else np.nan
+    what = "probability of the true class" if classes else "absolute error"
+    return Looked(drop, error, what, len(x))
+
+
+def exchanged(x: Examples, where: np.ndarray, partner: np.ndarray) -> Examples:
+    """Each sequence with the values of its partner at `where` (S,) bool, from the same place between start and end.
+
+    partner: (n,) rows. What is missing there is missing here. The order along the sequence is kept.
+    """
+    lengths = x.lengths
+    row = np.repeat(np.arange(len(x)), lengths)
+    at = np.arange(len(x.values)) - x.offsets[:-1][row]
+    lender = partner[row]
+    source = x.offsets[:-1][lender] + (2 * at + 1) * lengths[lender] // (2 * lengths[row])
+    source = np.where(where, source, np.arange(len(x.values)))
+    return replace(x, values=x.values[source], observed=None if x.observed is None else x.observed[source])
+
+
+def _windows(x: Examples, windows: int) -> np.ndarray:
+    """(S,) number of the window that the middle of each position falls in."""
+    lengths = np.repeat(x.lengths, x.lengths)
+    at = np.arange(len(x.values)) - np.repeat(x.offsets[:-1], x.lengths)
+    return np.asarray((2 * at + 1) * windows // (2 * lengths))
+
+
+def _partners(size: int, seed: int, window: int) -> np.ndarray:
+    """(n,) another row for each row, every row once: the next in a random order."""
+    order = permutation(seed, f"looking/{window}", size)
+    out = np.empty(size, dtype=np.int64)
+    out[order] = np.roll(order, -1)
+    return out
+
+
+def _scores(said: np.ndarray, target: np.ndarray, classes: bool) -> np.ndarray:
+    """(n,) more is better: the probability of the true class, or the absolute error below 0."""
+    if classes:
+        return np.asarray(said[np.arange(len(target)), target.astype(np.int64)])
+    return -np.abs(said - target)
