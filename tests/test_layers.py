@@ -7,7 +7,7 @@ import headstart
 
 ROOT = Path(headstart.__file__).parent
 LAYERS: dict[str, int] = {
-    "errors": 0, "seeds": 0, "sequence": 0, "spec": 0,
+    "errors": 0, "guard": 0, "seeds": 0, "sequence": 0, "spec": 0,
     "tasks": 1, "models": 1, "own": 1,
     "parameters": 2, "objectives": 2, "initial": 2,
     "training": 3,

@@ -121,6 +121,39 @@ def report(
 
 
 @app.command()
+def predict(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, as `headstart fit` writes it.")],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences, in the layout of the fitted file.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[name=value ...]", help="Settings of the file's layout.")
+    ] = None,
+    out: Annotated[
+        str | None,
+        typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV on the screen)."),
+    ] = None,
+    use: Annotated[
+        str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
+    ] = None,
+    target: layout.TargetOption = None,
+    id_column: layout.IdOption = None,
+    group: layout.GroupOption = None,
+    values: layout.ValuesOption = None,
+    shape: layout.LayoutOption = None,
+    kind: layout.KindOption = None,
+    na: layout.NaOption = None,
+    delimiter: layout.DelimiterOption = None,
+    quote: layout.QuoteOption = None,
+    encoding: layout.EncodingOption = None,
+) -> None:
+    """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
+    from headstart.verbs.predict import predict_file
+
+    flags = {"target": target, "id": id_column, "group": group, "values": values, "shape": shape, "kind": kind,
+             "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
+    predict_file(model, file, out, use, flags, settings or [])
+
+
+@app.command()
 def ls(
     what: Annotated[
         str, typer.Argument(metavar="[tasks|mixers|studies]", help="What to list (default: the stages of the store).")

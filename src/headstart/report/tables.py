@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from headstart.guard import guarded
 from headstart.report.lines import Cell, Line, Table, make_table, note
 from headstart.study import words
 
@@ -133,17 +134,16 @@ def to_csv(table: Table) -> str:
     writer.writerow(["kind", *names])
     for line in table.lines:
         values = {n: v for cell in line.cells for n, v in cell.values.items()}
-        writer.writerow([line.kind, *(_guarded(values.get(name)) for name in names)])
+        writer.writerow([line.kind, *(_cell(values.get(name)) for name in names)])
     return out.getvalue()
 
 
-def _guarded(value: Any) -> str:
+def _cell(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, (int, float)):
         return repr(value)
-    text = printable(str(value))
-    return f"'{text}" if text.lstrip()[:1] in ("=", "+", "-", "@") else text
+    return guarded(printable(str(value)))
 
 
 _LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",

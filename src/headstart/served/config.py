@@ -56,7 +56,7 @@ class Preparation(Spec):
         if not all(one > 0 for one in self.deviation):
             raise ValueError("deviation: every one is above 0")
         if not numbers and (self.mean or self.patch > 1 or self.missing or len(self.channels) > 1):
-            raise ValueError("mean, patch, missing, channels: numbers alone have means, patches, gaps, several channels")
+            raise ValueError("mean, patch, missing, channels: for numbers alone, which have several channels")
         if (self.low is None) != (self.high is None) or (self.low is not None and self.classes):
             raise ValueError("low, high: a target that is a number has both or neither, classes have none")
         if self.low is not None and self.high is not None and self.low >= self.high:

@@ -1,0 +1,125 @@
+"""`headstart predict`: a model folder and a file of sequences to a table of predictions."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.text import Text
+
+from headstart.errors import BadInput
+from headstart.verbs.data import layout_of
+from headstart.verbs.terminal import console
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from headstart.own import LayoutSpec, Sequences
+    from headstart.served.model import Served
+
+ROLES = ("target", "id", "group")
+
+
+def predict_file(
+    folder: str, source: str, out: str | None, use: str | None, flags: Mapping[str, Any], settings: Sequence[str] = ()
+) -> None:
+    """Predict every sequence of a file, which is read as the fitted one was; flags and settings win over that.
+
+    Predictions go to `out`, or as CSV to standard output; what a person should know goes to standard error: how many
+    sequences were cut, gaps that the fit did not know, and the score where the file has labels.
+    Raises: BadInput for whatever is wrong with the folder, the file or `out`.
+    """
+    from headstart.own import read_sequences
+    from headstart.served.folder import load_model
+    from headstart.served.predictions import check_path, predictions_of, to_csv, write_predictions
+    from headstart.tasks.show import printable
+
+    target = None if out is None else Path(out)
+    if target is not None:
+        check_path(target)
+        if target.exists() and Path(source).exists() and target.samefile(source):
+            raise BadInput(f"{target}: is the file that is read; name another for the predictions")
+    served = load_model(folder)
+    name = served.chosen(use)
+    given = layout_of(flags, settings)
+    sequences = read_sequences(Path(source), _layout(served.config.layout, given))
+    _check_roles(sequences, given)
+    answers = served.predict(sequences, name)
+    table = predictions_of(sequences, answers, served.config.preparation.classes)
+    if target is None:
+        _to_terminal(to_csv(table))
+    else:
+        write_predictions(table, target)
+    say = console(stderr=True)
+    for line in _remarks(served, sequences, name, answers):
+        say.print(Text(printable(line)))
+    if target is not None:
+        say.print(Text(printable(f"{len(table):,} predictions of {name} in {target}")))
+
+
+def _to_terminal(text: str) -> None:
+    """To standard output: as it is to a pipe or file, without what a terminal would obey to a terminal."""
+    if sys.stdout.isatty():
+        text = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
+    typer.echo(text, nl=False)
+
+
+def _layout(fitted: LayoutSpec, given: LayoutSpec) -> LayoutSpec:
+    """The layout of the fit, but for what was given now."""
+    return fitted.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
+
+
+def _check_roles(sequences: Sequences, given: LayoutSpec) -> None:
+    """Raises: BadInput where a column that was named now is not there; those of the fit may be absent."""
+    for role in ROLES:
+        wanted = getattr(given, role)
+        if wanted and getattr(sequences.layout, role) != wanted:
+            raise BadInput(f"{sequences.layout.source}: {role}: there is no column {wanted!r}; name another, or leave "
+                           f"--{role} out")  # fmt: skip
+
+
+def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarray) -> Iterator[str]:
+    """What a person should know of these predictions."""
+    yield from sequences.notes
+    limit = served.limit(name)
+    long = 0 if limit is None else int((sequences.lengths > limit).sum())
+    if long:
+        yield (f"{long:,} of {len(sequences):,} sequences are longer than the {limit:,} positions that {name} was "
+               "fitted to; only the first count")  # fmt: skip
+    if sequences.observed is not None and not served.config.preparation.missing:
+        share = 100 * float((~sequences.observed).mean())
+        yield (f"{share:.2g} % of the values are missing, in the fit none were: no model has learned what a gap means "
+               "here")  # fmt: skip
+    yield from _score(served, sequences, answers)
+
+
+def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterator[str]:
+    """The score on the rows that have a label; labels that the fit did not see are counted and left out."""
+    import numpy as np
+
+    from headstart.classic.measures import scores_of
+    from headstart.sequence import IGNORE
+
+    classes = served.config.preparation.classes
+    if not sequences.labelled.any():
+        return
+    if not classes:
+        target = sequences.numbers()
+        there = ~np.isnan(target)
+    else:
+        place = {one: k for k, one in enumerate(classes)}
+        target = np.array([IGNORE if one is None else place.get(one, IGNORE) for one in sequences.labels])
+        there = target != IGNORE
+        unseen = sorted({one for one in sequences.labels if one is not None and one not in place})
+        if unseen:
+            count = int(sequences.labelled.sum() - there.sum())
+            names = ", ".join(map(repr, unseen[:5])) + (" and others" if len(unseen) > 5 else "")
+            yield f"{count:,} rows have labels that the fit did not see ({names}); they are not scored"
+    if there.any():
+        scores = scores_of(target[there], answers[there], len(classes))
+        wanted = ("accuracy", "balanced_accuracy", "macro_f1") if classes else ("r2", "mae", "rmse")
+        said = ", ".join(f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in wanted)
+        yield f"on the {int(there.sum()):,} rows with a label: {said}"
