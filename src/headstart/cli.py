@@ -129,7 +129,7 @@ def predict(
     ] = None,
     out: Annotated[
         str | None,
-        typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV on the screen)."),
+        typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV, printed)."),
     ] = None,
     use: Annotated[
         str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
