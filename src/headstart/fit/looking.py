@@ -91,4 +91,4 @@ def _scores(said: np.ndarray, target: np.ndarray, classes: bool) -> np.ndarray:
     """(n,) more is better: the probability of the true class, or the absolute error below 0."""
     if classes:
         return np.asarray(said[np.arange(len(target)), target.astype(np.int64)])
-    return -np.abs(said - target)
+    return np.asarray(-np.abs(said - target))

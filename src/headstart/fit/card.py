@@ -1,0 +1,159 @@
+"""The model card of a fit: README of its folder, for whoever is handed the model. No row, id, place, user or host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from headstart.fit import shown
+from headstart.fit.outcome import Candidate, Outcome
+from headstart.own.card import CHANNELS, CLASSES, SMALL
+from headstart.report.tables import markdown
+from headstart.study import words
+
+FEW_SEEDS = 3
+"""Seeds below which the spread over them is hardly known."""
+_TAGS = {"numbers": "time-series", "text": "text", "dna": "dna", "protein": "protein", "tokens": "sequences"}
+
+
+def model_card(outcome: Outcome) -> str:
+    """Markdown with the front matter that a hub reads; every foreign text is escaped.
+
+    It holds counts, names of classes and channels, and scores with their intervals.
+    """
+    parts = [
+        *_front(outcome), f"# {markdown(outcome.title)}", markdown(outcome.answer),
+        "## What it is", _what(outcome), *_classes(outcome),
+        "## How to use it", *_use(outcome),
+        "## The data it was fitted to", *_data(outcome),
+        "## Scores", *_scores(outcome),
+        "## Limits", _list(_limits(outcome)),
+        "## How it was made", *_made(outcome),
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _front(outcome: Outcome) -> list[str]:
+    known = outcome.served.config.preparation
+    task = "sequence-classification" if outcome.labels else "sequence-regression"
+    tags = "\n".join(f"- {tag}" for tag in ("headstart", task, _TAGS[known.kind]))
+    return [f"---\nlibrary_name: headstart\ntags:\n{tags}\n---"]
+
+
+def _what(outcome: Outcome) -> str:
+    return (f"A {'classifier' if outcome.labels else 'regressor'} of sequences. Served is "
+            f"**{markdown(outcome.serves)}**: {markdown(shown.served_words(outcome))}. "
+            f"{markdown(shown.input_words(outcome))}")
+
+
+def _classes(outcome: Outcome) -> list[str]:
+    if not outcome.labels:
+        return []
+    names = ", ".join(_named(name) for name in outcome.labels)
+    return [f"Classes, in the order of their probabilities: {names}."]
+
+
+def _named(name: str) -> str:
+    """A class between quotation marks: names may hold commas, or nothing that is seen."""
+    return f"“{markdown(shown.short(name))}”"
+
+
+def _use(outcome: Outcome) -> Iterator[str]:
+    kind = "SequenceClassifier" if outcome.labels else "SequenceRegressor"
+    yield "With headstart installed, on the command line:"
+    yield "```\nheadstart predict model/ new.csv -o predictions.csv\n```"
+    yield "and from Python:"
+    more = "\nmodel.predict_proba(sequences)  # a column for each of model.classes_" if outcome.labels else ""
+    yield (f'```python\nfrom headstart import {kind}\n\nmodel = {kind}.from_pretrained("model/")\n'
+           f"model.predict(sequences){more}\n```")
+    if len(outcome.served.choices) > 1:
+        yield (f"`model/` is this folder. It holds {words.listed([f'`{one}`' for one in outcome.served.choices])}; "
+               "`--use NAME` asks another than the one that is served.")
+
+
+def _data(outcome: Outcome) -> Iterator[str]:
+    yield _list(f"{name}: {text}" for name, text in shown.data_pairs(outcome))
+    for heads, rows in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)):
+        if rows:
+            yield _table(heads, rows)
+    if shown.data_findings(outcome):
+        yield _list(shown.data_findings(outcome))
+
+
+def _scores(outcome: Outcome) -> Iterator[str]:
+    first, *more = shown.measures(outcome)
+    name = shown.NAMES[first]
+    others = [f"test {shown.NAMES[one]}" for one in more]
+    heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
+    yield _table(heads, [_line(one, more) for one in outcome.candidates])
+    yield ("Mean ± one standard error over n seeds; settings and the model that is served were chosen on validation "
+           "(val), test was used for no choice. Differences are on test, paired by seed, with their 95 % interval: "
+           "where it holds 0, the two cannot be told apart.")
+    yield markdown(shown.own_score(outcome))
+    found = shown.scores_on_test(outcome)
+    if found:
+        told = [f"{shown.NAMES[key]} {words.score(value)}" for key, value in found.items() if key in shown.NAMES]
+        sure = f"; expected calibration error {words.score(found['calibration_error'])}" if outcome.labels else ""
+        yield markdown(f"The served model on test: {', '.join(told)}{sure}.")
+    yield _list(shown.EXPLAINED[one] for one in (first, *more))
+
+
+def _line(one: Candidate, more: Sequence[str]) -> list[str]:
+    return [f"{one.name}: {one.said}", words.plus_minus(one.val), words.plus_minus(one.test),
+            words.difference(one.difference), *(words.plus_minus(one.more.get(name)) for name in more), str(one.n)]
+
+
+def _limits(outcome: Outcome) -> Iterator[str]:
+    """What the scores do not say, in the order of how often it is overlooked."""
+    yield ("The scores hold for sequences that come from where these came from. Nothing was tested on another source, "
+           "device, population or time.")
+    lengths = outcome.card.facts["lengths"]
+    if lengths["min"] != lengths["max"]:
+        yield f"It was fitted to sequences of {lengths['min']:,} to {lengths['max']:,} positions; others are untested."
+    else:
+        yield f"It was fitted to sequences of {lengths['min']:,} positions; other lengths are untested."
+    if outcome.labels:
+        yield ("It always names one of its classes, also for a sequence that belongs to none of them. Its "
+               "probabilities were calibrated on validation, and mean what they say only where classes are as frequent "
+               "as there.")
+        yield from _rare(outcome)
+    if 0 < len(outcome.seeds) < FEW_SEEDS:
+        yield f"Networks were trained with {words.many(len(outcome.seeds), 'seed')}, which says little of their spread."
+    yield "Where a mistake does harm, let it not decide alone."
+    yield from shown.caveats(outcome)
+
+
+def _rare(outcome: Outcome) -> Iterator[str]:
+    tested = shown.there(outcome.test).target
+    counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
+    rare = [_plain(outcome.labels[i]) for i in np.flatnonzero(counts < SMALL)]
+    if rare and len(tested):
+        names = ", ".join(rare[:5]) + (f" and {len(rare) - 5} more" if len(rare) > 5 else "")
+        yield f"Test held fewer than {SMALL} sequences of {names}: how well these are found is hardly measured."
+
+
+def _plain(name: str) -> str:
+    return f"“{shown.short(name)}”"
+
+
+def _made(outcome: Outcome) -> Iterator[str]:
+    if outcome.plan:
+        yield _list(outcome.plan)
+    seeds = [f"seeds: {words.listed([str(seed) for seed in outcome.seeds])}"] if outcome.seeds else []
+    versions = [f"{name} {value}" for name, value in outcome.versions.items()]
+    if seeds or versions:
+        yield _list([*seeds, *([f"versions: {', '.join(versions)}"] if versions else [])])
+    yield "The report page beside this file shows where it is right and wrong, and how the networks learnt."
+
+
+def _list(texts: Iterator[str] | Sequence[str]) -> str:
+    return "\n".join(f"- {markdown(text)}" for text in texts)
+
+
+def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A pipe table; every column but the first holds numbers."""
+    lines = [heads, *rows]
+    rule = ["---", *["---:"] * (len(heads) - 1)]
+    written = ["| " + " | ".join(markdown(cell) for cell in line) + " |" for line in lines]
+    return "\n".join([written[0], "| " + " | ".join(rule) + " |", *written[1:]])

@@ -1,0 +1,114 @@
+"""The figures of a fit's page: reliability, numbers said against true ones, where the model looks, what it fills in.
+
+Each can be drawn for a light or a dark page. Nothing in them is foreign text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from headstart.classic.measures import Reliability
+from headstart.fit.outcome import Looked
+from headstart.report.pictures import Filled
+from headstart.report.plots import style
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+POINTS = 2_000
+"""Points of a scatter at most."""
+
+
+def reliable(after: Reliability, before: Reliability | None, dark: bool) -> Figure:
+    """How often the model is right, by how sure it is; below, how many sequences it is that sure of."""
+    from matplotlib.figure import Figure
+
+    with style(dark) as look:
+        figure = Figure(figsize=(5.2, 4.6))
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
+        upper.plot([0, 1], [0, 1], color=look.quiet, linestyle=(0, (2, 3)), linewidth=1.2, label="ideal")
+        if before is not None:
+            _confidence(upper, before, look.colour(1), "s", "before calibration")
+        _confidence(upper, after, look.colour(0), "o", "as served" if before is None else "as served, calibrated")
+        upper.set(ylabel="share that was right", xlim=(0, 1.02), ylim=(0, 1.02))
+        lower.bar(after.edges[:-1], after.count, width=np.diff(after.edges), align="edge", color=look.colour(0),
+                  alpha=0.55, edgecolor=look.paper, linewidth=0.6)
+        lower.set(xlabel="probability of the class that was said", ylabel="sequences")
+        handles, labels = upper.get_legend_handles_labels()
+        figure.legend(handles, labels, loc="outside upper left", ncols=3)
+    return figure
+
+
+def _confidence(axes: Axes, found: Reliability, colour: str, mark: str, label: str) -> None:
+    """A point per bin with examples, its area by how many there are."""
+    held = found.count > 0
+    sizes = 14 + 110 * found.count[held] / found.count.max()
+    axes.plot(found.confidence[held], found.accuracy[held], color=colour, linewidth=1.0, alpha=0.6)
+    axes.scatter(found.confidence[held], found.accuracy[held], s=sizes, color=colour, marker=mark, alpha=0.85,
+                 linewidths=0, label=label, zorder=3)
+
+
+def numbers(target: np.ndarray, said: np.ndarray, dark: bool) -> Figure:
+    """Numbers said against true ones, and how the errors lie."""
+    from matplotlib.figure import Figure
+
+    # Evenly through the order of the rows: no draw, and the same points every time.
+    keep = np.unique(np.linspace(0, len(target) - 1, min(POINTS, len(target))).round().astype(int))
+    with style(dark) as look:
+        figure = Figure(figsize=(8.4, 3.7))
+        left, right = figure.subplots(1, 2)
+        ends = [float(min(target.min(), said.min())), float(max(target.max(), said.max()))]
+        left.plot(ends, ends, color=look.quiet, linestyle=(0, (2, 3)), linewidth=1.2)
+        left.scatter(target[keep], said[keep], s=16, color=look.colour(0), alpha=0.55, linewidths=0)
+        left.set(title="said against true", xlabel="true number", ylabel="number said")
+        error = said - target
+        right.hist(error, bins=min(40, max(8, round(len(error) ** 0.5))), color=look.colour(0), alpha=0.7,
+                   edgecolor=look.paper, linewidth=0.6)
+        right.axvline(0, color=look.quiet, linestyle=(0, (2, 3)), linewidth=1.2)
+        right.set(title="errors", xlabel="number said less true number", ylabel="sequences")
+    return figure
+
+
+def looks(found: Looked, classes: bool, dark: bool) -> Figure:
+    """What each window of a sequence is worth to the model."""
+    from matplotlib.figure import Figure
+
+    windows = len(found.drop)
+    edges = np.linspace(0, 100, windows + 1)
+    with style(dark) as look:
+        figure = Figure(figsize=(7.6, 2.9))
+        axes = figure.add_subplot()
+        axes.bar(edges[:-1], found.drop, width=100 / windows, align="edge", color=look.colour(0), alpha=0.7,
+                 edgecolor=look.paper, linewidth=0.8)
+        known = np.isfinite(found.error)
+        middle = (edges[:-1] + edges[1:]) / 2
+        axes.errorbar(middle[known], found.drop[known], yerr=found.error[known], fmt="none", ecolor=look.ink,
+                      elinewidth=1.0, capsize=2)
+        axes.axhline(0, color=look.quiet, linewidth=0.8)
+        axes.set(xlabel="place in the sequence (0 % its start, 100 % its end)", xlim=(0, 100),
+                 ylabel=_wrapped(f"{'fall' if classes else 'growth'} of the {found.what}"))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f} %")
+    return figure
+
+
+def _wrapped(text: str) -> str:
+    """A label of an axis in lines that fit a low figure."""
+    from textwrap import fill
+
+    return fill(text, 24)
+
+
+def single(found: Filled, patch: int) -> Filled:
+    """Examples whose patches are positions again: (n, L, patch x F) -> (n, L x patch, F)."""
+    if patch == 1 or found.inputs.ndim == 2:
+        return found
+    n, length, size = found.inputs.shape
+    shape = (n, length * patch, size // patch)
+    return replace(found, inputs=found.inputs.reshape(shape), filled=found.filled.reshape(shape),
+                   masked=found.masked.repeat(patch, axis=1), valid=found.valid.repeat(patch, axis=1))
+
+

@@ -1,0 +1,213 @@
+"""The page of a fit: the answer, the table, the evidence; one self-contained file that loads nothing and runs nothing.
+
+It holds no sequence, id or name of a file, unless examples are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headstart.classic.measures import calibration_error, reliability
+from headstart.fit import shown
+from headstart.fit.confused import Confused, confused
+from headstart.fit.figures import looks, numbers, reliable, single
+from headstart.fit.outcome import Candidate, Outcome
+from headstart.own.card import CHANNELS, CLASSES
+from headstart.report.pictures import caption, read_predictions, reconstruction
+from headstart.report.plots import curves
+from headstart.report.template import embedded, environment
+from headstart.study import words
+from headstart.study.results import Row
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TEMPLATE = Path(__file__).with_name("page.html")
+
+
+def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = None) -> str:
+    """The page as HTML; every foreign text is escaped by the template.
+
+    examples: predictions of a masked stage on validation (`report.pictures.read_predictions`), shown beside what was
+    filled in; the one way in which data come into the page.
+    """
+    template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
+    tested = shown.there(outcome.test)
+    matrix = None
+    if outcome.labels and len(tested.target):
+        matrix = confused(tested.target, tested.said.argmax(1), outcome.labels)
+    return template.render(
+        o=outcome, heads=_heads(outcome), lines=[_line(one, outcome) for one in outcome.candidates],
+        explained=[shown.EXPLAINED[name] for name in shown.measures(outcome)], own=shown.own_score(outcome),
+        compared=_compared(outcome), served=shown.served_words(outcome), takes=shown.input_words(outcome),
+        caveats=shown.caveats(outcome), matrix=matrix, matrix_said=_matrix_said(matrix),
+        right=[found for found in (_numbers(outcome),) if found],
+        figures=[found for found in (_reliable(outcome), _looks(outcome), _curves(outcome)) if found],
+        filled=_filled(outcome, examples), filling=shown.filling_score(outcome), examples=examples is not None,
+        pairs=shown.data_pairs(outcome), findings=shown.data_findings(outcome),
+        tables=[one for one in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if one[1]],
+        runs=[_runs(row, outcome) for row in outcome.results.table if row.runs],
+        about=_about(outcome), unit="classes" if outcome.labels else "numbers", dash=words.NONE,
+    )
+
+
+def _heads(outcome: Outcome) -> list[tuple[str, bool]]:
+    """Heads of the table of models, and whether they head numbers."""
+    first, *more = shown.measures(outcome)
+    name = shown.NAMES[first]
+    heads = [("model", False), (f"val {name}", True)]
+    if _has_test(outcome):
+        heads += [(f"test {name}", True)]
+        heads += [("difference to scratch", True)] if _compared(outcome) else []
+        heads += [(f"test {shown.NAMES[one]}", True) for one in more]
+    return [*heads, ("n", True), ("time per run", True)]
+
+
+def _line(one: Candidate, outcome: Outcome) -> dict[str, Any]:
+    """A candidate's cells under those heads."""
+    cells = [words.plus_minus(one.val)]
+    if _has_test(outcome):
+        cells += [words.plus_minus(one.test)]
+        cells += [words.difference(one.difference)] if _compared(outcome) else []
+        cells += [words.plus_minus(one.more.get(name)) for name in shown.measures(outcome)[1:]]
+    cells += [str(one.n), words.duration(one.seconds)]
+    chosen = words.settings(one.chosen, words.short_names(one.chosen))
+    badges = [text for text, holds in (("best on validation", one.name == outcome.winner),
+                                       ("served", one.name == outcome.serves)) if holds]
+    said = one.said if chosen == words.NONE else f"{one.said}; {chosen}"
+    return {"name": one.name, "said": said, "cells": cells, "badges": badges, "best": one.name == outcome.winner,
+            "quiet": one.name == "majority"}
+
+
+def _has_test(outcome: Outcome) -> bool:
+    return any(one.test is not None for one in outcome.candidates)
+
+
+def _compared(outcome: Outcome) -> bool:
+    return any(one.difference is not None for one in outcome.candidates)
+
+
+def _matrix_said(found: Confused | None) -> str:
+    if found is None:
+        return ""
+    if not found.lines:
+        return (f"There are {len(found.classes)} classes, too many for a matrix: the commonest mistakes on test, each "
+                "with its share of the sequences of the true class.")
+    names = " Columns have the numbers of the rows." if found.numbered else ""
+    return ("Each row is a true class; it says how many of its test sequences were said to be of which class, with the "
+            f"share of the row below.{names} Right answers are on the diagonal. Found: how many of the row's sequences "
+            "were right. The last line: of those said to be of a class, how many are.")
+
+
+def _figure(title: str, said: str, draw: Callable[[bool], Figure | None]) -> dict[str, Any] | None:
+    """A figure in light and dark, or None where there is nothing to draw."""
+    light = draw(False)
+    if light is None:
+        return None
+    return {"title": title, "said": said, "light": embedded(light), "dark": embedded(draw(True)),
+            "width": round(100 * light.get_figwidth())}
+
+
+def _reliable(outcome: Outcome) -> dict[str, Any] | None:
+    """How far the probabilities of the served model can be taken at their word."""
+    tested = shown.there(outcome.test)
+    if not outcome.labels or not len(tested.target):
+        return None
+    after, before = reliability(tested.target, tested.said), None
+    told = (f"The expected calibration error, the mean distance from that line over all test sequences, is "
+            f"{words.score(after.error)}")
+    if outcome.uncalibrated is not None:
+        raw = outcome.uncalibrated[outcome.test.target >= 0]
+        before = reliability(tested.target, raw)
+        told += (f"; without calibration (one temperature, {_temperature(outcome)}, chosen on validation, by which "
+                 f"scores are divided) it is {words.score(calibration_error(tested.target, raw))}")
+    said = ("Of the test sequences to whose class the model gives about 80 %, about 80 % should be right: points on "
+            "the dotted line. Points below it are answers that are surer than they should be; larger points stand "
+            f"for more sequences, and the bars count them. {told}.")
+    return _figure("Can its probabilities be believed?", said, lambda dark: reliable(after, before, dark))
+
+
+def _temperature(outcome: Outcome) -> str:
+    config = outcome.served.config
+    if shown.is_network(outcome.serves):
+        return words.score(config.network.temperature if config.network else None)
+    return words.score(config.classics[outcome.serves].temperature)
+
+
+def _numbers(outcome: Outcome) -> dict[str, Any] | None:
+    tested = shown.there(outcome.test)
+    if outcome.labels or not len(tested.target):
+        return None
+    said = ("Left: each point is a test sequence, its true number across and what the served model says of it upwards; "
+            "on the dotted line it is right. Right: how many errors there are of each size; one above 0 is a number "
+            "said too high.")
+    return _figure("Right and wrong on test", said, lambda dark: numbers(tested.target, tested.said, dark))
+
+
+def _looks(outcome: Outcome) -> dict[str, Any] | None:
+    found = outcome.looked
+    if found is None:
+        return None
+    classes = bool(outcome.labels)
+    windows, verb = len(found.drop), "falls" if classes else "grows"
+    cost = f"how much the {found.what} {verb} on average" + ("" if classes else ", in the target's unit")
+    said = (f"Of {words.many(found.rows, 'sequence')}, one {windows}th of each at a time was replaced by what another "
+            f"one has in that place. The height is {cost}: where it is high, the served model relies on what stands "
+            "there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard error over sequences.")
+    return _figure("Where the model looks", said, lambda dark: looks(found, classes, dark))
+
+
+def _curves(outcome: Outcome) -> dict[str, Any] | None:
+    results = outcome.results
+    if not results.columns or not results.in_column(results.columns[0]):
+        return None
+
+    def draw(dark: bool) -> Figure | None:
+        return curves(results, results.columns[0], lambda identity: outcome.records.get(identity, []), dark)
+
+    both = any(len(run.stages) > 1 for row in results.table for run in row.runs)
+    before = " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
+    said = ("How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
+            f"standard error. finetune is training on the labels.{before} Where validation gets worse while train gets "
+            "better, the best weights on validation are kept.")
+    return _figure("How the networks learnt", said, draw)
+
+
+def _filled(outcome: Outcome, examples: Mapping[str, np.ndarray] | None) -> dict[str, Any] | None:
+    """Masked inputs beside their reconstruction, of examples that were given."""
+    found = read_predictions(examples) if examples is not None else None
+    if found is None:
+        return None
+    known = outcome.served.config.preparation
+    whole = single(found, known.patch)
+    said = caption(found, False)
+    said += " Values are standardised." if known.mean else ""
+    said += f" Shown is the first of {len(known.channels)} channels." if len(known.channels) > 1 else ""
+    said += " Missing values stand at 0." if known.missing else ""
+    return _figure("What self-pretraining learnt to fill in", said, lambda dark: reconstruction(whole, None, dark))
+
+
+def _runs(row: Row, outcome: Outcome) -> dict[str, Any]:
+    """Every seed of a network at its chosen settings, and the settings that were tried."""
+    names = outcome.results.names
+    gaps: dict[int, float] = {}
+    base = outcome.results.row("scratch", row.column)
+    if base is not None and base is not row:
+        others = base.by_seed()
+        gaps = {seed: value - others[seed] for seed, value in row.by_seed().items() if seed in others}
+    return {
+        "name": row.arm, "metric": words.metric(row.metric), "compared": bool(gaps),
+        "seeds": [(run.seed, words.score(run.val), words.score(run.test), words.signed(gaps.get(run.seed)))
+                  for run in row.runs],
+        "points": [(words.settings(point.settings, names), words.plus_minus(point.val), len(point.runs),
+                    point.settings == row.chosen) for point in row.points] if len(row.points) > 1 else [],
+    }
+
+
+def _about(outcome: Outcome) -> list[tuple[str, str]]:
+    pairs = [("seeds", words.listed([str(seed) for seed in outcome.seeds]))] if outcome.seeds else []
+    return [*pairs, *outcome.versions.items()]
