@@ -154,6 +154,62 @@ def predict(
 
 
 @app.command()
+def fit(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences with labels: a file, or a folder.")],
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[name=value ...]", help="layout.NAME=value, or settings of the networks' study."),
+    ] = None,
+    out: Annotated[str, typer.Option("-o", "--out", metavar="FOLDER", help="Where the model goes.")] = "model",
+    target: layout.TargetOption = None,
+    id_column: layout.IdOption = None,
+    time_column: layout.TimeOption = None,
+    group: layout.GroupOption = None,
+    values: layout.ValuesOption = None,
+    shape: layout.LayoutOption = None,
+    kind: layout.KindOption = None,
+    na: layout.NaOption = None,
+    delimiter: layout.DelimiterOption = None,
+    quote: layout.QuoteOption = None,
+    encoding: layout.EncodingOption = None,
+    test: Annotated[
+        str | None, typer.Option("--test", metavar="FILE", help="Test sequences (default: a fifth is held out).")
+    ] = None,
+    unlabelled: Annotated[
+        str | None, typer.Option("--unlabelled", metavar="FILE", help="More sequences, for self-pretraining alone.")
+    ] = None,
+    time: Annotated[
+        str | None, typer.Option("--time", metavar="TIME", help="What all of it may take: 90s, 5m, 1h (5m on a CPU).")
+    ] = None,
+    seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, metavar="N", help="Networks of each setting.")] = 3,
+    balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
+    serve: Annotated[
+        str, typer.Option("--serve", metavar="NAME", help="auto (the best on validation), network, kernels, ...")
+    ] = "auto",
+    split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
+    show_examples: Annotated[
+        bool, typer.Option("--show-examples", help="Show sequences of yours on the report page.")
+    ] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print the data card and the plan; train nothing.")
+    ] = False,
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    device: DeviceOption = "auto",
+    store: StoreOption = None,
+) -> None:
+    """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
+    from headstart.verbs.fit import fit_file
+
+    flags = {"target": target, "id": id_column, "time": time_column, "group": group, "values": values, "shape": shape,
+             "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
+    settings = {"test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds, "balanced": balanced,
+                "serve": serve, "split_seed": split_seed}
+    raise typer.Exit(fit_file(file, out, flags, overrides or [], settings, store=store, workers=workers,
+                              threads=threads, device=device, dry_run=dry_run, show_examples=show_examples))
+
+
+@app.command()
 def ls(
     what: Annotated[
         str, typer.Argument(metavar="[tasks|mixers|studies]", help="What to list (default: the stages of the store).")

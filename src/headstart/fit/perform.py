@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import numpy as np
 from headstart.classic.measures import balanced_weights, softmax
 from headstart.errors import BadInput
 from headstart.fit.compare import Line, classic_lines, metric_of, network_lines, winner
+from headstart.fit.looking import where_it_looks
 from headstart.fit.outcome import Outcome
 from headstart.fit.plan import COLUMN, FitPlan, Known, keep_plan, kept_plan, made_for, plan_for
 from headstart.fit.settings import FitSettings
@@ -26,13 +28,16 @@ from headstart.own.card import Card, data_card
 from headstart.runner import Event, Failed, Runtime, perform
 from headstart.sequence import IGNORE
 from headstart.spec import read
-from headstart.store import Store, store_folder
+from headstart.store import DONE, Store, store_folder
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
 from headstart.study.spec import read_study
 from headstart.tasks.own_file import OwnSpec
 from headstart.tasks.task import Task, content, open_task
+
+AFTER = 8.0
+"""Seconds that starting Python, comparing models and writing the report take."""
 
 
 class Fit:
@@ -83,9 +88,13 @@ class Fit:
         return found
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
-        """Train the networks that are not there yet."""
+        """Train the networks that are not there yet, until they are done or the time is over."""
         assert self.study is not None, "make_plan comes first"
-        runtime = Runtime(self.store.root, self.data, self.device, workers, threads)
+        limit = None
+        if self.settings.time is not None:
+            # Whatever the plan promised: what is left of the time, less what comparing and writing take.
+            limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - AFTER)
+        runtime = Runtime(self.store.root, self.data, self.device, workers, threads, limit=limit)
         for event in perform(self.study.stages.values(), self.store, runtime):
             if isinstance(event, Failed):
                 self.failed.append(f"{event.name}: {event.message}")
@@ -107,6 +116,8 @@ class Fit:
         served = served_model(self.facts, self.source.layout, serves.candidate.name, chosen,
                               [(line, line.best(self.metric)) for line in lines])
         made = serves.best(self.metric)
+        shown = self.task.test if len(made.test.target) else self.task.val
+        target = (made.test if len(made.test.target) else made.val).target
         stages = [identity for row in results.table for identity in row.stages]
         return Outcome(
             title=f"{self.card.facts['rows']:,} sequences", metric=self.metric, card=self.card,
@@ -114,14 +125,27 @@ class Fit:
             winner=best.candidate.name, serves=serves.candidate.name, served=served, val=made.val, test=made.test,
             uncalibrated=_uncalibrated(made.raw, self.facts.labels), results=results,
             answer=answer(lines, best, serves, self.metric), plan=self.plan.said,
-            notes=tuple(notes(lines, serves, results, metric=self.metric, train=self.task.train.target,
-                              labels=self.facts.labels, failed=self.failed, findings=self.card.findings,
-                              task_notes=self.task.notes)),
+            notes=tuple(notes(lines, serves, results, left=self.left(), metric=self.metric, labels=self.facts.labels,
+                              train=self.task.train.target, failed=self.failed, task_notes=self.task.notes)),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(self.task.train.labelled_units())},
+            looked=where_it_looks(served, shown, target), command=_command(self.source, self.settings),
             records={identity: list(self.store.records(identity)) for identity in dict.fromkeys(stages)},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")}, seeds=self.settings.seeds,
         )
+
+    def left(self) -> int:
+        """Stages that are not done."""
+        assert self.study is not None, "make_plan comes first"
+        return sum(self.store.status(identity) not in DONE for identity in self.study.stages)
+
+    def examples(self) -> dict[str, np.ndarray] | None:
+        """What self-pretraining fills in on validation, of the first chosen run; None where nothing was pretrained."""
+        row = self.results().row("self_pretrained", COLUMN)
+        if row is None or not row.runs:
+            return None
+        first = row.runs[0].stages[0][1]
+        return {name: tensor.numpy() for name, tensor in self.store.predictions(first).items()}
 
     def _known(self) -> Known:
         train, task = self.task.train, self.task
@@ -193,6 +217,13 @@ def _store(given: Any, store: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
         yield Path(folder)
+
+
+def _command(source: Source, settings: FitSettings) -> str:
+    """The command without what it names of a person's machine."""
+    target = source.sequences.layout.target
+    named = f" --target {shlex.quote(target)}" if target else ""
+    return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"
 
 
 def _check_target(source: Source) -> None:

@@ -44,7 +44,7 @@ from headstart.study.words import duration, many
 PLAN = "plan.json"
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps are no promise."""
-START = 6.0
+START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
 EVALUATIONS = 10
 """Looks at validation in each training."""

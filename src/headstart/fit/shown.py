@@ -134,7 +134,8 @@ def _counted(outcome: Outcome) -> Iterator[tuple[str, int]]:
     facts = outcome.card.facts
     copies = facts["copies"]
     rows, odd, apart = copies["rows"], copies["with other labels"], copies["in two groups"]
-    yield f"{words.many(rows, 'sequence')} {_are(rows)} exact copies of others; copies stay in one split.", rows
+    same = "1 sequence is an exact copy of another" if rows == 1 else f"{rows:,} sequences are exact copies of others"
+    yield f"{same}; copies stay in one split.", rows
     yield f"{words.many(odd, 'set')} of copies {_have(odd)} different labels: nothing can tell these apart.", odd
     yield f"{words.many(apart, 'set')} of copies {_have(apart)} members in two groups, so that groups leak.", apart
     ids = facts["repeated ids"]

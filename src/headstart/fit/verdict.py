@@ -21,7 +21,7 @@ FEW_TEST = 100
 RARE = 10
 """Train sequences of a class below which it is named."""
 METRICS = {"r2": "R²", "balanced_accuracy": "balanced accuracy"}
-HANDLED = ("data", "test set", "error", "benchmark", "seeds", "interval", "baseline", "at chance", "budget")
+HANDLED = ("partial", "data", "test set", "error", "benchmark", "seeds", "interval", "baseline", "at chance", "budget")
 """Kinds of a study's caveats that are said here in other words, or not at all."""
 
 
@@ -109,11 +109,14 @@ def _helped(lines: Sequence[Line], metric: str) -> Iterator[str]:
 
 
 def notes(
-    lines: Sequence[Line], serves: Line, results: Results, *, metric: str, train: np.ndarray | None,
-    labels: tuple[str, ...], failed: Sequence[str], findings: Sequence[str], task_notes: Sequence[str],
+    lines: Sequence[Line], serves: Line, results: Results, *, left: int, metric: str, train: np.ndarray | None,
+    labels: tuple[str, ...], failed: Sequence[str], task_notes: Sequence[str],
 ) -> list[str]:
     """What must be known beside the table, the gravest first."""
     said = [f"A stage failed, and what hangs on it is not in the table: {text}" for text in failed]
+    if left and not failed:
+        said.append(f"The time was over before {words.many(left, 'stage')} {'was' if left == 1 else 'were'} done: the "
+                    "same command goes on with them.")
     made = serves.best(metric)
     said += list(_test_size(serves.candidate, made, metric))
     if metric != "r2":
@@ -121,7 +124,6 @@ def notes(
         said += list(_rare(train, labels))
     said += [str(caveat) for caveat in results.caveats if caveat.kind not in HANDLED]
     said += [_budgets(lines)] if _budgets(lines) else []
-    said += list(findings)
     return list(dict.fromkeys([*said, *(f"{note[0].upper()}{note[1:]}." for note in task_notes)]))
 
 

@@ -108,7 +108,8 @@ class Layout:
         if self.unused:
             parts.append(f"not used: {_some(self.unused)}")
         if self.guessed:
-            flags = ["--layout" if name == "shape" else f"--{name}" for name in self.guessed]
+            other = {"shape": "--layout", "time": "--time-column"}
+            flags = [other.get(name, f"--{name}") for name in self.guessed]
             parts.append(f"guessed; set with {', '.join(flags)}")
         return f"{self.source}: {'; '.join(parts)}."
 

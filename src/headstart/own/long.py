@@ -110,7 +110,7 @@ def _check_times(
         mistakes.add(
             table.places.cell(row, str(layout.time)),
             f"{words[row]!r} is a time that {ids[row]!r} has already ({table.places.of(before)}){many}; give one row "
-            "for each time, or name another --id or --time",
+            "for each time, or name another --id or --time-column",
         )
     if (np.diff(order)[same] < 0).any():
         notes.append(f"rows were put in the order of {layout.time!r}")

@@ -15,7 +15,9 @@ TargetOption = Annotated[
     str | None, typer.Option("--target", metavar="NAME", help="Column of the target (its number without a header).")
 ]
 IdOption = Annotated[str | None, typer.Option("--id", metavar="NAME", help="Column of the ids.")]
-TimeOption = Annotated[str | None, typer.Option("--time", metavar="NAME", help="Column of the time, of a long table.")]
+TimeOption = Annotated[
+    str | None, typer.Option("--time-column", metavar="NAME", help="Column of the time, of a long table.")
+]
 GroupOption = Annotated[
     str | None, typer.Option("--group", metavar="NAME", help="Column of the subject that several rows may share.")
 ]

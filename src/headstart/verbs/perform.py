@@ -48,14 +48,14 @@ def run_study(
     done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
     out.print(f"study {study.spec.name}: {len(study.plan.cells)} runs of {len(steps)} stages, {len(done)} done before")
 
-    _make_folder(study.store.root)
+    usable_store(study.store.root)
 
     def partial() -> Any:
         return to_rich(make_table(study.results(baselines=False)))
 
     with Display(steps, done, partial) as display:
         for event in study.perform(workers=workers, threads=threads, device=device):
-            _show(display, event)
+            show_event(display, event)
     _answer(study, target)
     if display.failed:
         out.print(f"{len(display.failed)} of {len(steps)} stages failed; the same command tries them again")
@@ -81,7 +81,7 @@ def print_scale(study: Study) -> None:
         out.print(Text(f"stand-in data: {said} (not in {study.data})"))
 
 
-def _show(display: Display, event: Event) -> None:
+def show_event(display: Display, event: Event) -> None:
     if isinstance(event, Started):
         display.started(event.identity, event.name)
     elif isinstance(event, Progress):
@@ -135,8 +135,8 @@ def _list(head: str, items: Sequence[object]) -> None:
         out.print(Text(f"  - {item}"))
 
 
-def _make_folder(store: Path) -> None:
-    """The store, refused before anything is trained where it cannot be written."""
+def usable_store(store: Path) -> None:
+    """Make the store; refused before anything is trained where it cannot be written."""
     try:
         store.mkdir(parents=True, exist_ok=True)
     except OSError as error:

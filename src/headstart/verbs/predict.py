@@ -89,7 +89,7 @@ def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarra
     if long:
         yield (f"{long:,} of {len(sequences):,} sequences are longer than the {limit:,} positions that {name} was "
                "fitted to; only the first count")  # fmt: skip
-    if sequences.observed is not None and not served.config.preparation.missing:
+    if sequences.observed is not None and served.network is not None and not served.config.preparation.missing:
         share = 100 * float((~sequences.observed).mean())
         yield (f"{share:.2g} % of the values are missing, in the fit none were: no model has learned what a gap means "
                "here")  # fmt: skip

@@ -1,0 +1,176 @@
+"""`fit`: from a person's own file to a table, a verdict and a model folder, on one screen."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+from headstart.errors import BadInput
+from headstart.fit.card import model_card
+from headstart.fit.outcome import Outcome
+from headstart.fit.page import write_page
+from headstart.fit.perform import Fit, cores, read_source
+from headstart.fit.plan import PLAN, FitPlan
+from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
+from headstart.fit.verdict import metric_words
+from headstart.launch.machine import choose_device, keep_freed_memory
+from headstart.own import LayoutSpec
+from headstart.own.card import Card
+from headstart.report.tables import make_table, to_rich
+from headstart.served.folder import save_model
+from headstart.store import store_folder
+from headstart.study import words
+from headstart.study.estimate import survey
+from headstart.verbs.data import layout_of, print_card
+from headstart.verbs.display import Display
+from headstart.verbs.perform import show_event, usable_store
+from headstart.verbs.terminal import console, table
+
+CONFIG = "config.json"
+SHOWN = 6
+"""Notes that are printed; the page has all."""
+PAGE, CARD = "report.html", "README.md"
+
+
+def split_settings(given: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+    """`layout.NAME=value` words, and the others, which set the study of the networks."""
+    layout = [word for word in given if word.startswith("layout.")]
+    return layout, tuple(word for word in given if word not in layout)
+
+
+def fit_file(
+    path: str,
+    out: str,
+    flags: Mapping[str, Any],
+    overrides: Sequence[str],
+    settings: Mapping[str, Any],
+    *,
+    store: str | None,
+    workers: int | None,
+    threads: int,
+    device: str,
+    dry_run: bool,
+    show_examples: bool,
+) -> int:
+    """Fit a file. Returns the exit code. Raises: BadInput before anything is trained, where something is wrong."""
+    of_layout, of_study = split_settings(overrides)
+    wanted = _settings(layout_of(flags, of_layout), of_study, settings, choose_device(device))
+    folder, root = Path(out), Path(store_folder(store))
+    screen = console()
+    if not dry_run:
+        _usable_folder(folder)
+    screen.print(f"store {root}")
+    usable_store(root)
+    keep_freed_memory()
+    fit = Fit(read_source(path, wanted, root), wanted, root, folder, device)
+    slots = cores() if workers is None else workers
+    if dry_run:
+        print_card(fit.source.sequences)
+        screen.print()
+        _print_plan(fit, fit.make_plan(max(slots, 1), keep=False), slots)
+        return 0
+    _print_head(fit.card)
+    fit.compare_classic()
+    _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
+    _train(fit, slots, threads)
+    outcome = fit.outcome()
+    examples = fit.examples() if show_examples else None
+    more = {PAGE: write_page(outcome, examples).encode(), CARD: model_card(outcome).encode()}
+    save_model(outcome.served, folder, more)
+    _print_outcome(outcome, folder)
+    return 1 if fit.failed else 0
+
+
+def _settings(
+    layout: LayoutSpec, of_study: tuple[str, ...], given: Mapping[str, Any], device: str
+) -> FitSettings:
+    """The settings as words of the command line gave them; a GPU has no limit of time unless one is given."""
+    said = given["time"]
+    limit = read_time(said) if said is not None else (DEFAULT_TIME if device == "cpu" else None)
+    test, more = (Path(given[name]) if given[name] is not None else None for name in ("test", "unlabelled"))
+    return FitSettings(
+        layout=layout, test=test, unlabelled=more, time=limit, seeds=tuple(range(given["seeds"])),
+        balanced=given["balanced"], serve=given["serve"], split_seed=given["split_seed"], overrides=of_study,
+    )
+
+
+def _train(fit: Fit, slots: int, threads: int) -> None:
+    """Train with a progress display."""
+    assert fit.study is not None, "make_plan comes first"
+    partial = fit.results
+    steps = {cost.planned.identity: cost.steps for cost in survey(fit.study)}
+    done = {identity for identity in steps if fit.store.status(identity) in ("complete", "diverged")}
+    with Display(steps, done, lambda: to_rich(make_table(partial()))) as display:
+        for event in fit.train(slots, threads):
+            show_event(display, event)
+
+
+def _usable_folder(folder: Path) -> None:
+    """The model's folder, refused before anything is trained where it is something else or cannot be written."""
+    if folder.exists() and not folder.is_dir():
+        raise BadInput(f"-o: {str(folder)!r} is a file; name a folder")
+    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).is_file() for name in (PLAN, CONFIG)):
+        raise BadInput(f"-o: {str(folder)!r} holds other things; name a new folder, or an empty one")
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"-o: {str(folder)!r} cannot be made ({error.strerror}); name another folder") from None
+    if not os.access(folder, os.W_OK):
+        raise BadInput(f"-o: {str(folder)!r} cannot be written; name another folder")
+
+
+def _print_head(card: Card) -> None:
+    grid = Table.grid(padding=(0, 2))
+    for name, text in card.head:
+        grid.add_row(Text(name), Text(text))
+    console().print(grid)
+    for finding in card.findings[:SHOWN]:
+        console().print(Text(f"  ! {finding}"))
+    if len(card.findings) > SHOWN:
+        console().print(Text(f"  ! {len(card.findings) - SHOWN} more: headstart show FILE"))
+
+
+def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
+    screen = console()
+    screen.print(Text("plan:"))
+    for line in plan.said:
+        screen.print(Text(f"  - {line}"))
+    at_once = f", {slots} networks at a time" if slots > 1 else ""
+    screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
+
+
+def _print_outcome(outcome: Outcome, folder: Path) -> None:
+    screen = console()
+    screen.print()
+    screen.print(Text(outcome.answer, style="bold"))
+    screen.print(_table(outcome))
+    for note in outcome.notes[:SHOWN]:
+        screen.print(Text(f"- {note}"))
+    if len(outcome.notes) > SHOWN:
+        screen.print(f"- {len(outcome.notes) - SHOWN} more on the page")
+    screen.print()
+    screen.print(Text(f"model {folder}\npage {folder / PAGE}\n"
+                      f"next  headstart predict {folder} NEW_FILE -o predictions.csv"))
+
+
+def _table(outcome: Outcome) -> Table:
+    name = metric_words(outcome.metric)
+    extra = {"r2": ("mae", "rmse")}.get(outcome.metric, ("balanced_accuracy", "macro_f1"))
+    heads = ["model", "chosen", f"val {name}", f"test {name}", "n", "difference to scratch",
+             *(MEASURES[one] for one in extra)]
+    rows = []
+    for one in outcome.candidates:
+        chosen = words.settings(one.chosen, words.short_names(one.chosen)) if one.chosen else ""
+        mark = " *" if one.name == outcome.serves else ""
+        cells = [f"{one.name}{mark}", chosen, words.plus_minus(one.val), words.plus_minus(one.test), one.n,
+                 words.difference(one.difference), *(words.plus_minus(one.more.get(key)) for key in extra)]
+        rows.append([str(cell) for cell in cells])
+    return table(heads, rows, right=range(2, len(heads)))
+
+
+MEASURES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "mae": "MAE", "rmse": "RMSE"}
