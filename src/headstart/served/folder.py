@@ -46,13 +46,14 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
     path = Path(folder)
     document = served.config.model_dump(mode="json")
     _check_mixers(document, path / CONFIG)
+    for name in more or {}:
+        if name in ("", ".", "..", CONFIG, WEIGHTS) or Path(name).name != name:
+            raise BadInput(f"{name!r}: is no name for a file beside {CONFIG} and {WEIGHTS}; give another")
     with_config = {"config": _digest(document)}
     try:
         path.mkdir(parents=True, exist_ok=True)
         publish(path / WEIGHTS, seal(_tensors(served), with_config))
         for name, content in (more or {}).items():
-            if name in (CONFIG, WEIGHTS) or Path(name).name != name:
-                raise BadInput(f"{name!r}: is no name for a file beside {CONFIG} and {WEIGHTS}; give another")
             publish(path / name, content)
         publish(path / CONFIG, _json(document))
     except OSError as error:
@@ -106,7 +107,7 @@ def _network(config: ModelConfig, tensors: Mapping[str, torch.Tensor]) -> Sequen
     network = build(config)
     start = f"{NETWORK}."
     network.load_state_dict({name.removeprefix(start): x for name, x in tensors.items() if name.startswith(start)})
-    return network.eval().requires_grad_(False)
+    return network.eval()
 
 
 def _check_finite(tensors: Mapping[str, torch.Tensor], path: Path) -> None:

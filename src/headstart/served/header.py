@@ -23,6 +23,8 @@ MOST_HEADER = 2**24
 """Bytes of a header: a hundred each for more tensors than any model here has."""
 MOST_BESIDE = 2**28
 """Bytes of constants that a network makes for itself, which no file of weights vouches for."""
+MOST_SIZE = 2**28
+"""Of every whole number of a network's config; those of its mixers are smaller."""
 MOST_STATE = 4_096
 """States of a channel: some mixers solve for the eigenvectors of a matrix of this size."""
 MOST_OTHER = 65_536
@@ -111,7 +113,10 @@ def build(config: ModelConfig) -> SequenceModel:
 
 
 def _of_network(config: ModelConfig, path: Path) -> Header:
-    model = skeleton(config)
+    try:
+        model = skeleton(config)
+    except BadInput as error:
+        raise BadInput(f"{path.with_name('config.json')}: network.{error}") from None
     saved = model.state_dict()
     beside = sum(x.numel() * x.element_size() for name, x in model.named_buffers() if name not in saved)
     if beside > MOST_BESIDE:
@@ -130,17 +135,20 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
         there = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
         raise BadInput(f"{path}: holds a network of {there}, by {place.name} it has {model.blocks} of width "
                        f"{model.width}; save the model again")
-    for name, value in _whole_numbers([mixer.model_dump() for mixer in model.mixers]):
-        most = MOST_STATE if name == "state" else MOST_OTHER
-        if not name.endswith("seed") and value > most:
-            raise BadInput(f"{place}: network.model.mixer: {name} is {value:,}, at most {most:,} is read; lower it")
+    sizes = {"length": config.network.length, "patch": config.preparation.patch, "model": model.model_dump()}
+    for where, value in _whole_numbers(sizes):
+        most = MOST_SIZE
+        if where.startswith("model.mixer"):
+            most = MOST_STATE if where.endswith(".state") else MOST_OTHER
+        if not where.endswith("seed") and value > most:
+            raise BadInput(f"{place}: network.{where}: {value:,} is more than is read, at most {most:,}; lower it")
 
 
 def _whole_numbers(given: Any, name: str = "") -> Iterator[tuple[str, int]]:
-    """(name, value) of each whole number in tables and lists."""
+    """(dotted name, value) of each whole number in tables and lists."""
     if isinstance(given, Mapping):
         for key, value in given.items():
-            yield from _whole_numbers(value, str(key))
+            yield from _whole_numbers(value, f"{name}.{key}" if name else str(key))
     elif isinstance(given, (list, tuple)):
         for value in given:
             yield from _whole_numbers(value, name)
