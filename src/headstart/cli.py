@@ -136,6 +136,7 @@ def predict(
     ] = None,
     target: layout.TargetOption = None,
     id_column: layout.IdOption = None,
+    time_column: layout.TimeOption = None,
     group: layout.GroupOption = None,
     values: layout.ValuesOption = None,
     shape: layout.LayoutOption = None,
@@ -148,8 +149,8 @@ def predict(
     """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
     from headstart.verbs.predict import predict_file
 
-    flags = {"target": target, "id": id_column, "group": group, "values": values, "shape": shape, "kind": kind,
-             "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
+    flags = {"target": target, "id": id_column, "time": time_column, "group": group, "values": values,
+             "shape": shape, "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
     predict_file(model, file, out, use, flags, settings or [])
 
 

@@ -208,10 +208,28 @@ def test_texts_and_numbers_are_predicted_too(tmp_path: Path, capsys: Any) -> Non
     read = read_sequences(file, LayoutSpec(target="y", target_kind="number"))
     save_model(made(read, ("summary",), serve="summary"), tmp_path / "number")
     code, out, err = run(capsys, tmp_path / "number", file, "-o", tmp_path / "out.jsonl")
-    assert (code, "on the 24 rows with a label: r2 " in err) == (0, True)
+    assert (code, "on the 24 rows with a label: R2 " in err) == (0, True)
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert list(found[0]) == ["row", "prediction"]
     assert np.corrcoef([line["prediction"] for line in found], [line["y"] for line in lines])[0, 1] > 0.9
+
+
+def test_a_long_table_is_predicted_by_id_in_the_order_of_its_times(tmp_path: Path, capsys: Any) -> None:
+    rng, file = np.random.default_rng(0), tmp_path / "long.csv"
+    lines = ["who,when,x,y,state"]
+    for i in range(12):
+        steps = range(int(rng.integers(4, 9)))
+        lines += [f"p{i},{when},{rng.normal():.3f},{rng.normal() + i % 2:.3f},{'ab'[i % 2]}" for when in steps]
+    file.write_text("\n".join(lines))
+    s = read_sequences(file, LayoutSpec(shape="long", id="who", time="when", target="state"))
+    save_model(made(s, ("summary",)), tmp_path / "model")
+    code, out, err = run(capsys, tmp_path / "model", file)
+    assert (code, "on the 12 rows with a label" in err) == (0, True)
+    assert [row["who"] for row in rows(out)] == [f"p{i}" for i in range(12)]
+    turned = [lines[0].replace("when", "at"), *reversed(lines[1:])]
+    file.write_text("\n".join(turned))
+    _, again, _ = run(capsys, tmp_path / "model", file, "--time-column", "at")
+    assert {row["who"]: row["p_a"] for row in rows(again)} == {row["who"]: row["p_a"] for row in rows(out)}
 
 
 def test_marks_of_others_are_no_markup_on_the_screen(fitted: Case, capsys: Any, tmp_path: Path) -> None:

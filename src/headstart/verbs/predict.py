@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from headstart.served.model import Served
 
 ROLES = ("target", "id", "group")
+SAID = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "r2": "R2",
+        "mae": "mean absolute error", "rmse": "root mean squared error"}
+"""Measures that are said, in words."""
 
 
 def predict_file(
@@ -120,6 +123,5 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
             yield f"{count:,} rows have labels that the fit did not see ({names}); they are not scored"
     if there.any():
         scores = scores_of(target[there], answers[there], len(classes))
-        wanted = ("accuracy", "balanced_accuracy", "macro_f1") if classes else ("r2", "mae", "rmse")
-        said = ", ".join(f"{name.replace('_', ' ')} {scores[name]:.4g}" for name in wanted)
+        said = ", ".join(f"{SAID[name]} {score:.4g}" for name, score in scores.items() if name in SAID)
         yield f"on the {int(there.sum()):,} rows with a label: {said}"
