@@ -74,9 +74,10 @@ def _use(outcome: Outcome) -> Iterator[str]:
 
 def _data(outcome: Outcome) -> Iterator[str]:
     yield _list(f"{name}: {text}" for name, text in shown.data_pairs(outcome))
-    for heads, rows in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)):
+    # Of channels their gaps alone: a smallest or largest value is that of one row.
+    for heads, rows, shown_columns in ((CLASSES, outcome.card.classes, 3), (CHANNELS, outcome.card.channels, 2)):
         if rows:
-            yield _table(heads, rows)
+            yield _table(heads[:shown_columns], [row[:shown_columns] for row in rows])
     if shown.data_findings(outcome):
         yield _list(shown.data_findings(outcome))
 
@@ -138,12 +139,12 @@ def _plain(name: str) -> str:
 
 
 def _made(outcome: Outcome) -> Iterator[str]:
-    if outcome.plan:
-        yield _list(outcome.plan)
-    seeds = [f"seeds: {words.listed([str(seed) for seed in outcome.seeds])}"] if outcome.seeds else []
-    versions = [f"{name} {value}" for name, value in outcome.versions.items()]
-    if seeds or versions:
-        yield _list([*seeds, *([f"versions: {', '.join(versions)}"] if versions else [])])
+    lines = list(outcome.plan)
+    if outcome.seeds:
+        lines.append(f"seeds: {words.listed([str(seed) for seed in outcome.seeds])}")
+    if outcome.versions:
+        lines.append(f"versions: {', '.join(f'{name} {value}' for name, value in outcome.versions.items())}")
+    yield _list(lines)
     yield "The report page beside this file shows where it is right and wrong, and how the networks learnt."
 
 

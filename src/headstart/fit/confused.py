@@ -15,7 +15,7 @@ NAMED = 8
 """Classes of which the columns can carry names; the columns of more have numbers."""
 LONG = 12
 """Characters of a name that a column can carry."""
-PAIRS = 20
+PAIRS = 15
 
 
 @dataclass(frozen=True)

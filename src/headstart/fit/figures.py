@@ -34,7 +34,7 @@ def reliable(after: Reliability, before: Reliability | None, dark: bool) -> Figu
         if before is not None:
             _confidence(upper, before, look.colour(1), "s", "before calibration")
         _confidence(upper, after, look.colour(0), "o", "as served" if before is None else "as served, calibrated")
-        upper.set(ylabel="share that was right", xlim=(0, 1.02), ylim=(0, 1.02))
+        upper.set(ylabel="share that was right", xlim=(0, 1.02), ylim=(-0.04, 1.05))
         lower.bar(after.edges[:-1], after.count, width=np.diff(after.edges), align="edge", color=look.colour(0),
                   alpha=0.55, edgecolor=look.paper, linewidth=0.6)
         lower.set(xlabel="probability of the class that was said", ylabel="sequences")
@@ -47,7 +47,6 @@ def _confidence(axes: Axes, found: Reliability, colour: str, mark: str, label: s
     """A point per bin with examples, its area by how many there are."""
     held = found.count > 0
     sizes = 14 + 110 * found.count[held] / found.count.max()
-    axes.plot(found.confidence[held], found.accuracy[held], color=colour, linewidth=1.0, alpha=0.6)
     axes.scatter(found.confidence[held], found.accuracy[held], s=sizes, color=colour, marker=mark, alpha=0.85,
                  linewidths=0, label=label, zorder=3)
 

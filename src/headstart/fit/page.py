@@ -43,8 +43,9 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
     return template.render(
         o=outcome, heads=_heads(outcome), lines=[_line(one, outcome) for one in outcome.candidates],
         explained=[shown.EXPLAINED[name] for name in shown.measures(outcome)], own=shown.own_score(outcome),
-        compared=_compared(outcome), served=shown.served_words(outcome), takes=shown.input_words(outcome),
-        caveats=shown.caveats(outcome), matrix=matrix, matrix_said=_matrix_said(matrix),
+        compared=_compared(outcome), tested=_has_test(outcome), served=shown.served_words(outcome),
+        takes=shown.input_words(outcome), caveats=shown.caveats(outcome),
+        matrix=matrix, matrix_said=_matrix_said(matrix),
         right=[found for found in (_numbers(outcome),) if found],
         figures=[found for found in (_reliable(outcome), _looks(outcome), _curves(outcome)) if found],
         filled=_filled(outcome, examples), filling=shown.filling_score(outcome), examples=examples is not None,
@@ -64,7 +65,7 @@ def _heads(outcome: Outcome) -> list[tuple[str, bool]]:
         heads += [(f"test {name}", True)]
         heads += [("difference to scratch", True)] if _compared(outcome) else []
         heads += [(f"test {shown.NAMES[one]}", True) for one in more]
-    return [*heads, ("n", True), ("time per run", True)]
+    return [*heads, ("n", True), ("time", True)]
 
 
 def _line(one: Candidate, outcome: Outcome) -> dict[str, Any]:
@@ -75,10 +76,10 @@ def _line(one: Candidate, outcome: Outcome) -> dict[str, Any]:
         cells += [words.difference(one.difference)] if _compared(outcome) else []
         cells += [words.plus_minus(one.more.get(name)) for name in shown.measures(outcome)[1:]]
     cells += [str(one.n), words.duration(one.seconds)]
-    chosen = words.settings(one.chosen, words.short_names(one.chosen))
+    chosen = shown.chosen_words(one.chosen)
     badges = [text for text, holds in (("best on validation", one.name == outcome.winner),
                                        ("served", one.name == outcome.serves)) if holds]
-    said = one.said if chosen == words.NONE else f"{one.said}; {chosen}"
+    said = f"{one.said}; {chosen}" if chosen else one.said
     return {"name": one.name, "said": said, "cells": cells, "badges": badges, "best": one.name == outcome.winner,
             "quiet": one.name == "majority"}
 
@@ -134,8 +135,8 @@ def _reliable(outcome: Outcome) -> dict[str, Any] | None:
 def _temperature(outcome: Outcome) -> str:
     config = outcome.served.config
     if shown.is_network(outcome.serves):
-        return words.score(config.network.temperature if config.network else None)
-    return words.score(config.classics[outcome.serves].temperature)
+        return f"{config.network.temperature:.3g}" if config.network is not None else words.NONE
+    return f"{config.classics[outcome.serves].temperature:.3g}"
 
 
 def _numbers(outcome: Outcome) -> dict[str, Any] | None:
@@ -153,11 +154,12 @@ def _looks(outcome: Outcome) -> dict[str, Any] | None:
     if found is None:
         return None
     classes = bool(outcome.labels)
-    windows, verb = len(found.drop), "falls" if classes else "grows"
+    verb = "falls" if classes else "grows"
     cost = f"how much the {found.what} {verb} on average" + ("" if classes else ", in the target's unit")
-    said = (f"Of {words.many(found.rows, 'sequence')}, one {windows}th of each at a time was replaced by what another "
-            f"one has in that place. The height is {cost}: where it is high, the served model relies on what stands "
-            "there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard error over sequences.")
+    said = (f"Of {words.many(found.rows, 'sequence')}, one of {len(found.drop)} equal windows at a time was replaced "
+            f"by what another sequence has in that place. The height is {cost}: where it is high, the served model "
+            "relies on what stands there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard "
+            "error over sequences.")
     return _figure("Where the model looks", said, lambda dark: looks(found, classes, dark))
 
 
@@ -193,7 +195,6 @@ def _filled(outcome: Outcome, examples: Mapping[str, np.ndarray] | None) -> dict
 
 def _runs(row: Row, outcome: Outcome) -> dict[str, Any]:
     """Every seed of a network at its chosen settings, and the settings that were tried."""
-    names = outcome.results.names
     gaps: dict[int, float] = {}
     base = outcome.results.row("scratch", row.column)
     if base is not None and base is not row:
@@ -203,7 +204,7 @@ def _runs(row: Row, outcome: Outcome) -> dict[str, Any]:
         "name": row.arm, "metric": words.metric(row.metric), "compared": bool(gaps),
         "seeds": [(run.seed, words.score(run.val), words.score(run.test), words.signed(gaps.get(run.seed)))
                   for run in row.runs],
-        "points": [(words.settings(point.settings, names), words.plus_minus(point.val), len(point.runs),
+        "points": [(shown.chosen_words(point.settings), words.plus_minus(point.val), len(point.runs),
                     point.settings == row.chosen) for point in row.points] if len(row.points) > 1 else [],
     }
 

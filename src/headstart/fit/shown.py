@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 
@@ -107,7 +108,7 @@ def likely_share(right: int, count: int) -> tuple[float, float]:
     share = right / count
     middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
     reach = z / (1 + z**2 / count) * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
-    return max(0.0, middle - reach), min(1.0, middle + reach)
+    return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
 
 
 def scores_on_test(outcome: Outcome) -> dict[str, float]:
@@ -179,6 +180,13 @@ def filling_score(outcome: Outcome) -> str:
 
 def _parents(rows: tuple[Row, ...]) -> dict[str, None]:
     return dict.fromkeys(identity for row in rows for run in row.runs for _, identity in run.stages[:-1])
+
+
+def chosen_words(chosen: Mapping[str, Any]) -> str:
+    """`learning rate 0.003`: settings that validation chose; empty without any."""
+    names = {name: {"lr": "learning rate"}.get(short_name, short_name)
+             for name, short_name in words.short_names(chosen).items()}
+    return words.settings(chosen, names) if chosen else ""
 
 
 def short(text: str, most: int = 40) -> str:

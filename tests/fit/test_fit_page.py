@@ -1,0 +1,343 @@
+"""The page of a fit: whole, offline, safe; the answer first; every number as the fit has it; no data unless asked."""
+
+from __future__ import annotations
+
+import base64
+import re
+from dataclasses import replace
+from functools import cache
+from html.parser import HTMLParser
+from typing import Any
+
+import numpy as np
+import pytest
+from made_outcomes import NASTY, examples, outcome
+
+from headstart.classic.measures import calibration_error
+from headstart.fit.confused import FEW, confused
+from headstart.fit.figures import single
+from headstart.fit.outcome import Outcome, Scored
+from headstart.fit.page import write_page
+from headstart.fit.shown import likely_share
+from headstart.report.pictures import read_predictions
+from headstart.sequence import IGNORE
+from headstart.study import words
+
+VOID = {"meta", "source", "img", "br"}
+FORTY = tuple(f"word {i}" for i in range(40))
+
+
+class Reader(HTMLParser):
+    """Collects ids, sources, tags and text, and refuses tags that do not nest."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.ids: list[str] = []
+        self.sources: list[str] = []
+        self.tags: list[str] = []
+        self.open: list[str] = []
+        self.said = ""
+        self.feed(text)
+        assert self.open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in VOID:
+            self.open.append(tag)
+        for name, value in attrs:
+            assert not name.startswith("on"), f"{tag} {name}"
+            if name == "id":
+                self.ids.append(value or "")
+            if name == "href":
+                assert (value or "").startswith("#")
+            if name in ("src", "srcset"):
+                self.sources.append(value or "")
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open and self.open[-1] != "style":
+            self.said += data
+
+
+@cache
+def made(name: str) -> Outcome:
+    """Outcomes that tests only read."""
+    kinds: dict[str, Any] = {
+        "classes": lambda: outcome(),
+        "numbers": lambda: outcome((), test=60),
+        "nasty": lambda: outcome(NASTY, channels=2),
+        "many": lambda: outcome(FORTY, test=200),
+        "untested": lambda: outcome(test=0),
+        "classic": lambda: replace(outcome(("a", "b"), pretrained=False, serves="summary", winner="summary"),
+                                   looked=None, records={}, uncalibrated=None),
+        "balanced": lambda: outcome(metric="balanced_accuracy"),
+    }
+    found: Outcome = kinds[name]()
+    return found
+
+
+def lean(one: Outcome) -> Outcome:
+    """Without most figures, which take the time."""
+    return replace(one, looked=None, records={})
+
+
+@cache
+def page(name: str) -> str:
+    return write_page(made(name))
+
+
+def said(name: str) -> str:
+    return " ".join(Reader(page(name)).said.split())
+
+
+def titles(text: str) -> list[str]:
+    return [re.sub("<[^>]*>", "", title) for title in re.findall("<h2[^>]*>(.*?)</h2>", text)]
+
+
+ALL = ("classes", "numbers", "nasty", "many", "untested", "classic", "balanced")
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_page_is_whole_and_loads_and_runs_nothing(name: str) -> None:
+    text = page(name)
+    policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+    assert policy is not None
+    assert policy[1].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
+    found = Reader(text)
+    assert not {"script", "iframe", "object", "link", "form"} & set(found.tags)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in found.sources)
+    assert len(found.ids) == len(set(found.ids))
+    assert "url(" not in text
+    assert "@import" not in text
+    for source in found.sources:
+        drawn = base64.b64decode(source.partition(",")[2]).decode()
+        assert "<script" not in drawn
+        assert "<image" not in drawn
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_answer_comes_before_anything_else_and_the_table_next(name: str) -> None:
+    text = page(name)
+    assert text.index(made(name).answer) < text.index("<h2")
+    assert titles(text)[0] == "The models"
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_every_model_stands_in_the_table_with_its_scores(name: str) -> None:
+    text, one = page(name), made(name)
+    body = text[text.index("<tbody") : text.index("</tbody>")]
+    lines = [" ".join(re.sub("<[^>]*>", " ", line).split()) for line in body.split("</tr>")[:-1]]
+    assert len(lines) == len(one.candidates)
+    for line, candidate in zip(lines, one.candidates, strict=True):
+        assert line.startswith(candidate.name)
+        assert words.plus_minus(candidate.val) in line
+        assert candidate.test is None or words.plus_minus(candidate.test) in line
+        assert (words.difference(candidate.difference) in line) or candidate.difference is None
+        assert ("best on validation" in line) == (candidate.name == one.winner)
+        assert ("served" in line.split()) == (candidate.name == one.serves)
+
+
+def test_each_measure_of_the_table_is_explained_beneath_it() -> None:
+    assert all(f"{name}: " in said("classes") for name in ("Accuracy", "Balanced accuracy", "Macro-F1"))
+    assert all(f"{name}: " in said("numbers") for name in ("R²", "MAE", "RMSE"))
+    assert "Accuracy:" not in said("numbers")
+    assert "val balanced accuracy" in said("balanced")
+    assert "difference to scratch" not in said("classic")
+    assert "learning rate 0.003" in said("classes")
+
+
+def test_what_was_asked_for_is_told_apart_from_what_is_best() -> None:
+    other = write_page(replace(lean(made("classes")), serves="scratch"))
+    body = other[other.index("<tbody") : other.index("</tbody>")]
+    lines = body.split("</tr>")
+    assert "served</span>" in lines[0]
+    assert "best on validation" not in lines[0]
+    assert "best on validation" in lines[1]
+
+
+def test_the_matrix_counts_each_answer_under_its_true_class() -> None:
+    target = np.array([0, 0, 0, 1, 1, IGNORE])
+    found = confused(target, np.array([0, 0, 1, 1, 1, 0]), ("a", "b", "c"))
+    assert [[cell.count for cell in line] for line in found.lines] == [[2, 1, 0], [0, 2, 0], [0, 0, 0]]
+    assert found.lines[0][1].share == pytest.approx(1 / 3)
+    assert [one.found for one in found.classes] == [pytest.approx(2 / 3), 1.0, None]
+    assert [one.precise for one in found.classes] == [1.0, pytest.approx(2 / 3), None]
+    assert found.heads == ("a", "b", "c")
+    assert not found.numbered
+
+
+def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
+    one = lean(made("classes"))
+    few = replace(one, test=Scored(np.array([0, 0]), one.test.said[:2]), uncalibrated=None)
+    text = Reader(write_page(few)).said
+    assert "0 of 0" in text
+    assert "nan" not in text
+
+
+def test_of_many_classes_the_commonest_mistakes_are_listed_and_each_class_by_itself() -> None:
+    classes = tuple(str(i) for i in range(FEW + 1))
+    target = np.array([5] * 4 + [7] * 9 + [2])
+    found = confused(target, np.array([6, 6, 6, 5] + [8, 8] + [7] * 7 + [2]), classes)
+    assert found.lines == ()
+    assert [(one.true, one.said, one.count) for one in found.mistakes] == [("5", "6", 3), ("7", "8", 2)]
+    assert found.mistakes[0].share == 0.75
+    assert 'class="matrix"' not in page("many")
+    assert "too many for a matrix" in said("many")
+    text = page("many")
+    part = text[text.index("Each class by itself") :]
+    assert part[: part.index("</table>")].count("<tr>") == 1 + len(FORTY)
+
+
+def test_a_hundred_classes_and_two_fit_too() -> None:
+    Reader(write_page(lean(outcome(tuple(f"{i:03}" for i in range(100)), test=300))))
+    right = lean(outcome(("yes", "no")))
+    sure = np.eye(2)[right.test.target]
+    Reader(write_page(replace(right, test=Scored(right.test.target, sure), uncalibrated=sure)))
+
+
+def test_the_calibration_error_is_told_before_and_after() -> None:
+    one = made("classes")
+    assert one.uncalibrated is not None
+    for probabilities in (one.test.said, one.uncalibrated):
+        assert words.score(calibration_error(one.test.target, probabilities)) in said("classes")
+    assert "one temperature, 1.7, chosen on validation" in said("classes")
+    assert "without calibration" not in said("classic")
+
+
+def test_the_served_models_own_test_score_has_an_interval_for_the_draw() -> None:
+    one = made("classes")
+    right = int((one.test.said.argmax(1) == one.test.target).sum())
+    low, high = likely_share(right, 120)
+    assert f"right on {right} of 120 test sequences, {words.score(right / 120)}" in said("classes")
+    assert f"{words.score(low)} to {words.score(high)} (95 % interval)" in said("classes")
+    off = float(np.abs(made("numbers").test.said - made("numbers").test.target).mean())
+    assert f"{words.score(off)} off on average" in said("numbers")
+
+
+@pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (7, 10), (450, 500), (1, 1)])
+def test_the_interval_of_a_share_holds_it_and_stays_between_0_and_1(right: int, count: int) -> None:
+    """The ends are where a share lies just 1.96 of its own standard errors from what was seen."""
+    low, high = likely_share(right, count)
+    assert 0 <= low <= right / count <= high <= 1
+    for end in (low, high):
+        if 0 < end < 1:
+            error = (end * (1 - end) / count) ** 0.5
+            assert abs(end - right / count) / error == pytest.approx(1.959964, abs=1e-4)
+
+
+def test_numbers_have_errors_where_classes_have_a_matrix() -> None:
+    heads = titles(page("numbers"))
+    assert "Right and wrong on test" in heads
+    assert "Can its probabilities be believed?" not in heads
+    assert 'class="matrix"' not in page("numbers")
+    assert "SequenceRegressor" in said("numbers")
+    assert "the absolute error grows" in said("numbers")
+
+
+def test_without_a_test_split_the_page_says_so_and_shows_what_it_has() -> None:
+    heads = titles(page("untested"))
+    assert "No sequence was held out for a test" in said("untested")
+    assert not {"Right and wrong on test", "Can its probabilities be believed?"} & set(heads)
+    assert "test accuracy" not in said("untested").split("Runs of")[0]
+    assert "Where the model looks" in heads
+    Reader(write_page(lean(outcome((), test=0))))
+
+
+def test_without_self_pretraining_nothing_is_said_of_it() -> None:
+    assert "What self-pretraining learnt to fill in" not in titles(page("classic"))
+    assert "--show-examples" not in said("classic")
+    assert "How the networks learnt" not in titles(page("classic"))
+
+
+def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
+    one = made("classic")
+    config = one.served.config.model_copy(update={"network": None})
+    bare = replace(one, served=replace(one.served, config=config, network=None), candidates=one.candidates[1:],
+                   results=replace(one.results, table=(), columns=(), arms=()), seeds=(), plan=(), versions={})
+    text = " ".join(Reader(write_page(bare)).said.split())
+    assert "Served is summary: a linear model of summary features." in text
+    assert "--use NAME" not in text
+
+
+def test_foreign_names_are_never_markup() -> None:
+    one = lean(made("nasty"))
+    channel = ("<b>ch</b>", "0", "1", "2", "3", "4")
+    held = replace(one, title=NASTY[0], answer=NASTY[3], notes=NASTY, plan=NASTY,
+                   card=replace(one.card, channels=(channel,)))
+    text = write_page(held)
+    found = Reader(text)
+    assert "script" not in found.tags
+    assert "b" not in found.tags
+    for name in (*NASTY, "<b>ch</b>"):
+        assert name in found.said
+    assert "49 $x" not in found.said
+
+
+def test_the_score_of_filling_in_is_told_and_how_to_see_it() -> None:
+    assert "explains 0.850 of the variance of the hidden values" in said("classes")
+    assert "give --show-examples" in said("classes")
+    one = made("classes")
+    tokens = {name: [{**r, "val": {"accuracy": 0.25}} for r in lines] for name, lines in one.records.items()}
+    assert "names 25 % of the hidden symbols right" in write_page(replace(one, records=tokens, looked=None))
+
+
+def test_data_come_into_the_page_only_as_examples_that_were_given() -> None:
+    one = made("classes")
+    without, given = Reader(page("classes")), Reader(write_page(one, examples()))
+    assert len(given.sources) == len(without.sources) + 2
+    assert "It holds no sequence, id or file name" in without.said
+    assert "It holds no sequence" not in given.said
+    assert "--show-examples" not in given.said
+    assert "Validation curves that pretraining never trained on" in given.said
+
+
+def test_neither_files_nor_places_nor_the_command_stand_on_the_page() -> None:
+    one = made("classes")
+    assert "secret" in one.command
+    assert any("secret" in text for _, text in one.card.head)
+    assert any("row" in text for text in one.card.findings)
+    text = write_page(replace(lean(one), notes=(*one.card.findings, "Kept.")))
+    assert "secret" not in text
+    assert "/home" not in text
+    assert "Kept." in text
+    assert not any(finding in Reader(text).said for finding in one.card.findings)
+    assert "1 sequence is an exact copy of another" in text
+
+
+def test_patches_are_positions_again_before_they_are_drawn() -> None:
+    found = read_predictions(examples(patch=4, channels=3, length=10))
+    assert found is not None
+    whole = single(found, 4)
+    assert whole.inputs.shape == (4, 40, 3)
+    assert whole.masked.shape == whole.valid.shape == (4, 40)
+    assert (whole.inputs[:, 5] == found.inputs[:, 1, 3:6]).all()
+    assert (whole.masked[:, 5] == found.masked[:, 1]).all()
+    Reader(write_page(lean(outcome(patch=4, channels=3)), examples(patch=4, channels=3)))
+
+
+def test_tokens_are_drawn_as_strips() -> None:
+    rng = np.random.default_rng(0)
+    tokens = {"val/inputs": rng.integers(0, 4, (3, 12)), "val/masked": rng.random((3, 12)) < 0.4,
+              "val/valid": np.ones((3, 12), dtype=bool), "val/output": rng.normal(size=(3, 12, 4))}
+    text = Reader(write_page(lean(made("classes")), tokens)).said
+    assert "Validation tokens that pretraining never trained on" in text
+
+
+def test_each_seed_and_each_setting_stands_behind_its_network() -> None:
+    text = page("classes")
+    first, second = made("classes").results.table
+    for row in (first, second):
+        part = text[text.index(f"Runs of {row.arm}<") :]
+        part = part[: part.index("</details>")]
+        lines = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in re.findall("<tr>(.*?)</tr>", part)[1:4]]
+        told = [[str(run.seed), words.score(run.val), words.score(run.test)] for run in row.runs]
+        assert [line[:3] for line in lines] == told
+        assert "learning rate 0.003 (chosen)" in part
+    gaps = [second.by_seed()[seed] - first.by_seed()[seed] for seed in (0, 1, 2)]
+    assert [line[3] for line in lines] == [words.signed(gap) for gap in gaps]
+
+
+def test_the_same_outcome_gives_the_same_bytes() -> None:
+    assert write_page(made("classes")) == page("classes")
