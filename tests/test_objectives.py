@@ -200,3 +200,49 @@ def test_a_missing_head_is_refused_where_it_cannot_answer(given: dict[str, str],
     spec = MaskedSpec.model_validate({"mask_rate": 0.5, "head": "none", **given})
     with pytest.raises(BadInput, match=said):
         build_model(ModelSpec(width=width, mixer=AttentionSpec(heads=1)), signature, spec.output(signature), seed=0)
+
+
+def test_class_weights_weigh_loss_and_accuracy_and_leave_plain_accuracy_alone() -> None:
+    logits = torch.tensor([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 3.0], [1.0, 0.0, 0.0]])
+    target = torch.tensor([0, 0, 2, IGNORE])
+    weights = (0.5, 0.0, 4.0)
+    batch = _floats([[0.0]] * 4, [[1]] * 4, target=target)
+    spec = ClassifySpec(class_weights=weights)
+    sums = _numbers(spec.measure(logits, batch, FLOATS))
+    each = [-float(torch.log_softmax(logits[i], 0)[k]) for i, k in ((0, 0), (1, 0), (2, 2))]
+    assert sums["loss"] == pytest.approx(0.5 * each[0] + 0.5 * each[1] + 4 * each[2], rel=1e-6)
+    assert sums["count"] == pytest.approx(5.0)
+    scores = spec.scores(sums)
+    assert scores["accuracy"] == pytest.approx(2 / 3)
+    assert scores["weighted_accuracy"] == pytest.approx(4.5 / 5.0)
+    plain = ClassifySpec().measure(logits, batch, FLOATS)
+    assert "weighted_accuracy" not in ClassifySpec().scores(_numbers(plain))
+
+
+def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None:
+    from headstart.classic.measures import balanced_accuracy, balanced_weights
+
+    target = np.array([0] * 7 + [1] * 2 + [2])
+    said = np.array([0, 0, 0, 1, 0, 0, 2, 1, 0, 2])
+    spec = ClassifySpec(class_weights=tuple(balanced_weights(target, 3)), monitor="weighted_accuracy")
+    logits = torch.nn.functional.one_hot(torch.from_numpy(said), 3).float()
+    batch = _floats([[0.0]] * 10, [[1]] * 10, target=torch.from_numpy(target))
+    scores = spec.scores(_numbers(spec.measure(logits, batch, FLOATS)))
+    assert scores["weighted_accuracy"] == pytest.approx(balanced_accuracy(target, said))
+
+
+@pytest.mark.parametrize(("given", "said"), [
+    ({"class_weights": [0.0, 0.0]}, "all are 0"),
+    ({"class_weights": [-1.0, 1.0]}, "greater than or equal to 0"),
+    ({"monitor": "weighted_accuracy"}, "needs class_weights"),
+])
+def test_class_weights_that_cannot_be_are_refused(given: dict, said: str) -> None:
+    from headstart.spec import read
+
+    with pytest.raises(BadInput, match=said):
+        read(ClassifySpec, {"kind": "classify", **given}, "objective")
+
+
+def test_class_weights_of_another_number_of_classes_are_refused() -> None:
+    with pytest.raises(BadInput, match=r"objective.class_weights: 2 weights for 3 classes; give one per class"):
+        ClassifySpec(class_weights=(1.0, 1.0)).output(FLOATS)

@@ -37,18 +37,21 @@ from headstart.tasks.own_file import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
 AFTER = 8.0
-"""Seconds that starting Python, comparing models and writing the report take."""
+"""Seconds that comparing models and writing the report take."""
 
 
 class Fit:
     """One fit, step by step: the constructor reads the data, then `compare_classic`, `make_plan`, `train`, `outcome`.
 
-    out: the folder of the model, where the plan is kept (None: nowhere). store: of the stages. Nothing is printed.
+    out: the folder of the model, where the plan is kept (None: nowhere). store: of the stages. spent: seconds of the
+    time that are gone already. Nothing is printed.
     Raises: BadInput for whatever is wrong with the data or settings, before anything is trained.
     """
 
-    def __init__(self, source: Source, settings: FitSettings, store: Path, out: Path | None, device: str) -> None:
-        self.begun = time.monotonic()
+    def __init__(
+        self, source: Source, settings: FitSettings, store: Path, out: Path | None, device: str, spent: float = 0.0
+    ) -> None:
+        self.begun = time.monotonic() - spent
         self.source, self.settings, self.out = source, settings, out
         self.store, self.data = Store(store), (store / "data").absolute()
         self.device = choose_device(device)
@@ -150,13 +153,15 @@ class Fit:
     def _known(self) -> Known:
         train, task = self.task.train, self.task
         target = train.target
+        # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
+        lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
         weights: tuple[float, ...] = ()
         if self.settings.balanced and self.facts.labels and target is not None:
             classes = target[target != IGNORE].astype(np.int64)
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
         return Known(
             self.source.task, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
-            task.val.units + task.test.units, train.lengths, weights, self.data,
+            task.val.units + task.test.units, lengths, weights, self.data,
         )
 
 
@@ -182,7 +187,9 @@ def fit_sequences(
     Raises: BadInput for wrong data or settings; RuntimeError where no network could be trained.
     """
     with _store(given, store) as root:
-        fit = Fit(read_source(given, settings, root, labels, groups, unlabelled), settings, root, out, device)
+        begun = time.monotonic()
+        source = read_source(given, settings, root, labels, groups, unlabelled)
+        fit = Fit(source, settings, root, out, device, time.monotonic() - begun)
         slots = cores() if workers is None else workers
         fit.compare_classic()
         fit.make_plan(max(slots, 1))

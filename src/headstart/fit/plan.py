@@ -68,7 +68,7 @@ class FitPlan(Spec):
 
 @dataclass(frozen=True)
 class Known:
-    """What a plan is made from: the task's table and signature (patch 1), its sizes and the lengths of train."""
+    """What a plan is made from: the task's table and signature (patch 1), its sizes and the lengths of all sequences."""
 
     task: Mapping[str, Any]
     kind: str
@@ -256,7 +256,7 @@ def _said(
     if shape.longest is not None:
         cut = int((known.lengths > shape.longest).sum())
         lines.append(f"the first {shape.longest:,} positions of a sequence are read; "
-                     f"{many(cut, 'train sequence')} of {len(known.lengths):,} "
+                     f"{many(cut, 'sequence')} of {len(known.lengths):,} "
                      f"{'has' if cut == 1 else 'have'} more")
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
     lines.append(f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "

@@ -18,7 +18,7 @@ from headstart.fit.perform import Fit, cores, read_source
 from headstart.fit.plan import PLAN, FitPlan
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.verdict import metric_words
-from headstart.launch.machine import choose_device, keep_freed_memory
+from headstart.launch.machine import choose_device, keep_freed_memory, process_age
 from headstart.own import LayoutSpec
 from headstart.own.card import Card
 from headstart.report.tables import make_table, to_rich
@@ -67,7 +67,7 @@ def fit_file(
     screen.print(f"store {root}")
     usable_store(root)
     keep_freed_memory()
-    fit = Fit(read_source(path, wanted, root), wanted, root, folder, device)
+    fit = Fit(read_source(path, wanted, root), wanted, root, folder, device, process_age())
     slots = cores() if workers is None else workers
     if dry_run:
         print_card(fit.source.sequences)

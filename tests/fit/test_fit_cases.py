@@ -1,0 +1,204 @@
+"""What people's files really hold, through the whole of `headstart fit`: refused with the way out, or fitted."""
+
+import contextlib
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.cli import main
+
+QUICK = ["--seeds", "1", "--workers", "0", "finetune.optim.lr=3e-3", "finetune.budget.steps=2",
+         "pretrain.budget.steps=2"]
+RNG = np.random.default_rng(0)
+
+
+def fit(folder: Path, *words: str, quick: bool = True) -> int:
+    """Exit code of `headstart fit` in this folder, in this process."""
+    with contextlib.chdir(folder):
+        try:
+            main(["fit", *words, *(QUICK if quick else [])])
+        except SystemExit as done:
+            return int(done.code or 0)
+    return 0
+
+
+def rows(count: int = 24, length: int = 5, label=lambda i: "ab"[i % 2], first: str = "id,label") -> list[str]:
+    """Lines of a wide table with a header."""
+    head = ",".join([first, *(f"t{i}" for i in range(length))])
+    values = RNG.normal(size=(count, length))
+    lines = [",".join([f"s{i}", str(label(i)), *(f"{x:.3f}" for x in values[i])]) for i in range(count)]
+    return [head, *lines]
+
+
+def changed(line: int, old: str, new: str) -> str:
+    """The table with a piece of one line replaced."""
+    lines = rows()
+    cells = lines[line].split(",")
+    cells[2] = new
+    lines[line] = ",".join(cells) if old == "" else lines[line].replace(old, new)
+    return "\n".join(lines)
+
+
+REFUSED = {
+    "empty file": ("", "train.csv: is empty"),
+    "header only": (rows()[0] + "\n", "no row"),
+    "ragged rows": ("\n".join([*rows(), "s99,a,1.0"]), "train.csv:26"),
+    "duplicate columns": ("\n".join(["id,label,t0,t0,t1,t2,t3", *rows()[1:]]), "'t0'"),
+    "wrong delimiter": ("\n".join(rows()), "delimiter"),
+    "a word among numbers": (changed(3, "", "n/a"), "'n/a' is not a number"),
+    "infinity": (changed(3, "", "inf"), "inf"),
+    "1e400": (changed(3, "", "1e400"), "1e400"),
+    "one class": ("\n".join(rows(label=lambda _: "a")), "every label is 'a'"),
+    "no labels at all": ("\n".join(rows(label=lambda _: "")), "has no target to learn; name its column with --target"),
+    "length 0": ("\n".join([*rows(), "s99,a,,,,,"]), "train.csv:26: every value of the sequence is missing"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_file_that_cannot_be_fitted_is_refused_before_anything_is_trained(case: str, tmp_path, capsys) -> None:
+    text, said = REFUSED[case]
+    (tmp_path / "train.csv").write_text(text)
+    more = ["--delimiter", ";"] if case == "wrong delimiter" else []
+    assert fit(tmp_path, "train.csv", "--target", "label", *more) == 2
+    error = capsys.readouterr().err
+    assert said in error
+    assert "Traceback" not in error
+    assert not (tmp_path / "model" / "config.json").exists()
+
+
+def _gone(line: str) -> str:
+    cells = line.split(",")
+    return ",".join([*cells[:2], "", *cells[3:]])
+
+
+FITTED = {
+    "BOM": "﻿" + "\n".join(rows()),
+    "CRLF": "\r\n".join(rows()) + "\r\n",
+    "quoted newlines": "\n".join(rows(label=lambda i: '"two\nlines"' if i % 2 else "one")),
+    "integer labels": "\n".join(rows(label=lambda i: i % 3)),
+    "labels as markup, formulas and emoji": "\n".join(rows(label=lambda i: ["[red]x", "=1+1", "\U0001f600"][i % 3])),
+    "missing values": "\n".join([rows()[0], *(_gone(line) if i % 3 else line for i, line in enumerate(rows()[1:]))]),
+    "a constant channel": "\n".join(line if i == 0 else ",".join([*line.split(",")[:2], *["1.5"] * 5])
+                                     if i % 4 == 0 else line for i, line in enumerate(rows())),
+    "length 1": "\n".join(rows(length=1)),
+    "a class with one member": "\n".join(rows(label=lambda i: "ab"[i % 2] if i else "c")),
+    "duplicate ids": "\n".join([*rows(), rows()[1]]),
+    "unequal lengths": "\n".join(line if i % 5 else ",".join([*line.split(",")[:5], "", ""])
+                                 for i, line in enumerate(rows())),
+    "rows without a label": "\n".join(rows(40, label=lambda i: "ab"[i % 2] if i % 4 else "")),
+}
+
+
+@pytest.mark.parametrize("case", FITTED)
+def test_a_file_that_looks_odd_is_fitted_and_served(case: str, tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_bytes(FITTED[case].encode())
+    more = ["--values", "t0"] if case == "length 1" else []
+    assert fit(tmp_path, "train.csv", "--target", "label", *more) == 0, capsys.readouterr().err
+    assert (tmp_path / "model" / "model.safetensors").exists()
+    with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as done:
+        main(["predict", "model", "train.csv", "-o", "out.csv"])
+    assert not done.value.code
+    said = (tmp_path / "out.csv").read_text("utf-8").splitlines()
+    assert said[0].startswith("id,prediction,p_")
+    assert sum(line.startswith("s") for line in said[1:]) == FITTED[case].count("\ns")
+    page = (tmp_path / "model" / "report.html").read_text("utf-8")
+    assert "[red]" not in page or "<b>" not in page
+    assert "train.csv" not in page
+    assert str(tmp_path) not in page
+
+
+def test_float_labels_are_numbers_and_predicted_in_their_own_unit(tmp_path, capsys) -> None:
+    values = RNG.normal(size=(60, 6))
+    lines = ["y," + ",".join(f"t{i}" for i in range(6))]
+    lines += [f"{1000 + 100 * row.sum():.2f}," + ",".join(f"{x:.3f}" for x in row) for row in values]
+    (tmp_path / "train.csv").write_text("\n".join(lines))
+    assert fit(tmp_path, "train.csv", "--target", "y") == 0, capsys.readouterr().err
+    with contextlib.chdir(tmp_path), contextlib.suppress(SystemExit):
+        main(["predict", "model", "train.csv", "-o", "out.csv"])
+    said = [float(line.split(",")[1]) for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    truth = [float(line.split(",")[0]) for line in lines[1:]]
+    assert np.corrcoef(said, truth)[0, 1] > 0.9
+    assert 700 < np.mean(said) < 1300
+
+
+ARRAYS = {
+    "Fortran order": np.asfortranarray(RNG.normal(size=(24, 6)).astype(np.float32)),
+    "big-endian": RNG.normal(size=(24, 6)).astype(">f8"),
+    "float16": RNG.normal(size=(24, 6)).astype(np.float16),
+    "uint8": RNG.integers(0, 200, (24, 6)).astype(np.uint8),
+}
+
+
+@pytest.mark.parametrize("case", ARRAYS)
+def test_arrays_of_any_form_are_fitted(case: str, tmp_path, capsys) -> None:
+    np.savez(tmp_path / "train.npz", X=ARRAYS[case], label=np.array(["a", "b"] * 12))
+    assert fit(tmp_path, "train.npz", "--target", "label", "--kind", "numbers") == 0, capsys.readouterr().err
+
+
+def test_an_array_of_objects_is_refused_and_not_unpickled(tmp_path, capsys) -> None:
+    class Loud:
+        def __reduce__(self):
+            return (os.mkdir, (str(tmp_path / "unpickled"),))
+
+    np.savez(tmp_path / "train.npz", X=np.array([Loud(), Loud()], dtype=object), label=np.array(["a", "b"]))
+    assert fit(tmp_path, "train.npz", "--target", "label") == 2
+    assert "object" in capsys.readouterr().err
+    assert not (tmp_path / "unpickled").exists()
+
+
+def test_one_sequence_a_thousand_times_longer_than_the_rest_is_cut_and_said(tmp_path, capsys) -> None:
+    lines = ["id,step,label,x"]
+    for i in range(24):
+        lines += [f"s{i},{t},{'ab'[i % 2]},{RNG.normal():.3f}" for t in range(6_000 if i == 0 else 6)]
+    (tmp_path / "train.csv").write_text("\n".join(lines))
+    words = ["train.csv", "--target", "label", "--layout", "long", "--id", "id", "--time-column", "step"]
+    assert fit(tmp_path, *words) == 0
+    assert "positions of a sequence are read" in capsys.readouterr().out
+
+
+def test_a_folder_with_other_things_and_a_file_are_no_place_for_a_model(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.tex").write_text("dear")
+    assert fit(tmp_path, "train.csv", "-o", "mine") == 2
+    assert "'mine' holds other things; name a new folder" in capsys.readouterr().err
+    assert fit(tmp_path, "train.csv", "-o", "train.csv") == 2
+    assert "is a file; name a folder" in capsys.readouterr().err
+    assert (tmp_path / "mine" / "thesis.tex").read_text() == "dear"
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="/proc cannot be written on Linux alone")
+def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    assert fit(tmp_path, "train.csv", "-o", "/proc/headstart-model") == 2
+    assert "cannot be made" in capsys.readouterr().err
+    assert not (tmp_path / "runs").exists()
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["--target", "lable"], "did you mean 'label'?"),
+    (["--time", "soon"], "--time: 'soon' is no time"),
+    (["--serve", "kernel"], "did you mean 'kernels'?"),
+    (["--test", "nowhere.csv"], "nowhere.csv is not there"),
+    (["--unlabelled", "nowhere.csv"], "nowhere.csv is not there"),
+    (["--device", "tpu"], "--device: 'tpu'"),
+    (["fintune.optim.lr=1e-3"], "did you mean 'finetune'?"),
+    (["layout.shap=wide"], "did you mean 'shape'?"),
+])
+def test_wrong_words_are_told_before_anything_is_trained(words: list[str], said: str, tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    assert fit(tmp_path, "train.csv", *words, quick=False) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_dry_run_prints_card_and_plan_and_leaves_no_model(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    assert fit(tmp_path, "train.csv", "--target", "label", "--dry-run") == 0
+    out = capsys.readouterr().out
+    assert "24, all of them labelled" in out
+    assert "plan:" in out
+    assert "self-pretraining: " in out
+    assert not (tmp_path / "model").exists()

@@ -1,0 +1,101 @@
+"""How much is trained in the time that there is."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.fit import plan
+from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, shape_of
+from headstart.fit.settings import FitSettings
+from headstart.sequence import Signature
+
+SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
+
+
+def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> plan.Known:
+    task = {"kind": "own", "file": "x.csv"}
+    return plan.Known(task, kind, SIGNATURE, labelled, rows, 200, np.full(rows, length), (), Path("data"))
+
+
+def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
+    assert shape_of("numbers", np.full(50, 100)) == Shape(1, None)
+    assert shape_of("text", np.full(50, 100)) == Shape(1, None)
+
+
+def test_long_numbers_become_patches_and_long_texts_are_cut() -> None:
+    assert shape_of("numbers", np.full(50, 1_600)) == Shape(10, None)
+    assert shape_of("text", np.full(50, 10_000)) == Shape(1, 512)
+    assert shape_of("numbers", np.full(50, 1_600), squeeze=2) == Shape(20, None)
+
+
+def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() -> None:
+    lengths = np.array([100] * 99 + [100_000])
+    assert shape_of("numbers", lengths) == Shape(1, 400)
+    assert shape_of("text", lengths) == Shape(1, 400)
+
+
+@pytest.mark.parametrize(("labelled", "rows", "size"), [(1, 1, 1), (5, 5, 5), (40, 900, 8), (300, 300, 16),
+                                                        (5_000, 5_000, 32), (3, 900, 3)])
+def test_a_batch_is_never_larger_than_what_there_is(labelled: int, rows: int, size: int) -> None:
+    assert batch_size(labelled, rows) == size
+
+
+def test_without_a_limit_the_whole_of_the_default_is_trained() -> None:
+    known, settings = _known(), FitSettings(time=None)
+    whole = plan.whole_amount(known, settings)
+    assert plan.scaled_down(whole, math.inf, lambda _: 1e9, settings) == whole
+
+
+def test_steps_shrink_until_they_fit_and_both_trainings_by_one_share() -> None:
+    known, settings = _known(), FitSettings(time=60)
+    whole = plan.whole_amount(known, settings)
+    found = plan.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
+    assert found.steps + found.pretrain_steps == pytest.approx(1000, abs=2)
+    assert found.steps / whole.steps == pytest.approx(found.pretrain_steps / whole.pretrain_steps, rel=0.02)
+
+
+def test_what_was_asked_for_is_not_shrunk() -> None:
+    known, settings = _known(), FitSettings(time=60, epochs=3.0, pretrain_epochs=2.0)
+    whole = plan.whole_amount(known, settings)
+    assert whole.steps == 3 * math.ceil(300 / 16)
+    assert plan.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings) == whole
+
+
+def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
+    known, settings = _known(), FitSettings(time=1)
+    whole = plan.whole_amount(known, settings)
+    found = plan.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
+    assert 0 < found.steps < LEAST_STEPS
+    said = plan._said(known, Shape(), settings, found, whole, False)
+    assert any("too little" in line and "--time" in line for line in said)
+
+
+def test_a_study_without_pretraining_has_one_arm() -> None:
+    known = _known()
+    settings = FitSettings(pretrain=False)
+    table = plan.study_table(known, Shape(), settings, plan.whole_amount(known, settings))
+    assert list(table["arms"]) == ["scratch"]
+
+
+def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
+    made = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, said=("a",))
+    plan.keep_plan(tmp_path / "model", made)
+    assert plan.kept_plan(tmp_path / "model", "abc") == made
+    assert plan.kept_plan(tmp_path / "nowhere", "abc") is None
+    with pytest.raises(BadInput, match=r"plan.json: was made for other data or settings; give another folder with -o"):
+        plan.kept_plan(tmp_path / "model", "xyz")
+
+
+def test_a_damaged_plan_is_told(tmp_path) -> None:
+    plan.keep_plan(tmp_path, plan.FitPlan(made_for="abc", study={}, seconds=3.0, said=()))
+    (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
+    with pytest.raises(BadInput, match="digest does not fit; delete it to plan anew"):
+        plan.kept_plan(tmp_path, "abc")
+
+
+def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
+    assert plan.side_by_side(1) == 1.0
+    assert 1.0 <= plan.side_by_side(2) <= 2.0

@@ -1,0 +1,42 @@
+"""What may be set of a fit, and how times are written."""
+
+import pytest
+
+from headstart.errors import BadInput
+from headstart.fit.settings import FitSettings, read_time
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"),
+    [("90", 90), ("90s", 90), ("5m", 300), ("5min", 300), ("1.5h", 5400), ("1h30m", 5400), ("1m 30s", 90)],
+)
+def test_a_time_is_read_as_people_write_it(text: str, seconds: float) -> None:
+    assert read_time(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "soon", "5 minutes please", "m", "-5m", "0s", "1e400", "5mm"])
+def test_a_time_that_is_none_is_refused_with_the_way_out(text: str) -> None:
+    with pytest.raises(BadInput, match=r"--time: .*give one such as 90s, 5m or 1h"):
+        read_time(text)
+
+
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        ({"seeds": ()}, "seeds"),
+        ({"seeds": (1, 1)}, "each once"),
+        ({"rates": (0.0,)}, "above 0"),
+        ({"rates": ()}, "above 0"),
+        ({"serve": "kernel"}, "did you mean 'kernels'"),
+        ({"epochs": -1.0}, "epochs: -1.0"),
+        ({"time": float("nan")}, "time: nan"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused(settings: dict, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        FitSettings(**settings)
+
+
+def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
+    assert FitSettings(test=tmp_path / "a.csv").document() == FitSettings(test=tmp_path / "b.csv").document()
+    assert FitSettings(balanced=True).document() != FitSettings().document()

@@ -1,0 +1,61 @@
+"""Data in memory become a file of task `own`, and come back as they were."""
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.fit.settings import FitSettings
+from headstart.fit.source import from_memory
+from headstart.own import LayoutSpec, read_sequences
+from headstart.spec import read
+from headstart.tasks.own_file import OwnSpec
+
+RNG = np.random.default_rng(0)
+LABELS = ["a", "b"] * 10
+
+
+def _ragged() -> list[np.ndarray]:
+    rows = [RNG.normal(size=(5 + i, 2)) for i in range(20)]
+    rows[3][2, 1] = rows[7][-1, 0] = np.nan
+    return rows
+
+
+GIVEN = {
+    "an array": (RNG.normal(size=(20, 8)), "numbers"),
+    "several channels": (RNG.normal(size=(20, 8, 3)), "numbers"),
+    "unequal lengths, with gaps": (_ragged(), "numbers"),
+    "texts": ([f"row {i}\n\U0001f600 é" for i in range(20)], "text"),
+    "DNA": (["".join(RNG.choice(list("ACGTN"), 12)) for _ in range(20)], "dna"),
+    "tokens": ([[int(x) for x in RNG.integers(0, 4, 6 + i % 3)] for i in range(20)], "tokens"),
+}
+
+
+@pytest.mark.parametrize("name", GIVEN)
+def test_sequences_in_memory_come_back_from_their_file_as_they_were(name: str, tmp_path) -> None:
+    given, kind = GIVEN[name]
+    groups = [str(i // 2) for i in range(20)]
+    layout = LayoutSpec(kind=kind)
+    found = from_memory(given, FitSettings(layout=layout), tmp_path, LABELS, groups, None)
+    again = read_sequences(found.task["file"], read(LayoutSpec, found.task["layout"]))
+    first = found.sequences
+    assert again.kind == first.kind == kind
+    assert np.array_equal(again.values, first.values)
+    assert np.array_equal(again.offsets, first.offsets)
+    assert (again.observed is None) == (first.observed is None)
+    if first.observed is not None:
+        assert np.array_equal(again.observed, first.observed)
+    assert again.labels == first.labels == tuple(LABELS)
+    assert again.groups == tuple(groups)
+
+
+def test_more_sequences_without_labels_join_train(tmp_path) -> None:
+    more = RNG.normal(size=(7, 8))
+    found = from_memory(GIVEN["an array"][0], FitSettings(), tmp_path, LABELS, None, more)
+    task = read(OwnSpec, dict(found.task)).load(tmp_path)
+    assert task.train.units - len(task.train.labelled_units()) == 7
+    assert task.train.units + task.val.units + task.test.units == 27
+
+
+def test_files_beside_data_in_memory_are_refused(tmp_path) -> None:
+    with pytest.raises(BadInput, match="X_unlabelled"):
+        from_memory([[1.0]], FitSettings(test=tmp_path), tmp_path, ["a"], None, None)

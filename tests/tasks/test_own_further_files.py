@@ -1,0 +1,103 @@
+"""Task `own`: a file without labels beside the first, a cut, no test split, and what a served model must know."""
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.sequence import IGNORE
+from headstart.spec import read
+from headstart.stage import identity, stage_from_json
+from headstart.tasks.own_file import OwnSpec
+from headstart.tasks.task import open_task
+
+
+def _file(path, count=60, length=6, label="ab", seed=0, group=False):
+    rng = np.random.default_rng(seed)
+    rows = [",".join(["id", "label", *(["who"] if group else []), *(f"t{i}" for i in range(length))])]
+    for i in range(count):
+        named = [f"s{seed}-{i}", label[i % len(label)] if label else "", *([f"p{i // 3}"] if group else [])]
+        rows.append(",".join([*named, *(f"{x:.4f}" for x in rng.normal(3, 2, length))]))
+    path.write_text("\n".join(rows) + "\n")
+    return path
+
+
+def _spec(folder, **more):
+    return read(OwnSpec, {"kind": "own", "file": str(folder / "train.csv"), "target": "label", **more})
+
+
+def test_rows_of_the_unlabelled_file_are_in_train_without_a_label(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    _file(tmp_path / "more.csv", 25, seed=1)
+    task = open_task(_spec(tmp_path, unlabelled=str(tmp_path / "more.csv")), tmp_path)
+    assert int((task.train.target == IGNORE).sum()) == 25
+    assert not (task.val.target == IGNORE).any()
+    assert any(note.startswith("25 of ") for note in task.notes)
+
+
+def test_an_unlabelled_row_that_is_a_copy_of_a_test_row_is_left_out(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    (tmp_path / "more.csv").write_text((tmp_path / "train.csv").read_text())
+    task = open_task(_spec(tmp_path, unlabelled=str(tmp_path / "more.csv")), tmp_path)
+    seen = {row.tobytes() for row in task.train.values.reshape(task.train.units, -1)}
+    for split in (task.val, task.test):
+        assert not seen & {row.tobytes() for row in split.values.reshape(split.units, -1)}
+
+
+def test_an_unlabelled_file_of_another_form_is_refused(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    (tmp_path / "more.csv").write_text("id,label,text\n1,a,hello there\n2,b,good day\n")
+    with pytest.raises(BadInput, match=r"more\.csv"):
+        open_task(_spec(tmp_path, unlabelled=str(tmp_path / "more.csv")), tmp_path)
+
+
+def test_the_first_positions_are_kept_and_splits_stay_as_they_were(tmp_path) -> None:
+    _file(tmp_path / "train.csv", length=9)
+    whole, cut = (open_task(_spec(tmp_path, **more), tmp_path) for more in ({}, {"longest": 4}))
+    assert cut.signature.length == 4
+    for split in ("train", "val", "test"):
+        long, short = whole.split(split), cut.split(split)
+        assert np.array_equal(long.index, short.index)
+        assert np.array_equal(long.values.reshape(-1, 9)[:, :4], short.values.reshape(-1, 4))
+    assert "60 sequences are longer than 4 positions, of which the first are kept" in cut.notes
+
+
+def test_without_a_test_share_no_row_is_held_out_as_a_test(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    task = open_task(_spec(tmp_path, test_share=0.0), tmp_path)
+    assert task.test.units == 0
+    assert task.train.units + task.val.units == 60
+
+
+def test_what_a_served_model_must_know_prepares_other_rows_alike(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    spec = _spec(tmp_path)
+    facts, task = spec.facts(tmp_path), open_task(spec, tmp_path)
+    assert facts.labels == ("a", "b")
+    assert sum(facts.counts) == task.train.units
+    raw = np.loadtxt(tmp_path / "train.csv", delimiter=",", skiprows=1, usecols=range(2, 8))
+    again = (raw[task.test.index] - facts.mean[0]) / facts.deviation[0]
+    assert task.test.values.reshape(-1, 6) == pytest.approx(again, abs=1e-5)
+    assert facts.layout.target == "label"
+
+
+def test_numbers_stand_as_their_range_says(tmp_path) -> None:
+    rows = ["label,t0,t1"] + [f"{i * 2.5 + 10},{i},{i * i % 7}" for i in range(40)]
+    (tmp_path / "train.csv").write_text("\n".join(rows))
+    spec = _spec(tmp_path, layout={"target_kind": "number"})
+    facts, task = spec.facts(tmp_path), open_task(spec, tmp_path)
+    assert facts.low is not None
+    assert facts.high is not None
+    back = (task.test.target + 1) / 2 * (facts.high - facts.low) + facts.low
+    assert back == pytest.approx(task.test.index * 2.5 + 10, rel=1e-5)
+
+
+def test_where_the_unlabelled_file_lies_is_no_identity_and_what_is_in_it_is(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    for name, seed in (("one", 1), ("two", 1), ("three", 2)):
+        _file(tmp_path / f"{name}.csv", 10, seed=seed)
+    found = []
+    for name in ("one", "two", "three"):
+        spec = _spec(tmp_path, unlabelled=str(tmp_path / f"{name}.csv"))
+        stage = {"task": spec.model_dump(), "objective": {"kind": "classify"}, "budget": {"steps": 1}}
+        found.append(identity(stage_from_json(stage), tmp_path))
+    assert found[0] == found[1] != found[2]
