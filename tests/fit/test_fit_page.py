@@ -155,6 +155,8 @@ def test_what_was_asked_for_is_told_apart_from_what_is_best() -> None:
     assert "served</span>" in lines[0]
     assert "best on validation" not in lines[0]
     assert "best on validation" in lines[1]
+    assert "The model that is served was asked for." in other
+    assert "was asked for" not in page("classes")
 
 
 def test_the_matrix_counts_each_answer_under_its_true_class() -> None:

@@ -88,9 +88,8 @@ def _scores(outcome: Outcome) -> Iterator[str]:
     others = [f"test {shown.NAMES[one]}" for one in more]
     heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
     yield _table(heads, [_line(one, more) for one in outcome.candidates])
-    yield ("Mean ± one standard error over n seeds; settings and the model that is served were chosen on validation "
-           "(val), test was used for no choice. Differences are on test, paired by seed, with their 95 % interval: "
-           "where it holds 0, the two cannot be told apart.")
+    yield (f"Mean ± one standard error over n seeds. {shown.how_chosen(outcome)} Differences are on test, paired by "
+           "seed, with their 95 % interval: where it holds 0, the two cannot be told apart.")
     yield markdown(shown.own_score(outcome))
     found = shown.scores_on_test(outcome)
     if found:

@@ -43,8 +43,8 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
     return template.render(
         o=outcome, heads=_heads(outcome), lines=[_line(one, outcome) for one in outcome.candidates],
         explained=[shown.EXPLAINED[name] for name in shown.measures(outcome)], own=shown.own_score(outcome),
-        compared=_compared(outcome), tested=_has_test(outcome), served=shown.served_words(outcome),
-        takes=shown.input_words(outcome), caveats=shown.caveats(outcome),
+        compared=_compared(outcome), served=shown.served_words(outcome),
+        takes=shown.input_words(outcome), chosen=shown.how_chosen(outcome), caveats=shown.caveats(outcome),
         matrix=matrix, matrix_said=_matrix_said(matrix),
         right=[found for found in (_numbers(outcome),) if found],
         figures=[found for found in (_reliable(outcome), _looks(outcome), _curves(outcome)) if found],
@@ -52,7 +52,7 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
         pairs=shown.data_pairs(outcome), findings=shown.data_findings(outcome),
         tables=[one for one in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if one[1]],
         runs=[_runs(row, outcome) for row in outcome.results.table if row.runs],
-        about=_about(outcome), unit="classes" if outcome.labels else "numbers", dash=words.NONE,
+        about=_about(outcome), dash=words.NONE,
     )
 
 

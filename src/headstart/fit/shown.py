@@ -111,6 +111,14 @@ def likely_share(right: int, count: int) -> tuple[float, float]:
     return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
 
 
+def how_chosen(outcome: Outcome) -> str:
+    """What validation decided, and that test decided nothing."""
+    test = "; test was used for no choice" if len(outcome.test.target) else ""
+    if outcome.serves != outcome.winner:
+        return f"Settings and weights were chosen on validation (val){test}. The model that is served was asked for."
+    return f"Settings, weights and the model that is served were chosen on validation (val){test}."
+
+
 def scores_on_test(outcome: Outcome) -> dict[str, float]:
     """All measures of the served model on test; none without one."""
     found = there(outcome.test)
