@@ -1,6 +1,7 @@
 """Sequence models from data-driven starting weights, compared fairly because of it.
 
 `run` performs a study and returns its `Results`, `Study` holds one, `load` gives a trained model.
+`SequenceClassifier` and `SequenceRegressor` fit sequences of your own.
 """
 
 from __future__ import annotations
@@ -11,16 +12,19 @@ from headstart.errors import BadInput
 
 if TYPE_CHECKING:
     from headstart.api import Study, load, run
+    from headstart.estimator import SequenceClassifier, SequenceRegressor
     from headstart.study.results import Results
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "Results", "Study", "load", "run"]
+__all__ = ["BadInput", "Results", "SequenceClassifier", "SequenceRegressor", "Study", "load", "run"]
 
 _HOMES = {
     "run": "headstart.api",
     "load": "headstart.api",
     "Study": "headstart.api",
     "Results": "headstart.study.results",
+    "SequenceClassifier": "headstart.estimator",
+    "SequenceRegressor": "headstart.estimator",
 }
 
 

@@ -1,0 +1,396 @@
+"""The estimators: scikit-learn's own checks, and sequences of every shape."""
+
+import pickle
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from headstart import BadInput, SequenceClassifier, SequenceRegressor
+from headstart.estimator.params import fit_settings, workers_of
+from headstart.fit.perform import fit_sequences
+from headstart.fit.settings import FitSettings
+from headstart.own import LayoutSpec, read_sequences
+from headstart.served.folder import save_model
+
+QUICK = {"epochs": 1, "pretrain_epochs": 1, "seeds": 1, "learning_rates": (3e-3,)}
+EXPECTED = {"check_class_weight_classifiers": "weights by class are None or 'balanced', no table of numbers"}
+LAYOUT = LayoutSpec()
+FINE, WET = ("warm", "bright", "sun", "a fine day"), ("cold", "rain", "wind", "fog again")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _few_kernels():
+    """A hundred kernel features for ten thousand: these tests are of data and manners, not of scores."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("headstart.classic.fitting.FEATURES", 84)
+        yield
+
+
+def waves(n=24, lengths=(20, 20), channels=1, seed=0):
+    """Slow and fast sine waves, and their classes."""
+    rng = np.random.default_rng(seed)
+    y = np.arange(n) % 2
+    made = []
+    for one in y:
+        steps = np.arange(rng.integers(lengths[0], lengths[1] + 1))[:, None] + rng.uniform(0, 9, channels)
+        made.append(np.sin(steps * (0.3 + 0.9 * one)) + rng.normal(0, 0.1, steps.shape))
+    return [one[:, 0] if channels == 1 else one for one in made], y
+
+
+def bits(n=24):
+    """Rows of noughts and ones, and whether they begin with a one."""
+    rows = np.random.default_rng(0).integers(0, 2, (n, 12))
+    return rows.tolist(), rows[:, 0].tolist()
+
+
+def quick(**more):
+    return SequenceClassifier(**{**QUICK, **more})
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    X, y = waves()
+    return quick().fit(np.array(X), np.where(y, "fast", "slow"))
+
+
+@parametrize_with_checks(
+    [SequenceClassifier(**QUICK), SequenceRegressor(**QUICK)],
+    expected_failed_checks=lambda estimator: EXPECTED if isinstance(estimator, SequenceClassifier) else {},
+    xfail_strict=True,
+)
+def test_it_behaves_as_scikit_learn_asks(estimator, check):
+    check(estimator)
+
+
+def test_it_learns_and_says_so(capsys):
+    X, y = waves(60)
+    made = quick().fit(np.array(X), y)
+    X, y = waves(40, seed=1)
+    assert made.score(np.array(X), y) > 0.9
+    assert made.outcome_.answer
+    assert made.outcome_.served is made.served_
+    assert capsys.readouterr() == ("", "")
+
+
+def test_importing_it_does_not_wait_for_torch():
+    code = "import sys; from headstart import SequenceClassifier as C; C(); sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_sequences_may_have_any_lengths_in_the_fit_and_after_it():
+    X, y = waves(lengths=(8, 30))
+    made = quick().fit(X, y)
+    assert not hasattr(made, "n_features_in_")
+    assert made.predict([np.ones(3), np.ones(60)]).shape == (2,)
+    assert made.predict(np.ones((2, 5))).shape == (2,)
+
+
+def test_an_array_of_another_length_is_refused_and_a_list_is_not(fitted):
+    X = np.ones((3, 12))
+    with pytest.raises(BadInput, match=r"X has 12 features, but SequenceClassifier is expecting 20.*give a list"):
+        fitted.predict(X)
+    assert fitted.predict(list(X)).shape == (3,)
+    assert fitted.predict(X.tolist()).shape == (3,)
+
+
+def test_several_channels_are_the_last_axis_or_the_first():
+    X, y = waves(channels=3)
+    last, first = np.array(X), np.array(X).swapaxes(1, 2)
+    made, turned = quick().fit(last, y), quick(channels_first=True).fit(first, y)
+    assert made.n_features_in_ == turned.n_features_in_ == 3
+    np.testing.assert_array_equal(made.predict_proba(last), turned.predict_proba(first))
+    np.testing.assert_array_equal(made.predict_proba(last), made.predict_proba(X))
+    np.testing.assert_array_equal(made.predict_proba(last), turned.predict_proba([one.T for one in X]))
+    with pytest.raises(BadInput, match="has 2 channels"):
+        made.predict(last[:, :, :2])
+
+
+def test_a_table_is_read_by_the_names_of_its_columns(fitted):
+    pandas = pytest.importorskip("pandas")
+    X, y = waves()
+    table = pandas.DataFrame(np.array(X), columns=[f"t{i}" for i in range(20)])
+    made = quick().fit(table, pandas.Series(np.where(y, "fast", "slow")))
+    assert (made.n_features_in_, list(made.feature_names_in_)) == (20, list(table.columns))
+    np.testing.assert_allclose(made.predict_proba(table), fitted.predict_proba(np.array(X)), atol=1e-6)
+    np.testing.assert_array_equal(made.predict_proba(table[table.columns[::-1]]), made.predict_proba(table))
+    with pytest.raises(BadInput, match=r"no column is like 't\*'"):
+        made.predict(table.rename(columns=lambda name: name.replace("t", "u")))
+
+
+def test_texts_are_read_letter_by_letter():
+    pandas = pytest.importorskip("pandas")
+    rng, y = np.random.default_rng(0), [0, 1] * 10
+    texts = [" and ".join(rng.choice(WET if one else FINE, rng.integers(3, 7)).tolist()) for one in y]
+    made = quick().fit(texts, y)
+    assert made.served_.config.preparation.kind == "text"
+    for alike in (np.array(texts), np.array(texts, dtype=object), pandas.Series(texts)):
+        np.testing.assert_array_equal(made.predict_proba(alike), made.predict_proba(texts))
+
+
+def test_lists_of_words_are_tokens_and_whole_numbers_are_numbers_unless_asked():
+    few, y = bits()
+    made = quick().fit([["up" if one else "down" for one in row] for row in few], y)
+    assert made.served_.config.preparation.symbols == ("down", "up")
+    assert quick().fit(few, y).served_.config.preparation.kind == "numbers"
+    asked = quick(kind="tokens").fit(few, y)
+    assert asked.served_.config.preparation.symbols == ("0", "1")
+    assert asked.predict(few[:2]).shape == (2,)
+
+
+def test_few_values_in_a_table_stay_numbers_too():
+    pandas = pytest.importorskip("pandas")
+    few, y = bits()
+    assert quick().fit(pandas.DataFrame(few).add_prefix("t"), y).served_.config.preparation.kind == "numbers"
+
+
+def test_missing_values_are_unobserved():
+    X, y = waves(channels=2)
+    X = np.array(X)
+    X[::3, 4:7, 1] = np.nan
+    made = quick(serve="network").fit(X, y)
+    assert made.served_.config.preparation.missing
+    zero = np.where(np.isnan(X), 0, X)
+    assert np.abs(made.predict_proba(X) - made.predict_proba(zero))[::3].max() > 0
+    assert np.isfinite(made.predict_proba(X)).all()
+
+
+def test_none_in_a_list_is_a_missing_value():
+    X, y = waves()
+    given = [[None if i == 3 else value for i, value in enumerate(one)] for one in X]
+    assert quick().fit(given, y).served_.config.preparation.missing
+
+
+def test_sequences_without_labels_join_the_training_rows():
+    X, y = waves()
+    alone = quick().fit(X, y).outcome_.sizes
+    more = quick().fit(X, y, X_unlabelled=waves(10, (5, 40), seed=3)[0]).outcome_.sizes
+    assert more["train"] == alone["train"] + 10
+    assert more["labelled"] == alone["labelled"]
+    with pytest.raises(BadInput, match=r"give those in X_unlabelled"):
+        quick().fit(X, ["a", None] * 12)
+
+
+def test_a_group_is_whole_on_one_side():
+    X, y = waves()
+    assert quick().fit(X, y, groups=np.arange(24) // 4).outcome_.sizes["val"] % 4 == 0
+    with pytest.raises(BadInput, match="group"):
+        quick().fit(X, y, groups=["one"] * 24)
+    with pytest.raises(BadInput, match="groups: has 3 entries for 24"):
+        quick().fit(X, y, groups=[1, 2, 3])
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, -10]), np.array([2.0, 11.0]), np.array([True, False]), np.array(["b", "a"], dtype=object),
+        np.array(["1", "1.0"]), np.array(["nan", " x"]), np.array(["=1+1", "[red]\N{GRINNING FACE}"]),
+        np.array([10, 9], dtype=np.uint8),
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_labels_keep_their_type_and_survive_a_folder(labels, tmp_path):
+    X, y = waves()
+    made = quick().fit(X, labels[y])
+    np.testing.assert_array_equal(made.classes_, np.unique(labels))
+    assert made.classes_.dtype == labels.dtype
+    assert made.predict(X).dtype == labels.dtype
+    made.save_pretrained(tmp_path)
+    loaded = SequenceClassifier.from_pretrained(tmp_path)
+    assert loaded.classes_.tolist() == made.classes_.tolist()
+    assert loaded.predict(X).tolist() == made.predict(X).tolist()
+    np.testing.assert_array_equal(loaded.predict_proba(X), made.predict_proba(X))
+
+
+def test_columns_of_probabilities_follow_the_classes():
+    X, y = waves(60)
+    made = quick().fit(X, np.array([10, 9])[y])  # as texts '10' stands before '9'
+    assert made.classes_.tolist() == [9, 10]
+    assert (made.predict_proba(X)[:, 0] > 0.5).tolist() == (made.predict(X) == 9).tolist()
+    assert made.score(X, np.array([10, 9])[y]) > 0.9
+
+
+def test_rare_classes_weigh_the_same_where_that_is_asked():
+    X, y = waves(40)
+    rare = [i for i in range(40) if not y[i] or i < 16]
+    made = quick(class_weight="balanced", test_fraction=0.25).fit([X[i] for i in rare], y[rare])
+    assert made.outcome_.metric == "balanced_accuracy"
+    assert made.outcome_.sizes["test"] == len(made.outcome_.test.target) == 7
+
+
+def test_numbers_come_back_in_their_own_unit(tmp_path):
+    X, y = waves(40)
+    target = 1e4 + 500 * y
+    made = SequenceRegressor(**QUICK).fit(X, target)
+    assert made.score(X, target) > 0.5
+    assert 9e3 < made.predict(X).mean() < 1.1e4
+    made.save_pretrained(tmp_path)
+    np.testing.assert_array_equal(SequenceRegressor.from_pretrained(tmp_path).predict(X), made.predict(X))
+    with pytest.raises(BadInput, match="predicts numbers; load it with SequenceRegressor"):
+        SequenceClassifier.from_pretrained(tmp_path)
+
+
+def test_a_folder_holds_model_and_card_and_serves_alike(fitted, tmp_path):
+    X = np.array(waves(seed=5)[0])
+    fitted.save_pretrained(tmp_path / "model")
+    assert {path.name for path in (tmp_path / "model").iterdir()} == {"config.json", "model.safetensors", "README.md"}
+    loaded = SequenceClassifier.from_pretrained(str(tmp_path / "model"))
+    np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
+    np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
+    loaded.save_pretrained(tmp_path / "again")
+    one, other = (tmp_path / name / "model.safetensors" for name in ("model", "again"))
+    assert one.read_bytes() == other.read_bytes()
+    with pytest.raises(BadInput, match="predicts classes; load it with SequenceClassifier"):
+        SequenceRegressor.from_pretrained(tmp_path / "model")
+
+
+def test_a_model_of_arrays_serves_a_file_of_columns(fitted, tmp_path):
+    X = np.array(waves(4)[0])
+    rows = [",".join(["name", *(f"v{i}" for i in range(20))])]
+    rows += [f"s{i}," + ",".join(map(repr, map(float, one))) for i, one in enumerate(X)]
+    (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
+    s = read_sequences(tmp_path / "new.csv", fitted.served_.config.layout)
+    np.testing.assert_allclose(fitted.served_.predict(s)[:, 0], fitted.predict_proba(X)[:, 0], atol=1e-6)
+
+
+def test_a_model_of_a_file_serves_arrays_and_lists(tmp_path):
+    X, y = waves()
+    rows = [",".join(["kind", *(f"t{i}" for i in range(20))])]
+    rows += [",".join([("slow", "fast")[k], *map(repr, map(float, one))]) for one, k in zip(X, y, strict=True)]
+    (tmp_path / "train.csv").write_text("\n".join(rows) + "\n")
+    settings = FitSettings(time=None, seeds=(0,), rates=(3e-3,), epochs=1, pretrain_epochs=1)
+    outcome = fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "store")
+    save_model(outcome.served, tmp_path / "model")
+    loaded = SequenceClassifier.from_pretrained(tmp_path / "model")
+    assert loaded.classes_.tolist() == ["fast", "slow"]
+    assert not hasattr(loaded, "outcome_")
+    np.testing.assert_array_equal(loaded.predict_proba(np.array(X)), loaded.predict_proba(X))
+    assert set(loaded.predict([np.ones(7)])) <= {"fast", "slow"}
+
+
+def test_the_model_that_was_asked_for_predicts_and_the_network_embeds(fitted):
+    X = np.array(waves(6)[0])
+    made = quick(serve="majority").fit(*waves())
+    assert made.served_.config.serve == "majority"
+    assert np.ptp(made.predict_proba(X), axis=0).max() == 0
+    assert made.transform(X).shape == (6, len(made.get_feature_names_out()))
+    assert made.transform(X).dtype == np.float32
+    assert made.get_feature_names_out()[0] == "sequenceclassifier0"
+
+
+def test_embeddings_can_be_a_table(fitted):
+    pytest.importorskip("pandas")
+    table = clone(fitted).set_output(transform="pandas").fit_transform(*waves())
+    assert table.shape == (24, 32)
+    assert table.columns[-1] == "sequenceclassifier31"
+
+
+def test_it_is_searched_and_piped_as_any_estimator():
+    X, y = waves()
+    search = GridSearchCV(quick(pretrain=False), {"learning_rates": [(1e-3,), 3e-3]}, cv=2, error_score="raise")
+    search.fit(waves(lengths=(10, 30))[0], y)
+    assert search.best_params_["learning_rates"] in ((1e-3,), 3e-3)
+    piped = make_pipeline(StandardScaler(), quick())
+    assert cross_val_score(piped, np.array(X), y, cv=2, error_score="raise").shape == (2,)
+
+
+def test_a_fit_is_pickled_and_cloned(fitted):
+    X = np.array(waves(6)[0])
+    again = pickle.loads(pickle.dumps(fitted))  # noqa: S301
+    np.testing.assert_array_equal(again.predict_proba(X), fitted.predict_proba(X))
+    assert again.outcome_.answer == fitted.outcome_.answer
+    fresh = clone(fitted)
+    assert fresh.get_params() == fitted.get_params()
+    with pytest.raises(NotFittedError):
+        fresh.predict(X)
+    for method in ("transform", "save_pretrained", "push_to_hub"):
+        with pytest.raises(NotFittedError):
+            getattr(fresh, method)("x")
+
+
+def test_the_random_state_decides_splits_and_seeds():
+    assert fit_settings(quick(), LAYOUT).seeds == (0,)
+    settings = fit_settings(SequenceClassifier(random_state=7, seeds=2), LAYOUT)
+    assert (settings.seeds, settings.split_seed) == ((14, 15), 7)
+    drawn = [fit_settings(quick(random_state=np.random.RandomState(3)), LAYOUT).seeds for _ in range(2)]
+    assert drawn[0] == drawn[1] != (0,)
+    X, y = waves()
+    one, same, other = (quick(random_state=seed).fit(X, y).transform(X) for seed in (None, 0, 1))
+    np.testing.assert_array_equal(one, same)
+    assert np.abs(one - other).max() > 1e-3
+
+
+def test_nothing_is_left_behind_unless_a_store_is_named(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "temporary").mkdir()
+    X, y = waves()
+    quick(store="kept").fit(X, y)
+    stages = sorted((tmp_path / "kept").rglob("*.safetensors"))
+    assert stages
+    before = [path.stat().st_mtime_ns for path in stages]
+    quick(store="kept").fit(X, y)
+    assert [path.stat().st_mtime_ns for path in stages] == before
+    quick().fit(X, y)
+    assert {path.name for path in tmp_path.iterdir()} == {"temporary", "kept"}
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_one_process_trains_unless_more_are_asked_for(monkeypatch):
+    monkeypatch.setattr("headstart.fit.perform.cores", lambda: 4)
+    assert [workers_of(n) for n in (None, 0, 1, 2, -1, -2, -4, -9)] == [0, 0, 0, 2, 4, 3, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text"),
+    [
+        ("seeds", 0, "seeds: 0 is no number of networks"),
+        ("class_weight", {0: 1}, "class_weight: .* is neither None nor 'balanced'"),
+        ("validation_fraction", 0, "validation_fraction: 0 is no share of the rows"),
+        ("test_fraction", 1.0, "test_fraction: 1.0 is no share of the rows"),
+        ("learning_rates", (0.0,), r"rates: \[0.0\] must be numbers above 0"),
+        ("learning_rates", "fast", "learning_rates: 'fast' is no number"),
+        ("kind", "number", "kind: no 'number'; did you mean 'numbers'"),
+        ("serve", "kernel", "serve: no 'kernel'; did you mean 'kernels'"),
+        ("time", "long", "'long' is no time; give one such as 90s"),
+        ("time", [5], r"time: \[5\] is no number"),
+        ("epochs", "many", "epochs: 'many' is no number"),
+        ("n_jobs", 1.5, "n_jobs: 1.5 is no number of processes"),
+        ("device", "tpu", "'tpu' is none of auto, cpu, cuda"),
+    ],
+)
+def test_a_wrong_setting_is_named(setting, value, text):
+    with pytest.raises(BadInput, match=text):
+        quick(**{setting: value}).fit(*waves())
+
+
+@pytest.mark.parametrize(
+    ("X", "text"),
+    [
+        ("train.csv", "X: is str, no data in memory"),
+        (Path("train.csv"), "Path, no data in memory"),
+        ([[1.0, 2.0], [1.0, [2.0]]], r"X\[1\]|row 2|X:2"),
+        ([[1.0, 2.0], []] * 2, "the sequence is empty; leave the row out"),
+        ([[1.0, 2.0, 3.0], {"a": 1}] * 2, "of type dict, no sequence of numbers"),
+        ([[1.0, np.inf], [2.0]] * 2, "infinite"),
+        ([[1.0, 2.0]], "1 sample"),
+        ([], "is empty; give at least one sequence"),
+        (np.ones((2, 3, 4, 5)), r"has shape \(2, 3, 4, 5\); give"),
+        (np.array([[1.0, np.inf], [2.0, 3.0]]), "contains infinity"),
+    ],
+)
+def test_data_that_are_no_sequences_are_named(X, text):
+    y = [0, 1, 0, 1][: len(X)] if isinstance(X, (list, np.ndarray)) and len(X) else [0, 1]
+    y = np.array([0.5]) if len(y) == 1 else np.array(y)
+    fresh = quick() if len(y) > 1 else SequenceRegressor(**QUICK)
+    with pytest.raises(ValueError, match=text):
+        fresh.fit(X, y)
