@@ -33,7 +33,7 @@ from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
 from headstart.study.spec import read_study
-from headstart.tasks.own_file import OwnSpec
+from headstart.tasks.own_file import OwnFacts, OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
 AFTER = 8.0
@@ -123,7 +123,7 @@ class Fit:
         target = (made.test if len(made.test.target) else made.val).target
         stages = [identity for row in results.table for identity in row.stages]
         return Outcome(
-            title=f"{self.card.facts['rows']:,} sequences", metric=self.metric, card=self.card,
+            title=_title(self.facts), metric=self.metric, card=self.card,
             labels=self.facts.labels, candidates=tuple(line.candidate for line in lines),
             winner=best.candidate.name, serves=serves.candidate.name, served=served, val=made.val, test=made.test,
             uncalibrated=_uncalibrated(made.raw, self.facts.labels), results=results,
@@ -224,6 +224,12 @@ def _store(given: Any, store: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
         yield Path(folder)
+
+
+def _title(facts: OwnFacts) -> str:
+    what = {"numbers": "sequences of numbers", "text": "texts", "dna": "DNA", "protein": "proteins",
+            "tokens": "sequences of tokens"}[facts.kind]
+    return f"A classifier of {what} into {len(facts.labels)} classes" if facts.labels else f"A regressor of {what}"
 
 
 def _command(source: Source, settings: FitSettings) -> str:

@@ -68,7 +68,7 @@ class FitPlan(Spec):
 
 @dataclass(frozen=True)
 class Known:
-    """What a plan is made from: the task's table and signature (patch 1), its sizes and the lengths of all sequences."""
+    """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences."""
 
     task: Mapping[str, Any]
     kind: str
@@ -266,7 +266,7 @@ def _said(
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, "
                      f"{share:.0%} of positions masked")
     if settings.time is not None and amount.steps < whole.steps:
-        lines.append(f"--time {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
+        lines.append(f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
                      "would be taken with more time")
     if not enough:
         lines.append(f"that is too little for networks to learn from (at least {LEAST_STEPS} steps are): give more "

@@ -70,19 +70,19 @@ def answer(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
 
 
 def _winner(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
-    one = best.candidate
-    networks = [line.candidate for line in lines if line.candidate.name in NETWORKS]
-    name = f"{one.name} ({one.said})"
+    one, name = best.candidate, metric_words(metric)
     on_test = f" (test {words.plus_minus(one.test)})" if one.test is not None else ""
-    if one.name in NETWORKS:
-        said = f"The best on validation is {name}, {metric_words(metric)} {words.plus_minus(one.val)}{on_test}"
+    own = f"{name} {words.plus_minus(one.val)} on validation{on_test}"
+    networks = [line.candidate for line in lines if line.candidate.name in NETWORKS]
+    beaten = max((c for c in networks if c.val is not None), key=lambda c: c.val.mean if c.val else 0.0, default=None)
+    model = f"{one.name} ({one.said})"
+    if one.name in NETWORKS or beaten is None or beaten.val is None:
+        said = f"The best model is {model}: {own}"
     else:
-        beaten = max((c for c in networks if c.val is not None), key=lambda c: c.val.mean if c.val else 0, default=None)
-        beside = f", against {words.plus_minus(beaten.val)} of the best network" if beaten is not None else ""
-        verb = "is as good as any network" if beaten and one.val and beaten.val and (
-            one.val.mean == beaten.val.mean) else "beats the networks" if beaten else "is the best"
-        said = f"{name} {verb}: {metric_words(metric)} {words.plus_minus(one.val)} on validation{beside}{on_test}"
-        said = said[0].upper() + said[1:]
+        equal = one.val is not None and one.val.mean == beaten.val.mean
+        verb = "is as good as the best network" if equal else "beats the networks"
+        said = f"{model[0].upper()}{model[1:]} {verb}: {own}"
+        said += "" if equal else f"; the best network has {words.score(beaten.val.mean)} on validation"
     if serves is best:
         return f"{said}. It is what predict serves."
     return f"{said}. As asked for, predict serves {serves.candidate.name}."
@@ -134,8 +134,9 @@ def _test_size(one: Candidate, made: Made, metric: str) -> Iterator[str]:
     elif metric == "accuracy" and one.test is not None:
         error = binomial_error(min(max(one.test.mean, 0.0), 1.0), count)
         few = "only " if count < FEW_TEST else ""
-        yield (f"The test split has {few}{count:,} sequences: an accuracy on it has a standard error of "
-               f"{words.score(error)} from their draw alone, besides the spread over seeds.")
+        drawn = f"a standard error of {words.score(error)}" if error else "an error"
+        yield (f"The test split has {few}{count:,} sequences: an accuracy on it has {drawn} from their draw alone, "
+               "besides the spread over seeds.")
 
 
 def _majority(lines: Sequence[Line], metric: str) -> Iterator[str]:

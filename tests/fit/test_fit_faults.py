@@ -1,0 +1,91 @@
+"""A fit that is broken off loses nothing: the same command goes on and ends with the same model."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+WORDS = ["fit", "train.csv", "--target", "label", "--seeds", "2", "--workers", "0", "--time", "1h",
+         "finetune.budget.steps=60", "pretrain.budget.steps=60"]
+
+
+def _folder(path: Path) -> Path:
+    rng = np.random.default_rng(0)
+    path.mkdir()
+    lines = ["id,label," + ",".join(f"t{i}" for i in range(12))]
+    for i in range(60):
+        wave = np.sin(np.arange(12) * (0.5 + 0.7 * (i % 2)) + rng.uniform(0, 6)) + rng.normal(0, 0.3, 12)
+        lines.append(f"s{i},{'ab'[i % 2]}," + ",".join(f"{x:.3f}" for x in wave))
+    (path / "train.csv").write_text("\n".join(lines))
+    return path
+
+
+def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
+    return subprocess.Popen([sys.executable, "-m", "headstart", *WORDS, *more], cwd=folder, text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "200"})
+
+
+def _stages(folder: Path) -> list[Path]:
+    return [path.parent for path in (folder / "runs").glob("*/result.json")]
+
+
+def test_a_killed_fit_goes_on_and_ends_with_the_model_of_one_in_one_go(tmp_path: Path) -> None:
+    whole, broken = _folder(tmp_path / "whole"), _folder(tmp_path / "broken")
+    done = _start(whole)
+    out, error = done.communicate(timeout=240)
+    assert done.returncode == 0, error
+    first = _start(broken)
+    end = time.monotonic() + 200
+    while len(_stages(broken)) < 3 and time.monotonic() < end and first.poll() is None:
+        time.sleep(0.05)
+    first.send_signal(signal.SIGKILL)
+    first.communicate()
+    assert (broken / "model" / "plan.json").exists()
+    assert not (broken / "model" / "config.json").exists(), "killed before its end"
+    finished = {path.name: json.loads((path / "result.json").read_text())["provenance"]["attempts"]
+                for path in _stages(broken)}
+    again = _start(broken)
+    second, error = again.communicate(timeout=240)
+    assert again.returncode == 0, error
+    for name, attempts in finished.items():
+        kept = json.loads((broken / "runs" / name / "result.json").read_text())
+        assert kept["provenance"]["attempts"] == attempts, "what was finished is not done again"
+    table = [line for line in out.splitlines() if line.strip().startswith(("scratch", "self_pretrained", "kernels"))]
+    assert len(table) == 3
+    assert table == [line for line in second.splitlines()
+                     if line.strip().startswith(("scratch", "self_pretrained", "kernels"))]
+    for name in ("model.safetensors", "config.json"):
+        assert (whole / "model" / name).read_bytes() == (broken / "model" / name).read_bytes()
+
+
+def test_other_settings_do_not_run_over_a_kept_plan(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "one")
+    quick = ("finetune.budget.steps=2", "pretrain.budget.steps=2")
+    first = _start(folder, *quick)
+    _, error = first.communicate(timeout=240)
+    assert first.returncode == 0, error
+    before = (folder / "model" / "config.json").read_bytes()
+    other = _start(folder, *quick, "--balanced")
+    _, error = other.communicate(timeout=120)
+    assert other.returncode == 2
+    assert "plan.json: was made for other data or settings; give another folder with -o" in error
+    assert (folder / "model" / "config.json").read_bytes() == before
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "one")
+    going = _start(folder, "finetune.budget.steps=4000")
+    end = time.monotonic() + 200
+    while not list((folder / "runs").glob("*/records.jsonl")) and time.monotonic() < end:
+        time.sleep(0.05)
+    going.send_signal(signal.SIGINT)
+    _, error = going.communicate(timeout=60)
+    assert going.returncode == 130
+    assert "the same command goes on from there" in error

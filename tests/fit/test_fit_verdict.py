@@ -1,0 +1,104 @@
+"""What a fit says in words, from numbers made by hand."""
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.fit.compare import Line, Made, winner
+from headstart.fit.outcome import Candidate, Scored
+from headstart.fit.verdict import answer, notes, serving, with_differences
+from headstart.study.results import Caveat, Results
+from headstart.study.statistics import estimate
+
+EMPTY = Results("fit", "", (), (), None, (), ())
+
+
+def line(name: str, val: list[float], test: list[float], n_test: int = 50) -> Line:
+    on_val, on_test = (Scored(np.zeros(n, dtype=np.int64), np.full((n, 2), 0.5)) for n in (9, n_test))
+    made = tuple(Made(seed, on_val, on_test) for seed in range(len(val)))
+    return Line(Candidate(name, "said", len(val), estimate(val), estimate(test)), made)
+
+
+def said(*lines: Line, serve: str = "auto") -> str:
+    compared = with_differences(lines)
+    best = winner(compared)
+    serves, _ = serving(serve, best, compared)
+    return answer(compared, best, serves, "accuracy")
+
+
+def test_a_classic_model_that_wins_is_said_first() -> None:
+    text = said(line("scratch", [0.5, 0.6, 0.7], [0.5, 0.6, 0.7]), line("kernels", [0.9], [0.8]))
+    assert text.startswith("Kernels (said) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
+                           "network has 0.600 on validation. It is what predict serves.")
+
+
+def test_of_equal_models_the_simpler_one_is_taken() -> None:
+    text = said(line("scratch", [0.9], [0.9]), line("kernels", [0.9], [0.7]), line("summary", [0.9], [0.6]))
+    assert text.startswith("Summary (said) is as good as the best network")
+
+
+def test_validation_chooses_and_test_does_not() -> None:
+    lines = [line("scratch", [0.9], [0.1]), line("kernels", [0.8], [1.0])]
+    assert winner(lines).candidate.name == "scratch"
+
+
+def test_self_pretraining_that_helped_is_said_with_its_interval() -> None:
+    text = said(line("scratch", [0.5] * 3, [0.50, 0.51, 0.52]), line("self_pretrained", [0.7] * 3, [0.70, 0.71, 0.72]))
+    assert "Self-pretraining helped: +0.200 [0.200, 0.200] test accuracy over training from scratch (3 seeds)." in text
+    assert "underpowered" not in text
+
+
+def test_self_pretraining_that_hurt_is_said_too() -> None:
+    text = said(line("scratch", [0.7] * 3, [0.70, 0.71, 0.72]), line("self_pretrained", [0.5] * 3, [0.5, 0.51, 0.52]))
+    assert "Self-pretraining hurt" in text
+
+
+def test_a_wide_interval_is_underpowered() -> None:
+    text = said(line("scratch", [0.5] * 3, [0.3, 0.5, 0.7]), line("self_pretrained", [0.6] * 3, [0.6, 0.6, 0.6]))
+    assert "It cannot be told whether self-pretraining helped" in text
+    assert "This comparison is underpowered: its interval is 0.9" in text
+
+
+def test_one_seed_says_nothing() -> None:
+    text = said(line("scratch", [0.5], [0.3]), line("self_pretrained", [0.6], [0.6]))
+    assert "Whether self-pretraining helped, one seed does not say" in text
+
+
+def test_what_was_asked_for_is_served_and_what_is_best_is_still_said() -> None:
+    text = said(line("scratch", [0.5], [0.3]), line("kernels", [0.6], [0.6]), serve="network")
+    assert text.startswith("Kernels (said) beats the networks")
+    assert "As asked for, predict serves scratch." in text
+
+
+def test_a_network_that_was_never_trained_cannot_be_served() -> None:
+    with pytest.raises(BadInput, match="'network', but none was trained"):
+        serving("network", line("kernels", [0.6], [0.6]), [line("kernels", [0.6], [0.6])])
+
+
+def test_notes_name_rare_classes_unfinished_stages_and_small_tests() -> None:
+    one = line("kernels", [0.6], [0.6])
+    target = np.array([0] * 60 + [1] * 4)
+    results = Results("fit", "", (), (), None, (), (), caveats=(Caveat("edge", "the rate is at its edge."),
+                                                               Caveat("seeds", "never said here.")))
+    text = notes([one], one, results, left=2, metric="accuracy", train=target, labels=("a", "b"), failed=(),
+                 task_notes=("read as rows",))
+    assert text[0].startswith("The time was over before 2 stages were done")
+    assert any("only 50 sequences" in note for note in text)
+    assert any("'b' (4)" in note for note in text)
+    assert any("--balanced" in note for note in text)
+    assert "the rate is at its edge." in text
+    assert "Read as rows." in text
+    assert not any("never said" in note for note in text)
+
+
+def test_no_test_split_is_said() -> None:
+    one = line("kernels", [0.6], [0.6], n_test=0)
+    text = notes([one], one, EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(), task_notes=())
+    assert any("No sequence was held out as a test" in note for note in text)
+
+
+def test_a_network_no_better_than_the_commonest_class_is_said() -> None:
+    lines = [line("scratch", [0.5], [0.4]), line("majority", [0.5], [0.5])]
+    text = notes(lines, lines[0], EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(),
+                 task_notes=())
+    assert any(note.startswith("scratch is no better on test than naming the commonest class") for note in text)
