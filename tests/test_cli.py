@@ -54,7 +54,8 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_verbs_are_those_that_were_decided() -> None:
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.name for group in app.registered_groups}
-    assert names == {"demo", "run", "report", "fit", "predict", "ls", "show", "check", "prepare", "schema", "doctor", "bench"}
+    assert names == {"demo", "run", "report", "fit", "predict", "export", "ls", "show", "check", "prepare", "schema",
+                     "doctor", "bench"}  # fmt: skip
 
 
 def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path) -> None:

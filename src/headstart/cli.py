@@ -155,6 +155,20 @@ def predict(
 
 
 @app.command()
+def export(
+    model: Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model.")],
+    onnx: Annotated[str, typer.Option("--onnx", metavar="FILE", help="The file to write.")],
+    use: Annotated[
+        str | None, typer.Option("--use", metavar="NAME", help="network, where the folder serves another model.")
+    ] = None,
+) -> None:
+    """Write the network of a model folder as an ONNX file, checked against torch."""
+    from headstart.verbs.export import export_model
+
+    export_model(model, onnx, use)
+
+
+@app.command()
 def fit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences with labels: a file, or a folder.")],
     overrides: Annotated[

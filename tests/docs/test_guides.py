@@ -21,9 +21,10 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
     done = []
     for line in "".join(COMMANDS.findall(text)).splitlines():
         words = shlex.split(line)
-        assert words[0] == "headstart", line
+        assert words[0] in ("headstart", "python"), line
+        module = ["-m", "headstart"] if words[0] == "headstart" else []
         done.append(subprocess.run(
-            [sys.executable, "-m", "headstart", *words[1:]], cwd=folder, capture_output=True, text=True, timeout=240,
+            [sys.executable, *module, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=240,
             env={**os.environ, "HEADSTART_CACHE": str(folder / "cache")}, check=False))  # fmt: skip
         assert done[-1].returncode == 0, f"{line}\n{done[-1].stdout}\n{done[-1].stderr}"
     return done
@@ -66,6 +67,19 @@ def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Pa
                            capture_output=True, text=True, check=False)  # fmt: skip
     states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert set(states) == {"complete"}, "a file that moved is the same file"
+
+
+def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -> None:
+    _, shown, planned, fitted, _, python = walk("your-own-data.md", tmp_path)
+    assert "p" in shown.stdout
+    assert "self-pretraining: " in planned.stdout
+    assert "test accuracy over training from scratch (3 seeds)" in fitted.stdout
+    for name in ("config.json", "model.safetensors", "plan.json", "report.html", "README.md"):
+        assert (tmp_path / "model" / name).is_file(), name
+    lines = (tmp_path / "predictions.csv").read_text().splitlines()
+    assert lines[0] == "id,prediction,p_run,p_stairs,p_walk"
+    assert [line.split(",")[0] for line in lines[1:]] == [f"r{row:03}" for row in range(30)]
+    assert "up" in python.stdout
 
 
 BROKEN = '''

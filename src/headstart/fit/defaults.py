@@ -28,15 +28,17 @@ class Kind:
     positions: int
     pool: str
     mixer: Mapping[str, Any]
+    position: str
 
 
 _ATTENTION = {"kind": "attention", "heads": 4}
+_STATES = {"kind": "s4d", "state": 16}
 KINDS: dict[str, Kind] = {
-    "numbers": Kind(0.25, 160, "mean", _ATTENTION),
-    "text": Kind(0.15, 512, "mean", _ATTENTION),
-    "dna": Kind(0.15, 512, "mean", _ATTENTION),
-    "protein": Kind(0.15, 512, "mean", _ATTENTION),
-    "tokens": Kind(0.15, 512, "mean", _ATTENTION),
+    "numbers": Kind(0.25, 160, "max", _STATES, "none"),
+    "text": Kind(0.15, 512, "mean", _ATTENTION, "rotary"),
+    "dna": Kind(0.15, 512, "mean", _ATTENTION, "rotary"),
+    "protein": Kind(0.15, 512, "mean", _ATTENTION, "rotary"),
+    "tokens": Kind(0.15, 512, "mean", _ATTENTION, "rotary"),
 }
 
 RATES = (1e-3, 3e-3)
@@ -85,7 +87,7 @@ def model_table(kind: str, labelled: int) -> dict[str, Any]:
     width = 32 if labelled < FEW and kind == "numbers" else 64
     return {
         "width": width, "blocks": 2, "mixer": dict(KINDS[kind].mixer), "pool": KINDS[kind].pool,
-        "feed_forward": {"kind": "mlp", "width": 2 * width}, "position": {"kind": "rotary"},
+        "feed_forward": {"kind": "mlp", "width": 2 * width}, "position": {"kind": KINDS[kind].position},
     }
 
 

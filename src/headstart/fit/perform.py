@@ -77,7 +77,8 @@ class Fit:
         found = None if self.out is None else kept_plan(self.out, wanted)
         if found is None:
             spent = time.monotonic() - self.begun
-            found = plan_for(self._known(), self.settings, wanted, spent, slots, self.device)
+            timed = self.settings.time is not None or self.out is not None
+            found = plan_for(self._known(), self.settings, wanted, spent, slots, self.device, timed=timed)
             if self.out is not None and keep:
                 keep_plan(self.out, found)
         self.plan = found

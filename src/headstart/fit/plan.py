@@ -91,16 +91,19 @@ class Amount:
 
 
 def plan_for(
-    known: Known, settings: FitSettings, made_for: str, spent: float, slots: int, device: str
+    known: Known, settings: FitSettings, made_for: str, spent: float, slots: int, device: str, *, timed: bool = True
 ) -> FitPlan:
-    """The largest training that fits into the time left after `spent` seconds; all of the default's without a limit."""
+    """The largest training that fits into the time left after `spent` seconds; all of the default's without a limit.
+
+    timed False, where there is no limit: no step is taken to tell how long it will last.
+    """
     best: tuple[FitPlan, bool] | None = None
-    share = side_by_side(slots)
+    share = side_by_side(slots) if timed else 1.0
     for squeeze in SQUEEZES:
         shape = shape_of(known.kind, known.lengths, squeeze)
         if best is not None and shape == shape_of(known.kind, known.lengths, squeeze // 2):
             continue
-        seconds = _timed(known, shape, settings, device)
+        seconds = _timed(known, shape, settings, device) if timed else {}
         best = _fitted(known, shape, settings, made_for, seconds, spent, share)
         if best[1]:
             break
