@@ -259,10 +259,11 @@ def page(found: Sequence[dict[str, Any]], seconds: float) -> str:
     where = f"{machine()}, torch {version('torch')}, headstart {version('headstart')}"
     return "\n".join([
         "# A person's own data: networks and models without one", "",
-        f"On {many} sets, `headstart fit` with {duration(seconds)} a set: a network is ahead of random kernels (n-grams) "
-        f"on {ahead}. Self-pretraining raises a network's test accuracy clearly on {helped} sets and lowers it clearly "
-        f"on {len(clear) - helped}; on {unclear} the interval over 3 seeds holds 0. The middle gain is {score(middle)}.",
-        "", "Mean rank on test, 1 the best: " + ", ".join(f"{name} {rank:.2f}" for name, rank in order) + ".", "",
+        f"On {many} sets, `headstart fit` with {duration(seconds)} a set: a network is ahead of random kernels "
+        f"(n-grams) on {ahead}. Self-pretraining raises a network's test accuracy clearly on {helped} sets and lowers "
+        f"it clearly on {len(clear) - helped}; on {unclear} the interval over 3 seeds holds 0. The middle gain is "
+        f"{score(middle)}.", "",
+        "Mean rank on test, 1 the best: " + ", ".join(f"{name} {rank:.2f}" for name, rank in order) + ".", "",
         "## Table", "", *table(found), "", NOTE, "",
         "![Gain against number of labels](figures/own-gain.png)", "",
         "Gain of self-pretraining in test accuracy over the labelled train sequences, with 95 % intervals.", "",
@@ -277,11 +278,11 @@ def page(found: Sequence[dict[str, Any]], seconds: float) -> str:
 
 NOTE = (
     "Test accuracy, mean ± standard error over 3 seeds, one number where a model does not look at its seed; on the "
-    "official test split (UCR, UEA, spoken digits, 5,000 reviews of IMDb) or a fifth of the rows. The best of a row is "
-    "bold. A fifth of the train rows choose rates, weights and temperature, for the models without a network too. Gains "
-    "are paired by seed, with a 95 % t-interval. Columns: the same network from random weights, and self-pretrained on "
-    "the same sequences; a linear model of summary features; random convolution kernels with ridge (DNA and text: a "
-    "linear model of n-grams); the commonest class."
+    "official test split (UCR, UEA, spoken digits, 5,000 reviews of IMDb) or a fifth of the rows. The best of a row "
+    "is bold. A fifth of the train rows choose rates, weights and temperature, for the models without a network too. "
+    "Gains are paired by seed, with a 95 % t-interval. Columns: the same network from random weights, and "
+    "self-pretrained on the same sequences; a linear model of summary features; random convolution kernels with ridge "
+    "(DNA and text: a linear model of n-grams); the commonest class."
 )
 CHOSEN = (
     "The network's defaults were chosen on validation rows of UCR train splits (ECG200, SyntheticControl, OSULeaf, "
