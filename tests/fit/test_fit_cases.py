@@ -149,6 +149,17 @@ def test_an_array_of_objects_is_refused_and_not_unpickled(tmp_path, capsys) -> N
     assert not (tmp_path / "unpickled").exists()
 
 
+def test_a_channel_that_is_all_missing_is_refused_by_its_name(tmp_path, capsys) -> None:
+    lines = ["id,step,label,x,y"]
+    lines += [f"s{i},{t},{'ab'[i % 2]},{RNG.normal():.3f}," for i in range(24) for t in range(6)]
+    (tmp_path / "train.csv").write_text("\n".join(lines))
+    words = ["train.csv", "--target", "label", "--layout", "long", "--id", "id", "--time-column", "step"]
+    code = fit(tmp_path, *words, "--values", "x", "--values", "y")
+    said = capsys.readouterr()
+    assert code == 2 or "'y'" in said.out, "told, and never silent"
+    assert "'y'" in said.out + said.err
+
+
 def test_one_sequence_a_thousand_times_longer_than_the_rest_is_cut_and_said(tmp_path, capsys) -> None:
     lines = ["id,step,label,x"]
     for i in range(24):

@@ -162,8 +162,17 @@ class Fit:
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
         return Known(
             self.source.task, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
-            task.val.units + task.test.units, lengths, weights, self.data,
+            task.val.units + task.test.units, lengths, weights, self.data, self._split(),
         )
+
+    def _split(self) -> str:
+        """How the rows were dealt out, in words."""
+        sizes = ", ".join(f"{self.task.split(name).units:,} {name}" for name in ("train", "val", "test"))
+        grouped = self.source.sequences.groups is not None and self.settings.by_group
+        how = ("each group on one side" if grouped else
+               "each class in proportion" if self.facts.labels else "drawn at random")
+        test = ", test from its own file" if self.settings.test is not None else ""
+        return f"{sizes}; {how}{test}"
 
 
 def fit_sequences(

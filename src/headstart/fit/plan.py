@@ -68,7 +68,10 @@ class FitPlan(Spec):
 
 @dataclass(frozen=True)
 class Known:
-    """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences."""
+    """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences.
+
+    scored: sequences of val and test. weights: of the classes. split: how rows were dealt out, in words.
+    """
 
     task: Mapping[str, Any]
     kind: str
@@ -79,6 +82,7 @@ class Known:
     lengths: Any
     weights: tuple[float, ...]
     data: Path
+    split: str = ""
 
 
 @dataclass(frozen=True)
@@ -252,7 +256,11 @@ def _said(
 ) -> list[str]:
     """What was decided, in words."""
     size, model = batch_size(known.labelled, known.rows), model_table(known.kind, known.labelled)
-    lines = [f"network: {model['blocks']} blocks of {model['mixer']['kind']}, width {model['width']}"]
+    lines = [f"split: {known.split}"] if known.split else []
+    if known.kind == "numbers":
+        lines.append("numbers are standardised by the mean and deviation of train")
+    lines.append(f"network: {model['blocks']} blocks of {model['mixer']['kind']}, width {model['width']}, "
+                 f"{model['pool']} over positions")
     if shape.patch > 1:
         lines.append(f"{shape.patch} neighbouring positions are joined into one, so that a sequence of "
                      f"{int(known.lengths.max()):,} has {-(-int(known.lengths.max()) // shape.patch):,}")
@@ -262,12 +270,15 @@ def _said(
                      f"{many(cut, 'sequence')} of {len(known.lengths):,} "
                      f"{'has' if cut == 1 else 'have'} more")
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
+    loss = "squared error" if known.signature.target == "number" else "cross-entropy" + (
+        ", each class weighing the same" if known.weights else "")
     lines.append(f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
-                 f"{many(len(settings.seeds), 'seed')}")
+                 f"{many(len(settings.seeds), 'seed')}; {loss}")
     if settings.pretrain:
         share = KINDS[known.kind].mask_rate
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, "
-                     f"{share:.0%} of positions masked")
+                     f"{share:.0%} of positions masked; "
+                     f"{'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held")
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
                      "would be taken with more time")

@@ -99,8 +99,9 @@ def _column(name: str, data: Any, source: str) -> Column:
     import pyarrow as pa
 
     kinds, kind = pa.types, data.type
-    if kinds.is_dictionary(kind):
-        data = data.cast(kind.value_type)
+    if kinds.is_dictionary(kind):  # by hand: Arrow cannot cast the string views that polars' categories are
+        plain = pa.string() if _is_text(kind.value_type) else kind.value_type
+        data = pa.chunked_array([pa.array(data.to_pylist(), plain)])
         kind = data.type
     if str(kind).startswith(("list_view<", "large_list_view<")):  # which Arrow casts wrongly in version 26
         data = pa.chunked_array([pa.array(data.to_pylist(), pa.large_list(kind.value_type))])
