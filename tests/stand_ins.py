@@ -75,6 +75,7 @@ class FakeOutcome:
     budget: dict[str, Any]
     account: dict[str, Any]
     monitor: dict[str, Any]
+    how: str = ""
 
 
 class FakeRun:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from planning import SCALES, planned
 
 from headstart.models.heads import Output
 from headstart.models.mixers.parallel import ParallelSpec
@@ -16,27 +16,14 @@ from headstart.models.model import ModelSpec, build_model
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
 from headstart.study.papers import read_paper
-from headstart.study.plan import Cell, Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.plan import Cell, Plan
 from headstart.tasks import open_task
 
 TABLES = ("amos-1", "amos-2", "amos-3", "amos-7", "amos-8", "amos-9")
 FIGURES = ("amos-f3", "amos-f4", "amos-f5")
 ALL = [f"{name}-{which}" for name in (*TABLES, *FIGURES) for which in ("described", "published")]
-SCALES = ("tiny", "small", "paper")
 IMAGE = Signature(input="floats", width=1, length=1024, shortest=1024, target="class", classes=10)
 PIXELS = Output("sequence", 10)
-
-
-@pytest.fixture(scope="module")
-def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder without data."""
-    return tmp_path_factory.mktemp("nowhere")
-
-
-@lru_cache
-def planned(name: str, scale: str, folder: Path) -> Plan:
-    return make_plan(read_study(name, scale=scale, data=folder), folder, absent="open")
 
 
 def cells(plan: Plan, arm: str, column: str = "") -> list[Cell]:

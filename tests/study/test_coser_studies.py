@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from planning import SCALES, planned
 
 from headstart.models.heads import Output
 from headstart.models.mixers.attention import AttentionSpec
@@ -19,12 +19,10 @@ from headstart.sequence import Signature
 from headstart.stage import StageSpec
 from headstart.study.estimate import survey
 from headstart.study.papers import read_paper
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.plan import Plan
 
 TABLES = [f"coser-{n}" for n in range(1, 6)]
 QUESTIONS = ("tied-start", "which-part", "matched", "short-range")
-SCALES = ("tiny", "small", "paper")
 PIXELS = Signature(input="floats", width=1, length=64, shortest=64, target="class", classes=10)
 
 # The appendix "Experimental details": width, blocks, heads, feed-forward, rates and batches of fine-tuning and of
@@ -36,17 +34,6 @@ APPENDIX: dict[str, tuple[Any, ...]] = {
     "image": (64, 3, 4, 128, 1e-3, 1e-3, 16, 32, 0.0, 0.5, "l2"),
     "pathfinder": (128, 4, 4, 512, 5e-4, 1e-3, 16, 32, 0.0, 0.5, "levels"),
 }
-
-
-@pytest.fixture(scope="module")
-def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder without data."""
-    return tmp_path_factory.mktemp("nowhere")
-
-
-@lru_cache
-def planned(name: str, scale: str, folder: Path) -> Plan:
-    return make_plan(read_study(name, scale=scale, data=folder), folder, absent="open")
 
 
 def chain(plan: Plan, arm: str, column: str, seed: int = 0) -> dict[str, StageSpec]:

@@ -3,32 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from planning import SCALES, planned
 
 from headstart.initial import apply_start, trainable
 from headstart.models.model import build_model
 from headstart.parameters import leaves
 from headstart.study.papers import read_paper
-from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import read_study
+from headstart.study.plan import Plan
 from headstart.tasks import open_task
 
 NAMES = tuple(f"rothermel-{number}" for number in (1, 2, 3, 4))
-SCALES = ("tiny", "small", "paper")
-
-
-@pytest.fixture(scope="module")
-def nowhere(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A data folder without data."""
-    return tmp_path_factory.mktemp("nowhere")
-
-
-@lru_cache
-def planned(name: str, scale: str, folder: Path) -> Plan:
-    return make_plan(read_study(name, scale=scale, data=folder), folder, absent="open")
 
 
 @pytest.mark.parametrize("name", NAMES)

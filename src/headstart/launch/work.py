@@ -162,7 +162,7 @@ class _Attempt:
             "threads": self.ran["threads"], "precision": getattr(self.job.spec.optim, "precision", "float32"),
             "started": self.folder.started, "attempts": self.folder.attempts,
             # A CPU takes every step in the one plain way; a GPU may record one and play it.
-            **({"steps": outcome.how} if getattr(outcome, "how", "") and self.device != "cpu" else {}),
+            **({"steps": outcome.how} if outcome.how and self.device != "cpu" else {}),
         }
 
 
