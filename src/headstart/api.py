@@ -8,10 +8,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput
+from headstart.launch.work import close_tasks
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.own import adopt
 from headstart.runner import Event, Failed, Runtime, perform
 from headstart.spec import digest
+from headstart.stage import look_again
 from headstart.store import Store, store_folder
 from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
@@ -57,6 +59,8 @@ class Study:
             self.spec = with_mixer(self.spec, kind, MIXERS[kind].load().rotary)
         self.given = "" if isinstance(given, Mapping) else str(given)
         self.overrides = tuple(overrides)
+        look_again()
+        close_tasks()
         self.store = Store(store_folder(store))
         self.plan: Plan = make_plan(self.spec, self.data, absent=absent)
         self._facts: Mapping[str, Facts] | None = None

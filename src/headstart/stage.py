@@ -110,6 +110,11 @@ def _content(task: TaskSpec, data: Path) -> str | None:
     return content(task, data)
 
 
+def look_again() -> None:
+    """Forget what is remembered of data: files may have changed since, in a process that lives long."""
+    _content.cache_clear()
+
+
 def identity(spec: StageSpec, data: Path) -> str:
     """First 16 hex digits of the SHA-256 of all that can change the stage's result: content, never place."""
     document = spec.document(places=False)

@@ -59,3 +59,22 @@ def test_more_sequences_without_labels_join_train(tmp_path) -> None:
 def test_files_beside_data_in_memory_are_refused(tmp_path) -> None:
     with pytest.raises(BadInput, match="X_unlabelled"):
         from_memory([[1.0]], FitSettings(test=tmp_path), tmp_path, ["a"], None, None)
+
+
+def test_a_file_that_changed_while_python_runs_is_another_file(tmp_path) -> None:
+    from headstart.fit.perform import fit_sequences
+
+    def write(sign: int) -> None:
+        rows = RNG.normal(size=(30, 5))
+        head = ["label,t0,t1,t2,t3,t4"]
+        lines = head + [f"{'ab'[int(sign * row.sum() > 0)]}," + ",".join(map(str, row)) for row in rows]
+        (tmp_path / "train.csv").write_text("\n".join(lines))
+
+    settings = FitSettings(layout=LayoutSpec(target="label"), time=None, seeds=(0,), rates=(1e-3,), epochs=1.0,
+                           pretrain_epochs=1.0)
+    found = []
+    for sign in (1, -1):
+        write(sign)
+        found.append(fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "runs"))
+    stages = [{identity for row in one.results.table for identity in row.stages} for one in found]
+    assert not stages[0] & stages[1]

@@ -24,10 +24,12 @@ from headstart.fit.source import Source, from_file, from_memory
 from headstart.fit.verdict import answer, notes, serving, with_differences
 from headstart.fit.weights import served_model, trained
 from headstart.launch.machine import choose_device, version
+from headstart.launch.work import close_tasks
 from headstart.own.card import Card, data_card
 from headstart.runner import Event, Failed, Runtime, perform
 from headstart.sequence import IGNORE
 from headstart.spec import read
+from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
@@ -55,6 +57,8 @@ class Fit:
         self.source, self.settings, self.out = source, settings, out
         self.store, self.data = Store(store), (store / "data").absolute()
         self.device = choose_device(device)
+        look_again()
+        close_tasks()
         self.spec = read(OwnSpec, dict(source.task), "task")
         self.card: Card = data_card(source.sequences)
         _check_target(source)
@@ -62,13 +66,16 @@ class Fit:
         self.facts = self.spec.facts(self.data)
         self.metric = metric_of(self.facts, settings.balanced)
         self.classic: list[Line] = []
+        self.classic_seconds = 0.0
         self.failed: list[str] = []
         self.plan: FitPlan | None = None
         self.study: Plan | None = None
 
     def compare_classic(self) -> list[Line]:
         """Fit the classic models."""
+        begun = time.monotonic()
         self.classic = classic_lines(self.task, self.facts, self.metric, self.settings.seeds, self.settings.balanced)
+        self.classic_seconds = time.monotonic() - begun
         return self.classic
 
     def make_plan(self, slots: int, *, keep: bool = True) -> FitPlan:
@@ -96,8 +103,10 @@ class Fit:
         assert self.study is not None, "make_plan comes first"
         limit = None
         if self.settings.time is not None:
-            # Whatever the plan promised: what is left of the time, less what comparing and writing take.
-            limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - AFTER)
+            # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
+            # a classic model looks is about half the work of having fitted it.
+            after = AFTER + 0.5 * self.classic_seconds
+            limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - after)
         runtime = Runtime(self.store.root, self.data, self.device, workers, threads, limit=limit)
         for event in perform(self.study.stages.values(), self.store, runtime):
             if isinstance(event, Failed):
@@ -146,10 +155,11 @@ class Fit:
     def examples(self) -> dict[str, np.ndarray] | None:
         """What self-pretraining fills in on validation, of the first chosen run; None where nothing was pretrained."""
         row = self.results().row("self_pretrained", COLUMN)
-        if row is None or not row.runs:
+        done = [run for run in row.runs if run.val is not None] if row is not None else []
+        if not done:
             return None
-        first = row.runs[0].stages[0][1]
-        return {name: tensor.numpy() for name, tensor in self.store.predictions(first).items()}
+        pretrained = done[0].stages[0][1]
+        return {name: tensor.numpy() for name, tensor in self.store.predictions(pretrained).items()}
 
     def _known(self) -> Known:
         train, task = self.task.train, self.task

@@ -201,6 +201,11 @@ def _task(spec: Any, data: Path, engine: Engine) -> Any:
     return _tasks[key]
 
 
+def close_tasks() -> None:
+    """Forget the loaded tasks: their files may have changed since."""
+    _tasks.clear()
+
+
 def _explain(error: BaseException, place: Path) -> str:
     """One line for a person: what went wrong and, where it is known, the way out."""
     if disk_full(error):
