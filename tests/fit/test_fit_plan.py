@@ -1,6 +1,7 @@
 """How much is trained in the time that there is."""
 
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +18,7 @@ SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 
 def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> plan.Known:
     task = {"kind": "own", "file": "x.csv"}
-    return plan.Known(task, kind, SIGNATURE, labelled, rows, 200, np.full(rows, length), (), Path("data"))
+    return plan.Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
 
 
 def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
@@ -54,6 +55,7 @@ def test_steps_shrink_until_they_fit_and_both_trainings_by_one_share() -> None:
     whole = plan.whole_amount(known, settings)
     found = plan.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
     assert found.steps + found.pretrain_steps == pytest.approx(1000, abs=2)
+    assert found.steps < whole.steps
     assert found.steps / whole.steps == pytest.approx(found.pretrain_steps / whole.pretrain_steps, rel=0.02)
 
 
@@ -99,3 +101,16 @@ def test_a_damaged_plan_is_told(tmp_path) -> None:
 def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
     assert plan.side_by_side(1) == 1.0
     assert 1.0 <= plan.side_by_side(2) <= 2.0
+
+
+def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
+    seconds = {"finetune": 0.01, "pretrain": 0.02}
+    amount = plan.Amount((1e-3,), 100, 200)
+    few, many = (plan._cost(replace(_known(), test=test), FitSettings(), amount, seconds) for test in (100, 10_100))
+    # 10,000 more, forward alone, at two weights, for two arms and a pretraining of three seeds.
+    assert many - few == pytest.approx(3 * 2 * 10_000 / (3 * 16) * (2 * 0.01 + 0.02))
+
+
+def test_few_sequences_are_seen_more_often() -> None:
+    known = _known(labelled=20, rows=20)
+    assert plan.whole_amount(known, FitSettings()) == plan.Amount((1e-3, 3e-3), 600, 1_000)

@@ -1,5 +1,6 @@
 """A network as an ONNX file: the same answers, at any number of sequences and any length, or one message."""
 
+import ast
 import errno
 import importlib.util
 import json
@@ -17,6 +18,7 @@ from torch import nn
 from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
+from headstart.own import LayoutSpec, read_sequences
 from headstart.served import onnx as onnx_module
 from headstart.served.folder import save_model
 from headstart.served.forms import FORMS, form_of
@@ -334,3 +336,21 @@ def test_the_verb_writes_a_file_that_says_what_it_is_and_not_where_it_was_made(
     again = export_onnx(made(walks()), tmp_path / "again.onnx")
     assert again.path.read_bytes() == content, "equal networks give equal bytes"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.onnx", "m.onnx", "model"]
+
+
+@needs_extra
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_program_of_the_guide_runs_the_file(
+    gaps: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "exporting.md").read_text("utf-8")
+    program = guide.split("```python file=serve.py\n")[1].split("```")[0]
+    sequences = read_sequences([[3.1, 2.9, 2.2, 1.7], [3.0, 3.4]], LayoutSpec(kind="numbers"))
+    served = made(walks(gaps=gaps))
+    export_onnx(served, tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "serve.py", "exec"), {})  # noqa: S102
+    said = [ast.literal_eval(line) for line in capsys.readouterr().out.splitlines()]
+    for found, told in zip(said, served.predict(sequences), strict=True):
+        assert list(found) == ["calm", "wild"]
+        assert list(found.values()) == pytest.approx(told, abs=1e-3)

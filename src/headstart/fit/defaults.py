@@ -45,8 +45,8 @@ RATES = (1e-3, 3e-3)
 ONE_RATE = (2e-3,)
 PRETRAIN_RATE = 2e-3
 EPOCHS, PRETRAIN_EPOCHS = 60.0, 100.0
-STEPS, PRETRAIN_STEPS = 1_500, 3_000
-"""Optimiser steps of training and of self-pretraining at most, whatever the epochs."""
+STEPS, PRETRAIN_STEPS = (600, 1_500), (1_000, 3_000)
+"""Optimiser steps of training and of self-pretraining, at least and at most, whatever the epochs."""
 LEAST_STEPS, LEAST_PRETRAIN_STEPS = 150, 300
 """Steps from which on a network has seen something; fewer only where no time is left for more."""
 FEW = 1_000

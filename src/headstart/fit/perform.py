@@ -172,7 +172,7 @@ class Fit:
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
         return Known(
             self.source.task, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
-            task.val.units + task.test.units, lengths, weights, self.data, self._split(),
+            task.val.units, task.test.units, lengths, weights, self.data, self._split(),
         )
 
     def _split(self) -> str:

@@ -70,7 +70,7 @@ class FitPlan(Spec):
 class Known:
     """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences.
 
-    scored: sequences of val and test. weights: of the classes. split: how rows were dealt out, in words.
+    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words.
     """
 
     task: Mapping[str, Any]
@@ -78,7 +78,8 @@ class Known:
     signature: Signature
     labelled: int
     rows: int
-    scored: int
+    val: int
+    test: int
     lengths: Any
     weights: tuple[float, ...]
     data: Path
@@ -143,11 +144,16 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
     """The default's training, or what was asked for, in steps."""
     size = batch_size(known.labelled, known.rows)
     each, every = math.ceil(known.labelled / size), math.ceil(known.rows / size)
-    steps = (min(round(EPOCHS * each), max(STEPS, each)) if settings.epochs is None
-             else math.ceil(settings.epochs * each))
-    before = (min(round(PRETRAIN_EPOCHS * every), max(PRETRAIN_STEPS, every)) if settings.pretrain_epochs is None
-              else math.ceil(settings.pretrain_epochs * every))
+    steps, before = _within(EPOCHS * each, STEPS), _within(PRETRAIN_EPOCHS * every, PRETRAIN_STEPS)
+    if settings.epochs is not None:
+        steps = math.ceil(settings.epochs * each)
+    if settings.pretrain_epochs is not None:
+        before = math.ceil(settings.pretrain_epochs * every)
     return Amount(settings.rates or RATES, steps, before if settings.pretrain else 0)
+
+
+def _within(steps: float, ends: tuple[int, int]) -> int:
+    return round(min(max(steps, ends[0]), ends[1]))
 
 
 def scaled_down(
@@ -204,7 +210,7 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
 
 def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, float]:
     """Seconds of a step of each stage on this machine."""
-    few = Amount(ONE_RATE, STEPS, PRETRAIN_STEPS if settings.pretrain else 0)  # of which a few are taken
+    few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(table, overrides)
@@ -218,10 +224,12 @@ def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> di
 
 def _cost(known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, float]) -> float:
     """Seconds of all stages one after another: steps, looks at validation, and the scores at the end."""
-    size = batch_size(known.labelled, known.rows)
-    looks = (EVALUATIONS * known.scored + 2 * (known.labelled + 2 * known.scored)) / (3 * size)
-    train = seconds.get("finetune", 0.0) * (amount.steps + looks)
-    before = seconds.get("pretrain", 0.0) * (amount.pretrain_steps + looks + 2 * known.rows / (3 * size))
+    forward = 1 / (3 * batch_size(known.labelled, known.rows))  # of a step, per sequence that is only looked at
+    looks = EVALUATIONS * known.val
+    train = seconds.get("finetune", 0.0) * (
+        amount.steps + forward * (looks + 2 * (known.labelled + known.val + known.test)))
+    before = seconds.get("pretrain", 0.0) * (
+        amount.pretrain_steps + forward * (looks + 2 * (known.rows + known.val + known.test)))
     arms = 2 if settings.pretrain else 1
     return len(settings.seeds) * (arms * len(amount.rates) * train + (before if settings.pretrain else 0.0))
 
