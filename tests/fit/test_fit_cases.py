@@ -213,3 +213,37 @@ def test_a_dry_run_prints_card_and_plan_and_leaves_no_model(tmp_path, capsys) ->
     assert "plan:" in out
     assert "self-pretraining: " in out
     assert not (tmp_path / "model").exists()
+
+
+def test_balanced_classes_are_chosen_and_said_by_balanced_accuracy(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(60, label=lambda i: "a" if i % 6 else "b")))
+    assert fit(tmp_path, "train.csv", "--target", "label", "--balanced", "--serve", "network", "--show-examples") == 0
+    out = capsys.readouterr().out
+    assert "each class weighing the same" in out
+    assert "test balanced accuracy" in out
+    assert "As asked for, predict serves" in out or "It is what predict serves" in out
+    page = (tmp_path / "model" / "report.html").read_text("utf-8")
+    assert "balanced accuracy" in page
+    assert "Validation curves that pretraining never trained on" in page
+    assert "give <code>--show-examples</code>" not in page
+
+
+def test_numbers_as_targets_get_their_own_measures(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(60, label=lambda i: i + 0.5)))
+    assert fit(tmp_path, "train.csv", "--target", "label", "--serve", "network") == 0
+    out = capsys.readouterr().out
+    assert all(name in out for name in ("test R²", "MAE", "RMSE", "squared error"))
+
+
+def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(40)))
+    found = []
+    for _ in range(2):
+        assert fit(tmp_path, "train.csv", "--target", "label") == 0
+        found.append(capsys.readouterr())
+    before = [path.stat().st_mtime_ns for path in sorted((tmp_path / "runs").glob("*/result.json"))]
+    assert len(before) == 3
+    tables = [[line for line in one.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]
+              for one in found]
+    assert tables[0] == tables[1]
+    assert "3 of 3 stages done, 0 running, 0.0 s passed" in found[1].err
