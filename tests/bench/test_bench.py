@@ -113,7 +113,7 @@ def test_a_folder_that_cannot_be_made_is_said_first(tmp_path):
     (tmp_path / "file").write_text("")
     done = headstart("bench", "mixers", "--lengths", "8", "-o", "file/out", cwd=tmp_path)
     assert done.returncode == 2
-    assert "headstart: -o: file/out: Not a directory" in done.stderr
+    assert "headstart: -o: 'file/out' cannot be made (Not a directory); name another folder" in done.stderr
 
 
 @pytest.mark.parametrize("name", models.EXAMPLES)

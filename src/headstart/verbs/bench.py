@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict
 from pathlib import Path
@@ -13,9 +12,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from headstart.bench import mixers, pages, train
 from headstart.bench.machine import devices, sentence, setting
 from headstart.bench.models import read_models
-from headstart.errors import BadInput
 from headstart.files import publish, publish_json
 from headstart.launch.machine import choose_device
+from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
 
 T = TypeVar("T")
@@ -26,7 +25,7 @@ def bench_mixers(names: str | None, own: str | None, lengths: str, width: int, b
     """Every mixer at every length."""
     at, chosen = mixers.read_lengths(lengths), mixers.read_mixers(names, own)
     mixers.check_width(list(chosen), width)
-    folder, places = _folder(out), devices(choose_device(device), device)
+    folder, places = writable_folder("-o", out), devices(choose_device(device), device)
     where = [setting(place, threads) for place in places]
     cases = [mixers.Case(name, length, place, threads, width, batch, given)
              for place in places for name, given in chosen.items() for length in at]  # fmt: skip
@@ -42,7 +41,7 @@ def bench_mixers(names: str | None, own: str | None, lengths: str, width: int, b
 def bench_train(models: str, device: str, threads: int, limit: float, out: str) -> None:
     """Training steps beside a plain loop."""
     names = read_models(models)
-    folder, places = _folder(out), devices(choose_device(device), device)
+    folder, places = writable_folder("-o", out), devices(choose_device(device), device)
     where = [setting(place, threads) for place in places]
     measured = (speed for place in places for speed in train.survey(names, place, threads, limit))
     speeds = list(_with_bar(measured, len(names) * len(places), "models"))
@@ -53,18 +52,6 @@ def bench_train(models: str, device: str, threads: int, limit: float, out: str) 
             pages.markdown(tables[1])],
            {"rows": [{**asdict(one), "tokens_per_second": one.tokens_per_second, "share_of_peak": one.share_of_peak}
                      for one in speeds]}, None)  # fmt: skip
-
-
-def _folder(out: str) -> Path:
-    """The folder of the figures, there and writable before anything is measured."""
-    folder = Path(out)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"-o: {out}: {error.strerror}; name a folder that can be made") from None
-    if not os.access(folder, os.W_OK):
-        raise BadInput(f"-o: {out} cannot be written to; name another folder")
-    return folder
 
 
 def _with_bar(found: Iterable[T], total: int, what: str) -> Iterator[T]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -28,7 +27,8 @@ from headstart.study import words
 from headstart.study.estimate import survey
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.display import Display
-from headstart.verbs.perform import show_event, usable_store
+from headstart.verbs.perform import show_event
+from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
 
 CONFIG = "config.json"
@@ -65,7 +65,7 @@ def fit_file(
     if not dry_run:
         _usable_folder(folder)
     screen.print(f"store {root}")
-    usable_store(root)
+    writable_folder("--store", root)
     keep_freed_memory()
     fit = Fit(read_source(path, wanted, root), wanted, root, folder, device, process_age())
     slots = cores() if workers is None else workers
@@ -116,12 +116,7 @@ def _usable_folder(folder: Path) -> None:
         raise BadInput(f"-o: {str(folder)!r} is a file; name a folder")
     if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).is_file() for name in (PLAN, CONFIG)):
         raise BadInput(f"-o: {str(folder)!r} holds other things; name a new folder, or an empty one")
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"-o: {str(folder)!r} cannot be made ({error.strerror}); name another folder") from None
-    if not os.access(folder, os.W_OK):
-        raise BadInput(f"-o: {str(folder)!r} cannot be written; name another folder")
+    writable_folder("-o", folder)
 
 
 def _print_head(card: Card) -> None:

@@ -25,6 +25,7 @@ from headstart.study.plan import PlannedStage
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar
 from headstart.verbs.display import Display
+from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
 
 
@@ -48,7 +49,7 @@ def run_study(
     done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
     out.print(f"study {study.spec.name}: {len(study.plan.cells)} runs of {len(steps)} stages, {len(done)} done before")
 
-    usable_store(study.store.root)
+    writable_folder("--store", study.store.root)
 
     def partial() -> Any:
         return to_rich(make_table(study.results(baselines=False)))
@@ -133,16 +134,6 @@ def _list(head: str, items: Sequence[object]) -> None:
         out.print(f"\n{head}:")
     for item in items:
         out.print(Text(f"  - {item}"))
-
-
-def usable_store(store: Path) -> None:
-    """Make the store; refused before anything is trained where it cannot be written."""
-    try:
-        store.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise BadInput(f"--store: {str(store)!r} cannot be made ({error.strerror}); name another folder") from None
-    if not os.access(store, os.W_OK):
-        raise BadInput(f"--store: {str(store)!r} cannot be written; name another folder")
 
 
 def _writable_file(given: str | None) -> Path | None:
