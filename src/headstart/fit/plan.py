@@ -3,25 +3,15 @@
 from __future__ import annotations
 
 import math
-import threading
-import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
-import torch
-from pydantic import Field
-
-from headstart.errors import BadInput
-from headstart.files import Damaged, publish_json, read_json
+from headstart.fit.amounts import EVALUATIONS, Amount, Known, cost_of, scaled_down, whole_amount
 from headstart.fit.defaults import (
-    EPOCHS,
     KINDS,
-    LEAST_PRETRAIN_STEPS,
     LEAST_STEPS,
     ONE_RATE,
-    PRETRAIN_EPOCHS,
     PRETRAIN_RATE,
     PRETRAIN_STEPS,
     RATES,
@@ -32,67 +22,19 @@ from headstart.fit.defaults import (
     objective_table,
     shape_of,
 )
+from headstart.fit.kept import FitPlan
 from headstart.fit.settings import FitSettings
-from headstart.launch.machine import use_threads
-from headstart.sequence import Signature
-from headstart.spec import Spec, digest, read
-from headstart.study.estimate import survey
-from headstart.study.plan import make_plan
+from headstart.fit.timing import side_by_side, step_seconds
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
 
-PLAN = "plan.json"
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps are no promise."""
 START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
-EVALUATIONS = 10
-"""Looks at validation in each training."""
 SQUEEZES = (1, 2, 4)
 """How many times fewer positions are tried where time is short."""
 COLUMN = "data"
-
-
-class FitPlan(Spec):
-    """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words.
-
-    made_for: digest of the data and of the settings; a plan for others is not this one.
-    """
-
-    kind: str = "headstart plan"
-    made_for: str
-    study: dict[str, Any]
-    seconds: float = Field(ge=0)
-    said: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Known:
-    """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences.
-
-    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words.
-    """
-
-    task: Mapping[str, Any]
-    kind: str
-    signature: Signature
-    labelled: int
-    rows: int
-    val: int
-    test: int
-    lengths: Any
-    weights: tuple[float, ...]
-    data: Path
-    split: str = ""
-
-
-@dataclass(frozen=True)
-class Amount:
-    """How much is trained: rates tried, steps of training and of self-pretraining."""
-
-    rates: tuple[float, ...]
-    steps: int
-    pretrain_steps: int
 
 
 def plan_for(
@@ -125,7 +67,7 @@ def _fitted(
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
-        return _cost(known, settings, amount, seconds) / share
+        return cost_of(known, settings, amount, seconds) / share
 
     rates = [whole.rates] if settings.rates is not None else [RATES, ONE_RATE]
     amount, enough = whole, False
@@ -138,45 +80,6 @@ def _fitted(
     said = _said(known, shape, settings, amount, whole, enough)
     plan = FitPlan(made_for=made_for, study=study, seconds=round(cost(amount) + START, 1), said=tuple(said))
     return plan, enough
-
-
-def whole_amount(known: Known, settings: FitSettings) -> Amount:
-    """The default's training, or what was asked for, in steps."""
-    size = batch_size(known.labelled, known.rows)
-    each, every = math.ceil(known.labelled / size), math.ceil(known.rows / size)
-    steps, before = _within(EPOCHS * each, STEPS), _within(PRETRAIN_EPOCHS * every, PRETRAIN_STEPS)
-    if settings.epochs is not None:
-        steps = math.ceil(settings.epochs * each)
-    if settings.pretrain_epochs is not None:
-        before = math.ceil(settings.pretrain_epochs * every)
-    return Amount(settings.rates or RATES, steps, before if settings.pretrain else 0)
-
-
-def _within(steps: float, ends: tuple[int, int]) -> int:
-    return round(min(max(steps, ends[0]), ends[1]))
-
-
-def scaled_down(
-    whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings
-) -> Amount:
-    """The same with as large a share of its steps as costs at most `left` seconds; what was asked for stays."""
-    free, free_before = settings.epochs is None, settings.pretrain_epochs is None
-
-    def at(part: float) -> Amount:
-        return replace(whole, steps=max(1, round(whole.steps * part)) if free else whole.steps,
-                       pretrain_steps=round(whole.pretrain_steps * part) if free_before else whole.pretrain_steps)
-
-    if cost(whole) <= left:
-        return whole
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
-    found = at(low)
-    few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
-    # Far too little time: less than a fifth of what shows anything is no training at all.
-    return replace(found, steps=max(found.steps, few[0] // 5) if free else found.steps,
-                   pretrain_steps=max(found.pretrain_steps, few[1] // 5) if free_before else found.pretrain_steps)
 
 
 def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
@@ -206,57 +109,6 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.seeds)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch"},
     }
-
-
-def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, float]:
-    """Seconds of a step of each stage on this machine."""
-    few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
-    table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
-    overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
-    study = read_study(table, overrides)
-    with use_threads(1):
-        costs = survey(make_plan(study, known.data), timed=True, device=device)
-    found: dict[str, float] = {}
-    for one in costs:
-        found[one.planned.name] = max(found.get(one.planned.name, 0.0), (one.seconds or 0.0) / max(one.steps, 1))
-    return found
-
-
-def _cost(known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, float]) -> float:
-    """Seconds of all stages one after another: steps, looks at validation, and the scores at the end."""
-    forward = 1 / (3 * batch_size(known.labelled, known.rows))  # of a step, per sequence that is only looked at
-    looks = EVALUATIONS * known.val
-    train = seconds.get("finetune", 0.0) * (
-        amount.steps + forward * (looks + 2 * (known.labelled + known.val + known.test)))
-    before = seconds.get("pretrain", 0.0) * (
-        amount.pretrain_steps + forward * (looks + 2 * (known.rows + known.val + known.test)))
-    arms = 2 if settings.pretrain else 1
-    return len(settings.seeds) * (arms * len(amount.rates) * train + (before if settings.pretrain else 0.0))
-
-
-def side_by_side(slots: int) -> float:
-    """How many processes' worth of work this machine does with so many of them: 1 to `slots`, measured."""
-    if slots <= 1:
-        return 1.0
-    one = torch.randn(192, 192)
-
-    def work(seconds: list[float], times: int = 150) -> None:
-        begun = time.perf_counter()
-        for _ in range(times):
-            torch.mm(one, one)
-        seconds.append(time.perf_counter() - begun)
-
-    with use_threads(1):
-        alone: list[float] = []
-        for _ in range(3):
-            work(alone)
-        together: list[float] = []
-        threads = [threading.Thread(target=work, args=(together,)) for _ in range(slots)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    return min(float(slots), max(1.0, slots * min(alone) / max(together)))
 
 
 def _said(
@@ -296,28 +148,10 @@ def _said(
     return lines
 
 
-def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings) -> str:
-    """What a plan belongs to: the data by their content, and the settings."""
-    plain = {name: value for name, value in task.items() if name not in ("file", "test", "unlabelled")}
-    return digest({"content": content, "task": plain, "settings": settings.document()})
-
-
-def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
-    """The plan that an earlier run of the same command left. Raises: BadInput where it was made for something else."""
-    path = folder / PLAN
-    try:
-        found = read(FitPlan, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-    except Damaged as error:
-        raise BadInput(f"{error}; delete it to plan anew") from None
-    if found.made_for != wanted:
-        raise BadInput(f"{path}: was made for other data or settings; give another folder with -o, or delete it to "
-                       "plan anew")
-    return found
-
-
-def keep_plan(folder: Path, plan: FitPlan) -> None:
-    """Write the plan where the same command finds it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    publish_json(folder / PLAN, plan.model_dump(mode="json"))
+def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, float]:
+    """Seconds of a step of each stage on this machine."""
+    few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
+    table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
+    overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
+    study = read_study(table, overrides)
+    return step_seconds(study, known.data, device)

@@ -11,10 +11,10 @@ from rich.text import Text
 
 from headstart.errors import BadInput
 from headstart.fit.card import model_card
+from headstart.fit.kept import PLAN, FitPlan
 from headstart.fit.outcome import Outcome
 from headstart.fit.page import write_page
 from headstart.fit.perform import Fit, cores, read_source
-from headstart.fit.plan import PLAN, FitPlan
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.verdict import metric_words
 from headstart.launch.machine import choose_device, keep_freed_memory, process_age

@@ -1,0 +1,105 @@
+"""How much is trained: all that the defaults would, or what fits into a time; and what it costs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from headstart.fit.defaults import (
+    EPOCHS,
+    LEAST_PRETRAIN_STEPS,
+    LEAST_STEPS,
+    PRETRAIN_EPOCHS,
+    PRETRAIN_STEPS,
+    RATES,
+    STEPS,
+    batch_size,
+)
+from headstart.fit.settings import FitSettings
+from headstart.sequence import Signature
+
+EVALUATIONS = 10
+"""Looks at validation in each training."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences.
+
+    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words.
+    """
+
+    task: Mapping[str, Any]
+    kind: str
+    signature: Signature
+    labelled: int
+    rows: int
+    val: int
+    test: int
+    lengths: Any
+    weights: tuple[float, ...]
+    data: Path
+    split: str = ""
+
+
+@dataclass(frozen=True)
+class Amount:
+    """How much is trained: rates tried, steps of training and of self-pretraining."""
+
+    rates: tuple[float, ...]
+    steps: int
+    pretrain_steps: int
+
+
+def whole_amount(known: Known, settings: FitSettings) -> Amount:
+    """The default's training, or what was asked for, in steps."""
+    size = batch_size(known.labelled, known.rows)
+    each, every = math.ceil(known.labelled / size), math.ceil(known.rows / size)
+    steps, before = _within(EPOCHS * each, STEPS), _within(PRETRAIN_EPOCHS * every, PRETRAIN_STEPS)
+    if settings.epochs is not None:
+        steps = math.ceil(settings.epochs * each)
+    if settings.pretrain_epochs is not None:
+        before = math.ceil(settings.pretrain_epochs * every)
+    return Amount(settings.rates or RATES, steps, before if settings.pretrain else 0)
+
+
+def _within(steps: float, ends: tuple[int, int]) -> int:
+    return round(min(max(steps, ends[0]), ends[1]))
+
+
+def scaled_down(
+    whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings
+) -> Amount:
+    """The same with as large a share of its steps as costs at most `left` seconds; what was asked for stays."""
+    free, free_before = settings.epochs is None, settings.pretrain_epochs is None
+
+    def at(part: float) -> Amount:
+        return replace(whole, steps=max(1, round(whole.steps * part)) if free else whole.steps,
+                       pretrain_steps=round(whole.pretrain_steps * part) if free_before else whole.pretrain_steps)
+
+    if cost(whole) <= left:
+        return whole
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
+    found = at(low)
+    few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
+    # Far too little time: less than a fifth of what shows anything is no training at all.
+    return replace(found, steps=max(found.steps, few[0] // 5) if free else found.steps,
+                   pretrain_steps=max(found.pretrain_steps, few[1] // 5) if free_before else found.pretrain_steps)
+
+
+def cost_of(known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, float]) -> float:
+    """Seconds of all stages one after another: steps, looks at validation, and the scores at the end."""
+    forward = 1 / (3 * batch_size(known.labelled, known.rows))  # of a step, per sequence that is only looked at
+    looks = EVALUATIONS * known.val
+    train = seconds.get("finetune", 0.0) * (
+        amount.steps + forward * (looks + 2 * (known.labelled + known.val + known.test)))
+    before = seconds.get("pretrain", 0.0) * (
+        amount.pretrain_steps + forward * (looks + 2 * (known.rows + known.val + known.test)))
+    arms = 2 if settings.pretrain else 1
+    return len(settings.seeds) * (arms * len(amount.rates) * train + (before if settings.pretrain else 0.0))
