@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow lint install results gpu clean
+.PHONY: demo test test-slow test-onnx lint install results gpu clean
 
 install: $(READY)
 
@@ -26,6 +26,11 @@ test: lint
 
 test-slow: $(READY)
 	$(BIN)/pytest -m slow
+
+# The export of networks, which needs the extra [onnx]: installs it into .venv.
+test-onnx: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[onnx]'
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/served/test_onnx_export.py tests/docs
 
 # Hours: every study at scale tiny that has no page in docs/results yet. A run that is broken off goes on.
 results: $(READY)

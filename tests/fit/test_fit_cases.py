@@ -235,6 +235,12 @@ def test_numbers_as_targets_get_their_own_measures(tmp_path, capsys) -> None:
     assert all(name in out for name in ("test R²", "MAE", "RMSE", "squared error"))
 
 
+def test_numbers_have_no_classes_to_be_balanced(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(60, label=lambda i: i + 0.5)))
+    assert fit(tmp_path, "train.csv", "--target", "label", "--balanced") == 2
+    assert "--balanced: the target of train.csv is a number, no class; leave it out" in capsys.readouterr().err
+
+
 def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(40)))
     found = []

@@ -63,7 +63,7 @@ class Fit:
         close_tasks()
         self.spec = read(OwnSpec, dict(source.task), "task")
         self.card: Card = data_card(source.sequences)
-        _check_target(source)
+        _check_target(source, settings)
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.metric = metric_of(self.facts, settings.balanced)
@@ -261,8 +261,11 @@ def _command(source: Source, settings: FitSettings) -> str:
     return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"
 
 
-def _check_target(source: Source) -> None:
+def _check_target(source: Source, settings: FitSettings) -> None:
     s = source.sequences
+    if settings.balanced and s.target == "number":
+        raise BadInput(f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
+                       "layout.target_kind=class")
     if s.target == "none" or not s.labelled.any():
         raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
     if s.target == "class" and len(s.classes) == 1:

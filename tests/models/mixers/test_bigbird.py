@@ -91,3 +91,10 @@ def test_windows_without_a_middle_and_below_one_are_refused():
         BigBirdSpec(window=4).build(16, 10, False)
     with pytest.raises(BadInput, match=r"model\.mixer\.window: -1 should be greater than or equal to 1"):
         read(BigBirdSpec, {"window": -1}, "model.mixer")
+
+
+@pytest.mark.parametrize("longest", [1, 3, 4, 5])
+def test_sequences_of_fewer_blocks_than_are_global_are_read_whole(longest):
+    of = Sizes(heads=2, width=8, lengths=[longest, 1], seed=longest)
+    spec = BigBirdSpec(heads=2, block=2, global_blocks=3, random=1)
+    check(built(spec, of, False), of, reference(spec, False))

@@ -153,9 +153,10 @@ def picked(x: Tensor, blocks: Tensor) -> Tensor:
 
 
 def global_blocks(last: Tensor, ends: int) -> Tensor:
-    """(B, 2 ends): the first and the last `ends` blocks of rows of `last` (B,) blocks."""
-    first = torch.arange(ends, device=last.device)
-    return torch.cat([first.expand(len(last), -1), (last[:, None] - 1 - first).clamp(min=0)], -1)
+    """(B, 2 ends): the first and the last `ends` blocks of rows of `last` (B,) blocks; where a row has fewer, some
+    stand there more than once."""
+    first, end = torch.arange(ends, device=last.device), (last[:, None] - 1).clamp(min=0)
+    return torch.cat([torch.minimum(first, end), (end - first).clamp(min=0)], -1)
 
 
 def pattern(last: Tensor, count: int, heads: int, spec: BigBirdSpec, causal: bool) -> tuple[Tensor, Tensor]:
