@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ EVALUATIONS = 10
 
 @dataclass(frozen=True)
 class Known:
-    """What a plan is made from: the task's table and signature (patch 1), its sizes, the lengths of all sequences.
+    """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
 
     labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words.
     """
@@ -42,6 +42,7 @@ class Known:
     lengths: Any
     weights: tuple[float, ...]
     data: Path
+    places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
 
 

@@ -20,9 +20,9 @@ from headstart.fit.compare import Line, classic_lines, metric_of, network_lines,
 from headstart.fit.kept import FitPlan, keep_plan, kept_plan, made_for
 from headstart.fit.looking import where_it_looks
 from headstart.fit.outcome import Outcome
-from headstart.fit.plan import COLUMN, plan_for
+from headstart.fit.plan import COLUMN, plan_for, with_places
 from headstart.fit.settings import FitSettings
-from headstart.fit.source import Source, from_file, from_memory
+from headstart.fit.source import PLACES, Source, from_file, from_memory
 from headstart.fit.verdict import answer, notes, serving, with_differences
 from headstart.fit.weights import served_model, trained
 from headstart.launch.machine import choose_device, version
@@ -91,12 +91,7 @@ class Fit:
             if self.out is not None and keep:
                 keep_plan(self.out, found)
         self.plan = found
-        table = dict(found.study)
-        # The same data may lie elsewhere today than when the plan was made.
-        column = {**table["columns"][COLUMN]}
-        places = {name: self.source.task.get(name) for name in ("file", "test", "unlabelled")}
-        column["task"] = {**column["task"], **{name: path for name, path in places.items() if path is not None}}
-        table["columns"] = {COLUMN: column}
+        table = with_places(found.study, self.source.places)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
         return found
 
@@ -172,9 +167,10 @@ class Fit:
         if self.settings.balanced and self.facts.labels and target is not None:
             classes = target[target != IGNORE].astype(np.int64)
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
+        task_table = {name: value for name, value in self.source.task.items() if name not in PLACES}
         return Known(
-            self.source.task, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
-            task.val.units, task.test.units, lengths, weights, self.data, self._split(),
+            task_table, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
+            task.val.units, task.test.units, lengths, weights, self.data, self.source.places, self._split(),
         )
 
     def _split(self) -> str:

@@ -82,8 +82,14 @@ def _fitted(
     return plan, enough
 
 
+def with_places(table: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+    """A plan's study with the files of today, wherever they lay when it was made."""
+    column = table["columns"][COLUMN]
+    return {**table, "columns": {COLUMN: {**column, "task": {**column["task"], **places}}}}
+
+
 def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
-    """The study of the networks, as a file would hold it."""
+    """The study of the networks, as a file would hold it, but for where its data are."""
     size = batch_size(known.labelled, known.rows)
     task = {**known.task, **({"patch": shape.patch} if shape.patch > 1 else {}),
             **({"longest": shape.longest} if shape.longest is not None else {})}
@@ -153,5 +159,5 @@ def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> di
     few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
-    study = read_study(table, overrides)
+    study = read_study(with_places(table, known.places), overrides)
     return step_seconds(study, known.data, device)

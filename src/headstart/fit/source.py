@@ -14,6 +14,8 @@ from headstart.files import publish
 from headstart.fit.settings import FitSettings
 from headstart.own import LayoutSpec, Sequences, read_sequences
 
+PLACES = ("file", "test", "unlabelled")
+"""Fields of the task that name files."""
 LABEL, GROUP = "label", "group"
 """Columns of a kept file beside those of the sequence."""
 
@@ -26,6 +28,11 @@ class Source:
     sequences: Sequences
     layout: LayoutSpec
     known_as: str
+
+    @property
+    def places(self) -> dict[str, str]:
+        """What of the task says where files are: no part of a plan, which may be passed on and found elsewhere."""
+        return {name: self.task[name] for name in PLACES if self.task.get(name) is not None}
 
 
 def from_file(path: Path, settings: FitSettings) -> Source:
