@@ -101,3 +101,27 @@ def test_where_the_unlabelled_file_lies_is_no_identity_and_what_is_in_it_is(tmp_
         stage = {"task": spec.model_dump(), "objective": {"kind": "classify"}, "budget": {"steps": 1}}
         found.append(identity(stage_from_json(stage), tmp_path))
     assert found[0] == found[1] != found[2]
+
+
+@pytest.mark.parametrize("each", [1, 2, 3])
+def test_many_classes_of_a_few_rows_reach_every_side(each) -> None:
+    from headstart.tasks.own_splits import dealt
+
+    target = np.repeat(np.arange(50), each)
+    rows = dealt(target, np.arange(len(target)), {"val": 0.2, "test": 0.2}, 0)
+    assert sorted(np.concatenate(list(rows.values())).tolist()) == list(range(len(target)))
+    assert len(np.unique(target[rows["train"]])) == 50, "train has every class"
+    if each > 1:
+        for side in ("val", "test"):
+            assert 0.1 * len(target) < len(rows[side]) < 0.3 * len(target)
+
+
+def test_large_classes_are_dealt_in_proportion_to_the_row() -> None:
+    from headstart.tasks.own_splits import dealt
+
+    target = np.repeat(np.arange(3), [57, 31, 12])
+    rows = dealt(target, np.arange(100), {"val": 0.2, "test": 0.2}, 1)
+    for side, share in (("train", 0.6), ("val", 0.2), ("test", 0.2)):
+        assert abs(len(rows[side]) - 100 * share) <= 1
+        for k, count in enumerate((57, 31, 12)):
+            assert abs(int((target[rows[side]] == k).sum()) - share * count) < 1

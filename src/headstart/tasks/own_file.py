@@ -24,7 +24,7 @@ from headstart.tasks.series_sets import channel_moments
 from headstart.tasks.stored import shared_note
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
-_READER = 2
+_READER = 3
 """Raised when the same files give other arrays."""
 SHORT = ("target", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""

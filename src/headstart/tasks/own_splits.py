@@ -34,8 +34,10 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
 
     target: (n,) class of each row (one class where nothing is stratified), IGNORE without a label. block: (n,) equal
     where rows stay together. Each block goes to the side that lacks most of its classes, large blocks first, else by
-    the split's seed. A block without a label goes to train; rows without a label whose block goes elsewhere are on no
-    side at all, so that train has nothing that belongs with a row of val or test.
+    the split's seed. A single row of a class of which every side lacks less than a row waits, and goes to the side that
+    lacks most in all; the first row of a class goes to train: so classes of two rows reach every side. A block without
+    a label goes to train; rows without a label whose block goes elsewhere are on no side at all, so that train has
+    nothing that belongs with a row of val or test.
     """
     names, (blocks, place) = ["train", *shares], np.unique(block, return_inverse=True)
     labelled, classes = target != IGNORE, int(target.max(initial=0)) + 1
@@ -44,15 +46,24 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
     total, sizes = counts.sum(0), counts.sum(1)
     parts = np.array([1 - sum(shares.values()), *shares.values()])
     left = parts[:, None] * total  # rows of each class that each side still lacks
-    side = np.zeros(len(blocks), dtype=np.int64)
+    side, waiting = np.zeros(len(blocks), dtype=np.int64), []
+    learnt = np.zeros(classes, dtype=bool)
+
+    def give(one: int, to: int) -> None:
+        side[one] = to
+        left[to] -= counts[one]
+        learnt[counts[one] > 0] |= to == 0
+
     for one in np.lexsort((bits(seed, "task/sides", np.arange(len(blocks))), -sizes)).tolist():
         there = np.flatnonzero(counts[one])
-        if not len(there):
-            continue
-        # Rounded, so that what is a tie on paper is a tie here: then the side that lacks most in all has it.
-        lacks = (left[:, there] * (counts[one, there] / total[there])).sum(1).round(9)
-        side[one] = np.lexsort((-left.sum(1).round(9), -lacks))[0]
-        left[side[one]] -= counts[one]
+        if sizes[one] == 1 and left[:, there].max().round(9) < 1:
+            waiting.append((one, int(there[0])))
+        elif len(there):
+            # Rounded, so that what is a tie on paper is a tie here: then the side that lacks most in all has it.
+            lacks = (left[:, there] * (counts[one, there] / total[there])).sum(1).round(9)
+            give(one, int(np.lexsort((-left.sum(1).round(9), -lacks))[0]))
+    for one, of in waiting:
+        give(one, int(np.argmax(left.sum(1).round(9))) if learnt[of] else 0)
     return {name: np.flatnonzero((side[place] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
 
 
