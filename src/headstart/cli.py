@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart.errors import BadInput
-from headstart.files import Damaged
+from headstart.files import Damaged, disk_full
 from headstart.verbs import data as layout
 
 app = typer.Typer(
@@ -202,6 +202,13 @@ def fit(
         str, typer.Option("--serve", metavar="NAME", help="auto (the best on validation), network, kernels, ...")
     ] = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
+    val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
+    test_share: Annotated[
+        float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
+    ] = 0.2,
+    no_group: Annotated[
+        bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")
+    ] = False,
     show_examples: Annotated[
         bool, typer.Option("--show-examples", help="Show sequences of yours on the report page.")
     ] = False,
@@ -219,7 +226,8 @@ def fit(
     flags = {"target": target, "id": id_column, "time": time_column, "group": group, "values": values, "shape": shape,
              "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
     settings = {"test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds, "balanced": balanced,
-                "serve": serve, "split_seed": split_seed}
+                "serve": serve, "split_seed": split_seed, "val_share": val_share, "test_share": test_share,
+                "by_group": not no_group}
     raise typer.Exit(fit_file(file, out, flags, overrides or [], settings, store=store, workers=workers,
                               threads=threads, device=device, dry_run=dry_run, show_examples=show_examples))
 
@@ -377,6 +385,9 @@ def main(argv: list[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
     except OSError as error:
+        if disk_full(error):
+            _say("the disk is full; make room, or name folders on another disk, and give the same command again")
+            raise SystemExit(2) from None
         if error.filename is None:
             raise
         _say(f"{error.filename}: {error.strerror}; make room or give access there, or name another folder")

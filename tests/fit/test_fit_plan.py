@@ -12,6 +12,8 @@ from headstart.fit import amounts, kept, plan, timing
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, shape_of
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
+from headstart.study.plan import make_plan
+from headstart.study.spec import read_study
 
 SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 
@@ -71,7 +73,9 @@ def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     whole = amounts.whole_amount(known, settings)
     found = amounts.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
     assert 0 < found.steps < LEAST_STEPS
-    said = plan._said(known, Shape(), settings, found, whole, False)
+    table = plan.study_table(known, Shape(), settings, found)
+    table["columns"]["data"]["task"] = {"kind": "digits"}
+    said = plan._said(known, Shape(), settings, found, whole, False, make_plan(read_study(table), Path("data")))
     assert any("too little" in line and "--time" in line for line in said)
 
 
@@ -115,3 +119,19 @@ def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
 def test_few_sequences_are_seen_more_often() -> None:
     known = _known(labelled=20, rows=20)
     assert amounts.whole_amount(known, FitSettings()) == amounts.Amount((1e-3, 3e-3), 600, 1_000)
+
+
+def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
+    seconds = {"finetune": 0.1, "pretrain": 0.1}
+    amount = amounts.Amount((1e-3,), 1_000, 2_000)
+    one, many = (amounts.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
+    assert one == pytest.approx(3 * (2 * 100 + 200), rel=0.05)
+    assert many == pytest.approx(100 + 200, rel=0.05)
+
+
+def test_a_cut_is_made_in_whole_patches() -> None:
+    shape = shape_of("numbers", np.array([1_000] * 99 + [90_000]))
+    assert shape.patch > 1
+    assert shape.longest is not None
+    assert shape.longest % shape.patch == 0
+    assert shape.longest <= 4_000

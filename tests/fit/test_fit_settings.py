@@ -40,3 +40,23 @@ def test_settings_that_cannot_be_are_refused(settings: dict, said: str) -> None:
 def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
     assert FitSettings(test=tmp_path / "a.csv").document() == FitSettings(test=tmp_path / "b.csv").document()
     assert FitSettings(balanced=True).document() != FitSettings().document()
+
+
+@pytest.mark.parametrize(
+    ("word", "said"),
+    [
+        ("task.split_seed=1", "--split-seed"),
+        ("seed=[1,2]", "--seeds N"),
+        ('arms=["scratch"]', "headstart run"),
+        ("report.against=scratch", "headstart run"),
+        ("model.width=[16,32]", "sweeps finetune.optim.lr alone"),
+    ],
+)
+def test_a_setting_that_would_part_networks_from_the_others_is_refused(word: str, said: str) -> None:
+    with pytest.raises(BadInput, match=said):
+        FitSettings(overrides=(word,))
+
+
+def test_settings_of_the_networks_alone_are_taken() -> None:
+    words = ("finetune.optim.lr=[1e-3,3e-3,1e-2]", "model.width=16", 'finetune.start=["take(mixer)"]')
+    assert FitSettings(overrides=words).overrides == words

@@ -13,9 +13,15 @@ from headstart.study.statistics import estimate
 EMPTY = Results("fit", "", (), (), None, (), ())
 
 
+def scored(right: float, count: int) -> Scored:
+    """Answers of which this share is right, the first ones."""
+    target = np.zeros(count, dtype=np.int64)
+    wrong = np.arange(count) >= round(right * count)
+    return Scored(target, np.stack([~wrong, wrong], axis=1).astype(float))
+
+
 def line(name: str, val: list[float], test: list[float], n_test: int = 50) -> Line:
-    on_val, on_test = (Scored(np.zeros(n, dtype=np.int64), np.full((n, 2), 0.5)) for n in (9, n_test))
-    made = tuple(Made(seed, on_val, on_test) for seed in range(len(val)))
+    made = tuple(Made(seed, scored(v, 9), scored(t, n_test)) for seed, (v, t) in enumerate(zip(val, test, strict=True)))
     return Line(Candidate(name, "said", len(val), estimate(val), estimate(test)), made)
 
 
@@ -43,13 +49,28 @@ def test_validation_chooses_and_test_does_not() -> None:
 
 
 def test_self_pretraining_that_helped_is_said_with_its_interval() -> None:
-    text = said(line("scratch", [0.5] * 3, [0.50, 0.51, 0.52]), line("self_pretrained", [0.7] * 3, [0.70, 0.71, 0.72]))
-    assert "Self-pretraining helped: +0.200 [0.200, 0.200] test accuracy over training from scratch (3 seeds)." in text
+    scratch = line("scratch", [0.5] * 3, [0.50, 0.51, 0.52], 1_000)
+    text = said(scratch, line("self_pretrained", [0.7] * 3, [0.70, 0.72, 0.74], 1_000))
+    assert "Self-pretraining helped: +0.210 [0.185, 0.235] test accuracy over training from scratch (3 seeds, " in text
+    # About 210 of 1,000 sequences differ, some at one seed of three: a little less than sqrt(0.21 x 0.79 / 1,000).
+    assert "a standard error of 0.012 from the draw of the test sequences)." in text
     assert "underpowered" not in text
 
 
+def test_a_difference_of_one_test_sequence_is_no_help_however_alike_the_seeds_are() -> None:
+    text = said(line("scratch", [0.5] * 3, [0.50] * 3, 20), line("self_pretrained", [0.7] * 3, [0.55] * 3, 20))
+    assert "It cannot be told whether self-pretraining helped" in text
+    assert "underpowered" in text
+
+
+def test_what_was_not_trained_to_its_end_is_not_compared() -> None:
+    text = said(line("scratch", [0.5] * 3, [0.5] * 3), line("kernels", [0.6], [0.6]))
+    assert "is not known: only one of the two networks was trained to its end" in text
+
+
 def test_self_pretraining_that_hurt_is_said_too() -> None:
-    text = said(line("scratch", [0.7] * 3, [0.70, 0.71, 0.72]), line("self_pretrained", [0.5] * 3, [0.5, 0.51, 0.52]))
+    scratch = line("scratch", [0.7] * 3, [0.70, 0.71, 0.72], 1_000)
+    text = said(scratch, line("self_pretrained", [0.5] * 3, [0.5, 0.52, 0.53], 1_000))
     assert "Self-pretraining hurt" in text
 
 

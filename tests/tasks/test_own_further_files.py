@@ -125,3 +125,15 @@ def test_large_classes_are_dealt_in_proportion_to_the_row() -> None:
         assert abs(len(rows[side]) - 100 * share) <= 1
         for k, count in enumerate((57, 31, 12)):
             assert abs(int((target[rows[side]] == k).sum()) - share * count) < 1
+
+
+def test_groups_hold_beside_a_test_file_that_names_none(tmp_path) -> None:
+    _file(tmp_path / "train.csv", group=True)
+    _file(tmp_path / "test.csv", 20, seed=3)
+    spec = _spec(tmp_path, group="who", test=str(tmp_path / "test.csv"))
+    task = open_task(spec, tmp_path)
+    who = [line.split(",")[2] for line in (tmp_path / "train.csv").read_text().splitlines()[1:]]
+    train, val = ({who[i] for i in task.split(side).index} for side in ("train", "val"))
+    assert not train & val
+    assert task.test.units == 20
+    assert any("has no 'who': each of its rows is taken for a group of its own" in note for note in task.notes)

@@ -92,6 +92,8 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     @property
     def _n_features_out(self) -> int:
         network: Any = self.served_.network
+        if network is None:
+            raise BadInput("transform: the fit has no network, whose vectors these would be; fit one with a network")
         return int(network.head.output.in_features)
 
     def _adopt(self, served: Served, source: str) -> Self:

@@ -94,13 +94,20 @@ def scaled_down(
                    pretrain_steps=max(found.pretrain_steps, few[1] // 5) if free_before else found.pretrain_steps)
 
 
-def cost_of(known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, float]) -> float:
-    """Seconds of all stages one after another: steps, looks at validation, and the scores at the end."""
+def cost_of(
+    known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, float], share: float = 1.0
+) -> float:
+    """Seconds of all stages: steps, looks at validation, and the scores at the end.
+
+    share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
+    there are.
+    """
     forward = 1 / (3 * batch_size(known.labelled, known.rows))  # of a step, per sequence that is only looked at
     looks = EVALUATIONS * known.val
     train = seconds.get("finetune", 0.0) * (
         amount.steps + forward * (looks + 2 * (known.labelled + known.val + known.test)))
     before = seconds.get("pretrain", 0.0) * (
         amount.pretrain_steps + forward * (looks + 2 * (known.rows + known.val + known.test)))
-    arms = 2 if settings.pretrain else 1
-    return len(settings.seeds) * (arms * len(amount.rates) * train + (before if settings.pretrain else 0.0))
+    before = before if settings.pretrain else 0.0
+    each = (2 if settings.pretrain else 1) * len(amount.rates) * train + before
+    return max(len(settings.seeds) * each / share, before + train)

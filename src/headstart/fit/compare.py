@@ -88,11 +88,17 @@ def classic_lines(task: Task, facts: OwnFacts, metric: str, seeds: Sequence[int]
     return out
 
 
-def network_lines(results: Results, store: Store, facts: OwnFacts, metric: str) -> list[Line]:
-    """The networks of a study, at the settings that validation chose; arms without a finished run are left out."""
+def network_lines(results: Results, store: Store, facts: OwnFacts, metric: str, balanced: bool = False) -> list[Line]:
+    """The networks of a study, at the settings that validation chose; arms without a finished run are left out.
+
+    balanced: temperatures are fitted as if all classes were equally frequent, as those of the classic models are.
+    """
+    counts = np.array(facts.counts, dtype=np.float64)
+    weights = counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
     out = []
     for row in results.table:
-        made = [_network(run, store, facts) for run in row.runs if run.status == "complete" and run.val is not None]
+        done = [run for run in row.runs if run.status == "complete" and run.val is not None]
+        made = [_network(run, store, facts, weights) for run in done]
         if made:
             line = _candidate(row.arm, NETWORKS[row.arm], made, metric, row=row)
             out.append(Line(line, tuple(made)))
@@ -108,12 +114,12 @@ def winner(lines: Sequence[Line]) -> Line:
     return max(order, key=lambda line: -np.inf if line.candidate.val is None else line.candidate.val.mean)
 
 
-def _network(run: Run, store: Store, facts: OwnFacts) -> Made:
+def _network(run: Run, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> Made:
     identity = run.stages[-1][1]
     held = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
     temperature = 1.0
     if facts.labels:
-        temperature = fit_temperature(held["val/output"], held["val/target"].astype(np.int64), smooth=True)
+        temperature = fit_temperature(held["val/output"], held["val/target"].astype(np.int64), True, weights)
     val, test = (_from_store(held, split, facts, temperature) for split in ("val", "test"))
     return Made(run.seed, val, test, temperature, identity, raw=held.get("test/output"))
 

@@ -73,7 +73,9 @@ def shape_of(kind: str, lengths: np.ndarray, squeeze: int = 1) -> Shape:
     usual = int(lengths.max()) if longest is None else far
     if kind != "numbers":
         return Shape(1, min(usual, most) if usual > most or longest is not None else None)
-    return Shape(max(1, -(-int(np.quantile(lengths, 0.95)) // most)), longest)
+    patch = max(1, -(-int(np.quantile(lengths, 0.95)) // most))
+    # A cut in whole patches: what is served reads exactly what was trained on.
+    return Shape(patch, None if longest is None else max(patch, longest // patch * patch))
 
 
 def batch_size(labelled: int, rows: int) -> int:

@@ -24,6 +24,7 @@ class FitPlan(Spec):
 
     kind: str = "headstart plan"
     made_for: str
+    made_by: str = ""
     study: dict[str, Any]
     seconds: float = Field(ge=0)
     said: tuple[str, ...]
@@ -42,6 +43,9 @@ def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
         found = read(FitPlan, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except BadInput as error:
+        raise BadInput(f"{error}\n{path}: is no plan that this headstart reads; give another folder with -o, or delete "
+                       "it to plan anew") from None
     except Damaged as error:
         raise BadInput(f"{error}; delete it to plan anew") from None
     if found.made_for != wanted:

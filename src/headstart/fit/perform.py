@@ -67,9 +67,11 @@ class Fit:
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.metric = metric_of(self.facts, settings.balanced)
+        _check_val(self.task, self.facts)
         self.classic: list[Line] = []
         self.classic_seconds = 0.0
         self.failed: list[str] = []
+        self.broken: list[str] = []
         self.plan: FitPlan | None = None
         self.study: Plan | None = None
 
@@ -83,13 +85,14 @@ class Fit:
     def make_plan(self, slots: int, *, keep: bool = True) -> FitPlan:
         """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept."""
         wanted = made_for(content(self.spec, self.data), self.spec.document(places=False), self.settings)
-        found = None if self.out is None else kept_plan(self.out, wanted)
+        folder = self.out or self.store.root / "plans" / wanted
+        found = kept_plan(folder, wanted)
         if found is None:
             spent = time.monotonic() - self.begun
             timed = self.settings.time is not None or self.out is not None
             found = plan_for(self._known(), self.settings, wanted, spent, slots, self.device, timed=timed)
-            if self.out is not None and keep:
-                keep_plan(self.out, found)
+            if keep:
+                keep_plan(folder, found)
         self.plan = found
         table = with_places(found.study, self.source.places)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
@@ -107,7 +110,9 @@ class Fit:
         runtime = Runtime(self.store.root, self.data, self.device, workers, threads, limit=limit)
         for event in perform(self.study.stages.values(), self.store, runtime):
             if isinstance(event, Failed):
-                self.failed.append(f"{event.name}: {event.message}")
+                # The message may name files of this machine, and what is noted travels with the page.
+                self.failed.append(event.name if event.tried else f"{event.name} (its parent failed or diverged)")
+                self.broken += [f"{event.name}: {event.message}"] if event.tried else []
             yield event
 
     def results(self) -> Results:
@@ -119,7 +124,8 @@ class Fit:
         """Compare, choose on validation, and put together what is served."""
         assert self.plan is not None, "make_plan comes first"
         results = self.results()
-        lines = with_differences([*network_lines(results, self.store, self.facts, self.metric), *self.classic])
+        networks = network_lines(results, self.store, self.facts, self.metric, self.settings.balanced)
+        lines = with_differences([*networks, *self.classic])
         best = winner(lines)
         serves, network = serving(self.settings.serve, best, lines)
         chosen = None if network is None else trained(network, network.best(self.metric), self.store, self.data)
@@ -214,8 +220,8 @@ def fit_sequences(
         for event in fit.train(slots, threads):
             if on_event is not None:
                 on_event(event)
-        if fit.failed:
-            raise RuntimeError("stages failed:\n" + "\n".join(fit.failed))
+        if fit.broken:
+            raise RuntimeError("stages failed:\n" + "\n".join(fit.broken))
         return fit.outcome()
 
 
@@ -255,6 +261,14 @@ def _command(source: Source, settings: FitSettings) -> str:
     target = source.sequences.layout.target
     named = f" --target {shlex.quote(target)}" if target else ""
     return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"
+
+
+def _check_val(task: Task, facts: OwnFacts) -> None:
+    """Raises: BadInput where validation cannot tell models apart."""
+    target = task.val.target
+    if not facts.labels and target is not None and np.nanmin(target) == np.nanmax(target):
+        raise BadInput(f"--split-seed: each of the {len(target):,} validation sequences has the same target, by which "
+                       "no model can be chosen; take another seed, or a larger --val-share")
 
 
 def _check_target(source: Source, settings: FitSettings) -> None:

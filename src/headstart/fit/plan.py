@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -25,6 +26,8 @@ from headstart.fit.defaults import (
 from headstart.fit.kept import FitPlan
 from headstart.fit.settings import FitSettings
 from headstart.fit.timing import side_by_side, step_seconds
+from headstart.launch.machine import version
+from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
 
@@ -45,7 +48,7 @@ def plan_for(
     timed False, where there is no limit: no step is taken to tell how long it will last.
     """
     best: tuple[FitPlan, bool] | None = None
-    share = side_by_side(slots) if timed else 1.0
+    share = side_by_side(slots) if timed and device == "cpu" else 1.0
     for squeeze in SQUEEZES:
         shape = shape_of(known.kind, known.lengths, squeeze)
         if best is not None and shape == shape_of(known.kind, known.lengths, squeeze // 2):
@@ -67,7 +70,7 @@ def _fitted(
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
     def cost(amount: Amount) -> float:
-        return cost_of(known, settings, amount, seconds) / share
+        return cost_of(known, settings, amount, seconds, share)
 
     rates = [whole.rates] if settings.rates is not None else [RATES, ONE_RATE]
     amount, enough = whole, False
@@ -77,9 +80,22 @@ def _fitted(
         if enough:
             break
     study = study_table(known, shape, settings, amount)
-    said = _said(known, shape, settings, amount, whole, enough)
-    plan = FitPlan(made_for=made_for, study=study, seconds=round(cost(amount) + START, 1), said=tuple(said))
+    resolved = make_plan(read_study(with_places(study, known.places), settings.overrides), known.data)
+    asked = _resolved(resolved, amount)
+    said = _said(known, shape, settings, asked, whole, enough or asked != amount, resolved)
+    plan = FitPlan(made_for=made_for, study=study, seconds=round(cost(asked) + START, 1), said=tuple(said),
+                   made_by=version("headstart"))
     return plan, enough
+
+
+def _resolved(plan: Plan, amount: Amount) -> Amount:
+    """The amount, with the rates and steps that settings of the study's own put in its place."""
+    found: dict[str, int] = {}
+    for stage in plan.stages.values():
+        if stage.spec.budget.steps is not None:
+            found[stage.name] = stage.spec.budget.steps
+    rates = dict.fromkeys(stage.spec.optim.lr for stage in plan.stages.values() if stage.name == "finetune")
+    return Amount(tuple(rates), found.get("finetune", amount.steps), found.get("pretrain", amount.pretrain_steps))
 
 
 def with_places(table: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
@@ -118,18 +134,22 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
 
 
 def _said(
-    known: Known, shape: Shape, settings: FitSettings, amount: Amount, whole: Amount, enough: bool
+    known: Known, shape: Shape, settings: FitSettings, amount: Amount, whole: Amount, enough: bool,
+    plan: Plan,
 ) -> list[str]:
     """What was decided, in words."""
-    size, model = batch_size(known.labelled, known.rows), model_table(known.kind, known.labelled)
+    last = next(stage.spec for stage in plan.stages.values() if stage.name == "finetune")
+    size, model = last.optim.batch_size, last.model
+    mixers = " and ".join(dict.fromkeys(mixer.kind for mixer in model.mixers))
     lines = [f"split: {known.split}"] if known.split else []
     if known.kind == "numbers":
         lines.append("numbers are standardised by the mean and deviation of train")
-    lines.append(f"network: {model['blocks']} blocks of {model['mixer']['kind']}, width {model['width']}, "
-                 f"{model['pool']} over positions")
+    lines.append(f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.pool} over "
+                 "positions")
     if shape.patch > 1:
+        longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
         lines.append(f"{shape.patch} neighbouring positions are joined into one, so that a sequence of "
-                     f"{int(known.lengths.max()):,} has {-(-int(known.lengths.max()) // shape.patch):,}")
+                     f"{longest:,} has {-(-longest // shape.patch):,}")
     if shape.longest is not None:
         cut = int((known.lengths > shape.longest).sum())
         lines.append(f"the first {shape.longest:,} positions of a sequence are read; "
@@ -141,9 +161,11 @@ def _said(
     lines.append(f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
                  f"{many(len(settings.seeds), 'seed')}; {loss}")
     if settings.pretrain:
-        share = KINDS[known.kind].mask_rate
+        asked = next((stage.spec.objective for stage in plan.stages.values() if stage.name == "pretrain"), None)
+        rate = getattr(asked, "mask_rate", None)
+        hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, "
-                     f"{share:.0%} of positions masked; "
+                     f"{hidden}; "
                      f"{'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held")
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "

@@ -59,11 +59,36 @@ class FitSettings:
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise BadInput(f"{name}: {value} must be a number above 0")
+        for word in self.overrides:
+            _check_override(word)
 
     def document(self) -> dict[str, Any]:
         """What of the settings decides a plan, as JSON material: no place of a file."""
         names = ("time", "seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides")
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
+
+
+def _check_override(word: str) -> None:
+    """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
+    from headstart.study.spec import parse_override
+
+    path, value = parse_override(word)
+    first = path.split(".")[0]
+    if first in ELSEWHERE:
+        raise BadInput(f"override: {path!r} is no setting of the networks alone; {ELSEWHERE[first]}")
+    if isinstance(value, list) and not path.endswith((".optim.lr", ".start", ".mixer", ".class_weights")):
+        raise BadInput(f"override: {path}={value}: a fit sweeps finetune.optim.lr alone; give one value")
+
+
+ELSEWHERE = {
+    "task": "set how the file is read with layout.NAME=value, and the splits with --test, --val-share, --test-share, "
+            "--split-seed and --no-group",
+    "seed": "give --seeds N",
+    "arms": "a fit compares training from scratch with self-pretraining; `headstart run` compares any arms",
+    "columns": "a fit has one file; `headstart run` compares several",
+    "report": "`headstart run` sets what is reported",
+}
+"""Settings of a study that a fit takes elsewhere, and where."""
 
 
 def read_time(text: str) -> float:

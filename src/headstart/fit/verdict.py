@@ -14,6 +14,8 @@ from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.statistics import binomial_error, paired_difference
 
+NORMAL = 1.96
+"""Standard errors that a 95 % interval reaches to each side."""
 WIDE = 0.1
 """An interval of the difference wider than this says little."""
 FEW_TEST = 100
@@ -90,22 +92,41 @@ def _winner(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str
 
 def _helped(lines: Sequence[Line], metric: str) -> Iterator[str]:
     """Whether self-pretraining helped, where it was tried."""
-    line = next((line.candidate for line in lines if line.candidate.name == "self_pretrained"), None)
-    if line is None or line.difference is None:
+    by_name = {line.candidate.name: line for line in lines}
+    line, scratch = by_name.get("self_pretrained"), by_name.get("scratch")
+    if line is None or scratch is None:
+        if line is not None or scratch is not None:
+            yield "Whether self-pretraining helped is not known: only one of the two networks was trained to its end."
         return
-    gap, name = line.difference, metric_words(metric)
+    gap, name = line.candidate.difference, metric_words(metric)
+    if gap is None:
+        yield "Whether self-pretraining helped is not known: no sequences were held out as a test."
+        return
     told = f"{words.difference(gap)} test {name} over training from scratch"
     if gap.interval is None:
         yield f"Whether self-pretraining helped, one seed does not say ({told})."
         return
-    seeds = words.many(gap.n, "seed")
-    if gap.clear:
-        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {told} ({seeds})."
+    drawn, seeds = draw_error(line, scratch), words.many(gap.n, "seed")
+    beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
+    if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
+        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {told} ({seeds}{beside})."
     else:
-        yield f"It cannot be told whether self-pretraining helped: {told} ({seeds})."
+        yield f"It cannot be told whether self-pretraining helped: {told} ({seeds}{beside})."
     low, high = gap.interval
-    if high - low > WIDE:
-        yield f"This comparison is underpowered: its interval is {words.score(high - low)} wide."
+    wide = max(high - low, 2 * NORMAL * (drawn or 0.0))
+    if wide > WIDE:
+        yield f"This comparison is underpowered: its interval is {words.score(wide)} wide."
+
+
+def draw_error(one: Line, other: Line) -> float | None:
+    """Standard error of the difference in accuracy of two networks from the draw of the test sequences alone: over
+    sequences, of the mean over shared seeds. None for numbers, or fewer than two sequences."""
+    pairs = [(a.test, b.test) for a in one.made for b in other.made if a.seed == b.seed]
+    if not pairs or pairs[0][0].said.ndim != 2 or len(pairs[0][0].target) < 2:
+        return None
+    right = [[(side.said.argmax(1) == side.target).astype(float) for side in pair] for pair in pairs]
+    gaps = np.mean([a - b for a, b in right], axis=0)
+    return float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
 
 
 def notes(
@@ -113,10 +134,12 @@ def notes(
     labels: tuple[str, ...], failed: Sequence[str], task_notes: Sequence[str],
 ) -> list[str]:
     """What must be known beside the table, the gravest first."""
-    said = [f"A stage failed, and what hangs on it is not in the table: {text}" for text in failed]
+    said = [f"A stage of {words.listed(list(dict.fromkeys(failed)))} failed, and what hangs on it is not in the table."
+            ] if failed else []
     if left and not failed:
-        said.append(f"The time was over before {words.many(left, 'stage')} {'was' if left == 1 else 'were'} done: the "
-                    "same command goes on with them.")
+        verb = "was" if left == 1 else "were"
+        said.append(f"The time was over before {words.many(left, 'stage')} {verb} done, so that "
+                    "models may have other seeds, and the choice may change: the same command goes on with them.")
     made = serves.best(metric)
     said += list(_test_size(serves.candidate, made, metric))
     if metric != "r2":

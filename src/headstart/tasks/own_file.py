@@ -175,7 +175,8 @@ class OwnSpec(TaskSpec):
         notes = _how_read(train)
         layout = train.layout.fixed()
         if "unlabelled" in paths:
-            more = _without_labels(_same_way(train, paths["unlabelled"], "unlabelled"), train)
+            more = _same_way(train, paths["unlabelled"], "unlabelled")
+            more = replace(more, labels=(None,) * len(more))
             notes += _further("unlabelled", more)
             train = _both(train, more)
         whole = train
@@ -281,15 +282,16 @@ def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]
     if field == "test" and train.target != "none" and not found.labelled.any():
         raise BadInput(f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
                        "rows of task.file")  # fmt: skip
-    return found
+    return _grouped(found, train)
 
 
-def _without_labels(more: Sequences, train: Sequences) -> Sequences:
-    """Rows that are only pretrained on; where they name no group, each is a group of its own."""
-    groups = more.groups
-    if groups is None and train.groups is not None:
-        groups = tuple(f"{more.layout.source} {row}" for row in range(len(more)))
-    return replace(more, labels=(None,) * len(more), groups=groups)
+def _grouped(more: Sequences, train: Sequences) -> Sequences:
+    """Rows of another file; where they name no group and those of the first do, each is a group of its own."""
+    if more.groups is not None or train.groups is None:
+        return more
+    note = f"has no {train.layout.group!r}: each of its rows is taken for a group of its own"
+    groups = tuple(f"{more.layout.source} {row}" for row in range(len(more)))
+    return replace(more, groups=groups, notes=(*more.notes, note))
 
 
 def _cut(whole: Sequences, longest: int | None) -> tuple[Sequences, list[str]]:

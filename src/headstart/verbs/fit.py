@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +75,7 @@ def fit_file(
         print_card(fit.source.sequences)
         screen.print()
         _print_plan(fit, fit.make_plan(max(slots, 1), keep=False), slots)
+        screen.print("  - models without a network are fitted first, and what they take is not in this")
         return 0
     _print_head(fit.card)
     fit.compare_classic()
@@ -83,7 +86,7 @@ def fit_file(
     more = {PAGE: write_page(outcome, examples).encode(), CARD: model_card(outcome).encode()}
     save_model(outcome.served, folder, more)
     _print_outcome(outcome, folder)
-    return 1 if fit.failed else 0
+    return 1 if fit.broken else 0
 
 
 def _settings(
@@ -96,6 +99,7 @@ def _settings(
     return FitSettings(
         layout=layout, test=test, unlabelled=more, time=limit, seeds=tuple(range(given["seeds"])),
         balanced=given["balanced"], serve=given["serve"], split_seed=given["split_seed"], overrides=of_study,
+        val_share=given["val_share"], test_share=given["test_share"], by_group=given["by_group"],
     )
 
 
@@ -114,9 +118,19 @@ def _usable_folder(folder: Path) -> None:
     """The model's folder, refused before anything is trained where it is something else or cannot be written."""
     if folder.exists() and not folder.is_dir():
         raise BadInput(f"-o: {str(folder)!r} is a file; name a folder")
-    if folder.is_dir() and any(folder.iterdir()) and not any((folder / name).is_file() for name in (PLAN, CONFIG)):
+    if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
         raise BadInput(f"-o: {str(folder)!r} holds other things; name a new folder, or an empty one")
     writable_folder("-o", folder)
+
+
+def _is_ours(folder: Path) -> bool:
+    """Whether an earlier fit made this folder, and no other program."""
+    for name, kind in ((PLAN, "headstart plan"), (CONFIG, "headstart model")):
+        with suppress(OSError, ValueError):
+            found = json.loads((folder / name).read_bytes())
+            if isinstance(found, dict) and found.get("kind") == kind:
+                return True
+    return False
 
 
 def _print_head(card: Card) -> None:
