@@ -172,6 +172,85 @@ def test_one_sequence_a_thousand_times_longer_than_the_rest_is_cut_and_said(tmp_
     assert "positions of a sequence are read" in capsys.readouterr().out
 
 
+def _images(folder: Path) -> str:
+    from PIL import Image
+
+    for i in range(24):
+        place = folder / "train" / "ab"[i % 2]
+        place.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(RNG.integers(0, 255, (4, 4)).astype(np.uint8)).save(place / f"{i}.png")
+    return "train"
+
+
+def _written(folder: Path, name: str, text: str) -> str:
+    (folder / name).write_text(text)
+    return name
+
+
+def _parquet(folder: Path) -> str:
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    table = pa.table({"x": [list(row) for row in RNG.normal(size=(24, 5))], "label": ["a", "b"] * 12})
+    pyarrow.parquet.write_table(table, folder / "train.parquet")
+    return "train.parquet"
+
+
+FORMATS = {
+    "JSON lines of texts": lambda folder: _written(folder, "train.jsonl", "\n".join(
+        f'{{"text": "good day number {i}" , "label": "{"ab"[i % 2]}"}}' for i in range(24))),
+    "FASTA": lambda folder: _written(folder, "train.fasta", "\n".join(
+        f">s{i} {'ab'[i % 2]}\n{''.join(RNG.choice(list('ACGT'), 12))}" for i in range(24))),
+    ".ts": lambda folder: _written(folder, "train.ts", "\n".join(
+        ["@problemName made", "@timeStamps false", "@univariate true", "@classLabel true a b", "@data",
+         *(",".join(f"{x:.2f}" for x in RNG.normal(size=6)) + f":{'ab'[i % 2]}" for i in range(24))])),
+    "Parquet": _parquet,
+    "a folder of images": _images,
+}
+
+
+@pytest.mark.parametrize("case", FORMATS)
+def test_every_format_gets_from_fit_to_predictions(case: str, tmp_path, capsys) -> None:
+    name = FORMATS[case](tmp_path)
+    more = ["--target", "label"] if case in ("JSON lines of texts", "Parquet") else []
+    more += ["--target", "word 2"] if case == "FASTA" else []
+    assert fit(tmp_path, name, *more) == 0, capsys.readouterr().err
+    with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as done:
+        main(["predict", "model", name, "-o", "out.csv"])
+    assert not done.value.code
+    said = (tmp_path / "out.csv").read_text("utf-8").splitlines()
+    assert len(said) == 25
+    assert said[0].endswith("prediction,p_a,p_b")
+
+
+@pytest.mark.parametrize("name", ["config.json", "plan.json"])
+def test_a_folder_of_another_program_is_not_written_over(name: str, tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "theirs" / name).write_text('{"model_type": "bert"}')
+    (tmp_path / "theirs" / "README.md").write_text("mine")
+    assert fit(tmp_path, "train.csv", "--target", "label", "-o", "theirs") == 2
+    assert "'theirs' holds other things" in capsys.readouterr().err
+    assert (tmp_path / "theirs" / "README.md").read_text() == "mine"
+
+
+def test_a_diverged_network_costs_itself_alone(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(40)))
+    words = ["pretrain.optim.lr=1e38", "pretrain.budget.steps=40"]
+    quick = [word for word in QUICK if not word.startswith("pretrain")]
+    assert fit(tmp_path, "train.csv", "--target", "label", *quick, *words, quick=False) == 0
+    out = capsys.readouterr().out
+    assert "Whether self-pretraining helped is not known" in out
+    assert "Not every stage was trained (finetune, whose parent failed or diverged)" in out
+    assert (tmp_path / "model" / "config.json").exists()
+
+
+def test_validation_that_cannot_tell_models_apart_is_refused(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(10, label=lambda i: 0.5 + (i == 0))))
+    assert fit(tmp_path, "train.csv", "--target", "label", "layout.target_kind=number") == 2
+    assert "validation sequences has the same target" in capsys.readouterr().err
+
+
 def test_a_folder_with_other_things_and_a_file_are_no_place_for_a_model(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     (tmp_path / "mine").mkdir()

@@ -128,6 +128,8 @@ def _path(features: Any, target: np.ndarray, grid: tuple[float, ...], weights: n
         with warnings.catch_warnings():
             # So many steps are enough for a yardstick; whether the last digit has settled is no news to a reader.
             warnings.simplefilter("ignore", ConvergenceWarning)
+            # Many classes of one or two examples are what the data are.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
             model.fit(features, target, sample_weight=weights)
         yield strength, model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
 

@@ -111,7 +111,7 @@ class Fit:
         for event in perform(self.study.stages.values(), self.store, runtime):
             if isinstance(event, Failed):
                 # The message may name files of this machine, and what is noted travels with the page.
-                self.failed.append(event.name if event.tried else f"{event.name} (its parent failed or diverged)")
+                self.failed.append(event.name if event.tried else f"{event.name}, whose parent failed or diverged")
                 self.broken += [f"{event.name}: {event.message}"] if event.tried else []
             yield event
 

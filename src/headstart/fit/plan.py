@@ -82,7 +82,8 @@ def _fitted(
     study = study_table(known, shape, settings, amount)
     resolved = make_plan(read_study(with_places(study, known.places), settings.overrides), known.data)
     asked = _resolved(resolved, amount)
-    said = _said(known, shape, settings, asked, whole, enough or asked != amount, resolved)
+    by_plan = asked == amount
+    said = _said(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved)
     plan = FitPlan(made_for=made_for, study=study, seconds=round(cost(asked) + START, 1), said=tuple(said),
                    made_by=version("headstart"))
     return plan, enough

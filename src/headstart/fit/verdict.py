@@ -134,8 +134,8 @@ def notes(
     labels: tuple[str, ...], failed: Sequence[str], task_notes: Sequence[str],
 ) -> list[str]:
     """What must be known beside the table, the gravest first."""
-    said = [f"A stage of {words.listed(list(dict.fromkeys(failed)))} failed, and what hangs on it is not in the table."
-            ] if failed else []
+    lost = words.listed(list(dict.fromkeys(failed)))
+    said = [f"Not every stage was trained ({lost}): what hangs on those is not in the table."] if failed else []
     if left and not failed:
         verb = "was" if left == 1 else "were"
         said.append(f"The time was over before {words.many(left, 'stage')} {verb} done, so that "
