@@ -114,9 +114,9 @@ def _limits(outcome: Outcome) -> Iterator[str]:
     else:
         yield f"It was fitted to sequences of {lengths['min']:,} positions; other lengths are untested."
     if outcome.labels:
+        often = "equally frequent" if outcome.metric == "balanced_accuracy" else "as frequent as there"
         yield ("It always names one of its classes, also for a sequence that belongs to none of them. Its "
-               "probabilities were calibrated on validation, and mean what they say only where classes are as frequent "
-               "as there.")
+               f"probabilities were calibrated on validation, and mean what they say only where classes are {often}.")
         yield from _rare(outcome)
     if 0 < len(outcome.seeds) < FEW_SEEDS:
         yield f"Networks were trained with {words.many(len(outcome.seeds), 'seed')}, which says little of their spread."
