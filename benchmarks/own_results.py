@@ -291,8 +291,8 @@ NOTE = (
     "(DNA and text: a linear model of n-grams); the commonest class."
 )
 CHOSEN = (
-    "The network's defaults were chosen on validation rows of UCR train splits (ECG200, SyntheticControl, OSULeaf, "
-    "Computers), never on test."
+    "The network's defaults were chosen on validation rows (ECG200, SyntheticControl, OSULeaf and Computers of UCR; for "
+    "letters splice junctions and promoters of Bacillus), never on test."
 )
 SOURCES = (
     "Sources: UCR archive (Dau et al. 2018), UEA archive (Bagnall et al. 2018), Free Spoken Digit Dataset (Jackson et "

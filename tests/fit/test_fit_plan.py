@@ -9,7 +9,7 @@ import pytest
 
 from headstart.errors import BadInput
 from headstart.fit import amounts, kept, plan, timing
-from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, shape_of
+from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
 from headstart.study.plan import make_plan
@@ -135,3 +135,8 @@ def test_a_cut_is_made_in_whole_patches() -> None:
     assert shape.longest is not None
     assert shape.longest % shape.patch == 0
     assert shape.longest <= 4_000
+
+
+def test_letters_at_their_places_get_positions_and_others_none() -> None:
+    for kind, lengths, position in (("dna", [60, 60], "learned"), ("dna", [60, 61], "none"), ("numbers", [9, 9], "none")):
+        assert model_table(kind, 300, np.array(lengths))["position"]["kind"] == position

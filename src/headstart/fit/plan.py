@@ -127,7 +127,7 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
     return {
         "name": "fit", "title": "Training from scratch and from self-pretraining on the same sequences",
         "stages": {"pretrain": pretrain, "finetune": finetune},
-        "columns": {COLUMN: {"task": task, "model": model_table(known.kind, known.labelled)}},
+        "columns": {COLUMN: {"task": task, "model": model_table(known.kind, known.labelled, known.lengths)}},
         "arms": arms,
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.seeds)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch"},
