@@ -235,6 +235,10 @@ class Run:
         per_epoch = max(self.setting.per_epoch, 1)
         return {"step": step, "epoch": round(step / per_epoch, 4), **scores}, outputs
 
+    def score(self, split: str) -> dict[str, float]:
+        """Scores of the weights of this moment on `train`, `val` or `test`."""
+        return self._evaluate(split, keep=False).scores
+
     def _evaluate(self, split: str, keep: bool) -> Evaluation:
         if not len(self.feeds[split].units):
             return Evaluation({}, {})

@@ -108,12 +108,12 @@ def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
-    seconds = {"finetune": 0.01, "pretrain": 0.02}
+    seconds = {"finetune": amounts.Seconds(0.01, 0.001), "pretrain": amounts.Seconds(0.02, 0.002)}
     amount = amounts.Amount((1e-3,), 100, 200)
     settings = FitSettings()
     few, many = (amounts.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
-    # 10,000 more, forward alone, at two weights, for two arms and a pretraining of three seeds.
-    assert many - few == pytest.approx(3 * 2 * 10_000 / (3 * 16) * (2 * 0.01 + 0.02))
+    # 10,000 more at two weights, for two arms and a pretraining of three seeds.
+    assert many - few == pytest.approx(3 * 2 * 10_000 * (2 * 0.001 + 0.002))
 
 
 def test_few_sequences_are_seen_more_often() -> None:
@@ -122,11 +122,11 @@ def test_few_sequences_are_seen_more_often() -> None:
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
-    seconds = {"finetune": 0.1, "pretrain": 0.1}
+    seconds = {"finetune": amounts.Seconds(0.1), "pretrain": amounts.Seconds(0.1)}
     amount = amounts.Amount((1e-3,), 1_000, 2_000)
     one, many = (amounts.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
-    assert one == pytest.approx(3 * (2 * 100 + 200), rel=0.05)
-    assert many == pytest.approx(100 + 200, rel=0.05)
+    assert one == pytest.approx(3 * (2 * 100 + 200), rel=1e-9)
+    assert many == pytest.approx(100 + 200, rel=1e-9)
 
 
 def test_a_cut_is_made_in_whole_patches() -> None:
@@ -138,5 +138,6 @@ def test_a_cut_is_made_in_whole_patches() -> None:
 
 
 def test_letters_at_their_places_get_positions_and_others_none() -> None:
-    for kind, lengths, position in (("dna", [60, 60], "learned"), ("dna", [60, 61], "none"), ("numbers", [9, 9], "none")):
+    cases = (("dna", [60, 60], "learned"), ("dna", [60, 61], "none"), ("numbers", [9, 9], "none"))
+    for kind, lengths, position in cases:
         assert model_table(kind, 300, np.array(lengths))["position"]["kind"] == position

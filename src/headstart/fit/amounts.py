@@ -47,6 +47,14 @@ class Known:
 
 
 @dataclass(frozen=True)
+class Seconds:
+    """What a stage takes on this machine: of a step, and of a sequence that is only scored."""
+
+    step: float = 0.0
+    scored: float = 0.0
+
+
+@dataclass(frozen=True)
 class Amount:
     """How much is trained: rates tried, steps of training and of self-pretraining."""
 
@@ -95,19 +103,17 @@ def scaled_down(
 
 
 def cost_of(
-    known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, float], share: float = 1.0
+    known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, Seconds], share: float = 1.0
 ) -> float:
-    """Seconds of all stages: steps, looks at validation, and the scores at the end.
+    """Seconds of all stages: steps, looks at validation, and the scores at the end, at two weights.
 
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
     """
-    forward = 1 / (3 * batch_size(known.labelled, known.rows))  # of a step, per sequence that is only looked at
-    looks = EVALUATIONS * known.val
-    train = seconds.get("finetune", 0.0) * (
-        amount.steps + forward * (looks + 2 * (known.labelled + known.val + known.test)))
-    before = seconds.get("pretrain", 0.0) * (
-        amount.pretrain_steps + forward * (looks + 2 * (known.rows + known.val + known.test)))
+    tuned, filled = seconds.get("finetune", Seconds()), seconds.get("pretrain", Seconds())
+    held = known.val + known.test
+    train = tuned.step * amount.steps + tuned.scored * (EVALUATIONS * known.val + 2 * (known.labelled + held))
+    before = filled.step * amount.pretrain_steps + filled.scored * (EVALUATIONS * known.val + 2 * (known.rows + held))
     before = before if settings.pretrain else 0.0
     each = (2 if settings.pretrain else 1) * len(amount.rates) * train + before
     return max(len(settings.seeds) * each / share, before + train)

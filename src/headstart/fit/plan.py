@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headstart.fit.amounts import EVALUATIONS, Amount, Known, cost_of, scaled_down, whole_amount
+from headstart.fit.amounts import EVALUATIONS, Amount, Known, Seconds, cost_of, scaled_down, whole_amount
 from headstart.fit.defaults import (
     KINDS,
     LEAST_STEPS,
@@ -25,7 +25,7 @@ from headstart.fit.defaults import (
 )
 from headstart.fit.kept import FitPlan
 from headstart.fit.settings import FitSettings
-from headstart.fit.timing import side_by_side, step_seconds
+from headstart.fit.timing import side_by_side, stage_seconds
 from headstart.launch.machine import version
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
@@ -62,7 +62,7 @@ def plan_for(
 
 
 def _fitted(
-    known: Known, shape: Shape, settings: FitSettings, made_for: str, seconds: Mapping[str, float], spent: float,
+    known: Known, shape: Shape, settings: FitSettings, made_for: str, seconds: Mapping[str, Seconds], spent: float,
     share: float,
 ) -> tuple[FitPlan, bool]:
     """The plan for one way to read the sequences, and whether its networks train long enough to have seen something."""
@@ -177,10 +177,10 @@ def _said(
     return lines
 
 
-def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, float]:
+def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, Seconds]:
     """Seconds of a step of each stage on this machine."""
     few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known.places), overrides)
-    return step_seconds(study, known.data, device)
+    return stage_seconds(study, known.data, device)

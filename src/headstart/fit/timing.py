@@ -8,24 +8,31 @@ from pathlib import Path
 
 import torch
 
+from headstart.fit.amounts import Seconds
 from headstart.launch.machine import use_threads
 from headstart.study.estimate import survey
 from headstart.study.plan import make_plan
 from headstart.study.spec import StudySpec
 
 
-def step_seconds(study: StudySpec, data: Path, device: str) -> dict[str, float]:
-    """Stage's name -> seconds of a step of it, here and now."""
+def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, Seconds]:
+    """Stage's name -> what it takes here and now."""
     with use_threads(1):
         costs = survey(make_plan(study, data), timed=True, device=device)
-    found: dict[str, float] = {}
+    found: dict[str, Seconds] = {}
     for one in costs:
-        found[one.planned.name] = max(found.get(one.planned.name, 0.0), (one.seconds or 0.0) / max(one.steps, 1))
+        known = found.get(one.planned.name, Seconds())
+        step, scored = (one.seconds or 0.0) / max(one.steps, 1), one.scoring or 0.0
+        found[one.planned.name] = Seconds(max(known.step, step), max(known.scored, scored))
     return found
 
 
 def side_by_side(slots: int) -> float:
-    """How many processes' worth of work this machine does with so many of them: 1 to `slots`, measured."""
+    """How many processes' worth of work this machine does with so many of them: 1 to `slots`.
+
+    Matrix products are measured, side by side in threads. Half of a small network's step is the interpreter's own work,
+    which two threads of one core do at once: the answer lies half-way between what was measured and `slots`.
+    """
     if slots <= 1:
         return 1.0
     one = torch.randn(192, 192)
@@ -46,4 +53,5 @@ def side_by_side(slots: int) -> float:
             thread.start()
         for thread in threads:
             thread.join()
-    return min(float(slots), max(1.0, slots * min(alone) / max(together)))
+    products = min(float(slots), max(1.0, slots * min(alone) / max(together)))
+    return (products + slots) / 2

@@ -19,7 +19,8 @@ TIMED_STEPS = 3
 
 @dataclass(frozen=True)
 class Cost:
-    """What one stage would do. `seconds` is measured on a few real steps of this machine, or None."""
+    """What one stage would do. `seconds` is measured on a few real steps of this machine, and `scoring`, seconds per
+    sequence or pair that is only scored, on validation; or None."""
 
     planned: PlannedStage
     parameters: int
@@ -28,6 +29,7 @@ class Cost:
     examples: int
     flops: float
     seconds: float | None
+    scoring: float | None = None
 
 
 def survey(plan: Plan, *, timed: bool = False, device: str = "cpu") -> list[Cost]:
@@ -38,7 +40,7 @@ def survey(plan: Plan, *, timed: bool = False, device: str = "cpu") -> list[Cost
     Raises: BadInput naming the stage whose model, parts, batch or task do not fit.
     """
     tasks: dict[str, Task] = {}
-    fitted: dict[str, tuple[int, int, int, int, float, float | None]] = {}
+    fitted: dict[str, tuple[int, int, int, int, float, float | None, float | None]] = {}
     out = []
     for planned in plan.stages.values():
         if planned.open:
@@ -67,7 +69,7 @@ def _likeness(spec: StageSpec) -> str:
 
 def _fit(
     spec: StageSpec, data: Path, tasks: dict[str, Task], timed: bool, device: str
-) -> tuple[int, int, int, int, float, float | None]:
+) -> tuple[int, int, int, int, float, float | None, float | None]:
     run = begin(spec, opened(spec, data, tasks), fresh_weights(spec.parent, data, tasks), device)
     task = run.task
     steps = run.setting.total
@@ -82,7 +84,15 @@ def _fit(
         examples,
         3 * examples * flops_per_unit(spec, task),
         seconds,
+        _scoring_seconds(run) if timed else None,
     )
+
+
+def _scoring_seconds(run: Run) -> float:
+    """Seconds per sequence or pair of a look at validation."""
+    before = time.perf_counter()
+    run.score("val")
+    return (time.perf_counter() - before) / max(len(run.feeds["val"].units), 1)
 
 
 def _step_seconds(run: Run) -> float:
