@@ -245,10 +245,11 @@ def test_a_diverged_network_costs_itself_alone(tmp_path, capsys) -> None:
     assert (tmp_path / "model" / "config.json").exists()
 
 
-def test_validation_that_cannot_tell_models_apart_is_refused(tmp_path, capsys) -> None:
+def test_validation_of_one_value_chooses_by_squared_error_and_says_so(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(10, label=lambda i: 0.5 + (i == 0))))
-    assert fit(tmp_path, "train.csv", "--target", "label", "layout.target_kind=number") == 2
-    assert "validation sequences has the same target" in capsys.readouterr().err
+    assert fit(tmp_path, "train.csv", "--target", "label", "layout.target_kind=number") == 0
+    said = capsys.readouterr().out
+    assert "All validation sequences have one target: models were chosen by their squared error there." in said
 
 
 def test_a_folder_with_other_things_and_a_file_are_no_place_for_a_model(tmp_path, capsys) -> None:

@@ -27,8 +27,8 @@ def line(name: str, val: list[float], test: list[float], n_test: int = 50) -> Li
 
 def said(*lines: Line, serve: str = "auto") -> str:
     compared = with_differences(lines)
-    best = winner(compared)
-    serves, _ = serving(serve, best, compared)
+    best = winner(compared, "accuracy")
+    serves, _ = serving(serve, best, compared, "accuracy")
     return answer(compared, best, serves, "accuracy")
 
 
@@ -45,7 +45,7 @@ def test_of_equal_models_the_simpler_one_is_taken() -> None:
 
 def test_validation_chooses_and_test_does_not() -> None:
     lines = [line("scratch", [0.9], [0.1]), line("kernels", [0.8], [1.0])]
-    assert winner(lines).candidate.name == "scratch"
+    assert winner(lines, "accuracy").candidate.name == "scratch"
 
 
 def test_self_pretraining_that_helped_is_said_with_its_interval() -> None:
@@ -93,7 +93,7 @@ def test_what_was_asked_for_is_served_and_what_is_best_is_still_said() -> None:
 
 def test_a_network_that_was_never_trained_cannot_be_served() -> None:
     with pytest.raises(BadInput, match="'network', but none was trained"):
-        serving("network", line("kernels", [0.6], [0.6]), [line("kernels", [0.6], [0.6])])
+        serving("network", line("kernels", [0.6], [0.6]), [line("kernels", [0.6], [0.6])], "accuracy")
 
 
 def test_notes_name_rare_classes_unfinished_stages_and_small_tests() -> None:

@@ -52,7 +52,14 @@ class Line:
 
     def best(self, metric: str) -> Made:
         """The model with the best validation score; of equals the one with the least loss there, then the earliest."""
-        return max(self.made, key=lambda one: (measured(one.val)[metric], -measured(one.val).get("log_loss", 0.0)))
+        return max(self.made, key=lambda one: (worth(one.val, metric), -measured(one.val).get("log_loss", 0.0)))
+
+
+def worth(found: Scored, metric: str) -> float:
+    """What models are chosen by, the greater the better. R² of one split falls as its squared error grows, and where
+    all its targets are equal there is only the latter."""
+    scores = measured(found)
+    return -scores["rmse"] ** 2 if metric == "r2" else scores[metric]
 
 
 def metric_of(facts: OwnFacts, balanced: bool) -> str:
@@ -108,10 +115,10 @@ def network_lines(results: Results, store: Store, facts: OwnFacts, metric: str, 
 NETWORKS = {"scratch": "network, from random weights", "self_pretrained": "network, self-pretrained on the sequences"}
 
 
-def winner(lines: Sequence[Line]) -> Line:
-    """The best on validation; of equals the simplest."""
+def winner(lines: Sequence[Line], metric: str) -> Line:
+    """The best on validation, by the mean over its seeds; of equals the simplest."""
     order = sorted(lines, key=lambda line: SIMPLEST.index(line.candidate.name))
-    return max(order, key=lambda line: -np.inf if line.candidate.val is None else line.candidate.val.mean)
+    return max(order, key=lambda line: float(np.mean([worth(one.val, metric) for one in line.made])))
 
 
 def _network(run: Run, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> Made:

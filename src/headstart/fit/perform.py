@@ -67,7 +67,6 @@ class Fit:
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.metric = metric_of(self.facts, settings.balanced)
-        _check_val(self.task, self.facts)
         self.classic: list[Line] = []
         self.classic_seconds = 0.0
         self.failed: list[str] = []
@@ -126,8 +125,8 @@ class Fit:
         results = self.results()
         networks = network_lines(results, self.store, self.facts, self.metric, self.settings.balanced)
         lines = with_differences([*networks, *self.classic])
-        best = winner(lines)
-        serves, network = serving(self.settings.serve, best, lines)
+        best = winner(lines, self.metric)
+        serves, network = serving(self.settings.serve, best, lines, self.metric)
         chosen = None if network is None else trained(network, network.best(self.metric), self.store, self.data)
         served = served_model(self.facts, self.source.layout, serves.candidate.name, chosen,
                               [(line, line.best(self.metric)) for line in lines])
@@ -261,14 +260,6 @@ def _command(source: Source, settings: FitSettings) -> str:
     target = source.sequences.layout.target
     named = f" --target {shlex.quote(target)}" if target else ""
     return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"
-
-
-def _check_val(task: Task, facts: OwnFacts) -> None:
-    """Raises: BadInput where validation cannot tell models apart."""
-    target = task.val.target
-    if not facts.labels and target is not None and np.nanmin(target) == np.nanmax(target):
-        raise BadInput(f"--split-seed: each of the {len(target):,} validation sequences has the same target, by which "
-                       "no model can be chosen; take another seed, or a larger --val-share")
 
 
 def _check_target(source: Source, settings: FitSettings) -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from headstart.errors import BadInput
-from headstart.fit.compare import NETWORKS, Line, Made
+from headstart.fit.compare import NETWORKS, Line, Made, winner
 from headstart.fit.outcome import Candidate
 from headstart.study import words
 from headstart.study.results import Results
@@ -49,10 +49,10 @@ def _compared(line: Line, scratch: Line) -> Line:
     return Line(replace(line.candidate, difference=found), line.made)
 
 
-def serving(asked: str, best: Line, lines: Sequence[Line]) -> tuple[Line, Line | None]:
+def serving(asked: str, best: Line, lines: Sequence[Line], metric: str) -> tuple[Line, Line | None]:
     """(the line that is served, the best network). Raises: BadInput where there is no network to be served."""
     networks = [line for line in lines if line.candidate.name in NETWORKS]
-    network = max(networks, key=_score) if networks else None
+    network = winner(networks, metric) if networks else None
     if asked == "auto":
         return best, network
     if asked == "network":
@@ -60,10 +60,6 @@ def serving(asked: str, best: Line, lines: Sequence[Line]) -> tuple[Line, Line |
             raise BadInput("--serve: 'network', but none was trained to its end; give the same command again")
         return network, network
     return next(line for line in lines if line.candidate.name == asked), network
-
-
-def _score(line: Line) -> float:
-    return line.candidate.val.mean if line.candidate.val is not None else -np.inf
 
 
 def answer(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
@@ -154,7 +150,9 @@ def _test_size(one: Candidate, made: Made, metric: str) -> Iterator[str]:
     count = len(made.test.target)
     if not count:
         yield "No sequence was held out as a test: the scores are those of validation, by which models were chosen."
-    elif metric == "accuracy" and one.test is not None:
+    if len(made.val.target) and metric == "r2" and np.ptp(made.val.target) == 0:
+        yield "All validation sequences have one target: models were chosen by their squared error there."
+    if count and metric == "accuracy" and one.test is not None:
         error = binomial_error(min(max(one.test.mean, 0.0), 1.0), count)
         few = "only " if count < FEW_TEST else ""
         drawn = f"a standard error of {words.score(error)}" if error else "an error"
