@@ -73,7 +73,7 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     _, shown, planned, fitted, _, python = walk("your-own-data.md", tmp_path)
     assert "p" in shown.stdout
     assert "self-pretraining: " in planned.stdout
-    assert "test accuracy over training from scratch (3 seeds)" in fitted.stdout
+    assert re.search("elf-pretraining (helped|hurt)", fitted.stdout), "the verdict is said, whatever it is"
     for name in ("config.json", "model.safetensors", "plan.json", "report.html", "README.md"):
         assert (tmp_path / "model" / name).is_file(), name
     lines = (tmp_path / "predictions.csv").read_text().splitlines()
