@@ -337,3 +337,18 @@ def test_an_index_that_pandas_wrote_is_the_id(tmp_path):
     found = read(write(tmp_path / "f.csv", "\n".join(lines)))
     assert found.ids == tuple(str(i) for i in range(12))
     assert found.channels == ("t",)
+
+
+def test_a_run_of_columns_that_lacks_one_in_the_middle_is_refused_and_never_shifted(tmp_path):
+    lines = wide(length=12)
+    lines[0] = lines[0].replace("t3", "q3")
+    said = why(write(tmp_path / "train.csv", "\n".join(lines)))
+    assert "'t*' has no column 't3' between 't0' and 't11', so that later values would stand one place" in said
+    assert "'t*' has no column 't3'" in why(tmp_path / "train.csv", values=("t*",), shape="wide")
+
+
+def test_runs_with_steps_of_their_own_are_taken_as_they_are(tmp_path):
+    for numbers_ in ([0, 5, 10, 15, 20, 25], [3, 17, 20, 41, 80, 81], list(range(1, 7))):
+        head = "id,label," + ",".join(f"mz{n}" for n in numbers_)
+        lines = [head, *wide(length=6)[1:]]
+        assert read(write(tmp_path / "train.csv", "\n".join(lines))).lengths.tolist() == [6] * 12

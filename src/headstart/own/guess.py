@@ -11,7 +11,7 @@ from headstart.errors import BadInput, nearest
 from headstart.own.cells import looks_like_list
 from headstart.own.layout import Channel, Layout, LayoutSpec, Shape
 from headstart.own.naming import name_roles, repeating, settle
-from headstart.own.roles import TEXTS, matching, plain
+from headstart.own.roles import TEXTS, lost, matching, plain
 from headstart.own.table import Column, Table, words_of
 from headstart.own.view import View, column_names, mean_length, of_words
 
@@ -134,13 +134,21 @@ def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
     numbers = tuple(column.name for column in free if column.type in ("number", "empty"))
     runs = view.longest(free)
     if runs and 2 * sum(len(names) for _, names in runs) >= len(numbers):
-        return tuple(_run(pattern, names) for pattern, names in runs)
+        return tuple(_run(view, pattern, names) for pattern, names in runs)
     if len(numbers) < 2:
         raise _nothing(view, "wide")
     return (Channel("values", numbers),)
 
 
-def _run(pattern: str, names: list[str]) -> Channel:
+def _run(view: View, pattern: str, names: list[str]) -> Channel:
+    gone = [name for name in lost(pattern, names) if name not in view.table.columns]
+    if gone:
+        raise BadInput(
+            f"{view.source}: values: {pattern!r} has no column {gone[0]!r}"
+            + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+            + f" between {names[0]!r} and {names[-1]!r}, so that later values would stand one place too early; add it "
+            "(its cells may be empty), or name the columns one by one with --values"
+        )
     return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(names), pattern)
 
 
@@ -158,7 +166,7 @@ def _set_channels(view: View, shape: Shape) -> tuple[Channel, ...]:
                 f"{view.source}: values: no column is like {one!r}, where * is a whole number; "
                 f"{nearest(one, view.table.columns)}"
             )
-        out.append(_run(one, names))
+        out.append(_run(view, one, names))
     if plainly and shape == "wide":
         out.append(Channel("values", tuple(plainly)))
     elif plainly:

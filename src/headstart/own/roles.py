@@ -59,6 +59,18 @@ def matching(pattern: str, names: Iterable[str]) -> list[str]:
     return [name for _, name in sorted(found, key=lambda pair: pair[0])]
 
 
+def lost(pattern: str, names: Sequence[str]) -> list[str]:
+    """Names that a run of numbers lacks between its first and its last, where it lacks few: a run of 0, 1, 2, 4 has
+    lost 3, one of 0, 5, 10 or of 3, 17, 20 has its own steps."""
+    rule = re.compile("(\\d+)".join(re.escape(part) for part in pattern.split("*")))
+    numbers = [int(match[1]) for name in names if (match := rule.fullmatch(name)) is not None]
+    if len(numbers) < 5 or numbers[-1] - numbers[0] + 1 - len(numbers) > max(1, len(numbers) // 10):
+        return []
+    gone = sorted(set(range(numbers[0], numbers[-1] + 1)) - set(numbers))
+    width = len(names[0]) - len(pattern) + 1 if len({len(name) for name in names}) == 1 else 1
+    return [pattern.replace("*", f"{number:0{width}}") for number in gone]
+
+
 def _runs(names: Sequence[str], which: int) -> dict[str, list[str]]:
     found: dict[str, list[tuple[int, str]]] = {}
     for name in names:
