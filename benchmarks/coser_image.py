@@ -9,6 +9,7 @@ any study. First 20 recorded steps of each phase are compared with 20 plain ones
 they differ nothing is trained. Seconds of an epoch are those of its steps, as the study takes them (order of the
 epoch, saved states and the loop's own work included), without the first 50 steps and without evaluation. FILE (one
 line of text after another, and FILE.json) keeps what earlier calls measured: with --limit, the same command goes on.
+Last the commands are printed that make the study's table of the same stages.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ from headstart.files import plain, publish
 from headstart.launch.machine import choose_device, keep_freed_memory
 from headstart.runner import Engine, Failed, Finished, Notice, Progress, Runtime, Skipped, Stopped, perform
 from headstart.stage import Run, begin, identity
+from headstart.study.files import short_name
 from headstart.study.papers import read_paper
 from headstart.tasks import open_task
 from headstart.training.loop import Tick
@@ -270,6 +272,14 @@ def answer(study: Study, log: Log) -> bool:
     return not left
 
 
+def as_study(study: Study, given: argparse.Namespace) -> list[str]:
+    """The commands that perform the same stages without a clock, and print their table from the same store."""
+    places = [f"--{name}={value}" for name in ("data", "store") if (value := getattr(given, name)) is not None]
+    words = shlex.join([short_name(study.given), f"--scale={study.spec.scale}", *places, *study.overrides])
+    return [f"the table of these stages: headstart report {words}",
+            f"the same stages as any study: headstart run {words}"]
+
+
 def arguments(words: list[str] | None) -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
@@ -305,7 +315,10 @@ def main(words: list[str] | None = None) -> int:
     if given.record == "auto" and not checked(study, device, log):
         return 1
     trained(study, device, given, log, where)
-    return 0 if answer(study, log) else 1
+    done = answer(study, log)
+    for line in as_study(study, given):
+        log.say(line)
+    return 0 if done else 1
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
 """Publish studies as measured: perform each and copy its page of results to docs/results/.
 
-    python benchmarks/publish_results.py [--scale tiny] [--store DIR] [--data DIR] [--as NAME] [--limit MINUTES]
-                                         (--missing | STUDY [STUDY ...]) [name=value ...]
+    python benchmarks/publish_results.py [--scale tiny] [--store DIR] [--data DIR] [--workers 2] [--as NAME]
+                                         (--missing [--published] | STUDY [STUDY ...]) [name=value ...]
 
 A study that is finished in the store is not trained again. `--missing`: every study with scales, in the papers' words,
-that has no page yet. The page is `docs/results/STUDY.md` (`STUDY-SCALE.md` for
-another scale than tiny), its figures stand in `docs/results/figures/`, and `docs/results/README.md` lists all pages.
+that has no page yet; `--published`: also those as the released code does. The page is `docs/results/STUDY.md`
+(`STUDY-SCALE.md` for another scale than tiny), its figures stand in `docs/results/figures/`, and
+`docs/results/README.md` lists all pages.
 """
 
 from __future__ import annotations
@@ -38,14 +39,14 @@ def publish(study: Study, name: str) -> Path:
 
 
 def index() -> None:
-    """List every page with its title and its first sentence, which is the answer."""
+    """List every page with its title and its answer; a study as released code does it comes after the paper's."""
     lines = ["# Results, as measured here", "",
              "One page per study: the command, the table, the paper's numbers beside ours, what is seen of the "
              "paper's claims, the figures, the cost, the machine and the date. `tiny` studies end in minutes and run "
              "on stand-ins where a data set is not at hand: their numbers say something of directions, nothing of "
-             "the papers' sizes.",
+             "the papers' sizes. `NAME-published` is as the released code does, `NAME` as the paper says.",
              ""]
-    for page in sorted(RESULTS.glob("*.md")):
+    for page in sorted(RESULTS.glob("*.md"), key=lambda page: page.stem):
         if page.name == "README.md":
             continue
         text = page.read_text("utf-8").split("\n\n")
@@ -53,11 +54,16 @@ def index() -> None:
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def missing() -> list[str]:
-    """Studies with scales that have no page, by their short names; what the released code does otherwise left out."""
-    names = [name for name in built_in_studies() if not name.endswith("-published") and read_study(name).scale]
-    short = [name.removesuffix("-described") for name in names]
-    return [name for name in short if not (RESULTS / f"{name}.md").is_file()]
+def missing(scale: str, published: bool) -> list[str]:
+    """Studies with scales that have no page, by their short names; what released code does otherwise if asked for."""
+    names = [name for name in built_in_studies() if published or not name.endswith("-published")]
+    short = [short_name(name) for name in names if read_study(name).scale]
+    return [name for name in short if not (RESULTS / f"{page_name(name, scale)}.md").is_file()]
+
+
+def page_name(study: str, scale: str) -> str:
+    """A study's page at a scale: `coser-1`, `coser-1-published`, `coser-1-small`."""
+    return short_name(study) if scale in ("tiny", "none") else f"{short_name(study)}-{scale}"
 
 
 def main() -> None:
@@ -68,12 +74,16 @@ def main() -> None:
     words.add_argument("--workers", default="2")
     words.add_argument("--as", dest="name", default=None, help="name of the page of a single study")
     words.add_argument("--missing", action="store_true", help="all studies without a page")
+    words.add_argument("--published", action="store_true", help="with --missing: also those as released code does")
     words.add_argument("given", nargs="*", help="studies, then name=value settings for all of them")
     given = words.parse_args()
     overrides = [word for word in given.given if "=" in word]
     more = [f"--{key}={value}" for key, value in (("store", given.store), ("data", given.data)) if value]
-    names = [word for word in given.given if "=" not in word] + (missing() if given.missing else [])
-    if not names:
+    names = [word for word in given.given if "=" not in word]
+    if given.published and not given.missing:
+        words.error("--published goes with --missing; otherwise name the studies")
+    names += missing(given.scale, given.published) if given.missing else []
+    if not names and not given.missing:
         words.error("name a study, or give --missing")
     for name in names:
         scale = [] if given.scale == "none" else [f"--scale={given.scale}"]
@@ -83,9 +93,7 @@ def main() -> None:
             print(f"{name}: exit code {done.returncode}, no page", file=sys.stderr)
             continue
         study = Study(name, overrides, store=given.store, data=given.data, scale=given.scale if scale else None)
-        short = short_name(study.spec.name)
-        page = given.name or (short if given.scale in ("tiny", "none") else f"{short}-{given.scale}")
-        print(publish(study, page))
+        print(publish(study, given.name or page_name(study.spec.name, given.scale)))
         index()
 
 

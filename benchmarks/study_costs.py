@@ -70,8 +70,8 @@ def _outline(document: str, kind: type[TaskSpec], data: Path) -> tuple[Signature
     return opened.signature, units, opened.train.lengths, 2.0 if opened.signature.paired else 1.0
 
 
-def stage_cost(spec: StageSpec, data: Path) -> tuple[int, float]:
-    """Examples that a stage trains on, and its FLOPs."""
+def stage_cost(spec: StageSpec, data: Path) -> tuple[int, int, float]:
+    """Steps of a stage, the examples that it trains on, and its FLOPs."""
     signature, units, lengths, per_unit = outline(spec.task, data)
     if spec.objective.uses_target and spec.task.labelled is not None:
         units = spec.task.labelled
@@ -82,15 +82,14 @@ def stage_cost(spec: StageSpec, data: Path) -> tuple[int, float]:
     values, counts = np.unique(lengths, return_counts=True)
     each = [model_flops(spec.model, signature, output, int(n)) for n in values]
     flops = float(np.dot(each, counts))
-    return examples, TRAIN_FLOPS * examples * per_unit * flops / len(lengths)
+    return steps, examples, TRAIN_FLOPS * examples * per_unit * flops / len(lengths)
 
 
 def study_cost(name: str, scale: str | None, data: Path) -> dict[str, Any]:
     """The line of one study at one scale."""
     plan = make_plan(read_study(name, scale=scale, data=data), data, absent="open")
-    costs = [stage_cost(planned.spec, data) for planned in plan.stages.values()]
-    flops = float(f"{sum(c[1] for c in costs):.4g}")
-    return {"stages": len(costs), "examples": sum(c[0] for c in costs), "flops": flops}
+    steps, examples, flops = zip(*(stage_cost(planned.spec, data) for planned in plan.stages.values()), strict=True)
+    return {"stages": len(steps), "steps": sum(steps), "examples": sum(examples), "flops": float(f"{sum(flops):.4g}")}
 
 
 def main() -> None:

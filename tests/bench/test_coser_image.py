@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
+import shlex
 import sys
 from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import coser_image
 import recorded_steps
 
+from headstart.cli import app
 from headstart.tasks.cifar import BATCHES, RECORD
 from headstart.training import captured
 
@@ -61,6 +65,23 @@ def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatc
     assert "0.0e+00 of scale" in said
     assert "not the paper's setting: task.val=40" in said
     assert "goal" not in said
+
+
+def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_table(images, tmp_path, capsys):
+    assert call(images, tmp_path, "--limit", "0", "--seeds", "0,1") == 1
+    said = capsys.readouterr().out
+    (line,) = re.findall("^the table of these stages: (.*)$", said, re.MULTILINE)
+    assert f"the same stages as any study: {line.replace(' report ', ' run ', 1)}\n" in said
+    headstart, *words = shlex.split(line)
+    assert headstart == "headstart"
+    study = coser_image.study_of(coser_image.arguments(["--data", str(images), *SMALL, "--seeds", "0,1"]))
+    seen = []
+    asked = SimpleNamespace(report_study=lambda bound, **_: seen.append(bound))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "headstart.verbs.perform", asked)
+        assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
+    assert list(seen[0].plan.stages) == list(study.plan.stages)
+    assert seen[0].store.root == tmp_path
 
 
 def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):

@@ -89,5 +89,6 @@ def with_paper(tmp_path: Path, source: str = "Doe, table 1", stood_in: bool = Tr
     paper = make_paper("made-up", {
         "source": source, "paper": "coser", "heads": {"digits": "CIFAR10"}, "rows": rows,
         "claims": [{"says": "It helps", "higher": "self_pretrained", "lower": "scratch"}]})
-    results = replace(results, paper=paper, stand_ins={"digits": "digits"} if stood_in else {})
+    said = "digits for digits" if stood_in else ""
+    results = replace(results, paper=paper, table=tuple(replace(row, stand_in=said) for row in results.table))
     return results, write_report(plan, results, store, tmp_path / "out")

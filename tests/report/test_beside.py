@@ -21,7 +21,7 @@ from headstart.study.papers import Paper
 from headstart.study.results import Results
 
 NONE = "\N{EM DASH}"
-AVERAGE = SimpleNamespace(over="columns", missing="chance")
+AVERAGE = SimpleNamespace(over="columns", columns=(), missing="chance")
 
 
 def run(paper: Paper | None = None, score: Any = usual, records: Any = None, **more: Any) -> tuple[Results, Paper]:
@@ -96,6 +96,25 @@ def test_ours_stands_in_the_papers_unit_and_the_csv_in_shares() -> None:
     assert cells(beside(results, share))["a (DIGITS)", "scratch"]["ours"] == "0.350 ± 0.007"
 
 
+def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() -> None:
+    def compared(sizes: dict[str, int], columns: dict[str, str]) -> tuple[Table, list[str]]:
+        plan = make_plan(columns=columns)
+        found = shelf(plan)
+        for cell in plan.cells:
+            found.results[cell.chain[-1].identity]["parameters"]["total"] = sizes[cell.column]
+        table = beside(summarise(plan, found.find, facts=facts()), made())
+        return table, [row["parameters"] for row in full(table)]
+
+    one_task, of_each = compared({"a": 9_512, "b": 104_618}, {"a": "digits", "b": "digits"})
+    assert cells(one_task)["a (DIGITS)", "scratch"]["parameters"] == "9.5k"
+    assert cells(one_task)["b (MNIST)", "self_pretrained"]["parameters"] == "105k"
+    assert cells(one_task)["c (PATHX)", "scratch"]["parameters"] == NONE
+    assert set(of_each) == {"9512", "104618", ""}
+    two_tasks, of_each = compared({"a": 9_512, "b": 104_618}, {"a": "digits", "b": "mnist"})
+    assert "parameters" not in two_tasks.heads
+    assert set(of_each) == {"9512", "104618", ""}
+
+
 def test_one_table_may_have_a_column_in_another_unit_and_score() -> None:
     paper = made(heads={"a": "DIGITS", "b": {"head": "HR", "metric": "r2", "unit": "share"}},
                  rows=[{"row": "S", "arm": "scratch", "cells": {"a": "40.2", "b": "0.91"}}], claims=[])
@@ -140,6 +159,33 @@ def test_a_partial_and_a_diverged_row_say_so_beside_the_paper() -> None:
     assert (line["n"], line["status"]) == ("4 of 5", "partial")
 
 
+def test_scores_that_stand_for_lost_last_weights_say_so_in_their_cells() -> None:
+    rows = [{"row": arm, "arm": arm, "quantity": quantity, "cells": {"a": "50.0"}}
+            for arm in ("scratch", "self_pretrained") for quantity in ("test", "last_train", "last_test")]
+    plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1))
+    found = shelf(plan)
+    for cell in plan.cells:
+        if cell.arm == "scratch" and cell.seed == 0:
+            one = found.results[cell.chain[-1].identity]
+            one["status"] = "diverged"
+            one["scores"] = {**one["scores"], "last": {}}
+    table = beside(summarise(plan, found.find), made(rows=rows, claims=[]))
+    ours = [line.cells[4].text for line in table.lines]
+    assert [text.endswith(" [1]") for text in ours] == [False, True, True, False, False, False]
+    assert "[1] A diverged run has no last weights: those at its best stand for them." in table.note
+    assert [line.status for line in table.lines] == ["diverged"] * 3 + ["measured"] * 3
+
+
+def test_stand_in_data_of_one_arm_mark_its_cells_and_not_the_column() -> None:
+    results, paper = run(scale="tiny", stood_in={"b": {"pretrain": "waves"}})
+    table = beside(results, paper)
+    lines = cells(table)
+    assert table.title.endswith("Stand-in data: waves for b in stage pretrain of b")
+    assert lines["b (MNIST)", "self_pretrained"]["ours"].endswith(" [3]")
+    assert not lines["b (MNIST)", "scratch"]["ours"].endswith("]")
+    assert "[3] stand-in data: waves for b in stage pretrain of b." in table.note
+
+
 def test_stand_in_data_head_the_table_and_mark_their_column() -> None:
     results, paper = run(scale="tiny", stood_in={"b": "digits"})
     table = beside(results, paper)
@@ -176,7 +222,7 @@ def test_a_column_of_several_axis_values_has_a_line_for_each() -> None:
 # ---------------------------------------------------------------- verdicts
 
 
-def told(results: Results, paper: Paper) -> dict[str, str]:
+def told(results: Results, paper: Paper | None) -> dict[str, str]:
     (verdict,) = verdicts(results, paper)
     return {part.column: part.outcome for part in verdict.parts}
 

@@ -43,7 +43,8 @@ def test_the_papers_cells_are_hollow_and_in_our_unit() -> None:
     wanted = [cell.value for row in paper.rows if row.arm in results.arms and row.quantity in ("test", "train")
               for column, cell in row.cells.items() if column in WIDE and cell.value is not None]
     assert sorted(hollow(figure)) == pytest.approx(sorted(wanted))
-    assert "the paper's number" in told(results)
+    assert told(results) == ("Test score of each arm, mean and one standard error over seeds; small marks are train "
+                             "scores; a hollow mark is the paper's number, of its own data and sizes.")
 
 
 def test_a_papers_cell_of_another_score_is_not_drawn_beside_ours() -> None:
@@ -51,6 +52,17 @@ def test_a_papers_cell_of_another_score_is_not_drawn_beside_ours() -> None:
     figure = compared(results)
     assert figure is not None
     assert not hollow(figure)
+    assert "hollow" not in told(results)
+
+
+def test_a_paper_without_cells_of_what_was_run_is_not_spoken_of() -> None:
+    for paper in (made(rows=[], heads={}, claims=[]), made(heads={"d": "D"}, claims=[], rows=[
+            {"row": "S", "arm": "scratch", "cells": {"d": "1.0"}}])):
+        results, _ = run(paper, columns=WIDE)
+        figure = compared(results)
+        assert figure is not None
+        assert not hollow(figure)
+        assert "the paper" not in told(results)
 
 
 def test_few_columns_are_rows_of_dots() -> None:

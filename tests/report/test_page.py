@@ -8,6 +8,7 @@ import tomllib
 from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -156,7 +157,8 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
         heads = [figure.get_suptitle(), *(legend.get_title().get_text() for legend in figure.legends)]
         assert any(head.startswith("Stand-in data: digits for digits") for head in heads)
         assert drawn.caption.startswith("Stand-in data: digits for digits.")
-    assert answer(results).startswith("With stand-in data: on digits,")
+    assert answer(results).startswith("With stand-in data: the one direction that the paper claims and that could be "
+                                      "checked here holds. On digits, self_pretrained beats scratch")
 
 
 def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
@@ -247,7 +249,7 @@ def test_the_study_beside_the_page_reads_back_as_the_same_study(done: Done) -> N
     assert "headstart run study.toml" in page.read_text()
 
 
-@pytest.mark.parametrize("name", ["coser-4", "amos-8", "rothermel-1", "digits"])
+@pytest.mark.parametrize("name", ["coser-4", "coser-5", "amos-8", "amos-f3", "rothermel-1", "digits"])
 def test_a_scaled_study_of_a_paper_keeps_its_scale_stand_ins_and_paper_beside_the_page(name: str,
                                                                                        tmp_path: Path) -> None:
     made = read_study(name, data=tmp_path)
@@ -275,8 +277,43 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
         "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds).")
     flat = replace(results.table[1], difference=replace(results.table[1].difference, low=-0.1))  # type: ignore[type-var]
     assert "cannot be told apart" in answer(replace(results, table=(results.table[0], flat)))
-    assert answer(replace(results, table=results.table[:1], against=None)) == (
-        "On digits, scratch has the best validation accuracy: test 0.440 ± 0.000 (3 seeds).")
+    assert answer(replace(results, table=tuple(replace(row, difference=None) for row in results.table),
+                          against=None)) == (
+        "On digits, self_pretrained has the best validation accuracy: test 0.650 ± 0.006 (3 seeds).")
+
+
+def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
+    results = replace(done[1], table=done[1].table[:1], against=None)
+    assert answer(results) == (
+        "One arm, scratch, so that nothing is compared; its test accuracy is 0.440 ± 0.000 (3 seeds) on digits.")
+    row = results.table[0]
+    wide = replace(results, columns=("a", "b"), table=(replace(row, column="a"), replace(row, column="b", metric="r2")))
+    assert answer(wide) == ("One arm, scratch, so that nothing is compared; its test is accuracy 0.440 ± 0.000 "
+                            "(3 seeds) on a and R² 0.440 ± 0.000 (3 seeds) on b.")
+    names = tuple("abcdefg")
+    assert answer(replace(results, columns=names, table=tuple(replace(row, column=name) for name in names))) == (
+        "One arm, scratch, so that nothing is compared; its test accuracy is 0.440 to 0.440 over 7 columns.")
+
+
+@pytest.mark.parametrize(("outcomes", "said"), [
+    (["holds", "holds", "not measured"], "Of 2 directions that the study asks about and that could be checked here, "
+                                         "2 hold. On digits, self_pretrained beats scratch"),
+    (["the other way round", "not seen", "holds", "not seen", "does not hold"],
+     "Of 5 directions that the study asks about and that could be checked here, 1 holds, 1 is the other way round, "
+     "1 does not hold and 2 are not seen. On digits,"),
+    (["not seen"], "The one direction that the study asks about and that could be checked here is not seen. On"),
+    (["not measured"], "No direction that the study asks about could be checked here. On digits,"),
+    ([], "On digits, self_pretrained beats scratch"),
+])
+def test_what_is_seen_of_the_claims_comes_first(
+    outcomes: list[str], said: str, done: Done, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from headstart.report import answer as module
+
+    found = [SimpleNamespace(parts=[SimpleNamespace(outcome=one) for one in outcomes]), SimpleNamespace(parts=())]
+    monkeypatch.setattr(module, "verdicts", lambda *_: found)
+    assert answer(done[1]).startswith(said)
+    assert answer(replace(done[1], table=())) == "No run is finished."
 
 
 def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:

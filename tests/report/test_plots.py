@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import subprocess
 import sys
 from dataclasses import replace
@@ -13,10 +15,12 @@ from made_up import LR, facts, make_plan, result, shelf, usual
 
 from headstart.report.pictures import caption, read_predictions, reconstruction
 from headstart.report.plots import _band, curves, png, svg
-from headstart.report.sweeps import best_points, sweep, sweep_sentence, swept
+from headstart.report.sweeps import best_points, marked, sweep, sweep_sentence, sweep_table, swept
+from headstart.report.tables import to_csv
 from headstart.sequence import Signature
 from headstart.study.fairness import summarise
 from headstart.study.results import Results
+from headstart.study.spec import MarkSpec
 
 
 def demo(**more: Any) -> Results:
@@ -97,6 +101,72 @@ def test_a_diverged_setting_is_named_and_left_out_of_the_sentence() -> None:
     assert [len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "x"] == [1]
     assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "diverged"
     assert "better at all 2 values" in sweep_sentence(results, "digits")
+
+
+def test_test_stands_beside_validation_at_the_same_points_where_it_is_asked_for() -> None:
+    results = demo()
+    figure = sweep(results, "digits", test=True)
+    assert figure is not None
+    val, test = figure.axes
+    assert (val.get_ylabel(), test.get_ylabel()) == ("val accuracy", "test accuracy")
+    assert val.get_ylim() == test.get_ylim()
+    for axes, split in ((val, "val"), (test, "test")):
+        for row, container in zip(results.table, axes.containers, strict=True):
+            points = best_points(row, LR).values()
+            shown = np.asarray(container[0].get_ydata())  # type: ignore[index, union-attr]
+            assert list(shown) == pytest.approx([getattr(point, split).mean for point in points])
+    # The ring stands at the value that validation chose, in both.
+    rings = [[float(np.asarray(line.get_ydata())[0]) for line in axes.lines if line.get_markersize() == 13]
+             for axes in (val, test)]
+    assert rings == [pytest.approx([row.val.mean for row in results.table if row.val]),
+                     pytest.approx([row.test.mean for row in results.table if row.test])]
+    assert figure.get_suptitle().replace("\n", " ").endswith("Every choice was made on validation; test is only shown.")
+    alone = sweep(results, "digits")
+    assert alone is not None
+    assert len(alone.axes) == 1
+
+
+def test_a_marked_value_is_a_line_that_is_told_where_it_was_swept_over() -> None:
+    mark = MarkSpec(setting=LR, value=2e-3, says="the rate of Doe")
+    figure = sweep(demo(), "digits", test=True, mark=mark)
+    assert figure is not None
+    for axes in figure.axes:
+        assert [list(line.get_xdata()) for line in axes.lines if line.get_linestyle() == ":"
+                or (line.get_zorder() == 0)] == [[2e-3, 2e-3]]
+    assert figure.legends[0].get_texts()[-1].get_text() == "the rate of Doe"
+    for setting, value in ((LR, 1.0), ("pretrain.optim.lr", 2e-3)):
+        other = MarkSpec(setting=setting, value=value, says="elsewhere")
+        assert not marked(demo(), "digits", other)
+        bare = sweep(demo(), "digits", mark=other)
+        assert bare is not None
+        assert not any(line.get_zorder() == 0 for line in bare.axes[0].lines)
+
+
+def test_test_at_every_setting_is_a_table_that_marks_what_was_chosen() -> None:
+    plan = make_plan()
+    found = shelf(plan, lambda c: None if (c.arm, c.seed, c.settings[LR]) == ("scratch", 4, 1e-2) else usual(c))
+    for cell in plan.cells:
+        if cell.arm != "scratch" and cell.settings[LR] == 1e-2:
+            last = cell.chain[-1].identity
+            found.results[last] = result(last, *((0.2, 0.1) if cell.seed else (None, None)), status="diverged")
+    results = summarise(plan, found.find)
+    table = sweep_table(results)
+    assert table is not None
+    assert table.title == "Test accuracy at every lr"
+    assert table.heads == ("arm", "lr 0.001", "lr 0.003", "lr 0.01")
+    assert [[cell.text for cell in line.cells] for line in table.lines] == [
+        ["scratch", "0.300 ± 0.007 (5)", "0.350 ± 0.007 (5)*", "0.315 ± 0.006 (4)"],
+        ["self_pretrained", "0.438 ± 0.009 (5)", "0.488 ± 0.009 (5)*", "0.100 ± 0.000 (4) diverged"]]
+    assert "Every choice was made on validation; test is only shown." in table.note
+    rows = list(csv.DictReader(io.StringIO(to_csv(table))))
+    assert rows[0]["chosen_setting"] == "lr 0.003"
+    assert float(rows[0]["test lr 0.003"]) == pytest.approx(0.35)
+    assert [row["n lr 0.01"] for row in rows] == ["4", "4"]
+    assert sweep_table(demo(rates=(1e-3,))) is None
+    two = sweep_table(demo(columns={"a": "digits", "b": "digits"}))
+    assert two is not None
+    assert two.heads[:2] == ("column", "arm")
+    assert len(two.lines) == 4
 
 
 def test_nothing_swept_has_neither_a_figure_nor_a_sentence() -> None:

@@ -7,11 +7,15 @@ from pathlib import Path
 
 import pytest
 from finished import NASTY, Done, study, with_paper, written
+from made_up import LR
 
+from headstart.api import Study
 from headstart.report.results_page import command, results_page
 from headstart.store import Store
+from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
+from headstart.verbs.perform import print_scale, report_study
 
 
 def page_of(done: Done) -> str:
@@ -91,6 +95,77 @@ def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: P
     assert "Scale tiny: one block. Stand-in data: digits for digits." in before
     assert sections(text)[:3] == ["Results", "Beside the paper", "What the paper says, and what is seen here"]
     assert "- It helps (self\\_pretrained less scratch, test): holds on digits (+0.210 \\[0.185, 0.235\\]" in text
+
+
+def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_ins(tmp_path: Path) -> None:
+    given = study()
+    listops = {"kind": "listops", "min_length": 4, "max_length": 16, "train": 40, "val": 20, "test": 20}
+    own = tmp_path / "secret" / "own.csv"
+    own.parent.mkdir()
+    own.write_text("a,b,label\n" + "".join(f"{i},{i % 7},{'xy'[i % 2]}\n" for i in range(60)))
+    task = {"kind": "own", "file": str(own)}
+    given["columns"] |= {"own": {**given["columns"]["digits"], "task": task},
+                         "listops": {**given["columns"]["digits"], "task": listops},
+                         "image": {**given["columns"]["digits"], "task": {"kind": "image"}}}
+    given["scales"] = {"tiny": {"stand_in": {"image": {"task": {"kind": "digits"}}}}}
+
+    def before(*words: str) -> str:
+        plan = make_plan(read_study(given, words, data=tmp_path), tmp_path)
+        page = results_page(plan, summarise(plan, lambda _: None), Store(tmp_path / "none"))
+        return page.split("## Results")[0]
+
+    said = before()
+    assert "Data read: own; generated or bundled: digits and listops. Scale tiny. Stand-in data: digits for im" in said
+    assert "secret" not in said
+    assert "Data read: none. Scale tiny. Stand-in data: digits for image." in before('columns=["image"]')
+
+
+def test_the_terminal_names_the_stage_whose_data_are_stood_in_for(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_scale(Study("coser-5", data=tmp_path, store=tmp_path / "runs"))
+    assert ("stand-in data: digits for image_1, digits for image in stage elsewhere of pathfinder_1 (not in "
+            in capsys.readouterr().out.replace("\n", " "))
+    print_scale(Study("coser-5", ['arms=["scratch"]', 'columns=["pathfinder_1"]'], data=tmp_path, store=tmp_path))
+    assert "stand-in" not in capsys.readouterr().out
+
+
+def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_claims(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    given = study(paper="amos-f5")
+    page = written(tmp_path, given)[2]
+    noted = "Never Train from Scratch, figure 5. A figure without printed numbers: training accuracy"
+    text = (page.parent / "results.md").read_text()
+    assert "Beside the paper" not in sections(text)
+    claims = text[text.index("## What the paper says") : text.index("## The sweep")]
+    assert noted in claims
+    assert noted in page.read_text()
+    report_study(Study(given, store=tmp_path / "runs", data=tmp_path), json=None)
+    said = capsys.readouterr().out
+    assert noted in said[said.index("What the paper says") : said.index("What to keep in mind")]
+    # Where there are cells, their table brings the note: once.
+    with_cells = (written(tmp_path / "cells", study(paper="rothermel-1"))[2].parent / "results.md").read_text()
+    assert with_cells.count("The 12 blocks of GPT-2") == 1
+
+
+def test_test_at_every_setting_has_a_table_and_a_panel_only_where_the_study_asks(done: Done, tmp_path: Path) -> None:
+    mark = {"setting": LR, "value": 2e-3, "says": "the rate of Doe"}
+    given = study(report={"choose": [LR], "against": "scratch", "sweep": "test", "mark": mark, "gain": True})
+    page = written(tmp_path, given)[2]
+    text = (page.parent / "results.md").read_text()
+    assert "| scratch | 0.400 ± 0.000 (3) | 0.440 ± 0.000 (3)\\* |" in text
+    sweep = text[text.index("## The sweep") : text.index("## Learning curves")]
+    assert "Every choice was made on validation; test is only shown." in sweep
+    assert "The dotted line, at lr 0.002, is the rate of Doe." in sweep
+    assert "Test accuracy at every lr" in page.read_text()
+    assert {"sweep.csv", "sweep.md", "sweep.tex", "gains.png"} <= {path.name for path in page.parent.iterdir()}
+    assert "![Gain in test score over scratch, in percent of its score at the same seed: mean" in text
+    again = read_study(str(page.parent / "study.toml"))
+    assert again.report == read_study(given).report
+    assert "at every" not in page_of(done)
+    assert not (done[2].parent / "sweep.csv").exists()
+    assert not (done[2].parent / "gains.png").exists()
 
 
 def test_foreign_text_is_never_markup_in_markdown(tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:
 
 
 def test_several_columns_name_themselves_and_end_with_averages() -> None:
-    plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(missing="chance"))
+    plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(columns=(), missing="chance"))
     table = make_table(summarise(plan, shelf(plan).find, facts=facts()))
     assert table.heads[0] == "column"
     kinds = ["arm", "arm", "baseline", "baseline", "arm", "arm", "average", "average"]

@@ -10,6 +10,7 @@ from typing import Any
 
 from headstart.study.fairness import task_key
 from headstart.study.results import Baseline, Facts
+from headstart.study.scales import StandIn
 
 LR = "finetune.optim.lr"
 
@@ -78,9 +79,12 @@ def make_plan(
     rates_of: Mapping[str, Iterable[float]] | None = None,
     match: str | None = None,
     scale: str | None = None,
-    stood_in: Mapping[str, str] | None = None,
+    stood_in: Mapping[str, str | Mapping[str, str]] | None = None,
 ) -> Plan:
-    """`arms`: name -> is pretrained. `columns`: name -> kind of task. Parents are shared over rates."""
+    """`arms`: name -> is pretrained. `columns`: name -> kind of task. Parents are shared over rates.
+
+    `stood_in`: column -> kind that stands in for its data, or stage -> kind where it does so in some stages.
+    """
     arms = {"scratch": False, "self_pretrained": True} if arms is None else arms
     columns = {"digits": "digits"} if columns is None else columns
     cells = []
@@ -94,9 +98,17 @@ def make_plan(
         name="made-up", title="A made-up study", report=report, reported="finetune",
         arms={arm: {} for arm in arms}, columns={column: {} for column in columns},
         stages={"pretrain": {}, "finetune": {}}, axes={LR: list(rates), "seed": list(seeds)},
-        paper=None, scale=scale, scale_note="one block" if scale else "", stood_in=dict(stood_in or {}),
+        paper=None, claims=(), scale=scale, scale_note="one block" if scale else "",
+        stood_in=_stand_ins(stood_in or {}),
     )
     return Plan(study, tuple(cells), stages)
+
+
+def _stand_ins(given: Mapping[str, str | Mapping[str, str]]) -> dict[str, dict[str, StandIn]]:
+    every = {column: dict.fromkeys(("pretrain", "finetune"), kind) if isinstance(kind, str) else kind
+             for column, kind in given.items()}
+    return {column: {stage: StandIn(kind=kind, meant=column) for stage, kind in stages.items()}
+            for column, stages in every.items()}
 
 
 def _cell(arm: str, pretrained: bool, column: str, kind: str, rate: float, seed: int) -> Cell:

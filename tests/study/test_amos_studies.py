@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from headstart.models.model import ModelSpec, build_model
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
 from headstart.study.papers import read_paper
-from headstart.study.plan import Cell, Plan
+from headstart.study.plan import Cell, Plan, make_plan
+from headstart.study.spec import read_study
 from headstart.tasks import open_task
 
 TABLES = ("amos-1", "amos-2", "amos-3", "amos-7", "amos-8", "amos-9")
@@ -262,6 +264,38 @@ def test_fractions_are_pretrained_for_a_fixed_number_of_steps(nowhere: Path) -> 
         assert first.budget.steps == {"image": 10_000, "text": 40_000}[data]
         assert first.task.fraction == last.task.fraction == float(percent.replace("_", ".")) / 100
         assert first.task.split_seed == last.task.split_seed == 0, "smaller fractions lie in larger ones"
+
+
+@pytest.mark.parametrize("scale", SCALES)
+def test_figure_3_draws_relative_gains_over_scratch(scale: str, nowhere: Path) -> None:
+    report = planned("amos-f3", scale, nowhere).study.report
+    assert (report.gain, report.against) == (True, "scratch")
+
+
+@pytest.mark.parametrize("stood_in", [True, False])
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+@pytest.mark.parametrize("name", ["amos-f3-described", "amos-f3-published"])
+def test_every_fraction_is_another_and_holds_every_class_at_every_scale(
+    name: str, scale: str, stood_in: bool, nowhere: Path
+) -> None:
+    columns = list(planned(name, "paper", nowhere).study.columns)
+    words = [f"columns={json.dumps(columns)}", "seed=[0]"]
+    study = read_study(name, words, scale=scale, data=nowhere if stood_in else None)
+    plan = make_plan(study, nowhere, absent="open")
+    for data in ("image", "text"):
+        specs_of = [next(specs(plan, "self_pretrained", f"{data}_{part}"))
+                    for part in ("0_5", "1", "5", "10", "50", "100")]
+        counts = [_examples(spec) for spec in specs_of]
+        assert sorted(set(counts)) == counts
+        assert all(spec.optim.batch_size <= count for spec, count in zip(specs_of, counts, strict=True))
+        least = specs_of[0].task
+        if stood_in and scale == "tiny":
+            # A fraction that leaves a class empty is refused.
+            assert open_task(least, nowhere).train.units >= 10
+        if data == "image" and not stood_in:
+            assert round(least.fraction * (50_000 - least.val)) >= 10
+    known = {spec.task for spec in specs(plan, "scratch")}
+    assert len(known) == len(columns)
 
 
 def test_kernels_are_those_of_table_2_before_fine_tuning(nowhere: Path) -> None:

@@ -18,6 +18,7 @@ from headstart.parameters import leaves, select
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
 from headstart.study.estimate import survey
+from headstart.study.fairness import summarise
 from headstart.study.papers import read_paper
 from headstart.study.plan import Plan
 
@@ -204,6 +205,14 @@ def test_figure_2_pretrains_elsewhere_on_the_other_task_with_the_same_model(scal
         assert (swapped["elsewhere"].task.kind == "pathfinder") == column.startswith("image")
         assert swapped["elsewhere"].task.patch == swapped["finetune"].task.patch
         assert own["pretrain"].task.kind == own["finetune"].task.kind
+
+
+def test_figure_2_marks_digits_for_image_only_where_a_run_reads_them(nowhere: Path) -> None:
+    rows = summarise(planned("coser-5-described", "tiny", nowhere), lambda _: None).table
+    assert {(row.column, row.arm): row.stand_in for row in rows} == {
+        **{("image_1", arm): "digits for image_1" for arm in ("scratch", "self_pretrained", "pretrained_elsewhere")},
+        ("pathfinder_1", "scratch"): "", ("pathfinder_1", "self_pretrained"): "",
+        ("pathfinder_1", "pretrained_elsewhere"): "digits for image in stage elsewhere of pathfinder_1"}
 
 
 @pytest.mark.parametrize("name", [*(f"{t}-{w}" for t in TABLES for w in ("described", "published")), *QUESTIONS])

@@ -260,11 +260,29 @@ def test_stand_in_data_and_the_scale_are_said_before_all_else() -> None:
     assert str(results.caveats[1]) == "Scale tiny: one block."
     assert results.heading == "A made-up study. Scale tiny. Stand-in data: digits for image"
     assert results.stand_in("text") == ""
-    assert results.stand_in("image fraction=0.1") == "digits for image"
     assert "Stand-in data: digits for image" in results._repr_html_()
     plain = summarise(make_plan(), lambda _: None)
     assert plain.heading == "A made-up study"
     assert not {"stand-in", "scale"} & kinds(plain)
+
+
+def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None:
+    from headstart.report.tables import make_table, to_markdown
+
+    plan = make_plan(columns={"a": "digits"}, scale="tiny", stood_in={"a": {"pretrain": "digits"}})
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    scratch, pretrained = results.table
+    assert (scratch.stand_in, pretrained.stand_in) == ("", "digits for a in stage pretrain of a")
+    assert (results.apart(scratch), results.apart(pretrained)) == (False, True)
+    assert said(results, "stand-in").startswith(
+        "self_pretrained: stand-in data (digits for a in stage pretrain of a): no score of it")
+    text = to_markdown(make_table(results))
+    assert "self\\_pretrained (stand-in data)" in text
+    assert "scratch (stand-in data)" not in text
+    both = summarise(make_plan(arms={"one": True, "two": True}, stood_in={"digits": {"pretrain": "waves"}}),
+                     lambda _: None)
+    assert not any(both.apart(row) for row in both.table)
+    assert "(stand-in data" not in to_markdown(make_table(both))
 
 
 def test_a_study_of_a_paper_brings_the_papers_cells() -> None:
@@ -332,7 +350,7 @@ def test_a_row_is_compared_with_the_same_column_only() -> None:
 
 def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -> None:
     columns = {"digits": "digits", "mnist": "mnist"}
-    plan = make_plan(columns=columns, average=SimpleNamespace(over="columns", missing="chance"))
+    plan = make_plan(columns=columns, average=SimpleNamespace(over="columns", columns=(), missing="chance"))
     found = shelf(plan, lambda c: None if (c.arm, c.column) == ("scratch", "mnist") else usual(c))
     known = {**facts("digits"), **facts("mnist")}
     scratch, pretrained = summarise(plan, found.find, facts=known).averages
@@ -345,13 +363,13 @@ def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -
     assert (scratch.rank, pretrained.rank) == (2.0, 1.0)
     assert pretrained.difference is not None
     assert pretrained.difference.n == 5
-    skipping = make_plan(columns=columns, average=SimpleNamespace(over="columns", missing="skip"))
+    skipping = make_plan(columns=columns, average=SimpleNamespace(over="columns", columns=(), missing="skip"))
     scratch, pretrained = summarise(skipping, found.find, facts=known).averages
     assert (scratch.columns, scratch.missing, pretrained.difference) == (1, ("mnist",), None)
 
 
 def test_an_accuracy_and_an_r2_have_no_common_average() -> None:
-    plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(missing="chance"))
+    plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(columns=(), missing="chance"))
     found = shelf(plan)
     for cell in plan.cells:
         if cell.column == "b":

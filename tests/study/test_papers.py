@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import subprocess
 import sys
@@ -11,8 +12,9 @@ from typing import Any
 import pytest
 
 from headstart.errors import BadInput
+from headstart.study.claims import AVERAGE, STEPS, Claim
 from headstart.study.files import built_in_studies
-from headstart.study.papers import AVERAGE, STEPS, Paper, PaperCell, built_in_papers, make_paper, read_paper
+from headstart.study.papers import Paper, PaperCell, built_in_papers, make_paper, read_paper
 from headstart.study.spec import read_study
 
 TEXTS = Path(__file__).parents[2] / ".." / "shared" / "papers"
@@ -286,19 +288,33 @@ def test_an_erratum_leaves_the_value_as_printed(name: str) -> None:
 
 @pytest.mark.parametrize("name", TABLES)
 def test_every_claim_with_a_direction_agrees_with_the_papers_own_cells(name: str) -> None:
-    """What a claim says of two arms must hold for the numbers printed, on each of its columns."""
+    """What a claim says of its sides must hold for the numbers printed, on each of its columns."""
     paper = read_paper(name)
     for claim in paper.claims:
-        if claim.higher is None or claim.lower is None:
+        if claim.higher is None or claim.at:
             continue
-        compared = 0
-        for column in claim.columns or paper.columns:
-            high = paper.cell(claim.higher, column, claim.quantity)
-            low = paper.cell(claim.lower, column, claim.quantity)
-            if high and low and high.value is not None and low.value is not None:
-                compared += 1
-                assert high.value > low.value, (claim.says, column)
-        assert compared, claim.says
+        pairs = claim.pairs or [(column, None) for column in claim.columns or paper.columns]
+        printed = [_printed_difference(paper, claim, column, other) for column, other in pairs]
+        found = [value for value in printed if value is not None]
+        assert found, claim.says
+        if claim.within is None:
+            assert min(found) > 0, claim.says
+        else:
+            assert max(map(abs, found)) <= claim.within + 1e-9, claim.says
+
+
+def _printed_difference(paper: Paper, claim: Claim, column: str, other: str | None) -> float | None:
+    """The sum of a claim's terms by the paper's cells: what is never reached takes endless steps."""
+    total = 0.0
+    for sign, arm, where in claim.terms(column, other):
+        cell = paper.cell(arm, where, claim.quantity)
+        if cell is not None and cell.kind == "not reached":
+            total += sign * math.inf
+        elif cell is None or cell.value is None:
+            return None
+        else:
+            total += sign * cell.value
+    return total
 
 
 def test_a_misspelt_paper_gets_the_nearest() -> None:
@@ -319,6 +335,14 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
         ({"claims": [{"says": "s", "higher": "scratch"}]}, r"claims\[0\]: name both 'higher' and 'lower', or neither"),
         ({"claims": [{"says": "s", "higher": "scrach", "lower": "scratch"}]},
          r"claims\[0\].higher: no 'scrach'; did you mean 'scratch'"),
+        ({"claims": [{"says": "s", "lower": "scratch"}]}, r"claims\[0\]: name 'higher' too"),
+        ({"claims": [{"says": "s", "within": 0.1}]}, r": name 'higher' too: without it a claim is only told"),
+        ({"claims": [{"says": "s", "higher": ["scratch", "scrach"], "pairs": [["image", "image"]]}]},
+         r"claims\[0\].higher: no 'scrach'; did you mean 'scratch'"),
+        ({"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "img"]]}]},
+         r"claims\[0\].pairs: no 'img'; did you mean 'image'"),
+        ({"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "image"]], "columns": ["image"]}]},
+         r"claims\[0\]: 'pairs' are columns already; leave 'columns' out"),
         ({"claims": [{"says": "s", "columns": ["img"]}]}, r"claims\[0\].columns: no 'img'; did you mean 'image'"),
         ({"rows": [{"row": "A", "arm": "a", "cells": {"image": {"text": "1", "kind": "guess"}}}]}, r"kind: 'guess' sh"),
         ({"source": None}, r"papers/made-up.toml.source: None should be a valid string"),
@@ -355,5 +379,6 @@ def test_every_cell_has_its_place_in_the_study(name: str) -> None:
         assert arm is None or arm in study.arms, label
         assert column == AVERAGE or column in study.columns, (label, column)
     for claim in paper.claims:
-        assert {claim.higher, claim.lower} - {None} <= set(study.arms), claim.says
-        assert set(claim.columns) - {AVERAGE} <= set(study.columns), claim.says
+        assert set(claim.arms) <= set(study.arms), claim.says
+        named = {*claim.columns, *(column for pair in claim.pairs for column in pair)}
+        assert named - {AVERAGE} <= set(study.columns), claim.says

@@ -16,23 +16,27 @@ from headstart.study.plan import Plan
 from headstart.tasks import open_task
 
 NAMES = tuple(f"rothermel-{number}" for number in (1, 2, 3, 4))
+PUBLISHED = tuple(f"{name}-published" for name in NAMES)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *PUBLISHED])
 def test_arms_and_columns_are_those_of_the_papers_cells(name: str, nowhere: Path) -> None:
-    paper, plan = read_paper(name), planned(name, "paper", nowhere)
+    paper, plan = read_paper(name.removesuffix("-published")), planned(name, "paper", nowhere)
+    assert plan.study.paper == paper.name
     assert set(plan.study.columns) == set(paper.columns)
     assert {row.arm for row in paper.rows if row.arm} == set(plan.study.arms)
 
 
+@pytest.mark.parametrize("names", [NAMES, PUBLISHED])
 @pytest.mark.parametrize("scale", SCALES)
-def test_tables_1_to_3_are_of_the_same_runs(scale: str, nowhere: Path) -> None:
-    first, second, third = (set(planned(name, scale, nowhere).stages) for name in NAMES[:3])
+def test_tables_1_to_3_are_of_the_same_runs(scale: str, names: tuple[str, ...], nowhere: Path) -> None:
+    first, second, third = (set(planned(name, scale, nowhere).stages) for name in names[:3])
     assert first == second == third
 
 
-def test_columns_of_twelve_blocks_are_the_runs_of_table_1(nowhere: Path) -> None:
-    one, four = planned("rothermel-1", "paper", nowhere), planned("rothermel-4", "paper", nowhere)
+@pytest.mark.parametrize("names", [NAMES, PUBLISHED])
+def test_columns_of_twelve_blocks_are_the_runs_of_table_1(names: tuple[str, ...], nowhere: Path) -> None:
+    one, four = planned(names[0], "paper", nowhere), planned(names[3], "paper", nowhere)
 
     def runs(plan: Plan, column: str) -> set[tuple[str, ...]]:
         return {tuple(s.identity for s in cell.chain) for cell in plan.cells if cell.column == column}
@@ -62,7 +66,17 @@ def test_the_paper_sweeps_rates_over_four_decades_with_three_seeds(nowhere: Path
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("name", NAMES)
+def test_figures_1_to_3_show_test_at_every_rate_and_mark_that_of_lu_et_al(scale: str, nowhere: Path) -> None:
+    study = planned("rothermel-1", scale, nowhere).study
+    assert (study.report.sweep, study.report.choose) == ("test", ("finetune.optim.lr",))
+    mark, rates = study.report.mark, study.axes["finetune.optim.lr"]
+    assert mark is not None
+    assert (mark.setting, mark.value) == ("finetune.optim.lr", 1e-3)
+    assert min(rates) <= mark.value <= max(rates)
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize("name", [*NAMES, *PUBLISHED])
 def test_models_are_causal_and_read_the_last_position(name: str, scale: str, nowhere: Path) -> None:
     for stage in planned(name, scale, nowhere).stages.values():
         model = stage.spec.model
@@ -75,9 +89,35 @@ def test_models_are_causal_and_read_the_last_position(name: str, scale: str, now
             assert stage.spec.optim.batch_size == 8 or stage.name == "language"
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", [*NAMES, *PUBLISHED])
 def test_the_title_says_that_the_start_is_no_gpt_2(name: str, nowhere: Path) -> None:
     assert "GPT-2" in planned(name, "paper", nowhere).study.title
+
+
+@pytest.mark.parametrize(("described", "published"), list(zip(NAMES, PUBLISHED, strict=True)))
+def test_the_released_code_clips_drops_out_and_changes_images_and_nothing_else(
+    described: str, published: str, nowhere: Path
+) -> None:
+    plain, other = (planned(name, "paper", nowhere) for name in (described, published))
+    assert len(plain.cells) == len(other.cells)
+    tasks = {}
+    for ours, theirs in zip(plain.cells, other.cells, strict=True):
+        assert (ours.arm, ours.column, ours.seed, ours.settings) == (
+            theirs.arm, theirs.column, theirs.seed, theirs.settings)
+        assert [s.identity for s in ours.chain[:-1]] == [s.identity for s in theirs.chain[:-1]], "language is ours"
+        one, two = ours.chain[-1].spec, theirs.chain[-1].spec
+        assert (two.optim.clip, two.model.dropout) == (1.0, 0.1)
+        assert (one.optim.clip, one.model.dropout) == (None, 0.0)
+        same = {"optim": one.optim, "task": one.task,
+                "model": two.model.model_copy(update={"dropout": one.model.dropout})}
+        assert two.model_copy(update=same) == one
+        tasks[theirs.column.removesuffix("_6").removesuffix("_12")] = two.task, one.task
+    assert (tasks["mnist"][0].side, tasks["mnist"][1].side, tasks["mnist"][0].tile) == (28, 32, 4)
+    assert not tasks["mnist"][0].augment
+    assert (tasks["cifar10"][0].channels, tasks["cifar10"][1].channels) == ("rgb", "grey")
+    assert [tasks[name][0].augment for name in ("cifar10", "cifar10_lra")] == [True, True]
+    assert [tasks[name][1].augment for name in ("cifar10", "cifar10_lra")] == [False, False]
+    assert "listops" not in tasks or tasks["listops"][0] == tasks["listops"][1]
 
 
 def test_frozen_is_all_but_input_output_positions_and_norms_and_the_start_is_all_but_input_and_output(

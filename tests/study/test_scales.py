@@ -12,7 +12,9 @@ import pytest
 
 from headstart.api import Study
 from headstart.errors import BadInput
+from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
+from headstart.study.scales import StandIn, stand_in_told
 from headstart.study.spec import StudySpec, read_study
 from headstart.training.loop import BudgetSpec
 
@@ -100,10 +102,30 @@ def test_the_paper_scale_is_the_file_itself(tmp_path: Path) -> None:
 
 def test_a_stand_in_takes_the_place_of_absent_data_alone(tmp_path: Path) -> None:
     spec = study("tiny", data=tmp_path)
-    assert spec.stood_in == {"image": "digits"}
+    digits = StandIn(kind="digits", meant="image")
+    assert spec.stood_in == {"image": {"pretrain": digits, "finetune": digits}}
     kinds = {cell.column: cell.chain[-1].spec.task.kind for cell in planned(spec, tmp_path).cells}
     assert kinds == {"image": "digits", "listops": "listops"}
     assert not study("tiny").stood_in
+
+
+def test_every_size_of_a_column_whose_data_are_absent_is_marked(tmp_path: Path) -> None:
+    spec = study("tiny", "finetune.task.fraction=[0.5,1.0]", 'report={"choose"=["finetune.optim.lr"]}', data=tmp_path)
+    rows = summarise(planned(spec, tmp_path), lambda _: None).table
+    marks = {row.column: row.stand_in for row in rows}
+    assert marks == {**{f"image fraction={part}": "digits for image" for part in ("0.5", "1")},
+                     **{f"listops fraction={part}": "" for part in ("0.5", "1")}}
+
+
+def test_what_stands_in_is_told_with_the_stage_where_it_is_not_the_reported_one() -> None:
+    stands = {"pretrain": StandIn(kind="digits", meant="image"), "finetune": StandIn(kind="digits", meant="image"),
+              "elsewhere": StandIn(kind="listops", meant="text")}
+    assert stand_in_told("image_1", stands, ["pretrain", "finetune"], "finetune") == "digits for image_1"
+    assert stand_in_told("image_1", stands, stands, "finetune") == (
+        "digits for image_1 and listops for text in stage elsewhere of image_1")
+    assert stand_in_told("image_1", stands, ["pretrain", "other"], "other") == (
+        "digits for image in stage pretrain of image_1")
+    assert stand_in_told("image_1", stands, ["other"], "other") == ""
 
 
 def test_a_stage_without_data_has_an_open_identity(tmp_path: Path) -> None:

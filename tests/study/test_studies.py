@@ -9,7 +9,7 @@ import pytest
 
 from headstart.spec import digest
 from headstart.stage import StageSpec
-from headstart.study.costs import rate_of, study_costs
+from headstart.study.costs import Pace, pace_here, pace_of, study_costs
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
@@ -29,7 +29,7 @@ def planned(name: str, scale: str | None, folder: Path) -> Plan:
 def test_every_table_and_figure_of_the_papers_has_its_study() -> None:
     wanted = [f"coser-{n}" for n in range(1, 6)] + [f"amos-{n}" for n in (1, 2, 3, 7, 8, 9, "f3", "f4", "f5")]
     wanted += [f"rothermel-{n}" for n in range(1, 5)]
-    assert {f"{name}-described" for name in wanted} <= set(STUDIES)
+    assert {f"{name}-{words}" for name in wanted for words in ("described", "published")} <= set(STUDIES)
     assert {"tied-start", "which-part", "matched", "short-range"} <= set(STUDIES)
 
 
@@ -67,10 +67,20 @@ def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
     wrong = {key: (cost.stages, len(planned(*key, tmp_path).stages)) for key, cost in listed.items()
              if cost.stages != len(planned(*key, tmp_path).stages)}
     assert not wrong, "run benchmarks/study_costs.py"
-    assert all(cost.flops > 0 and cost.examples > 0 for cost in listed.values())
+    assert all(cost.flops > 0 and cost.examples >= cost.steps > 0 for cost in listed.values())
 
 
-def test_a_rate_is_read_from_enough_finished_stages() -> None:
-    stages = [json.loads(f'{{"budget": {{"flops": {n}e9, "seconds": 2}}}}') for n in (1, 2, 9)]
-    assert rate_of(stages) == 1e9
-    assert rate_of(stages[:2]) is None
+def test_a_pace_is_read_from_enough_finished_stages() -> None:
+    guess = Pace(step=0.01, rate=1e9)
+    stages = [json.loads(f'{{"budget": {{"steps": 100, "flops": 1e9, "seconds": {n}}}}}') for n in (2, 4, 40)]
+    found = pace_of(stages, guess)
+    assert found is not None
+    assert found.seconds(100, 1e9) == pytest.approx(4)
+    assert found.seconds(0, 1e9) == pytest.approx(2)
+    assert pace_of(stages[:2], guess) is None
+
+
+def test_a_pace_without_stages_counts_steps_and_flops() -> None:
+    pace = pace_here()
+    assert pace.seconds(1000, 0) == pytest.approx(1000 * pace.step)
+    assert pace.seconds(0, 1e12) < pace.seconds(1000, 1e12)

@@ -13,6 +13,7 @@ from PIL import Image
 
 from headstart.errors import BadInput
 from headstart.tasks import cifar
+from headstart.tasks.augment import augmented
 from headstart.tasks.cifar import BATCHES, CLASSES, colours, decode, grey
 from headstart.tasks.cifar_patches import CifarPatchesSpec
 from headstart.tasks.cifar_tasks import tiled, untiled
@@ -221,6 +222,24 @@ def test_validation_is_stratified_and_follows_split_seed_for_all_three_tasks_ali
     assert set(one.val.index) | set(one.train.index) == set(range(TRAIN))
     assert np.array_equal(SCifarSpec(val=10).load(data).val.index, one.val.index)
     assert np.array_equal(CifarPatchesSpec(val=10).load(data).val.index, one.val.index)
+
+
+@pytest.mark.parametrize(("spec", "tile"), [
+    (ImageSpec(val=10, augment=True), 1), (ImageSpec(val=10, augment=True, patch=16), 1),
+    (CifarPatchesSpec(val=10, augment=True, split="rothermel"), 4),
+    (CifarPatchesSpec(val=10, augment=True, channels="rgb"), 4), (SCifarSpec(val=10, augment=True), 1),
+])
+def test_augmented_train_images_are_other_ones_each_epoch_and_no_others_are(data, train, spec, tile):
+    task, plain = open_task(spec, data), open_task(spec.model_copy(update={"augment": False}), data)
+    pixels = train[0][task.train.index]
+    pixels = pixels if task.signature.width % 3 == 0 else grey(pixels)[..., None]
+    for epoch in (0, 3):
+        wanted = tiled(augmented(pixels, task.train.index, epoch, 0, mirror=True), tile)
+        found = bytes_of(task, task.augment(task.train, epoch))
+        assert np.array_equal(found.reshape(len(pixels), -1), wanted.reshape(len(pixels), -1))
+    assert plain.augment is None
+    assert np.array_equal(bytes_of(task, task.train), bytes_of(plain, plain.train))
+    assert task.fingerprint == plain.fingerprint
 
 
 def test_rothermel_holds_out_the_fifth_batch(data):

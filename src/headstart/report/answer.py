@@ -1,23 +1,37 @@
-"""The answer of a study in one sentence, computed from its numbers."""
+"""The answer of a study in a sentence or two, computed from its numbers."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
+from headstart.report.verdicts import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results, Row
 
+TOLD: Mapping[Outcome, tuple[str, str]] = {
+    "holds": ("holds", "hold"), "the other way round": ("is the other way round", "are the other way round"),
+    "does not hold": ("does not hold", "do not hold"), "not seen": ("is not seen", "are not seen"),
+}
+"""What is said of one direction with this outcome, and of several."""
+
 
 def answer(results: Results) -> str:
-    """One sentence: is an arm better than the one it is compared with, by how much, and how sure is that."""
+    """How many directions that are claimed hold; is an arm better than the one it is compared with, by how much, and
+    how sure is that."""
     runs = {run.stages[-1][1]: run.status for row in results.table for p in row.points for run in p.runs}
     done, planned = sum(status in ("complete", "diverged") for status in runs.values()), len(runs)
     so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
     scored = [row for row in results.table if row.val is not None and row.test is not None]
     if not scored:
         text = "all finished runs diverged" if done else "no run is finished"
-    elif len(results.columns) == 1:
-        text = _one_column(results, scored)
     else:
-        text = _columns(results, scored)
+        claims = _claims(results)
+        if len({row.arm for row in results.table}) == 1:
+            text = _one_arm(scored)
+        else:
+            text = (_one_column if len(results.columns) == 1 else _columns)(results, scored)
+        text = f"{claims}. {text[:1].upper()}{text[1:]}" if claims else text
     text = so_far + _on_stand_ins(results) + text
     return text[:1].upper() + text[1:] + "."
 
@@ -29,6 +43,34 @@ def _on_stand_ins(results: Results) -> str:
         return ""
     part = "" if len(stood) == len(results.columns) else f" in {len(stood)} of {len(results.columns)} columns"
     return f"with stand-in data{part}: "
+
+
+def _claims(results: Results) -> str:
+    """`of 8 directions that the paper claims and that could be checked here, 2 hold and 6 are not seen`."""
+    found = Counter(part.outcome for verdict in verdicts(results, results.paper) for part in verdict.parts)
+    which = "the paper claims" if results.paper is not None else "the study asks about"
+    told = [(found[outcome], one, several) for outcome, (one, several) in TOLD.items() if found[outcome]]
+    checked = sum(number for number, _, _ in told)
+    if not found:
+        return ""
+    if not checked:
+        return f"no direction that {which} could be checked here"
+    if checked == 1:
+        return f"the one direction that {which} and that could be checked here {told[0][1]}"
+    each = [f"{number} {one if number == 1 else several}" for number, one, several in told]
+    return f"of {checked} directions that {which} and that could be checked here, {words.listed(each)}"
+
+
+def _one_arm(scored: list[Row]) -> str:
+    """Scores of an arm that has none beside it, by column where these are few enough to be read."""
+    arm, metrics = scored[0].arm, list(dict.fromkeys(words.metric(row.metric) for row in scored))
+    each = [f"{words.metric(row.metric) + ' ' if len(metrics) > 1 else ''}{_measured(row)} on {row.column}"
+            for row in scored]
+    if len(scored) > 6 and len(metrics) == 1:
+        means = [row.test.mean for row in scored if row.test is not None]
+        each = [f"{words.score(min(means))} to {words.score(max(means))} over {words.many(len(scored), 'column')}"]
+    metric = f" {metrics[0]}" if len(metrics) == 1 else ""
+    return f"one arm, {arm}, so that nothing is compared; its test{metric} is {words.listed(each)}"
 
 
 def leader(results: Results, rows: list[Row]) -> Row:

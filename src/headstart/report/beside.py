@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.lines import Cell, Line, Table
-from headstart.report.quantities import converged, matching
-from headstart.report.verdicts import Part, Verdict, columns_of, metric_of, verdicts
+from headstart.report.lines import Cell, Line, Table, budget
+from headstart.report.quantities import NO_LAST, converged, matching
+from headstart.report.verdicts import Part, Verdict, asked, columns_of, metric_of, verdicts
 from headstart.study import words
-from headstart.study.papers import AVERAGE, STEPS
-from headstart.study.results import AMOUNTS, QUANTITIES, Average, Results
+from headstart.study.claims import AVERAGE, STEPS
+from headstart.study.results import AMOUNTS, QUANTITIES, Average, Results, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
     from headstart.study.papers import Paper, PaperCell, PaperRow
 
-__all__ = ["Part", "Verdict", "beside", "verdicts"]
+__all__ = ["Part", "Verdict", "asked", "beside", "unprinted", "verdicts"]
 
 ABSENT = "not run here"
 
@@ -47,29 +47,47 @@ class _Ours:
     text: str = words.NONE
     n: str = words.NONE
     chosen: str = words.NONE
+    parameters: str = words.NONE
     budget: str = words.NONE
     status: str = ABSENT
     key: str = ""
     values: Mapping[str, Any] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
 
 
 def beside(results: Results, paper: Paper) -> Table:
     """One line per cell of the paper, by column: what it prints, ours with its error, settings, budget and status.
 
     Ours stands in the paper's unit; the CSV has both as shares (steps as steps). What is not run here is there too.
+    Parameters stand there where models of several sizes ran on one task, and in the CSV always.
     """
-    several = any(row.quantity != "test" for row in paper.rows)
+    several, sized = any(row.quantity != "test" for row in paper.rows), _sized(results)
     heads = [("column", False), ("arm", False)] + ([("quantity", False)] if several else [])
-    heads += [("paper", True), ("ours", True), ("n", True), ("chosen", False), ("budget", True), ("status", False)]
+    heads += [("paper", True), ("ours", True), ("n", True), ("chosen", False)]
+    heads += ([("parameters", True)] if sized else []) + [("budget", True), ("status", False)]
     notes, lines = _Notes(), []
     for column in paper.heads:
         for row in paper.rows:
             cell = row.cells.get(column)
             if cell is not None:
                 for place in columns_of(results, column) or [column]:
-                    lines.append(_line(results, paper, row, cell, column, place, several, notes))
+                    lines.append(_line(results, paper, row, cell, column, place, several, sized, notes))
     title = ". ".join([f"Beside {paper.source}", *results.setting])
     return Table(title, tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), _note(paper, notes))
+
+
+def _sized(results: Results) -> bool:
+    """Models of several sizes ran on one task."""
+    of: dict[str, set[int | None]] = {}
+    for row in results.table:
+        of.setdefault(row.task, set()).add(row.parameters)
+    return any(len(sizes - {None}) > 1 for sizes in of.values())
+
+
+def unprinted(results: Results) -> str:
+    """Source and note of a figure whose numbers the paper did not print: no table beside it brings them."""
+    paper = results.paper
+    return f"{paper.source}. {paper.note}".strip() if paper is not None and not paper.rows else ""
 
 
 def _note(paper: Paper, notes: _Notes) -> str:
@@ -84,7 +102,7 @@ def _note(paper: Paper, notes: _Notes) -> str:
 
 def _line(
     results: Results, paper: Paper, row: PaperRow, cell: PaperCell, column: str, place: str, several: bool,
-    notes: _Notes,
+    sized: bool, notes: _Notes,
 ) -> Line:
     found = _average(results, row, paper) if column == AVERAGE else _measured(results, paper, row, column, place)
     why = "" if row.arm else row.why
@@ -96,8 +114,9 @@ def _line(
     cells += [
         Cell(printed + notes.mark(". ".join(filter(None, [cell.erratum, row.note]))),
              {"paper_text": cell.text, "paper_kind": cell.kind, "paper": cell.value, "paper_sem": cell.sem}),
-        Cell(found.text, found.values), Cell(found.n), Cell(found.chosen, {"chosen": found.chosen}),
-        Cell(found.budget), Cell(found.status),
+        Cell(found.text + "".join(map(notes.mark, found.remarks)), found.values), Cell(found.n),
+        Cell(found.chosen, {"chosen": found.chosen}),
+        *([Cell(found.parameters)] if sized else []), Cell(found.budget), Cell(found.status),
     ]
     return Line("beside", tuple(cells), found.status, found.key)
 
@@ -106,7 +125,8 @@ def _head(results: Results, paper: Paper, column: str, place: str) -> str:
     """`image (CIFAR10), stand-in`: our name, the paper's where it is another, and whether its data were there."""
     head = paper.heads[column]
     same = head.casefold() == place.casefold()
-    stood_in = place in results.columns and results.stand_in(place)
+    rows = results.in_column(place)
+    stood_in = rows and all(row.stand_in for row in rows)
     return (place if same else f"{place} ({head})") + (", stand-in" if stood_in else "")
 
 
@@ -126,10 +146,19 @@ def _measured(results: Results, paper: Paper, row: PaperRow, column: str, place:
     together = {"ours_together": found.pace.together if found.pace else None} if row.quantity == "reach" else {}
     return _Ours(
         text, str(n) if n == found.expected else f"{n} of {found.expected}",
-        words.settings(found.chosen, results.names), budget(found.budget), found.status, found.key,
-        {"metric": found.metric, **_numbers(value), **together,
-         **{name: found.budget.get(name) for name in AMOUNTS}},
+        words.settings(found.chosen, results.names), words.count(found.parameters),
+        budget(found.budget, seconds=False), found.status, found.key,
+        {"metric": found.metric, **_numbers(value), **together, "parameters": found.parameters,
+         **{name: found.budget.get(name) for name in AMOUNTS}}, tuple(_remarks(results, found, row.quantity)),
     )
+
+
+def _remarks(results: Results, found: Row, quantity: str) -> Iterator[str]:
+    """What there is to know of a number of ours beside its status."""
+    if results.apart(found):
+        yield f"stand-in data: {found.stand_in}"
+    if quantity.startswith("last_") and any(run.status == "diverged" for run in found.runs):
+        yield NO_LAST
 
 
 def _numbers(value: Estimate | None) -> dict[str, float | None]:
@@ -149,7 +178,7 @@ def _average(results: Results, row: PaperRow, paper: Paper) -> _Ours:
     lost = [f"chance for {c}" for c in found.chance] + [f"without {c}" for c in found.missing]
     return _Ours(
         _score(found.value, in_percent(paper, AVERAGE)), str(found.value.n) if found.value else words.NONE,
-        ", ".join([over, *([found.over] if found.over else []), *lost]), words.NONE, status, "",
+        ", ".join([over, *([found.over] if found.over else []), *lost]), words.NONE, words.NONE, status, "",
         _numbers(found.value),
     )
 
@@ -164,12 +193,3 @@ def _score(value: Estimate | None, percent: bool) -> str:
         return words.plus_minus(value)
     sem = "" if value.sem is None else f" ± {100 * value.sem:.1f}"
     return f"{100 * value.mean:.1f}{sem}".replace("-", words.MINUS)
-
-
-def budget(amounts: Mapping[str, float]) -> str:
-    """`30 epochs, 1.2 TFLOP` (or steps): what a run trained, its parents included."""
-    name = next((name for name in ("epochs", "steps") if name in amounts), None)
-    count = words.count(round(amounts[name], 1)) if name else ""
-    amount = f"{count} {name.removesuffix('s') if count == '1' else name}" if name else ""
-    flops = words.measure(amounts["flops"], "FLOP") if amounts.get("flops") else ""
-    return ", ".join(filter(None, [amount, flops])) or words.NONE

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.plots import MARKS, Look, plain, style
 from headstart.report.verdicts import metric_of
 from headstart.study import words
 from headstart.study.results import Results, Row
+from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,25 +34,29 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
     rows = [row for row in results.table if row.test is not None]
     if not rows or len({row.metric for row in rows}) > 1 or len(rows) < MANY:
         return None
-    over_columns = len(results.columns) >= MANY and len(results.arms) <= FEW_ARMS
+    wide = len(results.columns) >= MANY and len(results.arms) <= FEW_ARMS
     with style(dark) as look:
-        figure = Figure(figsize=(7.2, 3.6) if over_columns else (7.2, 1.1 + 0.27 * len(rows)))
+        figure = Figure(figsize=(7.2, 3.6) if wide else (7.2, 1.1 + 0.27 * len(rows)))
         axes = figure.add_subplot()
-        (_lines if over_columns else _dots)(axes, results, rows, look)
+        (_lines if wide else _dots)(axes, results, rows, look)
         label = f"test {words.metric(rows[0].metric)}"
-        (axes.set_ylabel if over_columns else axes.set_xlabel)(label)
-        handles, labels = _legend(axes)
+        (axes.set_ylabel if wide else axes.set_xlabel)(label)
+        handles, labels = legend(axes)
         figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize=8.5)
     return figure
 
 
 def told(results: Results) -> str:
-    """What the figure says, in words."""
-    paper = "; a hollow mark is the paper's number, of its own data and sizes" if results.paper is not None else ""
-    return f"Test score of each arm, mean and one standard error over seeds; small marks are train scores{paper}."
+    """What the figure says, in words: only of marks that are drawn."""
+    rows = [row for row in results.table if row.test is not None]
+    train = "; small marks are train scores" if any(row.estimate("train") for row in rows) else ""
+    paper = "; a hollow mark is the paper's number, of its own data and sizes"
+    paper = paper if any(True for row in rows for _ in _cells(results, row)) else ""
+    return f"Test score of each arm, mean and one standard error over seeds{train}{paper}."
 
 
-def _legend(axes: Axes) -> tuple[list[Any], list[str]]:
+def legend(axes: Axes) -> tuple[list[Any], list[str]]:
+    """Handles and labels of what is drawn, each label once."""
     handles, labels = axes.get_legend_handles_labels()
     first = {label: handle for handle, label in reversed(list(zip(handles, labels, strict=True)))}
     kept = list(dict.fromkeys(labels))
@@ -70,20 +75,34 @@ def _cells(results: Results, row: Row) -> Iterator[tuple[str, float]]:
 
 
 def _lines(axes: Axes, results: Results, rows: list[Row], look: Look) -> None:
-    places = {column: place for place, column in enumerate(results.columns)}
-    for number, arm in enumerate(results.arms):
-        own = [row for row in rows if row.arm == arm]
-        shift = 0.06 * (number - (len(results.arms) - 1) / 2)
-        x = [places[row.column] + shift for row in own]
-        style_of = {"color": look.colour(number), "marker": MARKS[number % len(MARKS)]}
-        for stem in dict.fromkeys(stem_of(row.column) for row in own):
-            of = [(at, row) for at, row in zip(x, own, strict=True) if stem_of(row.column) == stem]
-            axes.errorbar([at for at, _ in of], [row.test.mean for _, row in of if row.test],
-                          [_error(row) for _, row in of], markersize=5, capsize=2.5, label=plain(arm), linewidth=1.3,
-                          **style_of)  # type: ignore[arg-type]
-        for at, row in zip(x, own, strict=True):
-            _beside(axes, results, row, at, False, look.colour(number), MARKS[number % len(MARKS)])
-    axes.set_xticks(range(len(places)), [plain(c) for c in places], rotation=20 if len(places) > 4 else 0)
+    found: dict[str, dict[str, Estimate]] = {arm: {} for arm in results.arms}
+    for row in rows:
+        if row.test is not None:
+            found[row.arm][row.column] = row.test
+    over_columns(axes, results, found, look)
+    for row in rows:
+        number = results.arms.index(row.arm)
+        _beside(axes, results, row, _place(results, row.arm, row.column), False, look.colour(number),
+                MARKS[number % len(MARKS)])
+
+
+def over_columns(axes: Axes, results: Results, found: Mapping[str, Mapping[str, Estimate]], look: Look) -> None:
+    """Points of each arm over columns with their standard errors; one task at several sizes is one line."""
+    for arm, of in found.items():
+        number = results.arms.index(arm)
+        marked: dict[str, Any] = {"color": look.colour(number), "marker": MARKS[number % len(MARKS)]}
+        for stem in dict.fromkeys(stem_of(column) for column in of):
+            line = {column: value for column, value in of.items() if stem_of(column) == stem}
+            axes.errorbar([_place(results, arm, column) for column in line], [value.mean for value in line.values()],
+                          [value.sem or 0.0 for value in line.values()], markersize=5, capsize=2.5, label=plain(arm),
+                          linewidth=1.3, **marked)
+    axes.set_xticks(range(len(results.columns)), [plain(column) for column in results.columns],
+                    rotation=20 if len(results.columns) > 4 else 0)
+
+
+def _place(results: Results, arm: str, column: str) -> float:
+    """Where an arm stands on a column: arms a little apart, so that their errors do not hide each other."""
+    return results.columns.index(column) + 0.06 * (results.arms.index(arm) - (len(results.arms) - 1) / 2)
 
 
 def _dots(axes: Axes, results: Results, rows: list[Row], look: Look) -> None:

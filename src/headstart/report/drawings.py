@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,12 +11,13 @@ from headstart.errors import BadInput
 from headstart.files import Damaged
 from headstart.report.answer import leader
 from headstart.report.compared import MANY, compared, told
+from headstart.report.gains import averaged, averaged_told, gains, gains_told
 from headstart.report.pictures import Filled, caption, read_predictions, reconstruction
 from headstart.report.plots import LOOKS, curves, plain
-from headstart.report.sweeps import sweep, sweep_sentence
+from headstart.report.sweeps import ON_VALIDATION, marked, sweep, sweep_sentence
 from headstart.spec import digest
 from headstart.study import words
-from headstart.study.results import Results
+from headstart.study.results import Results, Row
 from headstart.study.runs import undamaged
 
 if TYPE_CHECKING:
@@ -56,7 +58,7 @@ class Drawn:
 
 def _head(figure: Figure, text: str, colour: str) -> None:
     """Write a line over a figure: over its sentence, or else over its legend, which stands where a title would."""
-    before = figure.get_suptitle()
+    before, text = figure.get_suptitle(), "\n".join(textwrap.wrap(text, int(13.5 * figure.get_figwidth())))
     if figure.legends and not before:
         figure.legends[0].set_title(text)
         figure.legends[0].get_title().set_color(colour)
@@ -68,17 +70,23 @@ def _head(figure: Figure, text: str, colour: str) -> None:
 def drawings(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:
     """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
     figures, undrawn = _insights(plan, results, store)
-    return [*_together(results), *_of_scores(plan, results, store), *figures], undrawn
+    return [*_together(plan, results), *_of_scores(plan, results, store), *figures], undrawn
 
 
-def _together(results: Results) -> list[Drawn]:
-    """All arms and columns in one figure, where a paper's cells or several columns ask for it."""
+def _together(plan: Plan, results: Results) -> list[Drawn]:
+    """All arms and columns in one figure, where a paper's cells or several columns ask for it; averages and gains."""
+    mark, out = _headed(words.listed(results.stood_in)), []
     finished = sum(row.test is not None for row in results.table)
-    if finished < MANY or (results.paper is None and len(results.columns) == 1):
-        return []
-    mark = f"Stand-in data: {words.listed(results.stood_in)}" if results.stood_in else ""
-    return [Drawn("compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark), False,
-                  mark)]
+    if finished >= MANY and (results.paper is not None or len(results.columns) > 1):
+        out.append(Drawn("compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark),
+                         False, mark))
+    if any(one.value for one in results.averages):
+        out.append(Drawn("averages", "Averages over columns", averaged_told(results),
+                         lambda dark, _: averaged(results, dark), False, mark))
+    if plan.study.report.gain:
+        out.append(Drawn("gains", f"Relative gain over {results.against}", gains_told(results),
+                         lambda dark, _: gains(results, dark), False, mark))
+    return out
 
 
 def _insights(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], list[str]]:
@@ -93,21 +101,30 @@ def _insights(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], 
 
 
 def _mark(results: Results, column: str) -> str:
-    return f"Stand-in data: {results.stand_in(column)}" if results.stand_in(column) else ""
+    return _headed(results.stand_in(column))
+
+
+def _headed(stand_in: str) -> str:
+    return f"Stand-in data: {stand_in}" if stand_in else ""
 
 
 def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
     """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
-    out = []
+    out, report = [], plan.study.report
     for column in results.columns:
         name, of = _file_name(column), f" on {column}" if len(results.columns) > 1 else ""
         mark = _mark(results, column)
         sentence = sweep_sentence(results, column)
         if sentence:
+            said = [sentence, "Points are means over seeds with one standard error; the chosen value is ringed."]
+            said += [ON_VALIDATION] if report.sweep == "test" else []
+            if report.mark is not None and marked(results, column, report.mark):
+                label = results.names.get(report.mark.setting, report.mark.setting)
+                said.append(f"The dotted line, at {label} {words.plain(report.mark.value)}, is {report.mark.says}.")
             out.append(Drawn(
-                f"sweep-{name}", f"The sweep{of}",
-                f"{sentence} Points are means over seeds with one standard error; the chosen value is ringed.",
-                lambda dark, titled, c=column: sweep(results, c, dark, titled),  # type: ignore[misc]
+                f"sweep-{name}", f"The sweep{of}", " ".join(said),
+                lambda dark, titled, c=column: sweep(  # type: ignore[misc]
+                    results, c, dark, titled, report.sweep == "test", report.mark),
                 True, mark,
             ))
         out.append(Drawn(
@@ -118,13 +135,13 @@ def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
         ))
         picture = _picture(plan, results, store, column)
         if picture is not None:
-            found, task = picture
+            row, found, task = picture
             draw = task.picture if task is not None else None
             out.append(Drawn(
                 f"reconstruction-{name}", f"What pretraining learnt to fill in{of}",
                 caption(found, draw is not None),
                 lambda dark, _, f=found, d=draw: reconstruction(f, d, dark),  # type: ignore[misc]
-                False, mark,
+                False, _headed(row.stand_in),
             ))
     return out
 
@@ -135,8 +152,8 @@ def _file_name(column: str) -> str:
     return plain if plain == column and plain else f"{plain}-{digest(column)[:6]}"
 
 
-def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Filled, Task | None] | None:
-    """Masked examples of the first parent that has them, in the row that leads on validation."""
+def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Row, Filled, Task | None] | None:
+    """Masked examples of the first parent that has them, in the row that leads on validation (else in another)."""
     rows = [row for row in results.in_column(column) if row.val is not None]
     rows = [leader(results, rows), *rows] if rows else []
     for row in rows:
@@ -144,7 +161,7 @@ def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[F
             for _, identity in run.stages[:-1]:
                 found = _filled(plan, store, identity)
                 if found is not None:
-                    return found
+                    return row, *found
     return None
 
 

@@ -94,13 +94,13 @@ def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]
 def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
     mixed = len({r.metric for r in results.table}) > 1
     label = f"{row.column} ({words.metric(row.metric)})" if mixed else row.column
-    here = {"stand_in": results.stand_in(row.column)} if results.stand_ins else {}
+    here = {"stand_in": row.stand_in} if results.stood_in else {}
     cells = [Cell(label, {"column": row.column})] if wide else []
     val, test, gap = row.val, row.test, row.difference
     chosen = words.settings(row.chosen, results.names)
     full = ", ".join(f"{name}={words.plain(value)}" for name, value in row.chosen.items())
     cells += [
-        _named(row.arm, row.status, here), Cell(chosen, {"chosen": full}),
+        _named(row.arm, row.status, here, results.apart(row)), Cell(chosen, {"chosen": full}),
         Cell(words.plus_minus(val), {"val": val.mean if val else None, "val_sem": val.sem if val else None}),
         Cell(words.plus_minus(test), {"test": test.mean if test else None, "test_sem": test.sem if test else None,
                                       **more(row)}),
@@ -148,9 +148,10 @@ def _average(found: Average, results: Results, wide: bool) -> Line:
     return Line("average", tuple(cells), "average")
 
 
-def _named(name: str, status: str, more: Mapping[str, Any]) -> Cell:
-    """Who the line is of; every status but the usual one stands beside the name."""
-    return Cell(name if status == "measured" else f"{name} ({status})", {"arm": name, "status": status, **more})
+def _named(name: str, status: str, more: Mapping[str, Any], apart: bool) -> Cell:
+    """Who the line is of; beside the name every status but the usual one, and stand-in data that only it rests on."""
+    said = ", ".join([status] * (status != "measured") + ["stand-in data"] * apart)
+    return Cell(f"{name} ({said})" if said else name, {"arm": name, "status": status, **more})
 
 
 def more(row: Row) -> dict[str, float | None]:
@@ -165,14 +166,11 @@ def more(row: Row) -> dict[str, float | None]:
     return out
 
 
-def budget(amounts: Mapping[str, float]) -> str:
-    """`120 epochs, 38 s`: the amounts that a reader knows; the others are in the CSV and on the page."""
-    parts = []
-    if "epochs" in amounts:
-        count = words.count(round(amounts["epochs"], 1))
-        parts.append(f"{count} epoch" if count == "1" else f"{count} epochs")
-    elif "steps" in amounts:
-        parts.append(f"{words.count(amounts['steps'])} steps")
-    if "seconds" in amounts:
-        parts.append(words.duration(amounts["seconds"]))
-    return ", ".join(parts) or words.NONE
+def budget(amounts: Mapping[str, float], seconds: bool = True) -> str:
+    """`120 epochs, 1.2 TFLOP, 38 s` (or steps): the amounts that a reader knows; the others are in the CSV."""
+    name = next((name for name in ("epochs", "steps") if name in amounts), None)
+    count = words.count(round(amounts[name], 1)) if name else ""
+    amount = f"{count} {name.removesuffix('s') if count == '1' else name}" if name else ""
+    flops = words.measure(amounts["flops"], "FLOP") if amounts.get("flops") else ""
+    time = words.duration(amounts["seconds"]) if seconds and "seconds" in amounts else ""
+    return ", ".join(filter(None, [amount, flops, time])) or words.NONE

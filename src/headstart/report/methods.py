@@ -6,9 +6,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
-from headstart.study.results import Facts, Results
+from headstart.study.results import Facts, Results, Row
 
 if TYPE_CHECKING:
+    from headstart.models.mixers.mixer import MixerSpec
+    from headstart.models.model import ModelSpec
     from headstart.study.plan import Plan, PlannedStage
 
 Spec = Mapping[str, Any]
@@ -16,7 +18,23 @@ Spec = Mapping[str, Any]
 LOSSES = {"l1": "absolute error", "l2": "squared error", "levels": "cross-entropy over input levels",
           "tokens": "cross-entropy over tokens"}
 
-FEED_FORWARD = {"mlp": "an MLP as", "glu": "a gated linear unit as", "none": "no"}
+FEED_FORWARD = {"mlp": "an MLP", "glu": "a gated linear unit"}
+
+TOLD = (
+    "task", "seed", "parent", "weights", "start", "trainable", "model.width", "model.blocks", "model.mixer",
+    "model.norm", "model.feed_forward", "model.position.kind", "model.encoder.init", "model.causal", "model.dropout",
+    "model.pool", "objective.kind", "objective.mask_rate", "objective.loss", "optim.lr", "optim.batch_size",
+    "optim.schedule", "optim.warmup", "optim.weight_decay", "optim.clip", "budget.epochs", "budget.steps",
+    "budget.tokens", "budget.share",
+)
+"""Settings, or beginnings of their names, that have words of their own; others are told by name where they differ."""
+ALWAYS = ("window", "state")
+"""Settings of a mixer that are told though they are the usual ones."""
+VERBS = {
+    "draw": "here draw(part, s) puts normal numbers around 0 of standard deviation s in place of a part's weights",
+    "match": "here match(part) puts normal numbers of the mean and the standard deviation of each of the parent's "
+             "tensors in place of a part's weights",
+}
 
 
 def methods(plan: Plan, results: Results, stages: Iterable[Mapping[str, Any]]) -> str:
@@ -33,13 +51,12 @@ def _question(results: Results) -> str:
 
 
 def _tasks(results: Results) -> list[str]:
-    said = {}
+    said: dict[str, list[str]] = {}
     for column in results.columns:
-        for facts in results.facts_of(column):
-            text = _sizes(facts)
+        for text in dict.fromkeys(_sizes(facts) for facts in results.facts_of(column)):
             if text:
-                said[text] = f"On {column} there are {text}."
-    return list(said.values())
+                said.setdefault(text, []).append(column)
+    return [f"On {words.listed(columns)} there are {text}." for text, columns in said.items()]
 
 
 def _sizes(facts: Facts) -> str:
@@ -53,29 +70,75 @@ def _sizes(facts: Facts) -> str:
 
 
 def _stages(plan: Plan, results: Results) -> list[str]:
-    """One sentence per distinct stage, model and start, with the arms or columns that it holds for."""
+    """One sentence per distinct model, stage and start, with the arms or columns that it holds for."""
+    chains = {row.key: _chain(plan, row) for row in results.table}
+    apart = _apart([planned for chain in chains.values() for planned in chain], results)
     models: dict[str, list[str]] = {}
     # Stages in the study's order, so that pretraining is told before what starts from it.
-    named: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
-    starts: dict[str, list[str]] = {}
-    for row in results.table:
-        chain = next((c.chain for c in plan.cells if (c.arm, c.column) == (row.arm, row.column)), ())
-        for planned in chain:
-            spec: Spec = planned.spec.model_dump(mode="json")
-            models.setdefault(_model(spec.get("model", {})), []).append(row.key)
-            named.setdefault(planned.name, {}).setdefault(_stage(planned, spec, results), []).append(row.key)
-        starts.setdefault(_start(chain), []).append(row.key)
-    every = [row.key for row in results.table]
-    out = []
-    for said in (models, *named.values(), starts):
-        for text, keys in said.items():
-            if text:
-                out.append(f"{_where(keys, every, results)}{text}.")
+    trained: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
+    starts: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
+    for key, chain in chains.items():
+        texts = {planned.name: _model(planned.spec.model) + _also(_spec(planned), apart[""]) for planned in chain}
+        for name, text in texts.items():
+            whose = "" if len(set(texts.values())) == 1 else f" of stage {name}"
+            keys = models.setdefault(f"the model{whose} had {text}", [])
+            keys += [key] * (key not in keys)
+        for planned, parent in zip(chain, [None, *chain], strict=False):
+            spec = _spec(planned)
+            elsewhere = f" on {spec['task']['kind']}" if planned.spec.task.kind != chain[-1].spec.task.kind else ""
+            text = _stage(planned, spec, elsewhere, results) + _also(spec, apart[planned.name])
+            trained[planned.name].setdefault(text, []).append(key)
+            starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
+    every = list(chains)
+    out = [f"{_where(keys, every, results)}{text}." for said in (models, *trained.values(), *starts.values())
+           for text, keys in said.items()]
+    began = " ".join(entry for chain in chains.values() for planned in chain for entry in planned.spec.start)
+    out += [f"{text}." for verb, text in VERBS.items() if f"{verb}(" in began]
     return [text[:1].upper() + text[1:] for text in out]
 
 
+def _chain(plan: Plan, row: Row) -> list[PlannedStage]:
+    """The stages behind a row, at its chosen settings where a choice is made."""
+    runs = row.runs or row.points[0].runs
+    return [plan.stages[identity] for _, identity in runs[0].stages]
+
+
+def _spec(planned: PlannedStage) -> Spec:
+    found: Spec = planned.spec.model_dump(mode="json")
+    return found
+
+
+def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[str]]:
+    """Settings without words of their own that differ: those of any model (under ""), and by stage those of its
+    training. What is swept is told with the choice."""
+    values: dict[str, dict[str, set[str]]] = {"": {}}
+    for planned in stages:
+        held = values.setdefault(planned.name, {})
+        for path, value in _leaves(_spec(planned)).items():
+            if not path.startswith(TOLD) and f"{planned.name}.{path}" not in results.names:
+                of = values[""] if path.startswith("model.") else held
+                of.setdefault(path, set()).add(repr(value))
+    return {name: [path for path, found in held.items() if len(found) > 1] for name, held in values.items()}
+
+
+def _leaves(table: Spec, before: str = "") -> dict[str, Any]:
+    """Full name of each setting -> its value."""
+    out: dict[str, Any] = {}
+    for key, value in table.items():
+        inner = isinstance(value, Mapping) and key != "parent"
+        out |= _leaves(value, f"{before}{key}.") if inner else {f"{before}{key}": value}
+    return out
+
+
+def _also(spec: Spec, paths: Sequence[str]) -> str:
+    """` (model.residual false)`: settings by their names."""
+    found = _leaves(spec)
+    told = [f"{path} {words.plain(found[path])}" for path in paths if path in found]
+    return f" ({', '.join(told)})" if told else ""
+
+
 def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
-    """`In scratch: `, `On listops: ` or nothing where it holds for all."""
+    """`in scratch, `, `on listops, `, `in scratch on listops, ` or nothing where it holds for all."""
     held = set(keys)
     if held == set(every):
         return ""
@@ -84,47 +147,66 @@ def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
         whole = [name for name, found in of.items() if found and found <= held]
         if set().union(*(of[name] for name in whole)) == held:
             return f"{'on' if column_first else 'in'} {words.listed(whole)}, "
+    rows = [row for row in results.table if row.key in held]
+    arms, columns = (list(dict.fromkeys(names)) for names in ([r.arm for r in rows], [r.column for r in rows]))
+    if len(rows) == sum(row.arm in arms and row.column in columns for row in results.table):
+        return f"in {words.listed(arms)} on {words.listed(columns)}, "
     return f"in {words.listed(sorted(held))}, "
 
 
-def _model(model: Spec) -> str:
-    if not model:
-        return ""
-    mixers = model.get("mixer")
-    mixer = words.listed([_kind(m) for m in mixers]) if isinstance(mixers, list) else _kind(mixers)
-    position = words.plain((model.get("position") or {}).get("kind", "none"))
-    norm = model.get("norm", "layer")
-    placed = "no normalisation" if norm == "none" else f"{norm} normalisation {model.get('norm_place', '')}".strip()
-    return (f"the model had {words.many(int(model.get('blocks', 0)), 'block')} of {mixer}, width "
-            f"{model.get('width')}, {position} positions, {placed} each mixer, "
-            f"{FEED_FORWARD.get(_kind(model.get('feed_forward')), 'a')} feed-forward layer and "
-            f"{model.get('pool', 'mean')} pooling"
-            + (", causal" if model.get("causal") else "")
-            + (f", dropout {words.plain(model['dropout'])}" if model.get("dropout") else ""))
+def _model(model: ModelSpec) -> str:
+    kinds: list[tuple[str, list[int]]] = []
+    for block, mixer in enumerate(model.mixers):
+        if not kinds or kinds[-1][0] != _mixer(mixer):
+            kinds.append((_mixer(mixer), []))
+        kinds[-1][1].append(block)
+    blocks = words.many(model.blocks, "block")
+    if len(kinds) == 1:
+        made = f"{blocks} of {kinds[0][0]}"
+    else:
+        places = [f"block {at[0]}" if len(at) == 1 else f"blocks {at[0]} to {at[-1]}" for _, at in kinds]
+        made = f"{blocks}, " + words.listed([f"{text} in {at}" for (text, _), at in zip(kinds, places, strict=True)])
+    position = model.position.kind if model.position.kind != "none" else "no"
+    normed = f"{model.norm} normalisation {model.norm_place} each layer" if model.norm != "none" else "no normalisation"
+    forward = model.feed_forward
+    wide = f" of width {forward.width}" if forward.width else ""
+    layer = f"{FEED_FORWARD[forward.kind]}{wide} as" if forward.kind in FEED_FORWARD else "no"
+    return (f"{made}, width {model.width}, {position} positions, {normed}, {layer} feed-forward layer and "
+            f"{model.pool} pooling" + (", causal" if model.causal else "")
+            + (f", dropout {words.plain(model.dropout)}" if model.dropout else ""))
 
 
-def _kind(spec: Any) -> str:
-    if not isinstance(spec, Mapping):
-        return words.plain(spec)
-    heads = f" ({spec['heads']} heads)" if spec.get("heads") else ""
-    return f"{spec.get('kind', '')}{heads}"
+def _mixer(mixer: MixerSpec) -> str:
+    """`attention (4 heads)`: its heads, window and state, and whatever is not as usual."""
+    told, inner = [], ""
+    for name, field in type(mixer).model_fields.items():
+        value = getattr(mixer, name)
+        if name == "heads":
+            told.append(words.many(value, "head"))
+        elif name == "init" and value == "tied":
+            told.append("query, key, value and output starting as equal copies")
+        elif name == "mixers":
+            inner = f" of {words.listed([_mixer(one) for one in value])}"
+        elif name != "kind" and (name in ALWAYS or value != field.get_default(call_default_factory=True)):
+            told.append(f"{name} {words.plain(value)}")
+    return f"{mixer.kind}{inner}" + (f" ({', '.join(told)})" if told else "")
 
 
-def _stage(planned: PlannedStage, spec: Spec, results: Results) -> str:
-    optim, budget = spec.get("optim", {}), spec.get("budget", {})
-    if not optim or not budget:
-        return ""
+def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) -> str:
+    """What a stage trained; `elsewhere` names its task where this is not the reported one."""
+    optim, budget = spec["optim"], spec["budget"]
     swept = f"{planned.name}.optim.lr" in results.names
-    rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim.get('lr'))}"
-    warm = optim.get("warmup_share") or 0.0
-    warmed = f" after {words.percent(warm)} warm-up" if warm else ""
-    schedule = f"{optim.get('schedule', 'constant')} schedule{warmed}"
-    decay = f", weight decay {words.plain(optim['weight_decay'])}" if optim.get("weight_decay") else ""
-    length = next((f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens")
-                   if budget.get(k) is not None), "")
-    frozen = "" if spec.get("trainable", "all") == "all" else f", training only {spec['trainable']}"
-    return (f"stage {planned.name} {_objective(spec.get('objective', {}))} with AdamW ({rate}, batch size "
-            f"{optim.get('batch_size')}, {schedule}{decay}) for {length}{frozen}")
+    rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim['lr'])}"
+    warm = f"{optim['warmup_steps']:,} steps of" if optim["warmup_steps"] else ""
+    warm = words.percent(optim["warmup_share"]) if optim["warmup_share"] else warm
+    told = [rate, f"batch size {optim['batch_size']}",
+            f"{optim['schedule']} schedule" + (f" after {warm} warm-up" if warm else "")]
+    told += [f"weight decay {words.plain(optim['weight_decay'])}"] if optim["weight_decay"] else []
+    told += [f"gradients clipped to norm {words.plain(optim['clip'])}"] if optim["clip"] else []
+    length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
+    frozen = "" if spec["trainable"] == "all" else f", training only {spec['trainable']}"
+    return (f"stage {planned.name}{elsewhere} {_objective(spec['objective'])} with AdamW ({', '.join(told)}) for "
+            f"{length}{frozen}")
 
 
 def _objective(objective: Spec) -> str:
@@ -142,16 +224,16 @@ def _objective(objective: Spec) -> str:
     return verbs.get(str(kind), str(kind))
 
 
-def _start(chain: Sequence[PlannedStage]) -> str:
-    """How the reported stage's weights began."""
-    if not chain:
-        return ""
-    if len(chain) == 1:
-        return f"stage {chain[0].name} started from fresh weights"
-    spec: Spec = chain[-1].spec.model_dump(mode="json")
-    taken = words.listed([str(s) for s in spec.get("start", ())])
-    which = spec.get("weights", "best")
-    return f"stage {chain[-1].name} started from the {which} weights of {chain[-2].name} by {taken}"
+def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> str:
+    """How a stage's weights began."""
+    entries = words.listed(list(spec["start"]))
+    if parent is None:
+        source = "fresh weights" + (f" with {entries}" if entries else "")
+    else:
+        source = f"the {spec['weights']} weights of {parent.name} by {entries}"
+    orthogonal = spec["model"]["encoder"]["init"] == "orthogonal"
+    encoder = ", fresh weights of its encoder being orthogonal" if orthogonal else ""
+    return f"stage {planned.name} started from {source}{encoder}"
 
 
 def _choice(plan: Plan, results: Results) -> str:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.files import publish
 from headstart.report.answer import answer, leader
-from headstart.report.beside import beside, verdicts
+from headstart.report.beside import asked, beside, unprinted, verdicts
 from headstart.report.drawings import Drawn, drawings
 from headstart.report.evidence import Anchors, page_stages, sweep_rows
 from headstart.report.lines import Line, Table
 from headstart.report.methods import methods
 from headstart.report.plots import png
-from headstart.report.quantities import quantities, tried
-from headstart.report.results_page import command, results_page
+from headstart.report.quantities import tried
+from headstart.report.results_page import command, more_tables, results_page
+from headstart.report.sweeps import sweep_table
 from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
 from headstart.report.template import embedded, environment
 from headstart.report.toml import to_toml
@@ -35,7 +36,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Path:
     """Write page.html, results.md, the tables in three forms, study.toml and the figures as PNG; returns the page.
 
-    The tables are `table` and, where the study has a paper's cells, `beside`.
+    The tables are `table`, `beside` where the study has a paper's cells, and `sweep` where it asks for test there.
     Raises: OSError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,6 +44,8 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
     tables = {"table": make_table(results)}
     if results.paper is not None and (cells := beside(results, results.paper)).lines:
         tables["beside"] = cells
+    if plan.study.report.sweep == "test" and (swept := sweep_table(results)) is not None:
+        tables["sweep"] = swept
     for name, table in tables.items():
         for ending, written in (("md", to_markdown), ("csv", to_csv), ("tex", to_latex)):
             publish(folder / f"{name}.{ending}", written(table).encode())
@@ -87,9 +90,9 @@ def render(
     paper = results.paper
     return template.render(
         results=results, table=_cells(make_table(results), results, anchors), answer=answer(results),
-        besides=[_cells(table, results, anchors) for table in [quantities(results)] if table is not None],
+        besides=[_cells(table, results, anchors) for table in more_tables(plan, results)],
         paper=_cells(beside(results, paper), results, anchors) if paper is not None else None,
-        verdicts=verdicts(results, paper) if paper is not None else [],
+        verdicts=verdicts(results, paper), asked=asked(results), unprinted=unprinted(results),
         lead=anchors.row(leader(results, rows).key) if rows else "", anchors=anchors, figures=figures,
         undrawn=undrawn,
         methods=f"{methods(plan, results, done)} {tried(results)}", stages=stages,

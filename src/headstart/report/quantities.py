@@ -7,6 +7,7 @@ from headstart.study import words
 from headstart.study.results import QUANTITIES, Results, Row
 
 SCORES = ("train", "test", "last_train", "last_test")
+NO_LAST = "A diverged run has no last weights: those at its best stand for them."
 
 
 def quantities(results: Results) -> Table | None:
@@ -40,7 +41,7 @@ def quantities(results: Results) -> Table | None:
 def _note(results: Results, paced: bool, matched: str | None) -> str:
     parts = ["Mean ± standard error over seeds, at the best weights by validation or at the last step."]
     if any(row.status == "diverged" for row in results.table):
-        parts.append("A diverged run has no last weights: those at its best stand for them.")
+        parts.append(NO_LAST)
     if paced:
         parts.append("Steps are those of the last stage alone, read on validation. Converged: the first evaluation "
                      "within 1 % of the run's best.")

@@ -8,14 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.report.answer import answer
-from headstart.report.beside import beside, verdicts
+from headstart.report.beside import asked, beside, unprinted, verdicts
 from headstart.report.methods import methods
 from headstart.report.quantities import quantities, tried
+from headstart.report.sweeps import sweep_table
 from headstart.report.tables import make_table, markdown, to_markdown
 from headstart.study import words
 from headstart.study.results import Results
 
 if TYPE_CHECKING:
+    from headstart.report.lines import Table
     from headstart.store import Store
     from headstart.study.plan import Plan
 
@@ -33,9 +35,8 @@ def results_page(
     parts = [f"# {markdown(results.title or results.name)}", markdown(answer(results)), *_setting(plan, results)]
     parts += ["## Results", to_markdown(make_table(results)).rstrip()]
     parts += _beside(results)
-    more = quantities(results)
-    if more is not None:
-        parts += [f"## {more.title}", to_markdown(replace(more, title=". ".join(results.setting))).rstrip()]
+    for more in more_tables(plan, results):
+        parts += [f"## {markdown(more.title)}", to_markdown(replace(more, title=". ".join(results.setting))).rstrip()]
     for name, title, said in figures:
         parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
     parts += [markdown(reason) for reason in undrawn]
@@ -44,6 +45,12 @@ def results_page(
     parts += ["## Methods", markdown(f"{methods(plan, results, _finished(plan, store))} {tried(results)}")]
     parts += ["## Cost and provenance", _cost(plan, store), *_provenance(_finished(plan, store))]
     return "\n\n".join(parts) + "\n"
+
+
+def more_tables(plan: Plan, results: Results) -> list[Table]:
+    """Tables besides the first: other scores and steps, and test at every setting where the study asks for it."""
+    swept = sweep_table(results) if plan.study.report.sweep == "test" else None
+    return [table for table in (quantities(results), swept) if table is not None]
 
 
 def command(plan: Plan) -> str:
@@ -65,30 +72,45 @@ def command(plan: Plan) -> str:
 
 
 def _setting(plan: Plan, results: Results) -> Iterator[str]:
-    """The command, the scale with what it changes, and what stood in for absent data."""
+    """The command, the data that it read, the scale with what it changes, and what stood in for absent data."""
     yield f"```\n{command(plan)}\n```"
-    told = []
+    told = [_data(plan)]
     if results.scale:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
         told.append(f"Scale {results.scale}{note}.")
     if results.stood_in:
-        told.append(f"Stand-in data: {words.listed(results.stood_in)}. No score of these columns can be held against "
-                    "one on the data meant.")
-    if told:
-        yield markdown(" ".join(told))
+        told.append(f"Stand-in data: {words.listed(results.stood_in)}. No score that rests on them can be held "
+                    "against one on the data meant.")
+    yield markdown(" ".join(told))
+
+
+def _data(plan: Plan) -> str:
+    """`Data read: mnist; generated or bundled: pairs.`: what the data folder held, without which numbers are others."""
+    read: dict[str, None] = {}
+    made: dict[str, None] = {}
+    for cell in plan.cells:
+        stand_ins = plan.study.stood_in.get(cell.column, {})
+        for planned in cell.chain:
+            task = planned.spec.task
+            if not task.generated:
+                read[task.kind] = None
+            elif planned.name not in stand_ins:
+                made[task.kind] = None
+    rest = f"; generated or bundled: {words.listed(list(made))}" if made else ""
+    return f"Data read: {words.listed(list(read)) or 'none'}{rest}."
 
 
 def _beside(results: Results) -> Iterator[str]:
-    if results.paper is None:
-        return
-    table = beside(results, results.paper)
-    if table.lines:
+    table = beside(results, results.paper) if results.paper else None
+    if table is not None and table.lines:
         yield "## Beside the paper"
         yield to_markdown(table).rstrip()
     found = verdicts(results, results.paper)
     if found:
-        yield "## What the paper says, and what is seen here"
-        here = f" {'. '.join(results.setting)}." if results.stand_ins else ""
+        yield f"## {asked(results)}"
+        if unprinted(results):
+            yield markdown(unprinted(results))
+        here = f" {'. '.join(results.setting)}." if results.stood_in else ""
         yield markdown("Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
                        f"their number.{here}")
         yield _bullets(found)

@@ -1,4 +1,4 @@
-"""The sweep of a study: validation score by setting, with error bars and one sentence on what it shows."""
+"""The sweep of a study: scores by setting, as a figure with one sentence on what it shows, and as a table."""
 
 from __future__ import annotations
 
@@ -6,13 +6,19 @@ import textwrap
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from headstart.report.lines import Cell, Line, Table
 from headstart.report.plots import MARKS, Look, fitting, plain, style
 from headstart.study import words
 from headstart.study.results import Point, Results, Row
+from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from headstart.study.spec import MarkSpec
+
+ON_VALIDATION = "Every choice was made on validation; test is only shown."
 
 
 def swept(results: Results, column: str) -> list[str]:
@@ -55,25 +61,35 @@ def _rank(point: Point, sign: int) -> tuple[bool, float]:
     return (point.status != "diverged", sign * point.val.mean if point.val else float("-inf"))
 
 
-def sweep(results: Results, column: str, dark: bool = False, titled: bool = True) -> Figure | None:
+def sweep(
+    results: Results, column: str, dark: bool = False, titled: bool = True, test: bool = False,
+    mark: MarkSpec | None = None,
+) -> Figure | None:
     """Validation score by each swept setting, with standard errors; the chosen value is ringed.
 
-    `titled` writes the sentence of `sweep_sentence` above it. None where nothing was swept.
+    `titled` writes the sentence of `sweep_sentence` above it. `test` adds a panel of the same points on test, `mark` a
+    line at a value. None where nothing was swept.
     """
     from matplotlib.figure import Figure
 
     names = [n for n in swept(results, column) if _finite_points(results, column, n)]
     if not names:
         return None
+    panels = [(name, split) for name in names for split in (("val", "test") if test else ("val",))]
     with style(dark) as look:
-        figure = Figure(figsize=(max(5.2, 3.9 * len(names)), 3.5))
-        for place, name in enumerate(names, start=1):
-            axes = figure.add_subplot(1, len(names), place)
-            _sweep_panel(axes, results, column, name, look)
+        figure = Figure(figsize=(max(5.2, 3.9 * len(panels)), 3.5))
+        for place, (name, split) in enumerate(panels, start=1):
+            axes = figure.add_subplot(1, len(panels), place, sharey=figure.axes[-1] if split == "test" else None)
+            _sweep_panel(axes, results, column, name, split, look)
+            if mark is not None and mark.setting == name and marked(results, column, mark):
+                axes.axvline(mark.value, color=look.quiet, linestyle=(0, (1, 2)), linewidth=1.2, zorder=0)
         handles = _handles(results, column, names, look)
+        if mark is not None and marked(results, column, mark):
+            handles.append(_line(look, (0, (1, 2)), mark.says))
         figure.legend(handles=handles, loc="outside lower left", ncols=fitting(handles, figure.get_figwidth()),
                       fontsize=9)
         sentence = plain(sweep_sentence(results, column))
+        sentence = f"{sentence} {ON_VALIDATION}" if test and sentence else sentence
         if titled and sentence:
             wide = int(13.5 * figure.get_figwidth())
             figure.suptitle("\n".join(textwrap.wrap(sentence, wide)), x=0.012, ha="left", fontsize=9.5)
@@ -91,31 +107,44 @@ def _handles(results: Results, column: str, names: list[str], look: Look) -> lis
         out.append(Line2D([], [], color=look.colour(place), marker=MARKS[place % len(MARKS)], markersize=5.5,
                           label=plain(row.arm)))
     if any(not best_points(row, name) for row in rows for name in names):
-        out.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2,
-                          label="without this setting"))
+        out.append(_line(look, (0, (3, 2)), "without this setting"))
     if any(p.status == "diverged" for row in rows for name in names for p in best_points(row, name).values()):
         out.append(Line2D([], [], color=look.quiet, linestyle="none", marker="x", markersize=7, markeredgewidth=2,
                           label="diverged"))
     return out
 
 
+def _line(look: Look, dash: Any, label: str) -> Any:
+    from matplotlib.lines import Line2D
+
+    return Line2D([], [], color=look.quiet, linestyle=dash, linewidth=1.2, label=plain(label))
+
+
+def marked(results: Results, column: str, mark: MarkSpec) -> bool:
+    """The marked value lies within what was swept on a column."""
+    if mark.setting not in swept(results, column):
+        return False
+    values = [v for row in results.in_column(column) for v in best_points(row, mark.setting)]
+    return min(values) <= mark.value <= max(values)
+
+
 def _finite_points(results: Results, column: str, name: str) -> bool:
     return any(p.val for row in results.in_column(column) for p in best_points(row, name).values())
 
 
-def _sweep_panel(axes: Axes, results: Results, column: str, name: str, look: Look) -> None:
+def _sweep_panel(axes: Axes, results: Results, column: str, name: str, split: str, look: Look) -> None:
     rows = results.in_column(column)
     values = sorted({v for row in rows for v in best_points(row, name)})
     log = values[0] > 0 and values[-1] / values[0] >= 4
     axes.set_xlabel(plain(results.names.get(name, name)))
-    axes.set_ylabel(f"val {words.metric(rows[0].metric)}")
+    axes.set_ylabel(f"{split} {words.metric(rows[0].metric)}")
     step = (values[-1] / values[0]) ** (0.012) if log else (values[-1] - values[0]) * 0.01
     for row in rows:
         place = results.arms.index(row.arm)
         # Arms stand a little apart, so that their error bars do not hide each other.
         shift = place - (len(results.arms) - 1) / 2
         at = {v: v * step**shift if log else v + step * shift for v in values}
-        _sweep_line(axes, row, name, at, look.colour(place), MARKS[place % len(MARKS)])
+        _sweep_line(axes, row, name, split, at, look.colour(place), MARKS[place % len(MARKS)])
     if log:
         axes.set_xscale("log")
     axes.set_xticks(values, [words.plain(v) for v in values])
@@ -123,13 +152,14 @@ def _sweep_panel(axes: Axes, results: Results, column: str, name: str, look: Loo
 
 
 def _sweep_line(
-    axes: Axes, row: Row, name: str, at: Mapping[float, float], colour: str, mark: str
+    axes: Axes, row: Row, name: str, split: str, at: Mapping[float, float], colour: str, mark: str
 ) -> None:
     points = best_points(row, name)
-    sound = {v: p.val for v, p in points.items() if p.val is not None and p.status != "diverged"}
+    sound = {v: e for v, p in points.items() if (e := _score(p, split)) is not None and p.status != "diverged"}
     if not points:
-        if row.val is not None:
-            axes.axhline(row.val.mean, color=colour, linestyle=(0, (3, 2)), linewidth=1.2)
+        only = _score(row, split)
+        if only is not None:
+            axes.axhline(only.mean, color=colour, linestyle=(0, (3, 2)), linewidth=1.2)
         return
     axes.errorbar([at[v] for v in sound], [e.mean for e in sound.values()],
                   yerr=[e.sem or 0.0 for e in sound.values()], color=colour, marker=mark, markersize=5.5,
@@ -142,6 +172,50 @@ def _sweep_line(
     if lost:
         axes.plot(lost, [0.04] * len(lost), transform=axes.get_xaxis_transform(), linestyle="none", marker="x",
                   color=colour, markersize=7, markeredgewidth=2)
+
+
+def _score(of: Point | Row, split: str) -> Estimate | None:
+    return of.test if split == "test" else of.val
+
+
+def sweep_table(results: Results) -> Table | None:
+    """Test at every setting that was tried, by arm: mean ± standard error and n; None where nothing was swept.
+
+    Which of them was chosen, on validation, is marked.
+    """
+    names = results.names
+    labels = list(dict.fromkeys(_label(p, names) for row in results.table for p in row.points if p.test is not None))
+    if len(labels) < 2:
+        return None
+    wide = len(results.columns) > 1
+    lines = []
+    for row in results.table:
+        tried = {_label(point, names): point for point in row.points}
+        chosen = words.settings(row.chosen, names)
+        cells = [Cell(row.column, {"column": row.column})] if wide else []
+        cells.append(Cell(row.arm, {"arm": row.arm, "chosen_setting": chosen}))
+        cells += [_cell(label, tried.get(label), label == chosen) for label in labels]
+        lines.append(Line("arm", tuple(cells), row.status, row.key))
+    metrics = list(dict.fromkeys(words.metric(row.metric) for row in results.table))
+    score = metrics[0] if len(metrics) == 1 else "score"
+    heads = ["column"] * wide + ["arm", *labels]
+    note = ("Mean ± standard error over seeds, n in brackets, at the best weights by validation. * is the setting that "
+            f"was chosen. {ON_VALIDATION}")
+    return Table(f"Test {score} at every {words.listed(list(names.values()))}", tuple(heads),
+                 (*[False] * (1 + wide), *[True] * len(labels)), tuple(lines), note)
+
+
+def _label(point: Point, names: Mapping[str, str]) -> str:
+    return words.settings(point.settings, names)
+
+
+def _cell(label: str, point: Point | None, chosen: bool) -> Cell:
+    test = point.test if point is not None else None
+    if point is None or test is None:
+        return Cell("diverged" if point is not None and point.status == "diverged" else words.NONE)
+    lost = " diverged" if point.status == "diverged" else ""
+    return Cell(f"{words.plus_minus(test)} ({test.n}){lost}{'*' if chosen else ''}",
+                {f"test {label}": test.mean, f"test_sem {label}": test.sem, f"n {label}": test.n})
 
 
 def sweep_sentence(results: Results, column: str) -> str:

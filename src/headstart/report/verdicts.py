@@ -1,62 +1,65 @@
-"""What a paper says of a direction, and whether the numbers here show it: in words, with the interval."""
+"""What a paper says of a direction, or a study asks, and whether the numbers show it: in words, with the interval."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.study import words
-from headstart.study.papers import AVERAGE, STEPS
-from headstart.study.results import QUANTITIES, Results
+from headstart.study.claims import AVERAGE, STEPS, Claim, Term
+from headstart.study.results import QUANTITIES, Results, Row
+from headstart.study.rows import scores_by_seed
 from headstart.study.statistics import Difference, paired_difference
 
 if TYPE_CHECKING:
-    from headstart.study.papers import Claim, Paper
+    from headstart.study.papers import Paper
 
-Outcome = Literal["holds", "not seen", "the other way round", "not measured"]
-OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "not seen", "not measured")
-"""In the order in which they are told."""
+Outcome = Literal["holds", "the other way round", "does not hold", "not seen", "not measured"]
+OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "not seen", "not measured")
+"""In the order in which they are told. `does not hold`: of a claim that two are as good, where they are clearly not."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One column of a claim: the difference of the arm that should be higher, less the other, paired by seed.
+    """A claim on one column (or on one less another): the difference of its two sides, paired by seed.
 
-    `why` says why there is no verdict, where it is not measured. `diverged`: arms whose scores are those at the best
-    weights before their loss was no number.
+    `why` says why there is no verdict, or what there is to know of it.
     """
 
     column: str
     outcome: Outcome
     difference: Difference | None
     why: str = ""
-    diverged: tuple[str, ...] = ()
 
     @property
     def told(self) -> str:
         """The difference with its interval and number of seeds, or why there is none."""
         if self.difference is None:
             return self.why
-        more = {"not seen": "the interval holds 0", "not measured": self.why}.get(self.outcome, "")
-        lost = f"{words.listed(list(self.diverged))} diverged" if self.diverged else ""
         seeds = words.many(self.difference.n, "paired seed")
-        return "; ".join(filter(None, [f"{words.difference(self.difference)}, {seeds}", more, lost]))
+        return "; ".join(filter(None, [f"{words.difference(self.difference)}, {seeds}", self.why]))
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim of a paper and what is seen of it here, by column. No parts: it names no two arms, and is only told."""
+    """A claim and what is seen of it here, by column. No parts: it names no two sides, and is only told."""
 
-    says: str
-    higher: str
-    lower: str
-    quantity: str
+    claim: Claim
     parts: tuple[Part, ...]
+
+    def document(self) -> dict[str, Any]:
+        """What `--json` says of it: the claim, and its difference, interval, n and outcome on each column."""
+        parts = [
+            {"column": part.column, "outcome": part.outcome, "why": part.why, "n": gap.n if gap else 0,
+             "difference": gap.mean if gap else None, "interval": gap.interval if gap else None}
+            for part in self.parts for gap in (part.difference,)
+        ]
+        return {**self.claim.model_dump(mode="json"), "columns": parts}
 
     def __str__(self) -> str:
         """One sentence: what is claimed, where it holds, where it is not seen, with differences and intervals."""
-        says = self.says.rstrip(".")
+        says = self.claim.says.rstrip(".")
         if not self.parts:
             return f"{says}: not checked here."
         told = []
@@ -67,25 +70,43 @@ class Verdict:
                     held.setdefault(part.told, []).append(part.column)
             if held:
                 told.append(f"{outcome} on " + words.listed([f"{words.listed(c)} ({t})" for t, c in held.items()]))
-        return f"{says} ({self.higher} less {self.lower}, {QUANTITIES[self.quantity]}): {'; '.join(told)}."
+        margin = f"within ±{self.claim.within:g}" if self.claim.within else ""
+        compared = ", ".join(filter(None, [self.claim.compares, QUANTITIES[self.claim.quantity],
+                                           _at(self.claim), margin]))
+        return f"{says} ({compared}): {'; '.join(told)}."
 
 
-def verdicts(results: Results, paper: Paper) -> list[Verdict]:
-    """Each claim of the paper, checked on its columns (all that the paper has, where it names none)."""
-    out = []
-    for claim in paper.claims:
-        higher, lower = claim.higher, claim.lower
-        if higher is None or lower is None:
-            out.append(Verdict(claim.says, "", "", claim.quantity, ()))
-            continue
-        parts = [_part(results, paper, claim, higher, lower, column) for column in _columns(results, paper, claim)]
-        out.append(Verdict(claim.says, higher, lower, claim.quantity, tuple(parts)))
-    return out
+def _at(claim: Claim) -> str:
+    return f"at {words.settings(claim.at, words.short_names(claim.at))}" if claim.at else ""
 
 
-def _columns(results: Results, paper: Paper, claim: Claim) -> list[str]:
-    """The claim's columns as they are called in these results; those that were not run keep the paper's name."""
-    asked: Sequence[str] = claim.columns or [c for c in paper.heads if c != AVERAGE] or results.columns
+def asked(results: Results) -> str:
+    """The heading over the verdicts."""
+    return f"What {'the paper says' if results.paper else 'is asked'}, and what is seen here"
+
+
+def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
+    """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
+    claims = [*(paper.claims if paper else ()), *results.claims]
+    return [Verdict(claim, tuple(_parts(results, paper, claim))) for claim in claims]
+
+
+def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part]:
+    if claim.higher is None:
+        return
+    compared = [(f"{one} less {other}", list(claim.terms(one, other))) for one, other in claim.pairs]
+    compared = compared or [(column, list(claim.terms(column))) for column in _columns(results, paper, claim)]
+    for label, terms in compared:
+        try:
+            yield _judged(claim, label, *_difference(results, paper, claim, terms))
+        except _Unknown as why:
+            yield Part(label, "not measured", None, str(why))
+
+
+def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
+    """The claim's columns as they are called in these results; those that were not run keep the claim's name."""
+    known = paper.columns if paper and claim in paper.claims else ()
+    asked: Sequence[str] = claim.columns or known or results.columns
     out: list[str] = []
     for column in asked:
         out += columns_of(results, column) or [column]
@@ -97,45 +118,107 @@ def columns_of(results: Results, column: str) -> list[str]:
     return [c for c in results.columns if c == column or c.startswith(f"{column} ")]
 
 
-def _part(results: Results, paper: Paper, claim: Claim, higher: str, lower: str, column: str) -> Part:
-    if column == AVERAGE:
-        return _judged(column, _of_averages(results, higher, lower), "no average of both arms is measured")
-    first, second = results.row(higher, column), results.row(lower, column)
-    if first is None or second is None:
-        return Part(column, "not measured", None, "not run here")
-    metric = metric_of(paper, column)
-    for row in (first, second):
-        if claim.quantity not in STEPS and row.metric != metric:
-            return Part(column, "not measured", None, f"the score here is {words.metric(row.metric)}")
-    gap = paired_difference(first.by_seed(claim.quantity), second.by_seed(claim.quantity))
-    lost = [row.arm for row in (first, second) if not row.by_seed(claim.quantity)]
-    why = f"no {QUANTITIES[claim.quantity]} of {words.listed(lost)}" if lost else "no seed is finished in both"
-    diverged = tuple(row.arm for row in (first, second) if row.status == "diverged")
-    return replace(_judged(column, gap, why), diverged=diverged)
-
-
 def metric_of(paper: Paper, column: str) -> str:
     """The score that the paper gives of a column (of these results, or of the study)."""
     known = [name for name in paper.metrics if column == name or column.startswith(f"{name} ")]
     return paper.metrics[max(known, key=len)] if known else paper.metric
 
 
-def _judged(column: str, gap: Difference | None, why: str) -> Part:
+class _Unknown(Exception):
+    """There is no difference to be had: why."""
+
+
+def _difference(
+    results: Results, paper: Paper | None, claim: Claim, terms: Sequence[Term]
+) -> tuple[Difference | None, str]:
+    """The sum of the terms, paired by seed, and what there is to know of it. Raises: _Unknown."""
+    if any(column == AVERAGE for _, _, column in terms):
+        return _summed(terms, _averages(results, terms)), ""
+    rows = [results.row(arm, column) for _, arm, column in terms]
+    found = [row for row in rows if row is not None]
+    if len(found) < len(rows):
+        raise _Unknown("not run here")
+    for row in found:
+        metric = metric_of(paper, row.column) if paper else found[0].metric
+        if claim.quantity not in STEPS and row.metric != metric:
+            raise _Unknown(f"the score here is {words.metric(row.metric)}")
+    numbers = [_numbers(row, claim) for row in found]
+    lost = [row.arm for row, scores in zip(found, numbers, strict=True) if not scores]
+    if lost:
+        raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
+    return _summed(terms, numbers), "; ".join(dict.fromkeys(filter(None, _remarks(found, claim))))
+
+
+def _numbers(row: Row, claim: Claim) -> dict[int, float]:
+    """Seed -> number of a row, at the chosen settings or at those of the claim."""
+    runs = row.runs
+    if claim.at:
+        points = [p for p in row.points if claim.at.items() <= p.settings.items()]
+        runs = points[0].runs if len(points) == 1 else ()
+    if claim.quantity == "reach":
+        return {**dict.fromkeys(_never(row), row.last["steps"]), **row.by_seed("reach")} if _met(row) else {}
+    if claim.quantity == "converge":
+        return row.by_seed("converge")
+    return scores_by_seed(runs, claim.quantity)
+
+
+def _met(row: Row) -> bool:
+    """There is a score that this row's arm is to reach, and some arm of its column does: its own."""
+    return row.pace is not None and row.pace.target is not None
+
+
+def _never(row: Row) -> list[int]:
+    """Seeds that finished and never reach the score of the arm that is to be matched."""
+    reached = row.pace.reached if row.pace else {}
+    return [run.seed for run in row.runs if run.val is not None and run.seed not in reached]
+
+
+def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
+    """Which arms diverged, and which never got there."""
+    diverged = list(dict.fromkeys(row.arm for row in rows if row.status == "diverged"))
+    if diverged:
+        yield f"{words.listed(diverged)} diverged"
+    if claim.quantity == "reach":
+        for row in rows:
+            if never := len(_never(row)):
+                yield (f"{words.many(never, 'seed')} of {row.n} of {row.arm} never got there and count as their "
+                       f"{row.last['steps']:,.0f} steps")
+
+
+def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
+    """Seed -> average over columns, of each term's arm. Raises: _Unknown."""
+    found = [next((a for a in results.averages if a.arm == arm), None) for _, arm, _ in terms]
+    if any(average is None or not average.seeds for average in found):
+        raise _Unknown("no average of both arms is measured")
+    if len({(a.missing, a.columns, a.over) for a in found if a}) > 1:
+        raise _Unknown("the averages are not over the same columns")
+    return [average.seeds for average in found if average]
+
+
+def _summed(terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
+    """Sum of the terms at the seeds that all of them have, against 0."""
+    shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
+    sums = {seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True))
+            for seed in shared}
+    return paired_difference(sums, dict.fromkeys(sums, 0.0))
+
+
+def _judged(claim: Claim, label: str, gap: Difference | None, why: str) -> Part:
+    """What the interval of the difference says of the claim."""
     if gap is None:
-        return Part(column, "not measured", None, why)
-    if gap.interval is None:
-        return Part(column, "not measured", gap, "one seed has no interval")
+        return Part(label, "not measured", None, "no seed is finished in all")
+    if gap.low is None or gap.high is None:
+        return Part(label, "not measured", gap, _and("one seed has no interval", why))
+    if claim.within is not None:
+        if max(-gap.low, gap.high) <= claim.within:
+            return Part(label, "holds", gap, why)
+        if gap.low > claim.within or gap.high < -claim.within:
+            return Part(label, "does not hold", gap, why)
+        return Part(label, "not seen", gap, _and("the interval reaches beyond the margin", why))
     if not gap.clear:
-        return Part(column, "not seen", gap)
-    return Part(column, "holds" if gap.mean > 0 else "the other way round", gap)
+        return Part(label, "not seen", gap, _and("the interval holds 0", why))
+    return Part(label, "holds" if gap.mean > 0 else "the other way round", gap, why)
 
 
-def _of_averages(results: Results, higher: str, lower: str) -> Difference | None:
-    """The paired difference of two averages, of which one is that of the arm that all are compared with."""
-    for arm, other, sign in ((higher, lower, 1), (lower, higher, -1)):
-        found = next((a.difference for a in results.averages if a.arm == arm and a.difference), None)
-        if other == results.against and found is not None:
-            low, high = (found.low, found.high) if sign > 0 else (found.high, found.low)
-            return Difference(sign * found.mean, found.sem, None if low is None else sign * low,
-                              None if high is None else sign * high, found.n)
-    return None
+def _and(*texts: str) -> str:
+    return "; ".join(filter(None, texts))

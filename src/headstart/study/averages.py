@@ -22,6 +22,8 @@ def averages(results: Results, spec: AverageSpec | None, bases: Sequence[str]) -
         return ()
     groups: dict[str, list[str]] = {}
     for column in results.columns:
+        if spec.columns and _base(column, bases) not in spec.columns:
+            continue
         groups.setdefault(_rest(column, bases), []).append(column)
     out: list[Average] = []
     for rest, columns in groups.items():
@@ -30,10 +32,15 @@ def averages(results: Results, spec: AverageSpec | None, bases: Sequence[str]) -
     return tuple(out)
 
 
+def _base(column: str, bases: Sequence[str]) -> str:
+    """The study's own name of a column, which may be one of several of an axis."""
+    known = [base for base in bases if column == base or column.startswith(base + " ")]
+    return max(known, key=len) if known else column.split(" ")[0]
+
+
 def _rest(column: str, bases: Sequence[str]) -> str:
     """What a column's name says beyond the study's own name of it."""
-    known = [base for base in bases if column == base or column.startswith(base + " ")]
-    return column[len(max(known, key=len)):].strip() if known else " ".join(column.split(" ")[1:])
+    return column[len(_base(column, bases)):].strip()
 
 
 def _group(results: Results, chance: bool, rest: str, columns: Sequence[str]) -> list[Average]:
@@ -56,7 +63,7 @@ def _group(results: Results, chance: bool, rest: str, columns: Sequence[str]) ->
             gap = paired_difference(seeds[arm], base)
         lost = [c for c, row in rows[arm].items() if not _measured(row)]
         out.append(Average(arm, rest, _value(found, seeds[arm]), gap, rank.get(arm), len(found),
-                           tuple(c for c in lost if c in found), tuple(c for c in lost if c not in found)))
+                           tuple(c for c in lost if c in found), tuple(c for c in lost if c not in found), seeds[arm]))
     return out
 
 

@@ -71,10 +71,11 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
 
 
 def _stand_ins(results: Results) -> Said:
-    for column in results.columns:
-        if results.stand_in(column):
-            yield ("stand-in", column, f"Stand-in data ({results.stand_in(column)}): no score here can be held "
-                                       "against one on the data meant; a difference may still show its direction.")
+    for row in results.table:
+        if row.stand_in:
+            who, whose = (f"{row.arm}: stand-in", "of it") if results.apart(row) else ("Stand-in", "here")
+            yield ("stand-in", row.column, f"{who} data ({row.stand_in}): no score {whose} can be held against one on "
+                                           "the data meant; a difference may still show its direction.")
 
 
 def _scale(results: Results) -> Said:

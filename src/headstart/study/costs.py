@@ -1,4 +1,4 @@
-"""What a built-in study costs at each of its scales: stages, examples, FLOPs. Read from a file that
+"""What a built-in study costs at each of its scales: stages, steps, examples, FLOPs. Read from a file that
 `benchmarks/study_costs.py` writes, so that a listing opens no data and imports no torch.
 """
 
@@ -16,19 +16,35 @@ from headstart.study.files import studies_folder
 COSTS = "costs.json"
 REACHED = 1 / 3
 """Share of a matrix product's rate that training reaches about (0.26 to 0.83 measured, docs/benchmarks/train.md)."""
+STEP = 0.0125
+"""Seconds that a step costs whatever its size: least squares over the times of the 22 tiny studies in docs/results
+(2-core AMD EPYC, two stages at a time), which this and 22.6 GFLOP/s hit within a factor of 1.7, but for one of 2.2."""
 FEW = 3
-"""Finished stages that a rate of this machine is read from, at least."""
+"""Finished stages that a pace of this machine is read from, at least."""
 
 
 @dataclass(frozen=True)
 class StudyCost:
-    """Distinct stages of a study at one scale, the examples that they train on, and their FLOPs."""
+    """Distinct stages of a study at one scale, their steps, the examples that they train on, and their FLOPs."""
 
     study: str
     scale: str
     stages: int
+    steps: int
     examples: int
     flops: float
+
+
+@dataclass(frozen=True)
+class Pace:
+    """What one core does: seconds of a step whatever its size, and FLOPs a second on top."""
+
+    step: float
+    rate: float
+
+    def seconds(self, steps: float, flops: float) -> float:
+        """Time of that many steps, which hold that many FLOPs."""
+        return steps * self.step + flops / self.rate
 
 
 def study_costs() -> list[StudyCost]:
@@ -38,22 +54,28 @@ def study_costs() -> list[StudyCost]:
     return [StudyCost(study, scale, **numbers) for study, scales in found.items() for scale, numbers in scales.items()]
 
 
-def rate_of(results: Iterable[Mapping[str, Any]]) -> float | None:
-    """FLOPs a second of one process, the median over finished stages; None where there are too few."""
+def pace_of(results: Iterable[Mapping[str, Any]], guess: Pace) -> Pace | None:
+    """The guess, slowed or hastened as the median of these finished stages says; None where there are too few."""
     budgets = [r.get("budget", {}) for r in results]
-    rates = [b["flops"] / b["seconds"] for b in budgets if b.get("seconds", 0) > 1 and b.get("flops")]
-    return median(rates) if len(rates) >= FEW else None
+    slower = [b["seconds"] / guess.seconds(b.get("steps", 0), b["flops"])
+              for b in budgets if b.get("seconds", 0) > 1 and b.get("flops")]
+    if len(slower) < FEW:
+        return None
+    factor = median(slower)
+    return Pace(guess.step * factor, guess.rate / factor)
 
 
-def rate_here() -> float:
-    """FLOPs a second that training reaches about on one core of this machine, from a product timed just now."""
+def pace_here() -> Pace:
+    """What one core of this machine does about, from a matrix product timed just now."""
     import numpy as np
+    from threadpoolctl import threadpool_limits
 
     side = 192
     x = np.ones((side, side), np.float32)
     times = []
-    for _ in range(60):
-        began = time.perf_counter()
-        x @ x
-        times.append(time.perf_counter() - began)
-    return REACHED * 2 * side**3 / min(times)
+    with threadpool_limits(1):
+        for _ in range(60):
+            began = time.perf_counter()
+            x @ x
+            times.append(time.perf_counter() - began)
+    return Pace(STEP, REACHED * 2 * side**3 / min(times))

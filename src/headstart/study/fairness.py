@@ -19,11 +19,13 @@ from headstart.study.runs import (
     all_tried,
     averaged,
     monitored,
+    parameters,
     read_run,
     remembered,
     undamaged,
     with_all_scores,
 )
+from headstart.study.scales import stand_in_told
 from headstart.study.statistics import estimate, mean, paired_difference
 
 if TYPE_CHECKING:
@@ -81,12 +83,11 @@ def summarise(
         for column in columns for arm in arms if (column, arm) in groups
     ]
     study, report = plan.study, plan.study.report
-    rows = [_compared(row, rows, report.against) for row in rows]
+    rows = [_compared(_marked(row, plan, groups[row.column, row.arm]), rows, report.against) for row in rows]
     results = Results(
         study.name, study.title, arms, columns, report.against, tuple(plan.choose),
         tuple(paced(rows, report.match, on_the_way)), facts=found, match=report.match, scale=study.scale,
-        scale_note=study.scale_note, stand_ins=dict(study.stood_in),
-        paper=read_paper(study.paper) if study.paper else None,
+        scale_note=study.scale_note, paper=read_paper(study.paper) if study.paper else None, claims=study.claims,
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
@@ -119,7 +120,7 @@ def _row(
         budget=averaged([run.budget for run in scored]),
         last=averaged([run.last for run in scored]),
         tried=all_tried(cells, find), points=tuple(points), runs=tuple(chosen.runs if chosen else ()),
-        task=task,
+        task=task, parameters=parameters(find(scored[0].stages[-1][1])) if scored else None,
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
 
@@ -176,6 +177,13 @@ def at_chance(row: Row, facts: Facts | None) -> bool:
 def chance(facts: Facts | None, metric: str) -> float | None:
     """The score of answering without looking, or None where it is not known."""
     return facts.chance.get(metric) if facts is not None else None
+
+
+def _marked(row: Row, plan: Plan, cells: Sequence[Cell]) -> Row:
+    """The row with what stands in for absent data of the stages that it rests on."""
+    study, column = plan.study, cells[0].column
+    chain = {planned.name for cell in cells for planned in cell.chain}
+    return replace(row, stand_in=stand_in_told(column, study.stood_in.get(column, {}), chain, study.reported))
 
 
 def _compared(row: Row, rows: Sequence[Row], against: str | None) -> Row:

@@ -16,17 +16,12 @@ from pydantic import BeforeValidator, Field
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, read
+from headstart.study.claims import AVERAGE, STEPS, Claim, Quantity, check_claim
 from headstart.study.files import studies_folder, table_of, tables_in
 
 CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]
-Quantity = Literal["test", "train", "last_train", "last_test", "reach", "converge"]
 Metric = Literal["accuracy", "r2"]
 Unit = Literal["share", "percent"]
-
-STEPS = ("reach", "converge")
-"""Quantities that count steps: in no unit of a score, so never divided."""
-AVERAGE = "average"
-"""The column that is the mean over the others."""
 
 _NUMBER = re.compile(
     r"(?P<value>[+−-]?\d+(?:\.\d+)?)"
@@ -70,16 +65,6 @@ class RowSpec(Spec):
     cells: dict[str, Annotated[CellSpec, _table("text")]] = Field(min_length=1)
 
 
-class ClaimSpec(Spec):
-    """What the paper says of a direction. Without `higher` and `lower` it is told and not checked."""
-
-    says: str = Field(min_length=1)
-    higher: str | None = None
-    lower: str | None = None
-    columns: tuple[str, ...] = ()
-    quantity: Quantity = "test"
-
-
 class PaperSpec(Spec):
     """A file of cells. `paper` is the key of the paper that the table stands in."""
 
@@ -90,7 +75,7 @@ class PaperSpec(Spec):
     note: str = ""
     heads: dict[str, Annotated[HeadSpec, _table("head")]] = Field(default_factory=dict)
     rows: tuple[RowSpec, ...] = ()
-    claims: tuple[ClaimSpec, ...] = ()
+    claims: tuple[Claim, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -117,20 +102,6 @@ class PaperRow:
     why: str
     cells: Mapping[str, PaperCell]
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Claim:
-    """Arm `higher` has the larger `quantity` than arm `lower`, on `columns` (empty: all of the study).
-
-    Where both arms are None the claim has no direction between two arms: it is printed, not checked.
-    """
-
-    says: str
-    higher: str | None
-    lower: str | None
-    columns: tuple[str, ...]
-    quantity: Quantity = "test"
 
 
 @dataclass(frozen=True)
@@ -182,7 +153,8 @@ def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
     rows = tuple(_row(spec, row, f"{place}.rows[{i}]") for i, row in enumerate(spec.rows))
     _check_once(rows, place)
     for i, claim in enumerate(spec.claims):
-        _check_claim(spec, claim, f"{place}.claims[{i}]")
+        # A figure without cells has neither arms nor columns of its own: any may be named.
+        check_claim(claim, {row.arm for row in spec.rows if row.arm}, spec.heads, f"{place}.claims[{i}]")
     return Paper(
         name=name,
         source=spec.source,
@@ -191,7 +163,7 @@ def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
         unit=spec.unit,
         heads={column: head.head for column, head in spec.heads.items()},
         rows=rows,
-        claims=tuple(Claim(c.says, c.higher, c.lower, c.columns, c.quantity) for c in spec.claims),
+        claims=spec.claims,
         metrics={column: head.metric or spec.metric for column, head in spec.heads.items()},
         units={column: head.unit or spec.unit for column, head in spec.heads.items()},
         note=spec.note,
@@ -232,16 +204,3 @@ def _check_once(rows: tuple[PaperRow, ...], place: str) -> None:
             if row.arm is not None and key in seen:
                 raise BadInput(f"{place}: {row.arm!r} has two cells of {row.quantity} in {column!r}; keep one")
             seen.add(key)
-
-
-def _check_claim(spec: PaperSpec, claim: ClaimSpec, place: str) -> None:
-    """A claim names both arms or none, and arms and columns that the table has (a figure without cells has none)."""
-    if (claim.higher is None) != (claim.lower is None):
-        raise BadInput(f"{place}: name both 'higher' and 'lower', or neither")
-    arms = {row.arm for row in spec.rows if row.arm}
-    for key, arm in (("higher", claim.higher), ("lower", claim.lower)):
-        if arms and arm is not None and arm not in arms:
-            raise BadInput(f"{place}.{key}: {nearest(arm, arms)}")
-    for column in claim.columns:
-        if spec.heads and column not in spec.heads:
-            raise BadInput(f"{place}.columns: {nearest(column, spec.heads)}")

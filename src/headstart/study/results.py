@@ -14,6 +14,7 @@ from headstart.study.statistics import Difference, Estimate
 if TYPE_CHECKING:
     import pandas
 
+    from headstart.study.claims import Claim
     from headstart.study.papers import Paper
 
 __all__ = ["AMOUNTS", "MORE", "QUANTITIES", "Average", "Baseline", "Caveat", "Facts", "Pace", "Point", "Results",
@@ -50,7 +51,7 @@ class Average:
     """An arm's mean over columns, with chance where a column has no number (or without it, where skipped).
 
     `over` says which columns: empty for all, else the axis values that they share. `chance` are columns for
-    which chance stands in, `missing` those left out.
+    which chance stands in, `missing` those left out. `seeds`: seed -> average, where all columns share one.
     """
 
     arm: str
@@ -61,6 +62,7 @@ class Average:
     columns: int
     chance: tuple[str, ...]
     missing: tuple[str, ...]
+    seeds: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -83,8 +85,7 @@ class Results:
     """A study's rows, averages, baselines and caveats: what tables, plots and pages are made of.
 
     `match` is the arm whose score the others are to reach. `scale` and `scale_note` say what of the paper's setting
-    was left out; `stand_ins` are the columns whose data were absent, each with the task that stood in. `paper` holds
-    the numbers that a paper printed.
+    was left out. `paper` holds the numbers that a paper printed.
     """
 
     name: str
@@ -100,8 +101,8 @@ class Results:
     match: str | None = None
     scale: str | None = None
     scale_note: str = ""
-    stand_ins: Mapping[str, str] = field(default_factory=dict)
     paper: Paper | None = None
+    claims: tuple[Claim, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -116,13 +117,16 @@ class Results:
 
     @property
     def stood_in(self) -> list[str]:
-        """`digits for image` of each column of the study whose data were absent."""
+        """`digits for image` of each column with a row that rests on other data than those meant."""
         return list(dict.fromkeys(text for column in self.columns if (text := self.stand_in(column))))
 
     def stand_in(self, column: str) -> str:
-        """`digits for image` where other data stood in for those of a column; empty where none did."""
-        known = [name for name in self.stand_ins if column == name or column.startswith(f"{name} ")]
-        return f"{self.stand_ins[max(known, key=len)]} for {max(known, key=len)}" if known else ""
+        """`digits for image` where other data stood in for some of a column's; empty where none did."""
+        return words.listed(list(dict.fromkeys(row.stand_in for row in self.in_column(column) if row.stand_in)))
+
+    def apart(self, row: Row) -> bool:
+        """The row rests on stand-in data, and others of its column do not."""
+        return bool(row.stand_in) and not all(other.stand_in for other in self.in_column(row.column))
 
     def rows(self) -> list[dict[str, Any]]:
         """One object per arm and column (and reported axis value): the `rows` of `--json`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +18,8 @@ MORE = ("train", "last_train", "last_val", "last_test")
 
 QUANTITIES = {
     "val": "val", "test": "test", "train": "train", "last_train": "train at the last step",
-    "last_val": "val at the last step", "last_test": "test at the last step", "reach": "steps to match",
+    "last_val": "val at the last step", "last_test": "test at the last step",
+    "last_gap": "train less test at the last step", "reach": "steps to match",
     "converge": "steps to converge",
 }
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
@@ -42,6 +43,15 @@ class Run:
     budget: Mapping[str, float]
     last: Mapping[str, float]
     more: Mapping[str, float] = field(default_factory=dict)
+
+
+def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:
+    """Seed -> score of the runs that have it: any of `QUANTITIES` but those that count steps."""
+    if quantity == "last_gap":
+        train, test = scores_by_seed(runs, "last_train"), scores_by_seed(runs, "last_test")
+        return {seed: train[seed] - test[seed] for seed in train if seed in test}
+    found = {run.seed: {"val": run.val, "test": run.test, **run.more}.get(quantity) for run in runs}
+    return {seed: value for seed, value in found.items() if value is not None}
 
 
 @dataclass(frozen=True)
@@ -77,7 +87,8 @@ class Row:
     `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the
     study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
     of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
-    key of its facts. `pace` is there where the records were read.
+    key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
+    stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`).
     """
 
     arm: str
@@ -98,6 +109,8 @@ class Row:
     runs: tuple[Run, ...]
     task: str
     pace: Pace | None = None
+    parameters: int | None = None
+    stand_in: str = ""
 
     @property
     def reach(self) -> Estimate | None:
@@ -119,8 +132,7 @@ class Row:
         if quantity in ("reach", "converge"):
             steps = (self.pace.reached if quantity == "reach" else self.pace.converged) if self.pace else {}
             return {seed: float(step) for seed, step in steps.items()}
-        found = {run.seed: {"val": run.val, "test": run.test, **run.more}.get(quantity) for run in self.runs}
-        return {seed: value for seed, value in found.items() if value is not None}
+        return scores_by_seed(self.runs, quantity)
 
     def estimate(self, quantity: str) -> Estimate | None:
         """Mean and standard error over seeds of one of `QUANTITIES`, or None where there is no number.

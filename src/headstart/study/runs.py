@@ -105,6 +105,12 @@ def amounts(result: Mapping[str, Any] | None) -> dict[str, float]:
     return {name: float(given[name]) for name in AMOUNTS if given.get(name) is not None}
 
 
+def parameters(result: Mapping[str, Any] | None) -> int | None:
+    """How many numbers a stage's model has, where its result says so."""
+    total = result.get("parameters", {}).get("total") if result is not None else None
+    return None if total is None else int(total)
+
+
 def added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The sum of each amount."""
     return {n: sum(a[n] for a in parts if n in a) for n in AMOUNTS if any(n in a for a in parts)}

@@ -6,12 +6,13 @@ column, of single columns and arms, the values of axes, what is kept, and what s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import merge
+from headstart.spec import Spec, merge
+from headstart.study import words
 from headstart.study.files import base_path, table_of
 from headstart.study.written import BUNDLES, SCALE_KEYS, SCALES, VARIANTS, names_of
 
@@ -21,6 +22,30 @@ MEASURES = ("epochs", "steps", "tokens")
 
 Absent = Callable[[Mapping[str, Any]], bool]
 """Whether a task's data are not at hand."""
+
+
+class StandIn(Spec):
+    """The `kind` of task that stands in for the absent data of a stage, and the kind that is `meant`."""
+
+    kind: str
+    meant: str
+
+
+def stand_in_told(column: str, stages: Mapping[str, StandIn], chain: Collection[str], reported: str) -> str:
+    """`digits for image_1`, or `digits for image in stage elsewhere of pathfinder_1` of another stage's data only.
+
+    stages: those that have stand-ins on this column, of which a `chain` uses some. reported: the stage whose scores
+    are reported. Empty where the chain uses none.
+    """
+    by_kind: dict[StandIn, list[str]] = {}
+    for stage, stand in stages.items():
+        if stage in chain:
+            by_kind.setdefault(stand, []).append(stage)
+    return words.listed([
+        f"{stand.kind} for {column}" if reported in names else
+        f"{stand.kind} for {stand.meant} in stage {words.listed(names)} of {column}"
+        for stand, names in by_kind.items()
+    ])
 
 
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,10 +161,12 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
         stand = scale.get("stand_in", {}).get(column)
         lost = [] if absent is None or stand is None else _lost(laid, stages, absent, f"columns.{column}")
         if stand is not None and absent is not None and lost:
+            meant = {name: str(_task(laid, stages, name)["kind"]) for name in lost}
             laid = over(laid, stand, stages)
             left = _lost(laid, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
-            found = dict.fromkeys(str(_task(laid, stages, name)["kind"]) for name in lost if name not in left)
-            stood_in.update({column: " and ".join(found)} if found else {})
+            found = {name: {"kind": str(_task(laid, stages, name)["kind"]), "meant": kind}
+                     for name, kind in meant.items() if name not in left}
+            stood_in.update({column: found} if found else {})
         columns[column] = laid
     arms, changed = table.get("arms", {}), scale.get("arms", {})
     arms = {arm: over(bundle, changed.get(arm, {}), stages) for arm, bundle in arms.items()}

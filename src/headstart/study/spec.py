@@ -12,9 +12,10 @@ from pydantic import Field
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge, read, set_path
+from headstart.study.claims import AVERAGE, Claim, check_claim
 from headstart.study.files import study_path, table_of
 from headstart.study.papers import built_in_papers
-from headstart.study.scales import at_scale, kept, overlay, with_bases
+from headstart.study.scales import StandIn, at_scale, kept, overlay, with_bases
 from headstart.study.written import STAGE_KEYS, VARIANTS, check_bundle, check_written, names_of
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
@@ -28,10 +29,22 @@ LONGEST = 100
 
 
 class AverageSpec(Spec):
-    """An average over columns; `missing` says what a column without a number counts: `chance`, or `skip` it."""
+    """An average over columns (those named, else all); `missing`: what a column without a number counts.
+
+    `chance`, or `skip` it.
+    """
 
     over: Literal["columns"] = "columns"
+    columns: tuple[str, ...] = ()
     missing: Literal["chance", "skip"] = "chance"
+
+
+class MarkSpec(Spec):
+    """A value of a setting that plots of the sweep mark, and what it is (`the rate of Lu et al.`)."""
+
+    setting: str
+    value: float
+    says: str = Field(min_length=1)
 
 
 class ReportSpec(Spec):
@@ -40,6 +53,8 @@ class ReportSpec(Spec):
     against: the arm that the others are compared with (default: none).
     match: an arm; the report says after how many steps the others reach its best validation score.
     figures: what is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`.
+    sweep: plots of a sweep show validation alone, or `test` beside it and in a table of its own; no choice reads it.
+    mark: a value that these plots mark. gain: draw what arms gain over `against`, in percent of its score.
     """
 
     choose: tuple[str, ...] | None = Field(default=None, strict=False)
@@ -47,13 +62,16 @@ class ReportSpec(Spec):
     average: AverageSpec | None = None
     match: str | None = None
     figures: tuple[Literal["kernels", "attention", "deviations"], ...] = Field(default=(), strict=False)
+    sweep: Literal["val", "test"] = "val"
+    mark: MarkSpec | None = None
+    gain: bool = False
 
 
 class StudySpec(Spec):
     """A study, its bases and its scale applied. The last of `stages` is the one whose scores are reported.
 
     paper: name of the cells that a paper printed (`studies/papers`). scale: the one that is applied, with what it
-    leaves out (`scale_note`) and the columns whose data are absent, each with the kind of task that stands in.
+    leaves out (`scale_note`) and the columns and stages whose data are absent, each with what stands in.
     """
 
     name: str
@@ -61,11 +79,12 @@ class StudySpec(Spec):
     paper: str | None = None
     scale: Literal["tiny", "small", "paper"] | None = None
     scale_note: str = ""
-    stood_in: dict[str, str] = Field(default_factory=dict)
+    stood_in: dict[str, dict[str, StandIn]] = Field(default_factory=dict)
     stages: dict[str, dict[str, Any]]
     columns: dict[str, dict[str, Any]] = Field(default_factory=dict)
     arms: dict[str, dict[str, Any]]
     axes: dict[str, list[Any]] = Field(default_factory=dict)
+    claims: tuple[Claim, ...] = ()
     report: ReportSpec = Field(default_factory=ReportSpec)
 
     @property
@@ -98,6 +117,7 @@ def read_study(
         written = with_bases(table, path)
         check_written(written)
         study = read(StudySpec, at_scale(written, scale, absent, kept_by_word))
+        _check_claims(study, written)
         _check(study)
         study = apply_overrides(study, overrides)
         _check(study)
@@ -113,6 +133,16 @@ class _TaskOnly(Spec):
 def _task_spec(table: Mapping[str, Any]) -> TaskSpec:
     found: TaskSpec = read(_TaskOnly, {"task": table}).task
     return found
+
+
+def _check_claims(study: StudySpec, written: Mapping[str, Any]) -> None:
+    """Claims and the average name arms and columns of the whole study, of which a scale may keep few."""
+    arms, columns = written.get("arms", {}), written.get("columns", {})
+    for i, claim in enumerate(study.claims):
+        check_claim(claim, arms, columns and [*columns, AVERAGE], f"claims[{i}]")
+    for column in study.report.average.columns if study.report.average else ():
+        if column not in columns:
+            raise BadInput(f"report.average.columns: {nearest(column, columns)}")
 
 
 def _check(study: StudySpec) -> None:
@@ -145,6 +175,10 @@ def _check(study: StudySpec) -> None:
     for key, arm in (("against", study.report.against), ("match", study.report.match)):
         if arm is not None and arm not in study.arms:
             raise BadInput(f"report.{key}: {nearest(arm, study.arms)}")
+    if study.report.gain and study.report.against is None:
+        raise BadInput("report.gain: a gain is one over an arm; name it in 'report.against', or leave 'gain' out")
+    if study.report.mark is not None:
+        check_path(study, study.report.mark.setting, "report.mark.setting")
     for path in study.report.choose or ():
         if path not in study.axes:
             raise BadInput(f"report.choose: {nearest(path, study.axes)}")

@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from pathlib import Path
 from typing import Literal
 
-from headstart.spec import neutral
-from headstart.tasks.augment import augmenter
-from headstart.tasks.cifar_tasks import CifarSpec, tiled, untiled_many
-from headstart.tasks.task import Task
+from headstart.tasks.cifar_tasks import CifarSpec
 
 
 class CifarPatchesSpec(CifarSpec):
@@ -21,23 +16,11 @@ class CifarPatchesSpec(CifarSpec):
 
     channels: `grey` has patches of 16 numbers (Lu et al. describe that), `rgb` of 48 (their code), the three
         colours of a pixel side by side.
-    augment: train images are shifted, turned and mirrored anew each epoch, as the code of Lu et al. does (the
-        paper does not say so).
     Source: Krizhevsky 2009; as patches: Lu et al. 2021.
     """
 
     kind: Literal["cifar_patches"] = "cifar_patches"
     channels: Literal["grey", "rgb"] = "grey"
-    augment: bool = neutral(False)
-
-    def load(self, data: Path) -> Task:
-        """As of every task made of CIFAR-10, and with `augment` a change per epoch."""
-        task = super().load(data)
-        if not self.augment:
-            return task
-        features, tile = self.layout()
-        change = augmenter(lambda x: untiled_many(x, features, tile), lambda i: tiled(i, tile), self.split_seed, True)
-        return replace(task, augment=change)
 
     def layout(self) -> tuple[int, int]:
         """Tiles of 4 x 4 in grey or colour."""

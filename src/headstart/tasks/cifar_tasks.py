@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
@@ -10,6 +11,8 @@ from pydantic import Field
 
 from headstart.errors import BadInput
 from headstart.sequence import Signature
+from headstart.spec import neutral
+from headstart.tasks.augment import augmenter
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.cifar import CLASSES, LOSSY, OFFICIAL, SIDE, colours, find, grey
 from headstart.tasks.levels import moments
@@ -27,10 +30,13 @@ class CifarSpec(TaskSpec):
         `split_seed`; of images that occur twice all copies stay in train. `rothermel` holds out the fifth
         stock batch as Rothermel et al. do (40,000 and 10,000; its classes have 952 to 1,025 images).
     val: images held out where they are drawn.
+    augment: train images are shifted, turned and mirrored anew each epoch, as the code of Lu et al. does with CIFAR-10
+        in colour and in grey (the paper does not say so).
     """
 
     split: Literal["drawn", "rothermel"] = "drawn"
     val: int = Field(default=5_000, ge=1)
+    augment: bool = neutral(False)
 
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"
@@ -65,8 +71,12 @@ class CifarSpec(TaskSpec):
             classes=10, levels=256, level_scale=deviation, level_shift=mean,
         )
         splits = {name: stored(found, name, scale=1 / deviation, shift=-mean / deviation) for name in SPLITS}
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=CLASSES,
+        task = Task(signature, splits["train"], splits["val"], splits["test"], labels=CLASSES,
                     notes=tuple(found.facts["notes"]), picture=picture, fingerprint=found.fingerprint)
+        if not self.augment:
+            return task
+        change = augmenter(lambda x: untiled_many(x, features, tile), lambda i: tiled(i, tile), self.split_seed, True)
+        return replace(task, augment=change)
 
     def _prepared(self, data: Path) -> Prepared:
         base = colours(data, self.kind)

@@ -37,8 +37,8 @@ class MnistSpec(TaskSpec):
     each class of the official 60,000 train images are held out by `split_seed` (50,000 train, 10,000 val).
 
     side: 28, or 32 for the image padded with two dark pixels on each side.
-    augment: train images are shifted and turned anew each epoch, as the code of Lu et al. does (digits are not
-        mirrored).
+    augment: train images are shifted and turned anew each epoch, as the code of Lu et al. does with CIFAR-10 (digits
+        are not mirrored).
     tile: 1 reads pixels row by row (784 or 1,024 positions of width 1); 4 reads patches of 4 x 4 row by row
         (49 or 64 positions of width 16). Lu et al. describe side 32 with tile 4; their code has side 28.
     """

@@ -99,13 +99,13 @@ def _mixers(store: str | None) -> None:
 
 
 def _studies(store: str | None) -> None:
-    """One line per study and scale. Hours: FLOPs over what one core here does, from finished stages where there are
-    some."""
-    from headstart.study.costs import rate_here, rate_of, study_costs
+    """One line per study and scale. Hours: what one core here needs, judged by finished stages where there are some."""
+    from headstart.study.costs import pace_here, pace_of, study_costs
     from headstart.study.files import built_in_studies, short_name, title_of
 
-    found = rate_of(entry.result for entry in Store(store_folder(store)).listing() if entry.result)
-    rate = found or rate_here()
+    guess = pace_here()
+    found = pace_of((entry.result for entry in Store(store_folder(store)).listing() if entry.result), guess)
+    pace = found or guess
     paths = built_in_studies()
     out = console()
     wide = out.width >= WIDE
@@ -114,16 +114,16 @@ def _studies(store: str | None) -> None:
         new = cost.study != before
         question = [title_of(paths[cost.study]) if new else ""] if wide else []
         rows.append([short_name(cost.study) if new else "", cost.scale, str(cost.stages), count(cost.examples),
-                     count(cost.flops), count(round(cost.flops / rate / 3600, 2)), *question])
+                     count(cost.flops), count(round(pace.seconds(cost.steps, cost.flops) / 3600, 2)), *question])
         before = cost.study
     heads = ["study", "scale", "stages", "examples", "FLOP", "hours here"] + ["question"] * wide
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
     if not wide:
         out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE} columns")
     out.print(
-        f"hours on one core at {count(rate)}FLOP/s, "
-        + ("the median of the store's finished stages" if found else
-           "a third of a matrix product timed just now; small models reach less")
+        f"hours on one core: {1000 * pace.step:.3g} ms a step and {count(pace.rate)}FLOP/s, "
+        + ("as the median of the store's finished stages has it" if found else
+           "a third of a matrix product timed just now")
         + "; tiny and small with stand-ins for data that are not generated"
     )
 

@@ -15,13 +15,14 @@ from headstart.api import Study, default_workers
 from headstart.errors import BadInput
 from headstart.files import publish
 from headstart.launch.machine import choose_device, keep_freed_memory
-from headstart.report.beside import beside, verdicts
-from headstart.report.quantities import quantities
+from headstart.report.beside import asked, beside, unprinted, verdicts
+from headstart.report.results_page import more_tables
 from headstart.report.tables import make_table, to_rich
 from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.spec import digest
 from headstart.study.estimate import Cost, survey
 from headstart.study.plan import PlannedStage
+from headstart.study.scales import stand_in_told
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar
 from headstart.verbs.display import Display
@@ -77,9 +78,13 @@ def print_scale(study: Study) -> None:
     if spec.scale is None:
         return
     out.print(Text(f"scale {spec.scale}" + (f": {spec.scale_note}" if spec.scale_note else "")))
-    if spec.stood_in:
-        said = ", ".join(f"{kind} for {column}" for column, kind in spec.stood_in.items())
-        out.print(Text(f"stand-in data: {said} (not in {study.data})"))
+    chains: dict[str, set[str]] = {}
+    for cell in study.plan.cells:
+        chains.setdefault(cell.column, set()).update(planned.name for planned in cell.chain)
+    said = [stand_in_told(column, spec.stood_in.get(column, {}), chain, spec.reported)
+            for column, chain in chains.items()]
+    if any(said):
+        out.print(Text(f"stand-in data: {', '.join(filter(None, said))} (not in {study.data})"))
 
 
 def show_event(display: Display, event: Event) -> None:
@@ -110,28 +115,31 @@ def _answer(study: Study, json: Path | None) -> None:
     results = study.results()
     out = console()
     out.print(to_rich(make_table(results)))
-    extra = quantities(results)
-    if extra is not None:
+    for extra in more_tables(study.plan, results):
         out.print(to_rich(extra))
     if results.paper is not None:
         cells = beside(results, results.paper)
         if cells.lines:
             out.print(to_rich(cells))
-        _list("What the paper says, and what is seen here", verdicts(results, results.paper))
+    claims = verdicts(results, results.paper)
+    _list(asked(results), claims, unprinted(results))
     _list("What to keep in mind", results.caveats)
     page = write_report(study.plan, results, study.store, study.report_folder)
     out.print(f"\npage {page}")
     if json is not None:
-        document = {"study": study.spec.name, "rows": results.rows(), "caveats": [str(c) for c in results.caveats]}
+        document = {"study": study.spec.name, "rows": results.rows(), "claims": [one.document() for one in claims],
+                    "caveats": [str(c) for c in results.caveats]}
         publish(json, (json_module.dumps(document, indent=2) + "\n").encode())
         out.print(f"rows {json}")
 
 
-def _list(head: str, items: Sequence[object]) -> None:
-    """A heading and a line for each, where there are any."""
+def _list(head: str, items: Sequence[object], note: str = "") -> None:
+    """A heading, a note and a line for each, where there are any."""
     out = console()
     if items:
         out.print(f"\n{head}:")
+    if items and note:
+        out.print(Text(f"  {note}"))
     for item in items:
         out.print(Text(f"  - {item}"))
 

@@ -1,0 +1,93 @@
+"""What a paper says, or a study asks, of a direction, as data: which numbers are held against which."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from headstart.errors import BadInput, nearest
+from headstart.spec import Spec
+
+Quantity = Literal["test", "train", "last_train", "last_test", "last_gap", "reach", "converge"]
+STEPS = ("reach", "converge")
+"""Quantities that count steps: in no unit of a score, so never divided."""
+AVERAGE = "average"
+"""The column that is the mean over the others."""
+
+Side = str | tuple[str, str]
+"""An arm, or two: what the first has more than the second."""
+Pair = Annotated[tuple[str, str], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)]
+Term = tuple[int, str, str]
+"""Sign, arm, column: what is added or taken away."""
+
+
+class Claim(Spec):
+    """`higher` has more of `quantity` than `lower`, on each of `columns` (empty: on all of the study).
+
+    Two arms in a list stand for what the first has more than the second, so that gains can be held against gains.
+    pairs: two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
+    score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
+    points). at: settings of the sweep, in place of those that validation chose. Without `higher` it is told and not
+    checked.
+    """
+
+    says: str = Field(min_length=1)
+    higher: Side | None = None
+    lower: Side | None = None
+    columns: tuple[str, ...] = ()
+    pairs: tuple[Pair, ...] = ()
+    quantity: Quantity = "test"
+    within: float | None = Field(default=None, gt=0)
+    at: dict[str, Any] = Field(default_factory=dict)
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """The arms that are compared, each once."""
+        return tuple(dict.fromkeys(arm for _, arm in self._sides()))
+
+    @property
+    def compares(self) -> str:
+        """The two sides in words (`full less scratch`)."""
+        sides = [_told(side) for side in (self.higher, self.lower) if side is not None]
+        return " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
+
+    def terms(self, column: str, other: str | None = None) -> Iterator[Term]:
+        """What makes the difference on a column, or on one less the other."""
+        for sign, arm in self._sides():
+            yield sign, arm, column
+            if other is not None:
+                yield -sign, arm, other
+
+    def _sides(self) -> Iterator[tuple[int, str]]:
+        for sign, side in ((1, self.higher), (-1, self.lower)):
+            if side is not None:
+                first, *second = (side,) if isinstance(side, str) else side
+                yield sign, first
+                yield from ((-sign, arm) for arm in second)
+
+
+def _told(side: Side) -> str:
+    return side if isinstance(side, str) else " less ".join(side)
+
+
+def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], place: str) -> None:
+    """A claim that is checked names two sides, or one and pairs of columns, of arms and columns that there are.
+
+    Empty `arms` or `columns` stand for any. Raises: BadInput naming the place, the value and the way out.
+    """
+    if claim.higher is None and (claim.lower is not None or claim.pairs or claim.within or claim.at):
+        raise BadInput(f"{place}: name 'higher' too: without it a claim is only told")
+    if claim.higher is not None and claim.lower is None and not claim.pairs:
+        raise BadInput(f"{place}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns)")
+    if claim.pairs and claim.columns:
+        raise BadInput(f"{place}: 'pairs' are columns already; leave 'columns' out")
+    for key, side in (("higher", claim.higher), ("lower", claim.lower)):
+        for arm in (side,) if isinstance(side, str) else side or ():
+            if arms and arm not in arms:
+                raise BadInput(f"{place}.{key}: {nearest(arm, arms)}")
+    for key, names in (("columns", claim.columns), ("pairs", [name for pair in claim.pairs for name in pair])):
+        for column in names:
+            if columns and column not in columns:
+                raise BadInput(f"{place}.{key}: {nearest(column, columns)}")

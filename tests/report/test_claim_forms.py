@@ -1,0 +1,146 @@
+"""Claims beyond one arm over another: as good as, gains, pairs of columns, one rate, gaps, steps never enough."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from made_up import Cell, make_plan, shelf, usual
+from papers import made
+from test_beside import NONE, level, run, told
+
+from headstart.report.beside import asked, beside, verdicts
+from headstart.study.claims import Claim
+from headstart.study.fairness import summarise
+
+OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
+
+
+def test_the_averages_of_any_two_arms_are_compared() -> None:
+    paper = made(claims=[{**OVER, "columns": ["average"]}])
+    (here,) = verdicts(run(paper)[0], paper)[0].parts
+    (there,) = verdicts(run(paper, against=None)[0], paper)[0].parts
+    assert here.difference is not None
+    assert here.difference == there.difference
+
+
+def test_two_arms_are_as_good_where_the_whole_interval_is_within_the_margin() -> None:
+    claim = {**OVER, "columns": ["a", "b"]}
+
+    def outcomes(within: float) -> dict[str, str]:
+        return told(*run(made(claims=[{**claim, "within": within}]), score=level(0.004, 0.1)))
+
+    assert outcomes(0.05) == {"a": "holds", "b": "does not hold"}
+    assert outcomes(0.001) == {"a": "not seen", "b": "does not hold"}
+    assert outcomes(0.15) == {"a": "holds", "b": "holds"}
+    said = str(verdicts(*run(made(claims=[{**claim, "within": 0.001}]), score=level(0.004, 0.1)))[0])
+    assert "(self_pretrained less scratch, test, within ±0.001)" in said
+    assert "the interval reaches beyond the margin" in said
+
+
+def test_columns_are_held_against_each_other_by_pairs() -> None:
+    more = {"says": "S", "higher": "self_pretrained", "pairs": [["a", "b"]]}
+    results, paper = run(made(claims=[more]), score=level(0.2, 0.1))
+    assert told(results, paper) == {"a less b": "holds"}
+    (part,) = verdicts(results, paper)[0].parts
+    assert part.difference is not None
+    assert part.difference.mean == pytest.approx(0.1)
+    # The lead of one arm on one column, less its lead on the other: arms and columns are both taken away.
+    (gain,) = verdicts(results, made(claims=[{**more, "lower": "scratch"}]))[0].parts
+    assert gain.difference is not None
+    assert gain.difference.mean == pytest.approx(0.1)
+    away = made(claims=[{**more, "pairs": [["a", "c"]]}])
+    assert "not measured on a less c (not run here)" in str(verdicts(results, away)[0])
+
+
+def test_a_gain_is_held_against_a_gain() -> None:
+    arms = {"scratch": False, "self_pretrained": True, "other": False, "other_pretrained": True}
+
+    def score(cell: Cell) -> tuple[float, float]:
+        up = {"self_pretrained": 0.1, "other_pretrained": 0.3, "other": 0.05}.get(cell.arm, 0.0)
+        return usual(cell)[0], 0.4 + up + 0.003 * (cell.seed % 3) * (cell.arm == "other_pretrained")
+
+    rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in arms]
+    claim = {"says": "S", "higher": ["other_pretrained", "other"], "lower": ["self_pretrained", "scratch"],
+             "columns": ["a"]}
+    results, paper = run(made(rows=rows, claims=[claim]), score=score, arms=arms)
+    (part,) = verdicts(results, paper)[0].parts
+    gains = [0.25 + 0.003 * (seed % 3) - 0.1 for seed in range(5)]
+    assert part.difference is not None
+    assert part.difference.mean == pytest.approx(sum(gains) / 5)
+    assert part.outcome == "holds"
+    said = str(verdicts(results, paper)[0])
+    assert "((other_pretrained less other) less (self_pretrained less scratch), test)" in said
+
+
+def test_a_claim_at_one_rate_is_checked_at_that_rate_and_not_at_the_chosen_one() -> None:
+    def score(cell: Cell) -> tuple[float, float]:
+        rate = cell.settings["finetune.optim.lr"]
+        ahead = 0.2 if (rate == 1e-3) == (cell.arm == "scratch") else 0.0
+        return (0.9 if rate == 3e-3 else 0.1), 0.4 + ahead + 0.001 * (cell.seed % 2) * (cell.arm == "scratch")
+
+    claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"]}
+    results, paper = run(made(claims=[claim]), score=score)
+    assert told(results, paper) == {"a": "the other way round"}
+    fixed = made(claims=[{**claim, "at": {"finetune.optim.lr": 1e-3}}])
+    assert told(results, fixed) == {"a": "holds"}
+    assert "test, at lr 0.001)" in str(verdicts(results, fixed)[0])
+    assert told(results, made(claims=[{**claim, "at": {"finetune.optim.lr": 7.0}}])) == {"a": "not measured"}
+
+
+def test_the_gap_between_train_and_test_is_that_of_the_last_step() -> None:
+    claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"], "quantity": "last_gap"}
+    results, paper = run(made(claims=[claim]), score=level(0.1, 0.0))
+    (part,) = verdicts(results, paper)[0].parts
+    row = results.row("self_pretrained", "a")
+    assert row is not None
+    assert row.difference is not None
+    assert part.difference is not None
+    # Train is the same in both arms: the gap differs by as much as test does, the other way round.
+    assert part.difference.mean == pytest.approx(row.difference.mean)
+    rows = [{"row": "DIFF", "arm": "scratch", "quantity": "last_gap", "cells": {"a": "1.3"}}]
+    line = beside(results, made(rows=rows, claims=[])).lines[0]
+    assert line.cells[2].text == "train less test at the last step"
+    assert line.cells[4].text != NONE
+
+
+def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() -> None:
+    claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"], "quantity": "reach"}
+    plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1, 2), match="self_pretrained")
+    curves = {c.chain[-1].identity: [0.1, 0.2 if c.arm == "scratch" else 0.5] for c in plan.cells}
+
+    def records(identity: str) -> list[dict[str, Any]]:
+        return [{"step": 7 * (i + 1), "val": {"accuracy": v}} for i, v in enumerate(curves.get(identity, []))]
+
+    results = summarise(plan, shelf(plan).find, records=records)
+    (verdict,) = verdicts(results, made(claims=[claim]))
+    (part,) = verdict.parts
+    row = results.row("scratch", "a")
+    assert row is not None
+    assert part.difference is not None
+    assert part.difference.mean == row.last["steps"] - 14
+    assert part.outcome == "holds"
+    assert f"3 seeds of 3 of scratch never got there and count as their {row.last['steps']:,.0f} steps" in str(verdict)
+
+
+def test_a_verdict_as_json_holds_its_numbers() -> None:
+    results, paper = run(score=level(0.1, 0.0))
+    (verdict,) = verdicts(results, paper)
+    document = json.loads(json.dumps(verdict.document()))
+    assert document["higher"] == "self_pretrained"
+    first, _, away = document["columns"]
+    assert verdict.parts[0].difference is not None
+    assert first == {"column": "a", "outcome": "holds", "why": "", "n": 5,
+                     "difference": verdict.parts[0].difference.mean,
+                     "interval": list(verdict.parts[0].difference.interval or ())}
+    assert (away["column"], away["outcome"], away["difference"], away["n"]) == ("c", "not measured", None, 0)
+
+
+def test_what_a_study_asks_is_checked_without_a_paper() -> None:
+    results, _ = run(score=level(0.1, 0.0))
+    question = Claim(says="Pretraining helps.", higher="self_pretrained", lower="scratch")
+    results = replace(results, paper=None, claims=(question,))
+    assert told(results, None) == {"a": "holds", "b": "not seen"}
+    assert asked(results) == "What is asked, and what is seen here"

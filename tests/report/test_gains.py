@@ -1,0 +1,104 @@
+"""Relative gains over columns, and averages over columns, as figures."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from made_up import Cell, usual
+from papers import made
+from test_beside import run
+from test_compared import WIDE, hollow
+
+from headstart.report.gains import averaged, averaged_told, gains, gains_told
+from headstart.study.statistics import estimate
+
+
+def doubled(cell: Cell) -> tuple[float, float]:
+    """From scratch 0.2 or 0.4 by the seed; pretrained half as much again on a, a quarter more on b, equal on c."""
+    test = 0.2 if cell.seed == 0 else 0.4
+    more = {"a": 1.5, "b": 1.25, "c": 1.0}[cell.column] if cell.arm != "scratch" else 1.0
+    return usual(cell)[0], test * more + (0.012 if more == 1.5 and cell.seed else 0.0)
+
+
+def marks(figure: Any, label: str) -> list[tuple[float, float]]:
+    """Where the points of an arm stand."""
+    [axes] = figure.axes
+    found = [container for container in axes.containers if container.get_label() == label]
+    return [(float(x), float(y)) for container in found
+            for x, y in zip(*(np.asarray(v) for v in container[0].get_data()), strict=True)]
+
+
+def test_a_gain_is_the_mean_over_paired_seeds_in_percent_of_the_other_arms_score() -> None:
+    results, _ = run(columns=WIDE, score=doubled, seeds=(0, 1))
+    figure = gains(results)
+    assert figure is not None
+    points = marks(figure, "self_pretrained")
+    # On a 50 % at seed 0 and 0.212 of 0.4 at seed 1.
+    assert [y for _, y in points] == pytest.approx([51.5, 25.0, 0.0])
+    assert [round(x) for x, _ in points] == [0, 1, 2]
+    assert not marks(figure, "scratch")
+    [axes] = figure.axes
+    assert axes.get_ylabel() == "gain in test accuracy over scratch (%)"
+    assert gains_told(results) == (
+        "Gain in test score over scratch, in percent of its score at the same seed: mean and one standard error over "
+        "n = 2 paired seeds: self_pretrained +51.5 ± 1.5 % on a, +25.0 ± 0.0 % on b and +0.0 ± 0.0 % on c.")
+
+
+def test_only_seeds_of_both_arms_and_scores_above_0_make_a_gain() -> None:
+    def score(cell: Cell) -> tuple[float, float] | None:
+        if cell.arm == "scratch":
+            return None if cell.seed == 1 else (0.3, 0.0 if cell.seed == 2 else 0.2)
+        return 0.4, 0.3
+
+    results, _ = run(columns={"a": "digits"}, score=score, seeds=(0, 1, 2))
+    figure = gains(results)
+    assert figure is not None
+    assert [y for _, y in marks(figure, "self_pretrained")] == pytest.approx([50.0])
+    assert "n = 1 paired seeds: self_pretrained +50.0 % on a." in gains_told(results)
+
+
+def test_without_an_arm_to_gain_over_nothing_is_drawn() -> None:
+    assert gains(run(against=None)[0]) is None
+    results, _ = run()
+    assert gains(replace(results, table=tuple(replace(row, greater=False) for row in results.table))) is None
+
+
+def test_averages_stand_one_below_the_other_with_the_papers_hollow() -> None:
+    results, paper = run(columns=WIDE)
+    figure = averaged(results)
+    assert figure is not None
+    [axes] = figure.axes
+    assert [label.get_text() for label in axes.get_yticklabels()] == list(results.arms)
+    drawn = [float(container[0].get_xdata()[0]) for container in axes.containers]  # type: ignore[index, union-attr]
+    assert drawn == pytest.approx([one.value.mean for one in results.averages if one.value])
+    printed = [cell.value for arm in results.arms if (cell := paper.cell(arm, "average"))]
+    assert [float(line.get_xdata()[0]) for line in axes.get_lines()  # type: ignore[index, arg-type]
+            if line.get_markerfacecolor() == "none"] == pytest.approx(printed)
+    assert averaged_told(results) == (
+        "Test score of each arm, averaged over 3 columns: mean and one standard error over seeds; a hollow mark is the "
+        "paper's average, over its own columns, data and sizes.")
+
+
+def test_an_average_of_another_score_or_of_one_size_has_no_mark_of_the_paper() -> None:
+    results, _ = run(made(metric="r2"), columns=WIDE)
+    other = averaged(results)
+    assert other is not None
+    assert not hollow(other)
+    assert "hollow" not in averaged_told(results)
+    sized = replace(run(columns=WIDE)[0], averages=tuple(replace(a, over="fraction=0.1") for a in results.averages))
+    figure = averaged(sized)
+    assert figure is not None
+    assert not hollow(figure)
+    assert figure.axes[0].get_yticklabels()[0].get_text() == "fraction=0.1: scratch"
+
+
+def test_an_average_of_one_arm_is_no_figure() -> None:
+    results, _ = run(columns=WIDE)
+    assert averaged(replace(results, averages=results.averages[:1])) is None
+    assert averaged(replace(results, averages=())) is None
+    lost = tuple(replace(a, value=None, columns=1) if i else replace(a, value=estimate([0.5]))
+                 for i, a in enumerate(results.averages))
+    assert averaged(replace(results, averages=lost)) is None
