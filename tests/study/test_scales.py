@@ -107,6 +107,7 @@ def test_a_stand_in_takes_the_place_of_absent_data_alone(tmp_path: Path) -> None
     kinds = {cell.column: cell.chain[-1].spec.task.kind for cell in planned(spec, tmp_path).cells}
     assert kinds == {"image": "digits", "listops": "listops"}
     assert not study("tiny").stood_in
+    assert not study("tiny", 'columns=["listops"]', data=tmp_path).stood_in
 
 
 def test_every_size_of_a_column_whose_data_are_absent_is_marked(tmp_path: Path) -> None:

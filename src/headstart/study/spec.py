@@ -296,6 +296,7 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
         first = path.split(".")[0]
         if path in ("arms", "columns"):
             table[path] = kept(table[path], value, f"override: {path}")
+            table["stood_in"] = {name: found for name, found in table["stood_in"].items() if name in table["columns"]}
         elif first == "report":
             set_path(table, path.split("."), value)
         else:
