@@ -79,6 +79,8 @@ def test_json_rows_hold_what_they_promise(finished: Path) -> None:
     for row in rows:
         assert {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget",
                 "stages"} <= set(row)  # fmt: skip
+        assert row["test"] == pytest.approx(sum(one["test"] for one in row["seeds"].values()) / len(row["seeds"]))
+        assert len(row["seeds"]) == row["n"]
         for stage in row["stages"]:
             assert (finished / "runs" / stage / "result.json").is_file()
 

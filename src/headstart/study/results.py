@@ -174,7 +174,7 @@ class Results:
             ) from None
         flat = []
         for row in self.rows():
-            chosen, budget = row.pop("chosen"), row.pop("budget")
+            chosen, budget, _ = row.pop("chosen"), row.pop("budget"), row.pop("seeds")
             low, high = row.pop("interval") or (None, None)
             counts = {f"budget.{k}": v for k, v in budget.items() if not isinstance(v, dict)}
             settings = {f"chosen.{k}": v for k, v in chosen.items()}

@@ -157,7 +157,9 @@ class Row:
         return self.status in ("measured", "at chance", "diverged")
 
     def document(self) -> dict[str, Any]:
-        """The row as `--json` writes it; `sem` is of `test`, numbers that are not there are null.
+        """The row as `--json` writes it; `sem` is of `test`, `seeds` are the scores behind the means.
+
+        Numbers that are not there are null.
 
         `reach` is the step at which the mean over seeds matches, `converge` the mean over seeds.
         """
@@ -171,5 +173,6 @@ class Row:
             "interval": list(gap.interval) if gap and gap.interval else None,
             "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
             "tried": len(self.points), **more, "reach": self.pace.together if self.pace else None,
+            "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
             "stages": list(self.stages), "status": self.status,
         }
