@@ -115,7 +115,7 @@ def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> 
     progress, losses = run.progress, [0.0]
     before = progress.flat.weights.clone()
     for _ in itertools.islice(run.ticks(), STEPS):
-        losses.append(float(progress.running[0]))
+        losses.append(progress.running.loss)
     after = progress.flat.weights
     return Taken(torch.tensor(losses).diff(), progress.flat.named(after),
                  float((after - before).abs().max() / after.abs().max()), progress.how)  # fmt: skip

@@ -53,6 +53,27 @@ def test_curves_have_a_panel_per_score_and_stage_and_a_line_per_arm() -> None:
     assert [len(axes.lines) for axes in figure.axes] == [2, 4, 2]
 
 
+def test_train_scores_are_dashed_beside_val_where_records_have_them() -> None:
+    def with_train(identity: str) -> list[dict[str, Any]]:
+        return [{**line, "train": {**line["train"], "accuracy": line["val"]["accuracy"] + 0.3}}
+                for line in records(identity)]
+
+    figure = curves(demo(), "digits", with_train)
+    assert figure is not None
+    assert [len(axes.lines) for axes in figure.axes] == [4, 4, 2]
+    for train, val in zip(figure.axes[0].lines[::2], figure.axes[0].lines[1::2], strict=True):
+        assert (train.get_linestyle(), val.get_linestyle()) == ("--", "-")
+        assert train.get_color() == val.get_color()
+        assert train.get_ydata() == pytest.approx(np.asarray(val.get_ydata()) + 0.3)
+
+
+def test_a_single_record_is_a_mark_where_a_line_would_not_be_seen() -> None:
+    for count, marks in ((1, ["s", "o"]), (3, ["", ""])):
+        figure = curves(demo(), "digits", lambda identity, count=count: records(identity)[:count])
+        assert figure is not None
+        assert [line.get_marker() for line in figure.axes[2].lines] == marks
+
+
 def test_a_pretraining_that_two_arms_share_is_drawn_once() -> None:
     figure = curves(demo(arms={"scratch": False, "a": True, "b": True}), "digits", records)
     assert figure is not None

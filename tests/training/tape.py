@@ -71,7 +71,7 @@ def tensors_of(step: StaticStep) -> Iterator[torch.Tensor]:
     """All that a step may read: the model, its flat buffers, the feed, the step's own tables."""
     flat, whole = step.progress.flat, step.feed.whole()
     assert whole is not None
-    yield from (flat.weights, flat.gradient, flat.first, flat.second, step.progress.running)
+    yield from (flat.weights, flat.gradient, flat.first, flat.second, step.progress.running.flat)
     yield from (*step.progress.model.parameters(), *step.progress.model.buffers())
     yield from (x for x in (*vars(whole).values(), *vars(step).values()) if isinstance(x, torch.Tensor))
 

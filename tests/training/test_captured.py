@@ -98,7 +98,9 @@ def same(one: Progress, two: Progress) -> bool:
     """All tensors and numbers equal to the bit, times apart."""
     (tensors, numbers), (others, theirs) = one.state(), two.state()
     numbers.pop("seconds"), theirs.pop("seconds")
-    return numbers == theirs and all(torch.equal(tensors[name], others[name]) for name in tensors)
+    if numbers != theirs or tensors.keys() != others.keys():
+        return False
+    return all(torch.equal(tensors[name], others[name]) for name in tensors)
 
 
 @pytest.mark.parametrize("record", [taped, eager])
@@ -107,6 +109,7 @@ def test_recorded_steps_give_the_bits_of_plain_ones(name, record):
     (plain, records), (played, theirs) = run(CASES[name], None), run(CASES[name], record)
     assert (plain.how, played.how) == ("plain: asked for", "recorded")
     assert records == theirs
+    assert all(record["train"].keys() == record["val"].keys() for record in records)
     assert same(plain, played)
 
 

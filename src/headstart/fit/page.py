@@ -18,7 +18,7 @@ from headstart.fit.figures import looks, numbers, reliable, single
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.own.card import CHANNELS, CLASSES
 from headstart.report.pictures import caption, read_predictions, reconstruction
-from headstart.report.plots import curves
+from headstart.report.plots import TRAIN, curves
 from headstart.report.template import embedded, environment
 from headstart.study import words
 from headstart.study.results import Row
@@ -174,8 +174,8 @@ def _curves(outcome: Outcome) -> dict[str, Any] | None:
     both = any(len(run.stages) > 1 for row in results.table for run in row.runs)
     before = " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
     said = ("How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
-            f"standard error. finetune is training on the labels.{before} Where validation gets worse while train gets "
-            "better, the best weights on validation are kept.")
+            f"standard error; {TRAIN}. finetune is training on the labels.{before} Where validation gets worse while "
+            "train gets better, the best weights on validation are kept.")
     return _figure("How the networks learnt", said, draw)
 
 

@@ -13,7 +13,7 @@ from headstart.report.answer import leader
 from headstart.report.compared import MANY, compared, told
 from headstart.report.gains import averaged, averaged_told, gains, gains_told
 from headstart.report.pictures import Filled, caption, read_predictions, reconstruction
-from headstart.report.plots import LOOKS, curves, plain
+from headstart.report.plots import LOOKS, TRAIN, curves, plain
 from headstart.report.sweeps import ON_VALIDATION, marked, sweep, sweep_sentence
 from headstart.spec import digest
 from headstart.study import words
@@ -129,7 +129,7 @@ def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
             ))
         out.append(Drawn(
             f"curves-{name}", f"Learning curves{of}",
-            "Each arm at its chosen settings: mean over seeds, band of one standard error; train is dashed.",
+            f"Each arm at its chosen settings: mean over seeds, band of one standard error; {TRAIN}.",
             lambda dark, _, c=column: curves(results, c, undamaged(store.records), dark),  # type: ignore[misc]
             False, mark,
         ))

@@ -28,6 +28,10 @@ LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8F6B00", "#56B4E9", "#333
 DARK = ("#6CB8F0", "#FF9A5C", "#3FCF9F", "#EBA6CB", "#E6C34D", "#A9DCF7", "#DDDDDD")
 MARKS = ("o", "s", "D", "^", "v", "P", "X")
 
+TRAIN = ("train, where it was recorded, is dashed: the running mean over the batches since the last evaluation, of the "
+         "model as it trains (dropout on)")
+"""What learning curves show of train, in a caption."""
+
 
 @dataclass(frozen=True)
 class Look:
@@ -99,7 +103,8 @@ def _places(results: Results) -> dict[str, int]:
 def curves(results: Results, column: str, records: Records, dark: bool = False) -> Figure | None:
     """Learning curves of one column at the chosen settings: monitored score and losses by epoch.
 
-    Lines are means over seeds, bands one standard error; train is dashed. None where no record is there.
+    Lines are means over seeds, bands one standard error; train is dashed (see `TRAIN`), and there where records have
+    it: older ones have its loss alone. None where no record is there.
     """
     from matplotlib.figure import Figure
 
@@ -147,13 +152,13 @@ def _shared(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]
 
 
 def _curve(axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str) -> bool:
-    """Val (and, of a loss, train) of one stage, over its seeds. Says whether there was anything."""
+    """Val, and train where records have it, of one stage, over its seeds. Says whether there was anything."""
     drawn = False
     for split, dash in (("train", (0, (3, 2))), ("val", "solid")):
         x, middle, low, high = _band(lines, split, metric)
         if x:
             axes.plot(x, middle, color=colour, linestyle=dash, alpha=1.0 if split == "val" else 0.75,
-                      linewidth=1.9 if split == "val" else 1.2)
+                      linewidth=1.9 if split == "val" else 1.2, marker="" if len(x) > 1 else MARKS[split == "train"])
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
             drawn = True
     return drawn

@@ -21,6 +21,7 @@ from headstart.seeds import Draw
 from headstart.sequence import Batch
 from headstart.training.evaluate import forward_precision
 from headstart.training.optim import Flat, OptimSpec
+from headstart.training.running import Running
 
 if TYPE_CHECKING:
     from headstart.training.loop import Progress, Setting
@@ -67,12 +68,11 @@ def measured(setting: Setting, model: SequenceModel, batch: Batch, seed: Any, ep
     return setting.objective.measure(output, batch, setting.signature), statistics
 
 
-def noted(running: torch.Tensor, buffers: dict[str, torch.Tensor], sums: Sums, statistics: Sums) -> None:
-    """Write running statistics to their buffers, and add loss and count to `running` (2,)."""
+def noted(running: Running, buffers: dict[str, torch.Tensor], sums: Sums, statistics: Sums) -> None:
+    """Write running statistics to their buffers, and add the sums to `running`."""
     for name, value in statistics.items():
         buffers[name].copy_(value.detach())
-    with torch.no_grad():
-        running += torch.stack([sums["loss"].detach().double(), sums["count"].double()])
+    running.add(sums)
 
 
 def step_numbers(spec: OptimSpec, flat: Flat, step: int, total: int) -> list[float]:

@@ -19,6 +19,7 @@ from headstart.training.captured import Record, Recorded, measured, noted, on_de
 from headstart.training.evaluate import evaluate
 from headstart.training.feed import Feed
 from headstart.training.optim import Flat, OptimSpec
+from headstart.training.running import Running
 
 CHECK_EVERY = 20
 """Steps between looks at the running loss: a NaN stays in a sum, so that none is missed."""
@@ -95,13 +96,13 @@ class Progress:
     best: Tensors = field(default_factory=dict)
     how: str = ""
     """How steps are taken, since the last begin: recorded, or plain and why."""
-    running: torch.Tensor = field(init=False)
-    """Loss and count since the last record, float64."""
+    running: Running = field(init=False)
+    """Loss and scores of the batches since the last record."""
 
     _NUMBERS = ("step", "examples", "tokens", "seconds", "best_score", "best_step", "stale", "diverged")
 
     def __post_init__(self) -> None:
-        self.running = torch.zeros(2, dtype=torch.float64, device=self.flat.weights.device)
+        self.running = Running(self.flat.weights.device)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of this moment; the tensors are copies."""
@@ -109,7 +110,7 @@ class Progress:
             "weights": self.flat.weights,
             "first": self.flat.first,
             "second": self.flat.second,
-            "running": self.running,
+            **self.running.state(),
         }
         tensors.update({f"buffer/{k}": v for k, v in buffers(self.model).items()})
         tensors.update({f"best/{k}": v for k, v in self.best.items()})
@@ -119,7 +120,7 @@ class Progress:
         """Go on from a state."""
         for name in ("weights", "first", "second"):
             getattr(self.flat, name).copy_(tensors[name])
-        self.running = tensors["running"].to(self.flat.weights.device)
+        self.running.restore(tensors)
         own = buffers(self.model)
         for name, value in tensors.items():
             if name.startswith("buffer/"):
@@ -209,7 +210,7 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
         progress.tokens += int(feed.tokens[batches[place]].sum())
         mark = setting.budget.evaluates_at(progress.step, per_epoch, total)
         if progress.step % CHECK_EVERY == 0 or mark:
-            progress.diverged = not math.isfinite(float(progress.running[0]))
+            progress.diverged = not math.isfinite(progress.running.loss)
         scored = mark or progress.diverged
         record = _record(setting, progress, total) if scored else None
         progress.seconds += time.perf_counter() - began
@@ -230,16 +231,16 @@ def _step(setting: Setting, progress: Progress, feed: Feed, places: Any, epoch: 
 
 
 def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:
-    """Score val, keep the best weights, and say so."""
-    loss, count = progress.running.tolist()
-    progress.running.zero_()
+    """Score val, keep the best weights, and say so; train is what the batches since the last record gave."""
+    train_scores = {"loss": None} if progress.diverged else progress.running.scores(setting.objective)
+    progress.running.clear()
     record: dict[str, Any] = {
         "step": progress.step,
         "epoch": round(progress.step / setting.per_epoch, 4),
         "examples": progress.examples,
         "tokens": progress.tokens,
         "rate": setting.optim.lr * setting.optim.factor(progress.step - 1, total),
-        "train": {"loss": None if progress.diverged else loss / max(count, 1.0)},
+        "train": train_scores,
     }
     if progress.diverged:
         return record
