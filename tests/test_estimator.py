@@ -71,9 +71,10 @@ def fitted():
     xfail_strict=True,
 )
 def test_it_behaves_as_scikit_learn_asks(estimator, check, monkeypatch):
-    # Embeddings are float32: sums of numbers around 1, whose order a batch's size changes on some processors, agree to
-    # 1e-6 and not to the 1e-7 that one check asks of numbers near 0.
-    monkeypatch.setattr(estimator_checks, "assert_allclose", _to_single_precision)
+    if check.func is estimator_checks.check_methods_subset_invariance:
+        # Embeddings are float32: sums of numbers around 1, whose order a batch's size changes on some processors,
+        # agree to 1e-6 and not to the 1e-7 that this check asks of numbers near 0.
+        monkeypatch.setattr(estimator_checks, "assert_allclose", _to_single_precision)
     check(estimator)
 
 

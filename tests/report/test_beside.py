@@ -13,9 +13,10 @@ from made_up import Cell, facts, make_plan, shelf, usual
 from papers import made
 from test_tables import shown
 
-from headstart.report.beside import beside, in_percent, verdicts
+from headstart.report.beside import beside
 from headstart.report.lines import Table
 from headstart.report.tables import to_csv, to_latex, to_markdown
+from headstart.report.verdicts import verdicts
 from headstart.study.fairness import summarise
 from headstart.study.papers import Paper
 from headstart.study.results import Results
@@ -118,7 +119,7 @@ def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() 
 def test_one_table_may_have_a_column_in_another_unit_and_score() -> None:
     paper = made(heads={"a": "DIGITS", "b": {"head": "HR", "metric": "r2", "unit": "share"}},
                  rows=[{"row": "S", "arm": "scratch", "cells": {"a": "40.2", "b": "0.91"}}], claims=[])
-    assert (in_percent(paper, "a"), in_percent(paper, "b")) == (True, False)
+    assert (paper.in_percent("a"), paper.in_percent("b")) == (True, False)
     results, _ = run(paper)
     line = cells(beside(results, paper))["b (HR)", "scratch"]
     # Ours is an accuracy there, which is no R2: it says so.

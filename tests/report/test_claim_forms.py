@@ -11,7 +11,8 @@ from made_up import Cell, make_plan, shelf, usual
 from papers import made
 from test_beside import NONE, level, run, told
 
-from headstart.report.beside import asked, beside, verdicts
+from headstart.report.beside import beside
+from headstart.report.verdicts import asked, verdicts
 from headstart.study.claims import Claim
 from headstart.study.fairness import summarise
 

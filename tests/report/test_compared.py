@@ -47,14 +47,6 @@ def test_the_papers_cells_are_hollow_and_in_our_unit() -> None:
                              "scores; a hollow mark is the paper's number, of its own data and sizes.")
 
 
-def test_a_papers_cell_of_another_score_is_not_drawn_beside_ours() -> None:
-    results, _ = run(made(metric="r2"), columns=WIDE)
-    figure = compared(results)
-    assert figure is not None
-    assert not hollow(figure)
-    assert "hollow" not in told(results)
-
-
 def test_a_paper_without_cells_of_what_was_run_is_not_spoken_of() -> None:
     for paper in (made(rows=[], heads={}, claims=[]), made(heads={"d": "D"}, claims=[], rows=[
             {"row": "S", "arm": "scratch", "cells": {"d": "1.0"}}])):

@@ -12,6 +12,7 @@ from papers import made
 from test_beside import run
 from test_compared import WIDE, hollow
 
+from headstart.report.compared import compared, told
 from headstart.report.gains import averaged, averaged_told, gains, gains_told
 from headstart.study.statistics import estimate
 
@@ -82,14 +83,18 @@ def test_averages_stand_one_below_the_other_with_the_papers_hollow() -> None:
         "paper's average, over its own columns, data and sizes.")
 
 
-def test_an_average_of_another_score_or_of_one_size_has_no_mark_of_the_paper() -> None:
+@pytest.mark.parametrize(("draw", "tell"), [(compared, told), (averaged, averaged_told)])
+def test_a_papers_number_of_another_score_is_not_drawn_beside_ours(draw: Any, tell: Any) -> None:
     results, _ = run(made(metric="r2"), columns=WIDE)
-    other = averaged(results)
-    assert other is not None
-    assert not hollow(other)
-    assert "hollow" not in averaged_told(results)
-    sized = replace(run(columns=WIDE)[0], averages=tuple(replace(a, over="fraction=0.1") for a in results.averages))
-    figure = averaged(sized)
+    figure = draw(results)
+    assert figure is not None
+    assert not hollow(figure)
+    assert "hollow" not in tell(results)
+
+
+def test_an_average_of_one_size_has_no_mark_of_the_paper() -> None:
+    results, _ = run(columns=WIDE)
+    figure = averaged(replace(results, averages=tuple(replace(a, over="fraction=0.1") for a in results.averages)))
     assert figure is not None
     assert not hollow(figure)
     assert figure.axes[0].get_yticklabels()[0].get_text() == "fraction=0.1: scratch"

@@ -73,21 +73,20 @@ def _one_arm(scored: list[Row]) -> str:
     return f"one arm, {arm}, so that nothing is compared; its test{metric} is {words.listed(each)}"
 
 
-def leader(results: Results, rows: list[Row]) -> Row:
+def leader(rows: list[Row]) -> Row:
     """The row with the best validation score, ties to the earlier; of those that did not diverge, if any."""
-    del results
     rows = [row for row in rows if row.status != "diverged"] or rows
     return max(rows, key=lambda row: (row.val.mean if row.val else 0.0) * (1 if row.greater else -1))
 
 
 def _one_column(results: Results, scored: list[Row]) -> str:
     where = f"on {results.columns[0]}, "
-    top = leader(results, scored)
+    top = leader(scored)
     base = next((row for row in scored if row.arm == results.against), None)
     others = [row for row in scored if row.difference is not None]
     if base is None or not others:
         return f"{where}{top.arm} has the best validation {words.metric(top.metric)}: test {_measured(top)}"
-    row = top if top.difference is not None else leader(results, others)
+    row = top if top.difference is not None else leader(others)
     return where + _pair(row, base, leads=row is top) + _below(results, row)
 
 
@@ -133,7 +132,7 @@ def _columns(results: Results, scored: list[Row]) -> str:
     for column in results.columns:
         rows = [row for row in scored if row.column == column]
         if rows:
-            leads[leader(results, rows).arm] += 1
+            leads[leader(rows).arm] += 1
     arms = [arm for arm in results.arms if arm != results.against]
     arm = max(arms or results.arms, key=lambda a: leads[a])
     rows = [row for row in scored if row.arm == arm]

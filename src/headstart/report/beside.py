@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.report.lines import Cell, Line, Table, budget
 from headstart.report.quantities import NO_LAST, converged, matching
-from headstart.report.verdicts import Part, Verdict, asked, columns_of, metric_of, verdicts
 from headstart.study import words
 from headstart.study.claims import AVERAGE, STEPS
 from headstart.study.results import AMOUNTS, QUANTITIES, Average, Results, Row
@@ -16,8 +15,6 @@ from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
     from headstart.study.papers import Paper, PaperCell, PaperRow
-
-__all__ = ["Part", "Verdict", "asked", "beside", "unprinted", "verdicts"]
 
 ABSENT = "not run here"
 
@@ -70,7 +67,7 @@ def beside(results: Results, paper: Paper) -> Table:
         for row in paper.rows:
             cell = row.cells.get(column)
             if cell is not None:
-                for place in columns_of(results, column) or [column]:
+                for place in results.columns_of(column) or [column]:
                     lines.append(_line(results, paper, row, cell, column, place, several, sized, notes))
     title = ". ".join([f"Beside {paper.source}", *results.setting])
     return Table(title, tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), _note(paper, notes))
@@ -82,12 +79,6 @@ def _sized(results: Results) -> bool:
     for row in results.table:
         of.setdefault(row.task, set()).add(row.parameters)
     return any(len(sizes - {None}) > 1 for sizes in of.values())
-
-
-def unprinted(results: Results) -> str:
-    """Source and note of a figure whose numbers the paper did not print: no table beside it brings them."""
-    paper = results.paper
-    return f"{paper.source}. {paper.note}".strip() if paper is not None and not paper.rows else ""
 
 
 def _note(paper: Paper, notes: _Notes) -> str:
@@ -137,11 +128,11 @@ def _measured(results: Results, paper: Paper, row: PaperRow, column: str, place:
     value = found.estimate(row.quantity)
     if row.quantity in STEPS:
         text = matching(found) if row.quantity == "reach" else converged(found)
-    elif value is not None and found.metric != metric_of(paper, place):
+    elif value is not None and found.metric != paper.metric_of(place):
         # Another score than the paper's stands in no unit of the paper.
         text = f"{words.metric(found.metric)} {words.plus_minus(value)}"
     else:
-        text = _score(value, in_percent(paper, column))
+        text = _score(value, paper.in_percent(column))
     n = value.n if value else 0
     together = {"ours_together": found.pace.together if found.pace else None} if row.quantity == "reach" else {}
     return _Ours(
@@ -177,15 +168,10 @@ def _average(results: Results, row: PaperRow, paper: Paper) -> _Ours:
     over = f"over {found.columns} of {words.many(len(paper.columns), 'column')}"
     lost = [f"chance for {c}" for c in found.chance] + [f"without {c}" for c in found.missing]
     return _Ours(
-        _score(found.value, in_percent(paper, AVERAGE)), str(found.value.n) if found.value else words.NONE,
+        _score(found.value, paper.in_percent(AVERAGE)), str(found.value.n) if found.value else words.NONE,
         ", ".join([over, *([found.over] if found.over else []), *lost]), words.NONE, words.NONE, status, "",
         _numbers(found.value),
     )
-
-
-def in_percent(paper: Paper, column: str) -> bool:
-    """A column whose scores are printed in percent."""
-    return paper.units.get(column, paper.unit) == "percent"
 
 
 def _score(value: Estimate | None, percent: bool) -> str:

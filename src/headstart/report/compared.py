@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.plots import MARKS, Look, plain, style
-from headstart.report.verdicts import metric_of
 from headstart.study import words
 from headstart.study.results import Results, Row
 from headstart.study.statistics import Estimate
@@ -41,8 +40,7 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
         (_lines if wide else _dots)(axes, results, rows, look)
         label = f"test {words.metric(rows[0].metric)}"
         (axes.set_ylabel if wide else axes.set_xlabel)(label)
-        handles, labels = legend(axes)
-        figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize=8.5)
+        legend(figure, axes)
     return figure
 
 
@@ -55,18 +53,18 @@ def told(results: Results) -> str:
     return f"Test score of each arm, mean and one standard error over seeds{train}{paper}."
 
 
-def legend(axes: Axes) -> tuple[list[Any], list[str]]:
-    """Handles and labels of what is drawn, each label once."""
+def legend(figure: Figure, axes: Axes) -> None:
+    """What is drawn, each label once, over the figure."""
     handles, labels = axes.get_legend_handles_labels()
     first = {label: handle for handle, label in reversed(list(zip(handles, labels, strict=True)))}
     kept = list(dict.fromkeys(labels))
-    return [first[label] for label in kept], kept
+    figure.legend([first[label] for label in kept], kept, loc="outside upper left", ncols=3, fontsize=8.5)
 
 
 def _cells(results: Results, row: Row) -> Iterator[tuple[str, float]]:
     """(quantity, value) of the paper's cells of an arm on a column; none where its score is another than ours."""
     paper = results.paper
-    if paper is None or metric_of(paper, row.column) != row.metric:
+    if paper is None or paper.metric_of(row.column) != row.metric:
         return
     for line in paper.rows:
         cell = line.cells.get(row.column)

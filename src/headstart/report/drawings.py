@@ -155,7 +155,7 @@ def _file_name(column: str) -> str:
 def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Row, Filled, Task | None] | None:
     """Masked examples of the first parent that has them, in the row that leads on validation (else in another)."""
     rows = [row for row in results.in_column(column) if row.val is not None]
-    rows = [leader(results, rows), *rows] if rows else []
+    rows = [leader(rows), *rows] if rows else []
     for row in rows:
         for run in row.runs:
             for _, identity in run.stages[:-1]:

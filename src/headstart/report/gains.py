@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.report.compared import legend, over_columns
 from headstart.report.plots import MARKS, plain, style
-from headstart.report.verdicts import metric_of
 from headstart.study import words
 from headstart.study.claims import AVERAGE
 from headstart.study.results import Average, Results
@@ -36,8 +35,7 @@ def gains(results: Results, dark: bool = False) -> Figure | None:
         over_columns(axes, results, found, look)
         metric = words.listed(list(dict.fromkeys(words.metric(row.metric) for row in results.table)))
         axes.set_ylabel(plain(f"gain in test {metric} over {results.against} (%)"))
-        handles, labels = legend(axes)
-        figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize=8.5)
+        legend(figure, axes)
     return figure
 
 
@@ -99,8 +97,7 @@ def averaged(results: Results, dark: bool = False) -> Figure | None:
         axes.invert_yaxis()
         axes.grid(axis="x")
         axes.set_xlabel(f"average test {words.metric(results.table[0].metric)}")
-        handles, labels = legend(axes)
-        figure.legend(handles, labels, loc="outside upper left", ncols=3, fontsize=8.5)
+        legend(figure, axes)
     return figure
 
 
@@ -121,7 +118,7 @@ def _averages(results: Results) -> list[tuple[Average, Estimate]]:
 def _average_cell(results: Results, one: Average) -> float | None:
     """The paper's average of an arm, where ours is of the same score and over all columns."""
     paper = results.paper
-    if paper is None or one.over or metric_of(paper, AVERAGE) != results.table[0].metric:
+    if paper is None or one.over or paper.metric_of(AVERAGE) != results.table[0].metric:
         return None
     cell = paper.cell(one.arm, AVERAGE)
     return cell.value if cell is not None else None

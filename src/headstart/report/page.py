@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.files import publish
 from headstart.report.answer import answer, leader
-from headstart.report.beside import asked, beside, unprinted, verdicts
+from headstart.report.beside import beside
 from headstart.report.drawings import Drawn, drawings
 from headstart.report.evidence import Anchors, page_stages, sweep_rows
 from headstart.report.lines import Line, Table
 from headstart.report.methods import methods
 from headstart.report.plots import png
 from headstart.report.quantities import tried
-from headstart.report.results_page import command, more_tables, results_page
-from headstart.report.sweeps import sweep_table
+from headstart.report.results_page import asked_sweep, command, more_tables, results_page
 from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
 from headstart.report.template import embedded, environment
 from headstart.report.toml import to_toml
+from headstart.report.verdicts import asked, unprinted, verdicts
 from headstart.study import words
 from headstart.study.results import Results
 
@@ -44,7 +44,7 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
     tables = {"table": make_table(results)}
     if results.paper is not None and (cells := beside(results, results.paper)).lines:
         tables["beside"] = cells
-    if plan.study.report.sweep == "test" and (swept := sweep_table(results)) is not None:
+    if (swept := asked_sweep(plan, results)) is not None:
         tables["sweep"] = swept
     for name, table in tables.items():
         for ending, written in (("md", to_markdown), ("csv", to_csv), ("tex", to_latex)):
@@ -93,7 +93,7 @@ def render(
         besides=[_cells(table, results, anchors) for table in more_tables(plan, results)],
         paper=_cells(beside(results, paper), results, anchors) if paper is not None else None,
         verdicts=verdicts(results, paper), asked=asked(results), unprinted=unprinted(results),
-        lead=anchors.row(leader(results, rows).key) if rows else "", anchors=anchors, figures=figures,
+        lead=anchors.row(leader(rows).key) if rows else "", anchors=anchors, figures=figures,
         undrawn=undrawn,
         methods=f"{methods(plan, results, done)} {tried(results)}", stages=stages,
         evidence=[sweep_rows(row, results, anchors) for row in results.table],

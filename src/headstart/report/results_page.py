@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.report.answer import answer
-from headstart.report.beside import asked, beside, unprinted, verdicts
+from headstart.report.beside import beside
 from headstart.report.methods import methods
 from headstart.report.quantities import quantities, tried
 from headstart.report.sweeps import sweep_table
 from headstart.report.tables import make_table, markdown, to_markdown
+from headstart.report.verdicts import asked, unprinted, verdicts
 from headstart.study import words
 from headstart.study.results import Results
 
@@ -49,8 +50,12 @@ def results_page(
 
 def more_tables(plan: Plan, results: Results) -> list[Table]:
     """Tables besides the first: other scores and steps, and test at every setting where the study asks for it."""
-    swept = sweep_table(results) if plan.study.report.sweep == "test" else None
-    return [table for table in (quantities(results), swept) if table is not None]
+    return [table for table in (quantities(results), asked_sweep(plan, results)) if table is not None]
+
+
+def asked_sweep(plan: Plan, results: Results) -> Table | None:
+    """Test at every setting, where the study asks for it."""
+    return sweep_table(results) if plan.study.report.sweep == "test" else None
 
 
 def command(plan: Plan) -> str:

@@ -85,6 +85,12 @@ def asked(results: Results) -> str:
     return f"What {'the paper says' if results.paper else 'is asked'}, and what is seen here"
 
 
+def unprinted(results: Results) -> str:
+    """Source and note of a figure whose numbers the paper did not print: no table beside it brings them."""
+    paper = results.paper
+    return f"{paper.source}. {paper.note}".strip() if paper is not None and not paper.rows else ""
+
+
 def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
     """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
     claims = [*(paper.claims if paper else ()), *results.claims]
@@ -109,19 +115,8 @@ def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
     asked: Sequence[str] = claim.columns or known or results.columns
     out: list[str] = []
     for column in asked:
-        out += columns_of(results, column) or [column]
+        out += results.columns_of(column) or [column]
     return out
-
-
-def columns_of(results: Results, column: str) -> list[str]:
-    """The columns of these results that are the study's column: one, or one per value of an axis."""
-    return [c for c in results.columns if c == column or c.startswith(f"{column} ")]
-
-
-def metric_of(paper: Paper, column: str) -> str:
-    """The score that the paper gives of a column (of these results, or of the study)."""
-    known = [name for name in paper.metrics if column == name or column.startswith(f"{name} ")]
-    return paper.metrics[max(known, key=len)] if known else paper.metric
 
 
 class _Unknown(Exception):
@@ -139,7 +134,7 @@ def _difference(
     if len(found) < len(rows):
         raise _Unknown("not run here")
     for row in found:
-        metric = metric_of(paper, row.column) if paper else found[0].metric
+        metric = paper.metric_of(row.column) if paper else found[0].metric
         if claim.quantity not in STEPS and row.metric != metric:
             raise _Unknown(f"the score here is {words.metric(row.metric)}")
     numbers = [_numbers(row, claim) for row in found]

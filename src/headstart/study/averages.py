@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from headstart.study.columns import base_of
 from headstart.study.results import Average, Results, Row
 from headstart.study.statistics import Difference, Estimate, estimate, mean, mean_ranks, paired_difference
 
@@ -22,25 +23,14 @@ def averages(results: Results, spec: AverageSpec | None, bases: Sequence[str]) -
         return ()
     groups: dict[str, list[str]] = {}
     for column in results.columns:
-        if spec.columns and _base(column, bases) not in spec.columns:
-            continue
-        groups.setdefault(_rest(column, bases), []).append(column)
+        base = base_of(column, bases)
+        if not spec.columns or base in spec.columns:
+            groups.setdefault(column[len(base):].strip(), []).append(column)
     out: list[Average] = []
     for rest, columns in groups.items():
         if len(columns) > 1:
             out += _group(results, spec.missing == "chance", rest, columns)
     return tuple(out)
-
-
-def _base(column: str, bases: Sequence[str]) -> str:
-    """The study's own name of a column, which may be one of several of an axis."""
-    known = [base for base in bases if column == base or column.startswith(base + " ")]
-    return max(known, key=len) if known else column.split(" ")[0]
-
-
-def _rest(column: str, bases: Sequence[str]) -> str:
-    """What a column's name says beyond the study's own name of it."""
-    return column[len(_base(column, bases)):].strip()
 
 
 def _group(results: Results, chance: bool, rest: str, columns: Sequence[str]) -> list[Average]:

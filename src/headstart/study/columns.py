@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headstart.study.words import plain, short_names
@@ -39,6 +40,16 @@ def side_by_side(plan: Plan) -> dict[tuple[str, str], list[Cell]]:
                         if c.arm == arm and {k: v for k, v in c.settings.items() if k in wide} == mine
                     ]
     return labels
+
+
+def made_of(column: str, base: str) -> bool:
+    """A column of a table is the study's column `base`, or one of several that an axis made of it."""
+    return column == base or column.startswith(f"{base} ")
+
+
+def base_of(column: str, bases: Iterable[str]) -> str:
+    """The study's own name of a column, of those that are known; its first word where none fits."""
+    return max((base for base in bases if made_of(column, base)), key=len, default=column.split(" ")[0])
 
 
 def _wide_axes(plan: Plan) -> list[str]:

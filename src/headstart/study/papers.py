@@ -17,6 +17,7 @@ from pydantic import BeforeValidator, Field
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, read
 from headstart.study.claims import AVERAGE, STEPS, Claim, Quantity, check_claim
+from headstart.study.columns import base_of
 from headstart.study.files import studies_folder, table_of, tables_in
 
 CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]
@@ -124,6 +125,14 @@ class Paper:
     def columns(self) -> tuple[str, ...]:
         """Our columns that the paper has, without the average over them."""
         return tuple(name for name in self.heads if name != AVERAGE)
+
+    def metric_of(self, column: str) -> Metric:
+        """The score that the paper gives of a column, the study's or one that an axis made of it."""
+        return self.metrics.get(base_of(column, self.metrics), self.metric)
+
+    def in_percent(self, column: str) -> bool:
+        """A column whose scores are printed in percent."""
+        return self.units.get(column, self.unit) == "percent"
 
     def cell(self, arm: str, column: str, quantity: Quantity = "test") -> PaperCell | None:
         """The paper's cell of an arm on a column, or None where it prints none."""

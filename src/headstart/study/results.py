@@ -8,6 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
+from headstart.study.columns import made_of
 from headstart.study.rows import AMOUNTS, MORE, QUANTITIES, Pace, Point, Row, Run, Status
 from headstart.study.statistics import Difference, Estimate
 
@@ -154,6 +155,10 @@ class Results:
     def in_column(self, column: str) -> list[Row]:
         """The rows of one column, arms in the study's order."""
         return [r for r in self.table if r.column == column]
+
+    def columns_of(self, column: str) -> list[str]:
+        """The columns that are the study's column: it, or one per value of an axis."""
+        return [name for name in self.columns if made_of(name, column)]
 
     def facts_of(self, column: str) -> list[Facts]:
         """Facts of the tasks of a column (more than one where arms or axes change the task)."""
