@@ -11,6 +11,7 @@ from headstart.errors import BadInput
 from headstart.launch.work import close_tasks
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.own import adopt
+from headstart.report.measures import measured
 from headstart.runner import Event, Failed, Runtime, perform
 from headstart.spec import digest
 from headstart.stage import look_again
@@ -95,7 +96,8 @@ class Study:
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats."""
         facts = self.facts if baselines else None
-        return summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
+        found = summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
+        return measured(self.plan, found, self.store)
 
     def __repr__(self) -> str:
         return (

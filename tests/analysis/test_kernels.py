@@ -9,7 +9,7 @@ import torch
 from small_models import small
 
 from headstart import BadInput
-from headstart.analysis.kernels import Kernel, kernels
+from headstart.analysis.kernels import Kernel, changes, kernels
 
 SPACES: list[dict[str, Any]] = [
     {"kind": "s4", "state": 8, "gate": "none"},
@@ -91,3 +91,38 @@ def test_a_length_that_makes_no_sense_is_refused() -> None:
         kernels(small(SPACES[1]), 0)
     with pytest.raises(BadInput, match="the model was built for"):
         kernels(small(SPACES[0]), 100)
+
+
+def decaying(rate: float, length: int = 64, block: int = 0, row: int = 0) -> Kernel:
+    """A kernel that decays at a rate, twice as high at whole rows where it has some."""
+    values = np.exp(-rate * np.arange(length))
+    if row:
+        values[row::row] *= 2
+    return Kernel(block, "mixer", 1, values)
+
+
+def test_the_mean_distance_of_a_geometric_kernel_is_its_closed_form() -> None:
+    share = math.exp(-0.5)
+    assert decaying(0.5, 400).distance == pytest.approx(share / (1 - share))
+
+
+def test_changes_are_those_of_distance_of_spread_and_of_peaks() -> None:
+    start = [decaying(0.1), decaying(0.1, block=1)]
+    same = changes(start, start, 8)
+    assert same == {"narrowing": 0.0, "spread": 0.0, "rows": 0.0}
+    learnt = [decaying(0.1), decaying(0.4, block=1)]
+    moved = changes(learnt, start)
+    assert moved["narrowing"] == pytest.approx((start[1].distance - learnt[1].distance) / 2)
+    assert moved["spread"] == pytest.approx(abs(math.log(learnt[0].distance / learnt[1].distance)) / math.sqrt(2))
+    assert "rows" not in moved
+    lined = changes([decaying(0.1, row=8), decaying(0.1, block=1, row=8)], start, 8)
+    # Twice as high at one of nine positions around: ln 2, less what that adds to the mean, less the place before, which
+    # is the higher one at the start.
+    assert lined["rows"] == pytest.approx(math.log(2) - 0.1 - 0.1, abs=0.01)
+
+
+def test_what_is_no_number_is_left_out() -> None:
+    assert changes([], []) == {}
+    one = [Kernel(0, "mixer", 1, np.array([1.0, 0.0, 0.0]))]
+    assert changes(one, one, 8) == {"narrowing": 0.0}
+    assert changes([*one, *one], [*one, *one]) == {"narrowing": 0.0}

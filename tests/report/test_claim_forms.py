@@ -12,6 +12,7 @@ from papers import made
 from test_beside import NONE, level, run, told
 
 from headstart.report.beside import beside
+from headstart.report.quantities import quantities
 from headstart.report.verdicts import asked, verdicts
 from headstart.study.claims import Claim
 from headstart.study.fairness import summarise
@@ -145,3 +146,46 @@ def test_what_a_study_asks_is_checked_without_a_paper() -> None:
     results = replace(results, paper=None, claims=(question,))
     assert told(results, None) == {"a": "holds", "b": "not seen"}
     assert asked(results) == "What is asked, and what is seen here"
+
+
+def test_an_arm_is_held_against_a_number() -> None:
+    def of(than: float) -> Any:
+        results, paper = run(made(claims=[{"says": "S", "higher": "scratch", "than": than, "columns": ["a"]}]))
+        return verdicts(results, paper)[0]
+
+    # From scratch: 0.34 to 0.38 over five seeds at the rate that is chosen.
+    (part,) = of(0.3).parts
+    assert part.difference is not None
+    row = run()[0].row("scratch", "a")
+    assert row is not None
+    assert row.test is not None
+    assert part.difference.mean == pytest.approx(row.test.mean - 0.3)
+    assert [of(than).parts[0].outcome for than in (0.3, 0.4, row.test.mean)] == [
+        "holds", "the other way round", "not seen"]
+    assert "(scratch less 0.3, test): holds on a (+" in str(of(0.3))
+    assert "], 5 seeds)" in str(of(0.3))
+
+
+def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_validation() -> None:
+    claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"], "quantity": "fit"}
+    plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1), match="scratch")
+    train = {"scratch": [0.1, 0.2, 0.8], "self_pretrained": [0.1, 0.8, 0.8]}
+    curves = {c.chain[-1].identity: train[c.arm] for c in plan.cells}
+
+    def records(identity: str) -> list[dict[str, Any]]:
+        return [{"step": 7 * (i + 1), "train": {"accuracy": v}, "val": {"accuracy": 0.9 - v}}
+                for i, v in enumerate(curves.get(identity, []))]
+
+    results = summarise(plan, shelf(plan).find, records=records)
+    (part,) = verdicts(results, made(claims=[claim]))[0].parts
+    assert part.difference is not None
+    assert (part.difference.mean, part.outcome) == (7.0, "holds")
+    rows = [row.match("fit") for row in results.table]
+    assert [(one.target, one.together) for one in rows if one] == [(0.8, 21), (0.8, 14)]
+    table = quantities(results)
+    assert table is not None
+    assert table.heads[-1] == "steps to fit as well as scratch"
+    assert [line.cells[-1].text for line in table.lines] == ["21 (2 of 2)", "14 (2 of 2)"]
+    older = [{"step": 7, "train": {"loss": 1.0}, "val": {"accuracy": 1.0}}]
+    bare = summarise(plan, shelf(plan).find, records=lambda _: older)
+    assert all(row.match("fit") is None and row.match() is not None for row in bare.table)

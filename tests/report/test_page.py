@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 from finished import NASTY, Done, fill, paper_study, study, with_paper, written
-from made_up import result
+from made_up import make_plan as make_up
+from made_up import result, shelf
 
 from headstart.report.answer import answer
 from headstart.report.drawings import drawings
@@ -159,6 +160,17 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
         assert drawn.caption.startswith("Stand-in data: digits for digits.")
     assert answer(results).startswith("With stand-in data: the one direction that the paper claims and that could be "
                                       "checked here holds. On digits, self_pretrained beats scratch")
+
+
+def test_stand_in_data_are_said_to_be_of_the_rows_that_rest_on_them() -> None:
+    def said(stood_in: Any) -> str:
+        plan = make_up(columns={"a": "digits", "b": "mnist"}, stood_in=stood_in)
+        return answer(summarise(plan, shelf(plan).find))
+
+    assert said({"a": "waves", "b": "waves"}).startswith("With stand-in data: ")
+    assert said({"a": "waves"}).startswith("With stand-in data in 1 of 2 columns: ")
+    assert said({"b": {"pretrain": "waves"}}).startswith("With stand-in data in 1 of 4 rows: ")
+    assert "tand-in" not in said({})
 
 
 def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(

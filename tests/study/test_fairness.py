@@ -17,7 +17,8 @@ from headstart.study.fairness import Candidate, choose, reference, summarise
 from headstart.study.results import Results
 
 KEYS = {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget", "stages",
-        "status", "tried", "seeds", "train", "last_train", "last_val", "last_test", "converge", "reach"}
+        "status", "tried", "seeds", "train", "last_train", "last_val", "last_test", "converge", "reach",
+        "fit"}
 
 
 def kinds(results: Results) -> set[str]:

@@ -12,6 +12,7 @@ from headstart.files import Damaged
 from headstart.study.fairness import summarise
 from headstart.study.pace import converged_at, curve, first_at, mean_curve
 from headstart.study.results import Results
+from headstart.study.rows import Match
 
 
 def line(scores: list[float | None], metric: str = "accuracy", every: int = 10) -> list[dict[str, Any]]:
@@ -90,13 +91,13 @@ def paced(match: str | None = "scratch") -> tuple[Plan, Results]:
 def test_the_mean_curve_is_held_against_the_best_mean_and_the_seeds_against_it_by_themselves() -> None:
     scratch, pretrained = paced()[1].table
     assert pretrained.pace is not None
+    assert pretrained.pace.reach is not None
     # The mean of scratch is best at step 30: (0.4 + 0.6) / 2. The mean of the other is at most 0.475.
-    assert pretrained.pace.target == pytest.approx(0.5)
-    assert (pretrained.pace.together, dict(pretrained.pace.reached), pretrained.pace.seeds) == (None, {0: 20}, 2)
+    assert pretrained.pace.reach == Match(pytest.approx(0.5), {0: 20}, None)
+    assert pretrained.pace.seeds == 2
     assert pretrained.reach is not None
     assert (pretrained.reach.mean, pretrained.reach.sem, pretrained.reach.n) == (20.0, None, 1)
-    assert scratch.pace is not None
-    assert (scratch.pace.together, dict(scratch.pace.reached)) == (30, {1: 30})
+    assert scratch.match() == Match(pytest.approx(0.5), {1: 30}, 30)
     assert scratch.converge is not None
     assert (scratch.converge.mean, scratch.converge.n) == (30.0, 2)
     assert pretrained.by_seed("converge") == {0: 20.0, 1: 30.0}
@@ -104,10 +105,11 @@ def test_the_mean_curve_is_held_against_the_best_mean_and_the_seeds_against_it_b
 
 def test_the_arm_that_is_matched_may_be_reached_sooner_by_another() -> None:
     scratch, pretrained = paced("self_pretrained")[1].table
-    assert pretrained.pace is not None
-    assert scratch.pace is not None
-    assert pretrained.pace.target == pytest.approx(0.475)
-    assert (scratch.pace.together, pretrained.pace.together) == (30, 30)
+    here, there = scratch.match(), pretrained.match()
+    assert here is not None
+    assert there is not None
+    assert there.target == pytest.approx(0.475)
+    assert (here.together, there.together) == (30, 30)
     assert scratch.document()["reach"] == 30
     assert scratch.document()["converge"] == 30.0
 
@@ -117,7 +119,7 @@ def test_without_an_arm_to_match_there_is_convergence_alone_and_without_records_
     assert results.table[0].reach is None
     assert results.table[0].converge is not None
     assert results.table[0].pace is not None
-    assert results.table[0].pace.target is None
+    assert results.table[0].match() is None
     bare = summarise(plan, shelf(plan).find)
     assert all(row.pace is None and row.converge is None for row in bare.table)
 

@@ -305,7 +305,7 @@ def test_every_claim_with_a_direction_agrees_with_the_papers_own_cells(name: str
 
 def _printed_difference(paper: Paper, claim: Claim, column: str, other: str | None) -> float | None:
     """The sum of a claim's terms by the paper's cells: what is never reached takes endless steps."""
-    total = 0.0
+    total = -(claim.than or 0.0)
     for sign, arm, where in claim.terms(column, other):
         cell = paper.cell(arm, where, claim.quantity)
         if cell is not None and cell.kind == "not reached":
@@ -343,6 +343,11 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
          r"claims\[0\].pairs: no 'img'; did you mean 'image'"),
         ({"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "image"]], "columns": ["image"]}]},
          r"claims\[0\]: 'pairs' are columns already; leave 'columns' out"),
+        ({"claims": [{"says": "s", "than": 0.5}]}, r": name 'higher' too: without it a claim is only told"),
+        ({"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "than": 0.5}]},
+         r"claims\[0\]: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out"),
+        ({"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "quantity": "reach", "at": {"lr": 1.0}}]},
+         r"claims\[0\]: 'at' is for scores \(test, train, last_train, last_test, last_gap\); 'reach' is read at the "),
         ({"claims": [{"says": "s", "columns": ["img"]}]}, r"claims\[0\].columns: no 'img'; did you mean 'image'"),
         ({"rows": [{"row": "A", "arm": "a", "cells": {"image": {"text": "1", "kind": "guess"}}}]}, r"kind: 'guess' sh"),
         ({"source": None}, r"papers/made-up.toml.source: None should be a valid string"),

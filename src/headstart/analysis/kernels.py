@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +38,11 @@ class Kernel:
         total = np.cumsum(self.largest)
         return int(np.searchsorted(total, total[-1] / 2)) + 1
 
+    @property
+    def distance(self) -> float:
+        """Mean distance in positions, weighed by `largest`."""
+        return float(self.largest @ np.arange(len(self.largest)) / self.largest.sum())
+
 
 @torch.no_grad()
 def kernels(model: SequenceModel, length: int) -> list[Kernel]:
@@ -55,6 +62,39 @@ def kernels(model: SequenceModel, length: int) -> list[Kernel]:
                 largest = values.abs().amax((0, 1)).double().cpu().numpy()
                 out.append(Kernel(number, place, values.shape[0], largest))
     return out
+
+
+def changes(learnt: Sequence[Kernel], start: Sequence[Kernel], row: int = 0) -> dict[str, float]:
+    """What training made of kernels, in numbers; those that are no finite numbers are left out.
+
+    narrowing: positions by which their mean distance is shorter, mean over kernels. spread: how differently they decay,
+    the standard deviation over kernels of the logarithm of that distance, more than at the start (two kernels at
+    least). rows: how much they peak at whole rows of an image of `row` pixels each (0: of none), see `peaks`, more than
+    at the start.
+    """
+    found: dict[str, float] = {}
+    if learnt and start:
+        far, first = (np.array([kernel.distance for kernel in of]) for of in (learnt, start))
+        found["narrowing"] = float(np.mean(first - far))
+        if len(learnt) > 1:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found["spread"] = float(np.std(np.log(far), ddof=1) - np.std(np.log(first), ddof=1))
+        if 0 < row < len(learnt[0].largest):
+            found["rows"] = float(np.mean([peaks(k, row) for k in learnt]) - np.mean([peaks(k, row) for k in start]))
+    return {name: value for name, value in found.items() if math.isfinite(value)}
+
+
+def peaks(kernel: Kernel, row: int) -> float:
+    """Mean over distances of whole rows of ln(K there / mean K within half a row of there); K is `largest`.
+
+    The backward kernel is one position ahead (see `Kernel`), so that the larger of the two places counts.
+    """
+    half = row // 2
+    found = []
+    for at in range(row, len(kernel.largest) - half, row):
+        around = kernel.largest[at - half : at + half + 1]
+        found.append(math.log(kernel.largest[at - 1 : at + 1].max() / around.mean()))
+    return float(np.mean(found)) if found else math.nan
 
 
 def _kernel_of(module: nn.Module) -> Any:

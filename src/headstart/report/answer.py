@@ -38,10 +38,14 @@ def answer(results: Results) -> str:
 
 def _on_stand_ins(results: Results) -> str:
     """Said before anything else where the data are not those that are meant."""
-    stood = [column for column in results.columns if results.stand_in(column)]
+    stood = [row for row in results.table if row.stand_in]
+    columns = {row.column for row in stood}
     if not stood:
         return ""
-    part = "" if len(stood) == len(results.columns) else f" in {len(stood)} of {len(results.columns)} columns"
+    if any(results.apart(row) for row in stood):
+        part = f" in {len(stood)} of {len(results.table)} rows"
+    else:
+        part = "" if len(columns) == len(results.columns) else f" in {len(columns)} of {len(results.columns)} columns"
     return f"with stand-in data{part}: "
 
 

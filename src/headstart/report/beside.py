@@ -127,14 +127,15 @@ def _measured(results: Results, paper: Paper, row: PaperRow, column: str, place:
         return _Ours()
     value = found.estimate(row.quantity)
     if row.quantity in STEPS:
-        text = matching(found) if row.quantity == "reach" else converged(found)
+        text = converged(found) if row.quantity == "converge" else matching(found, row.quantity)
     elif value is not None and found.metric != paper.metric_of(place):
         # Another score than the paper's stands in no unit of the paper.
         text = f"{words.metric(found.metric)} {words.plus_minus(value)}"
     else:
         text = _score(value, paper.in_percent(column))
     n = value.n if value else 0
-    together = {"ours_together": found.pace.together if found.pace else None} if row.quantity == "reach" else {}
+    match = found.match(row.quantity) if row.quantity in ("reach", "fit") else None
+    together = {"ours_together": match.together} if match else {}
     return _Ours(
         text, str(n) if n == found.expected else f"{n} of {found.expected}",
         words.settings(found.chosen, results.names), words.count(found.parameters),

@@ -157,6 +157,7 @@ def insight_figures(
 def _kernels(column: _Column) -> list[Insight]:
     """As in figure 4 of Amos et al. 2023: before fine-tuning, learnt against the start."""
     from headstart.analysis.kernels import kernels
+    from headstart.analysis.stages import pixels_of_a_row
 
     lines, said, row, seed, step = [], [], 0, 0, 1
     for look in column.looks("Kernels", parent=True):
@@ -169,7 +170,7 @@ def _kernels(column: _Column) -> list[Insight]:
         else:
             label = f"{told(look.arms)} after {look.stage.name}"
             lines.append(KernelLine(label, look.place, learnt, start))
-            row, seed, step = _row(look.stage.task), look.seed, -(-length // POINTS)
+            row, seed, step = pixels_of_a_row(look.stage.task), look.seed, -(-length // POINTS)
             moves = [f"{now.half} ({first.half}) in {block_name(now.block, now.place)}"
                      for now, first in zip(learnt, start, strict=True)]
             said.append(f"{label}: {words.listed(moves)}")
@@ -187,15 +188,6 @@ def _kernels(column: _Column) -> list[Insight]:
         out.append(Insight(column.file("kernels", *more), f"Kernels{column.of}", caption, column.name,
                            lambda dark, x=here, r=row: kernel_figure(x, r, dark)))  # type: ignore[misc]
     return out
-
-
-def _row(task: Task) -> int:
-    """Pixels of an image's row, where each position is a pixel; else 0."""
-    if task.picture is None or not task.val.units:
-        return 0
-    inputs = task.val.inputs(0)
-    image = task.picture(inputs)
-    return int(image.shape[1]) if image.shape[0] * image.shape[1] == len(inputs) else 0
 
 
 def _attention(column: _Column) -> list[Insight]:

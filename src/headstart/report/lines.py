@@ -157,12 +157,12 @@ def _named(name: str, status: str, more: Mapping[str, Any], apart: bool) -> Cell
 def more(row: Row) -> dict[str, float | None]:
     """Full numbers of what a row has besides val and test: names that are missing throughout take no column."""
     out: dict[str, float | None] = {}
-    for name in (*MORE, "converge", "reach"):
+    for name in (*MORE, "converge", "reach", "fit"):
         found = row.estimate(name)
         if found is not None:
             out |= {name: found.mean, f"{name}_sem": found.sem}
-    if row.pace and row.pace.together is not None:
-        out["reach_together"] = row.pace.together
+    out |= {f"{name}_together": float(match.together) for name in ("reach", "fit")
+            if (match := row.match(name)) is not None and match.together is not None}
     return out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from headstart.report.lines import Cell, Line, Table
 from headstart.study import words
 from headstart.study.results import QUANTITIES, Results, Row
@@ -21,9 +23,11 @@ def quantities(results: Results) -> Table | None:
     wide = len(results.columns) > 1
     heads = ([("column", False)] if wide else []) + [("arm", False)] + [(QUANTITIES[q], True) for q in SCORES]
     paced = any(row.pace for row in rows)
-    matched = results.match if any(row.pace and row.pace.target is not None for row in rows) else None
+    matched = [(q, head) for q, head in (("reach", f"steps to match {results.match}"),
+                                         ("fit", f"steps to fit as well as {results.match}"))
+               if any(row.match(q) for row in rows)]
     heads += [(QUANTITIES["converge"], True)] if paced else []
-    heads += [(f"steps to match {matched}", True)] if matched else []
+    heads += [(head, True) for _, head in matched]
     lines = []
     for row in rows:
         cells = [Cell(row.column, {"column": row.column})] if wide else []
@@ -32,13 +36,14 @@ def quantities(results: Results) -> Table | None:
             found = row.estimate(name)
             cells.append(Cell(words.plus_minus(found), {name: found.mean if found else None}))
         cells += [Cell(converged(row), {"converge": row.converge.mean if row.converge else None})] if paced else []
-        cells += [Cell(matching(row), {"reach": row.pace.together if row.pace else None})] if matched else []
+        cells += [Cell(matching(row, q), {q: match.together if (match := row.match(q)) else None}) for q, _ in matched]
         lines.append(Line("arm", tuple(cells), row.status, row.key))
     return Table("Train, the last weights and steps" if paced else "Train and the last weights",
-                 tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), _note(results, paced, matched))
+                 tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines),
+                 _note(results, paced, [q for q, _ in matched]))
 
 
-def _note(results: Results, paced: bool, matched: str | None) -> str:
+def _note(results: Results, paced: bool, matched: Collection[str]) -> str:
     parts = ["Mean ± standard error over seeds, at the best weights by validation or at the last step."]
     if any(row.status == "diverged" for row in results.table):
         parts.append(NO_LAST)
@@ -46,8 +51,10 @@ def _note(results: Results, paced: bool, matched: str | None) -> str:
         parts.append("Steps are those of the last stage alone, read on validation. Converged: the first evaluation "
                      "within 1 % of the run's best.")
     if matched:
-        parts.append(f"To match: until the mean over seeds is as good as that of {matched} ever is; in brackets, how "
-                     "many seeds are by themselves.")
+        parts.append(f"To match: until the mean over seeds is as good as that of {results.match} ever is; in brackets, "
+                     "how many seeds are by themselves.")
+    if "fit" in matched:
+        parts.append("To fit: the same of train, the running mean over the batches since the evaluation before.")
     return " ".join(parts)
 
 
@@ -59,12 +66,13 @@ def converged(row: Row) -> str:
     return f"{found.mean:,.0f}" + (f" ± {found.sem:,.0f}" if found.sem is not None else "")
 
 
-def matching(row: Row) -> str:
+def matching(row: Row, quantity: str = "reach") -> str:
     """`12,400 (3 of 3)`: steps until the mean curve matches, and how many seeds do by themselves."""
-    if row.pace is None or row.pace.target is None:
+    found = row.match(quantity)
+    if found is None or row.pace is None:
         return words.NONE
-    told = f"{row.pace.together:,}" if row.pace.together is not None else "not reached"
-    return f"{told} ({len(row.pace.reached)} of {row.pace.seeds})"
+    told = f"{found.together:,}" if found.together is not None else "not reached"
+    return f"{told} ({len(found.reached)} of {row.pace.seeds})"
 
 
 def tried(results: Results) -> str:

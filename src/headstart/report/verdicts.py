@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.study import words
-from headstart.study.claims import AVERAGE, STEPS, Claim, Term
+from headstart.study.claims import AVERAGE, SCORES, Claim, Term
 from headstart.study.results import QUANTITIES, Results, Row
 from headstart.study.rows import scores_by_seed
 from headstart.study.statistics import Difference, paired_difference
@@ -24,20 +24,21 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold"
 class Part:
     """A claim on one column (or on one less another): the difference of its two sides, paired by seed.
 
-    `why` says why there is no verdict, or what there is to know of it.
+    `why` says why there is no verdict, or what there is to know of it. `paired` is not what is held against a number.
     """
 
     column: str
     outcome: Outcome
     difference: Difference | None
     why: str = ""
+    paired: bool = True
 
     @property
     def told(self) -> str:
         """The difference with its interval and number of seeds, or why there is none."""
         if self.difference is None:
             return self.why
-        seeds = words.many(self.difference.n, "paired seed")
+        seeds = words.many(self.difference.n, "paired seed" if self.paired else "seed")
         return "; ".join(filter(None, [f"{words.difference(self.difference)}, {seeds}", self.why]))
 
 
@@ -104,7 +105,8 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
     compared = compared or [(column, list(claim.terms(column))) for column in _columns(results, paper, claim)]
     for label, terms in compared:
         try:
-            yield _judged(claim, label, *_difference(results, paper, claim, terms))
+            found = _judged(claim, label, *_difference(results, paper, claim, terms))
+            yield replace(found, paired=claim.than is None)
         except _Unknown as why:
             yield Part(label, "not measured", None, str(why))
 
@@ -128,20 +130,20 @@ def _difference(
 ) -> tuple[Difference | None, str]:
     """The sum of the terms, paired by seed, and what there is to know of it. Raises: _Unknown."""
     if any(column == AVERAGE for _, _, column in terms):
-        return _summed(terms, _averages(results, terms)), ""
+        return _summed(claim, terms, _averages(results, terms)), ""
     rows = [results.row(arm, column) for _, arm, column in terms]
     found = [row for row in rows if row is not None]
     if len(found) < len(rows):
         raise _Unknown("not run here")
     for row in found:
         metric = paper.metric_of(row.column) if paper else found[0].metric
-        if claim.quantity not in STEPS and row.metric != metric:
+        if claim.quantity in SCORES and row.metric != metric:
             raise _Unknown(f"the score here is {words.metric(row.metric)}")
     numbers = [_numbers(row, claim) for row in found]
     lost = [row.arm for row, scores in zip(found, numbers, strict=True) if not scores]
     if lost:
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
-    return _summed(terms, numbers), "; ".join(dict.fromkeys(filter(None, _remarks(found, claim))))
+    return _summed(claim, terms, numbers), "; ".join(dict.fromkeys(filter(None, _remarks(found, claim))))
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
@@ -150,22 +152,15 @@ def _numbers(row: Row, claim: Claim) -> dict[int, float]:
     if claim.at:
         points = [p for p in row.points if claim.at.items() <= p.settings.items()]
         runs = points[0].runs if len(points) == 1 else ()
-    if claim.quantity == "reach":
-        return {**dict.fromkeys(_never(row), row.last["steps"]), **row.by_seed("reach")} if _met(row) else {}
-    if claim.quantity == "converge":
-        return row.by_seed("converge")
+    if claim.quantity not in SCORES:
+        return {**dict.fromkeys(_never(row, claim.quantity), row.last["steps"]), **row.by_seed(claim.quantity)}
     return scores_by_seed(runs, claim.quantity)
 
 
-def _met(row: Row) -> bool:
-    """There is a score that this row's arm is to reach, and some arm of its column does: its own."""
-    return row.pace is not None and row.pace.target is not None
-
-
-def _never(row: Row) -> list[int]:
-    """Seeds that finished and never reach the score of the arm that is to be matched."""
-    reached = row.pace.reached if row.pace else {}
-    return [run.seed for run in row.runs if run.val is not None and run.seed not in reached]
+def _never(row: Row, quantity: str) -> list[int]:
+    """Seeds that finished and never reach the score of the arm that is to be matched, where there is such a score."""
+    found = row.match(quantity) if quantity in ("reach", "fit") else None
+    return [run.seed for run in row.runs if run.val is not None and run.seed not in found.reached] if found else []
 
 
 def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
@@ -173,11 +168,10 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
     diverged = list(dict.fromkeys(row.arm for row in rows if row.status == "diverged"))
     if diverged:
         yield f"{words.listed(diverged)} diverged"
-    if claim.quantity == "reach":
-        for row in rows:
-            if never := len(_never(row)):
-                yield (f"{words.many(never, 'seed')} of {row.n} of {row.arm} never got there and count as their "
-                       f"{row.last['steps']:,.0f} steps")
+    for row in rows:
+        if never := len(_never(row, claim.quantity)):
+            yield (f"{words.many(never, 'seed')} of {row.n} of {row.arm} never got there and count as their "
+                   f"{row.last['steps']:,.0f} steps")
 
 
 def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
@@ -190,12 +184,12 @@ def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, floa
     return [average.seeds for average in found if average]
 
 
-def _summed(terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
-    """Sum of the terms at the seeds that all of them have, against 0."""
+def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
+    """Sum of the terms at the seeds that all of them have, against the number that the claim names, or 0."""
     shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
     sums = {seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True))
             for seed in shared}
-    return paired_difference(sums, dict.fromkeys(sums, 0.0))
+    return paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
 
 
 def _judged(claim: Claim, label: str, gap: Difference | None, why: str) -> Part:

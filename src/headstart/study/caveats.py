@@ -229,7 +229,7 @@ def _averages(results: Results) -> Said:
 
 
 def _steps(results: Results) -> Said:
-    if results.match and any(row.pace and row.pace.target is not None for row in results.table):
+    if results.match and any(row.match() for row in results.table):
         yield ("steps", "", f"Steps to match {results.match} are those of the last stage alone, until the mean "
                             f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
                             f"of {results.match}; test is not read, and steps are known as finely as validation was "

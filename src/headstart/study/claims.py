@@ -10,9 +10,12 @@ from pydantic import BeforeValidator, Field
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec
 
-Quantity = Literal["test", "train", "last_train", "last_test", "last_gap", "reach", "converge"]
-STEPS = ("reach", "converge")
-"""Quantities that count steps: in no unit of a score, so never divided."""
+Quantity = Literal["test", "train", "last_train", "last_test", "last_gap", "reach", "fit", "converge", "parent_left",
+                   "kernel_narrowing", "kernel_spread", "kernel_rows"]
+SCORES = ("test", "train", "last_train", "last_test", "last_gap")
+"""Quantities in the unit of a score."""
+STEPS = ("reach", "fit", "converge")
+"""Quantities that count steps."""
 AVERAGE = "average"
 """The column that is the mean over the others."""
 
@@ -29,8 +32,8 @@ class Claim(Spec):
     Two arms in a list stand for what the first has more than the second, so that gains can be held against gains.
     pairs: two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
     score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
-    points). at: settings of the sweep, in place of those that validation chose. Without `higher` it is told and not
-    checked.
+    points). than: a number in place of `lower`. at: settings of the sweep, in place of those that validation chose.
+    Without `higher` it is told and not checked.
     """
 
     says: str = Field(min_length=1)
@@ -40,6 +43,7 @@ class Claim(Spec):
     pairs: tuple[Pair, ...] = ()
     quantity: Quantity = "test"
     within: float | None = Field(default=None, gt=0)
+    than: float | None = None
     at: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -51,6 +55,7 @@ class Claim(Spec):
     def compares(self) -> str:
         """The two sides in words (`full less scratch`)."""
         sides = [_told(side) for side in (self.higher, self.lower) if side is not None]
+        sides += [f"{self.than:g}"] if self.than is not None else []
         return " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
 
     def terms(self, column: str, other: str | None = None) -> Iterator[Term]:
@@ -77,10 +82,17 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], p
 
     Empty `arms` or `columns` stand for any. Raises: BadInput naming the place, the value and the way out.
     """
-    if claim.higher is None and (claim.lower is not None or claim.pairs or claim.within or claim.at):
+    other = claim.lower is not None or bool(claim.pairs) or claim.than is not None
+    if claim.higher is None and (other or claim.within or claim.at):
         raise BadInput(f"{place}: name 'higher' too: without it a claim is only told")
-    if claim.higher is not None and claim.lower is None and not claim.pairs:
-        raise BadInput(f"{place}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns)")
+    if claim.higher is not None and not other:
+        raise BadInput(f"{place}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
+                       "'higher' and a number that it is more 'than')")
+    if claim.than is not None and (claim.lower is not None or claim.pairs):
+        raise BadInput(f"{place}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
+    if claim.at and claim.quantity not in SCORES:
+        raise BadInput(f"{place}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
+                       "settings alone, so leave one of them out")
     if claim.pairs and claim.columns:
         raise BadInput(f"{place}: 'pairs' are columns already; leave 'columns' out")
     for key, side in (("higher", claim.higher), ("lower", claim.lower)):

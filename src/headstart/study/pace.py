@@ -1,7 +1,8 @@
 """How soon a run gets there: steps to a score, and steps after which it hardly gains any more.
 
-Read from the records of a stage: its validation scores, at the steps at which it was evaluated. A number of steps is
-therefore known as finely as the stage was evaluated. The steps are those of the reported stage alone. Rothermel et al.
+Read from the records of a stage: its scores at the steps at which it was evaluated. A number of steps is therefore
+known as finely as the stage was evaluated. Scores are those of validation, and for the steps to fit the training data
+those of the batches since the evaluation before. The steps are those of the reported stage alone. Rothermel et al.
 (table 2) count steps until the mean test accuracy is that of an arm at its best; here it is the mean validation score,
 so that nothing is read off test.
 """
@@ -13,12 +14,14 @@ from dataclasses import replace
 from math import isfinite
 from typing import Any
 
-from headstart.study.rows import Pace, Row
+from headstart.study.rows import Match, Pace, Row
 from headstart.study.statistics import mean
 
 Record = Mapping[str, Any]
 Records = Callable[[str], Sequence[Record]]
 """Identity -> the records of a stage, earliest first."""
+Curves = Mapping[int, Mapping[int, float]]
+"""Seed -> step -> score."""
 
 WITHIN = 0.01
 """A run has converged at its first evaluation whose score is within this share of its best."""
@@ -61,27 +64,36 @@ def first_at(scores: Mapping[int, float], target: float, greater: bool) -> int |
 def paced(rows: Sequence[Row], match: str | None, records: Records) -> list[Row]:
     """The rows with their pace at the chosen settings.
 
-    `match` names the arm whose best mean validation score (the best point of its mean curve over seeds) the arms of
-    the same column are to reach.
+    `match` names the arm whose best mean score (the best point of its mean curve over seeds) the arms of the same
+    column are to reach, on validation and on train.
     """
-    curves = {row.key: _curves(row, records) for row in rows}
+    held = {row.key: {run.seed: records(run.stages[-1][1]) for run in row.runs if run.val is not None} for row in rows}
+    val, train = ({row.key: _curves(held[row.key], row.metric, split) for row in rows} for split in ("val", "train"))
+    reach, fit = (_matches(rows, match, curves) for curves in (val, train))
+    return [replace(row, pace=_pace(val[row.key], row.greater, reach.get(row.key), fit.get(row.key))) for row in rows]
+
+
+def _curves(held: Mapping[int, Sequence[Record]], metric: str, split: str) -> Curves:
+    """Seed -> curve of a row's runs, those without a score left out."""
+    return {seed: found for seed, records in held.items() if (found := curve(records, metric, split))}
+
+
+def _matches(rows: Sequence[Row], match: str | None, curves: Mapping[str, Curves]) -> dict[str, Match]:
+    """Key of a row -> how soon it is as good as the arm to be matched; those without a curve, or target, left out."""
     targets = {row.column: best_of(found, row.greater) for row in rows
                if row.arm == match and (found := mean_curve(list(curves[row.key].values())))}
-    return [replace(row, pace=_pace(curves[row.key], row.greater, targets.get(row.column))) for row in rows]
+    out = {}
+    for row in rows:
+        if row.column in targets and curves[row.key]:
+            target = targets[row.column]
+            steps = {seed: first_at(one, target, row.greater) for seed, one in curves[row.key].items()}
+            reached = {seed: step for seed, step in steps.items() if step is not None}
+            together = first_at(mean_curve(list(curves[row.key].values())), target, row.greater)
+            out[row.key] = Match(target, reached, together)
+    return out
 
 
-def _curves(row: Row, records: Records) -> dict[int, dict[int, float]]:
-    """Seed -> curve of a row's finished runs, those without a score left out."""
-    read = {run.seed: curve(records(run.stages[-1][1]), row.metric) for run in row.runs if run.val is not None}
-    return {seed: found for seed, found in read.items() if found}
-
-
-def _pace(curves: Mapping[int, Mapping[int, float]], greater: bool, target: float | None) -> Pace | None:
+def _pace(curves: Curves, greater: bool, reach: Match | None, fit: Match | None) -> Pace | None:
     if not curves:
         return None
-    converged = {seed: converged_at(one, greater) for seed, one in curves.items()}
-    if target is None:
-        return Pace(len(curves), converged)
-    steps = {seed: first_at(one, target, greater) for seed, one in curves.items()}
-    reached = {seed: step for seed, step in steps.items() if step is not None}
-    return Pace(len(curves), converged, target, reached, first_at(mean_curve(list(curves.values())), target, greater))
+    return Pace(len(curves), {seed: converged_at(one, greater) for seed, one in curves.items()}, reach, fit)

@@ -20,9 +20,15 @@ QUANTITIES = {
     "val": "val", "test": "test", "train": "train", "last_train": "train at the last step",
     "last_val": "val at the last step", "last_test": "test at the last step",
     "last_gap": "train less test at the last step", "reach": "steps to match",
-    "converge": "steps to converge",
+    "fit": "steps to fit the training data as well", "converge": "steps to converge",
+    "parent_left": "share of the parent stage that was left when it had converged",
+    "kernel_narrowing": "positions by which kernels look less far than at the start",
+    "kernel_spread": "how differently the kernels of blocks decay, against the start",
+    "kernel_rows": "how much kernels peak at whole rows of the image, against the start",
 }
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
+MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
+"""Of these, what `report.measures` reads from a store, only where a claim asks for it."""
 
 
 @dataclass(frozen=True)
@@ -66,18 +72,29 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Pace:
-    """Steps of the reported stage, read on validation at the chosen settings, of so many `seeds` with records.
+class Match:
+    """Steps to a score, `target`: the best point of the mean curve of the arm that is to be matched.
 
-    converged: seed -> steps to within 1 % of its best score. target: the best point of the mean curve of the arm that
-    is to be matched; reached: seed -> steps, of the seeds that reach it; together: until the mean over seeds does.
+    reached: seed -> steps, of the seeds that reach it; together: until the mean over seeds does.
+    """
+
+    target: float
+    reached: Mapping[int, int]
+    together: int | None
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Steps of the reported stage, read from records at the chosen settings, of so many `seeds` with records.
+
+    converged: seed -> steps to within 1 % of its best validation score. reach: to the validation score of the arm that
+    is to be matched, where the study names one; fit: to its train score, where records hold it.
     """
 
     seeds: int
     converged: Mapping[int, int]
-    target: float | None = None
-    reached: Mapping[int, int] = field(default_factory=dict)
-    together: int | None = None
+    reach: Match | None = None
+    fit: Match | None = None
 
 
 @dataclass(frozen=True)
@@ -88,7 +105,8 @@ class Row:
     study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
     of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
     key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
-    stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`).
+    stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
+    `MEASURES`, seed -> number, where they were read.
     """
 
     arm: str
@@ -111,6 +129,11 @@ class Row:
     pace: Pace | None = None
     parameters: int | None = None
     stand_in: str = ""
+    measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+
+    def match(self, quantity: str = "reach") -> Match | None:
+        """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train."""
+        return getattr(self.pace, quantity, None)
 
     @property
     def reach(self) -> Estimate | None:
@@ -129,9 +152,13 @@ class Row:
         """
         if quantity not in QUANTITIES:
             raise ValueError(f"quantity: no {quantity!r}; there are {', '.join(QUANTITIES)}")
-        if quantity in ("reach", "converge"):
-            steps = (self.pace.reached if quantity == "reach" else self.pace.converged) if self.pace else {}
-            return {seed: float(step) for seed, step in steps.items()}
+        if quantity in ("reach", "fit"):
+            match = self.match(quantity)
+            return {seed: float(step) for seed, step in match.reached.items()} if match else {}
+        if quantity == "converge":
+            return {seed: float(step) for seed, step in (self.pace.converged if self.pace else {}).items()}
+        if quantity in MEASURES:
+            return dict(self.measures.get(quantity, {}))
         return scores_by_seed(self.runs, quantity)
 
     def estimate(self, quantity: str) -> Estimate | None:
@@ -161,7 +188,7 @@ class Row:
 
         Numbers that are not there are null.
 
-        `reach` is the step at which the mean over seeds matches, `converge` the mean over seeds.
+        `reach` and `fit` are the steps at which the mean over seeds matches, `converge` is the mean over seeds.
         """
         amounts = {"run": dict(self.budget), "last_stage": dict(self.last), "all_tried": dict(self.tried)}
         gap = self.difference
@@ -172,7 +199,8 @@ class Row:
             "sem": self.test.sem if self.test else None, "difference": gap.mean if gap else None,
             "interval": list(gap.interval) if gap and gap.interval else None,
             "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
-            "tried": len(self.points), **more, "reach": self.pace.together if self.pace else None,
+            "tried": len(self.points), **more,
+            **{name: match.together if (match := self.match(name)) else None for name in ("reach", "fit")},
             "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
             "stages": list(self.stages), "status": self.status,
         }

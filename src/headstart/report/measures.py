@@ -1,0 +1,80 @@
+"""Numbers that a claim asks for and no score holds: read from the records and the weights of the chosen runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from headstart.errors import BadInput
+from headstart.files import Damaged
+from headstart.study.pace import converged_at, curve
+from headstart.study.results import Results, Row, Run
+
+if TYPE_CHECKING:
+    from headstart.store import Store
+    from headstart.study.plan import Plan
+
+Measure = Callable[["Plan", "Store", Run], float | None]
+
+
+def measured(plan: Plan, results: Results, store: Store) -> Results:
+    """The results with what their claims ask for, of the runs of chosen settings whose files hold it.
+
+    What a damaged file, or data that are not at hand, keep from being read is not there.
+    """
+    claims = [*(results.paper.claims if results.paper else ()), *results.claims]
+    wanted: dict[str, set[str]] = {}
+    for claim in claims:
+        if claim.quantity in MEASURES:
+            wanted.setdefault(claim.quantity, set()).update(claim.arms)
+    if not wanted:
+        return results
+    return replace(results, table=tuple(_with(plan, row, store, wanted) for row in results.table))
+
+
+def _with(plan: Plan, row: Row, store: Store, wanted: Mapping[str, Collection[str]]) -> Row:
+    found: dict[str, dict[int, float]] = {}
+    for quantity, arms in wanted.items():
+        for run in row.runs if row.arm in arms else ():
+            try:
+                value = MEASURES[quantity](plan, store, run) if run.val is not None else None
+            except (BadInput, Damaged, OSError):
+                continue
+            if value is not None:
+                found.setdefault(quantity, {})[run.seed] = value
+    return replace(row, measures=found)
+
+
+def _looked_at(run: Run) -> str:
+    """Identity of the stage whose weights are looked at: the parent of the reported one, where it has one."""
+    return run.stages[-2 if len(run.stages) > 1 else -1][1]
+
+
+def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
+    """Share of the parent's steps that follow the first evaluation within 1 % of its best."""
+    del plan
+    result = store.result(_looked_at(run)) if len(run.stages) > 1 else None
+    if result is None:
+        return None
+    monitor = result["monitor"]
+    scores = curve(store.records(result["identity"]), monitor["name"])
+    return 1 - converged_at(scores, monitor["greater"]) / max(scores) if scores else None
+
+
+def _of_kernels(change: str) -> Measure:
+    def read(plan: Plan, store: Store, run: Run) -> float | None:
+        from headstart.analysis.kernels import changes, kernels
+        from headstart.analysis.stages import opened, pixels_of_a_row
+
+        stage = opened(_looked_at(run), store, plan.data)
+        learnt, start = (kernels(model, stage.task.signature.length) for model in (stage.model, stage.start))
+        return changes(learnt, start, pixels_of_a_row(stage.task)).get(change)
+
+    return read
+
+
+MEASURES: Mapping[str, Measure] = {
+    "parent_left": _parent_left, "kernel_narrowing": _of_kernels("narrowing"), "kernel_spread": _of_kernels("spread"),
+    "kernel_rows": _of_kernels("rows"),
+}

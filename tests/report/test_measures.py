@@ -1,0 +1,74 @@
+"""What claims ask of records and weights is read of every seed of the arms that they name, and of no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from test_insight import STUDY
+
+import headstart
+from headstart.analysis.kernels import kernels
+from headstart.analysis.stages import opened
+from headstart.report.measures import MEASURES, measured
+from headstart.report.verdicts import verdicts
+from headstart.store import Store
+from headstart.study import rows
+from headstart.study.pace import converged_at, curve
+
+CLAIMS = [{"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name}
+          for name in rows.MEASURES]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
+    arms = {name: STUDY["arms"][name] for name in ("scratch", "self_pretrained")}
+    changed: dict[str, Any] = {**STUDY, "name": "measured", "arms": arms, "axes": {"seed": [3, 4]}, "claims": CLAIMS,
+                               "columns": {"spaces": STUDY["columns"]["spaces"]}}  # fmt: skip
+    changed["stages"] = {name: {**one, "budget": {"steps": 6, "evaluate_every": 2}}
+                         for name, one in STUDY["stages"].items()}  # fmt: skip
+    bound = headstart.Study(changed, store=tmp_path_factory.mktemp("measured") / "runs")
+    headstart.run(bound)
+    return bound
+
+
+def test_every_measure_has_its_reader() -> None:
+    assert tuple(MEASURES) == rows.MEASURES
+
+
+def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claimed(study: headstart.Study) -> None:
+    results = study.results(baselines=False)
+    scratch, pretrained = results.table
+    assert scratch.measures == {}
+    assert {name: set(of) for name, of in pretrained.measures.items()} == {key: {3, 4} for key in rows.MEASURES}
+    parent = pretrained.runs[1].stages[0][1]
+    stage = opened(parent, study.store, study.data)
+    shorter = [first.distance - now.distance
+               for now, first in zip(kernels(stage.model, 64), kernels(stage.start, 64), strict=True)]
+    assert pretrained.by_seed("kernel_narrowing")[4] == pytest.approx(sum(shorter) / 2)
+    result = study.store.result(parent)
+    assert result is not None
+    steps = converged_at(curve(study.store.records(parent), result["monitor"]["name"]), result["monitor"]["greater"])
+    assert pretrained.by_seed("parent_left")[4] == pytest.approx(1 - steps / 6)
+
+
+def test_a_claim_is_answered_by_what_was_read(study: headstart.Study) -> None:
+    results = study.results(baselines=False)
+    found = verdicts(results, None)
+    assert [verdict.parts[0].difference is not None for verdict in found] == [True] * 4
+    narrowing = results.table[1].estimate("kernel_narrowing")
+    assert narrowing is not None
+    assert found[1].parts[0].difference is not None
+    assert found[1].parts[0].difference.mean == pytest.approx(narrowing.mean)
+    assert "2 seeds" in str(found[1])
+
+
+def test_what_cannot_be_read_is_not_measured(study: headstart.Study, tmp_path: Path) -> None:
+    results = study.results(baselines=False)
+    gone = measured(study.plan, results, Store(tmp_path / "empty"))
+    assert gone.table[1].measures == {}
+    assert "not measured on spaces (no " in str(verdicts(gone, None)[1])
+    unasked = replace(results, claims=())
+    assert measured(study.plan, unasked, study.store) is unasked
