@@ -173,6 +173,7 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "coser-4", "finetune.budget.share=2"], "finetune.budget.share: 2 should be less than or equal to 1"),
     (["run", "coser-4", "finetune.budget.share=half"], "finetune.budget.share: 'half' should be a valid number"),
     (["run", "based.toml"], "based.toml: extends: no file 'folder.toml'"),
+    (["run", "amos-f44"], "study: no 'amos-f44'; did you mean 'amos-f4'?"),
     (["check", "papers.toml"], "papers.toml: paper: no 'coser-44'; did you mean 'coser-4'?"),
     (["frobnicate"], "frobnicate"),
     (["run"], "STUDY"),

@@ -60,7 +60,7 @@ def base_path(given: str, folder: Path | None) -> Path:
 def _built_in(given: str, known: dict[str, Path], place: str) -> Path:
     name = _known_as(given, known)
     if name is None:
-        raise BadInput(f"{place}: {nearest(given, known)}")
+        raise BadInput(f"{place}: {nearest(given, map(short_name, known))}")
     return known[name]
 
 
