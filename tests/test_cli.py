@@ -100,6 +100,8 @@ def test_ls_and_show_say_what_is_in_the_store(finished: Path) -> None:
     assert shown.returncode == 0, shown.stderr
     for word in ("complete", "finetune", "parent", "take(all-head)", "accuracy", "query_key"):
         assert word in shown.stdout
+    records = [line for line in shown.stdout.splitlines() if line.count("accuracy") == line.count("loss") == 2]
+    assert records, "train and val of each record"
 
 
 @pytest.mark.parametrize("words", [["--help"], ["ls"], ["show", "STAGE"]])

@@ -141,7 +141,7 @@ def print_one(
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS
-    from headstart.study.files import built_in_studies, is_built_in
+    from headstart.study.files import built_in_studies, is_built_in, short_name
 
     if is_built_in(what) and not overrides and what not in _task_names():
         return _show_study(what)
@@ -158,7 +158,7 @@ def print_one(
         return _show_study(what)
     if os.path.exists(what) or os.path.splitext(what)[1]:
         return show_file(what, {}, overrides)
-    known = [*_task_names(), *MIXERS, *built_in_studies()]
+    known = [*_task_names(), *MIXERS, *map(short_name, built_in_studies())]
     raise BadInput(f"show: {nearest(what, known)} (a stage is shown by its id; `headstart ls` lists them)")
 
 
@@ -184,18 +184,17 @@ def _show_stage(store: Store, prefix: str) -> None:
     records = store.records(identity)
     if records:
         rows = [
-            [
-                r["step"],
-                f"{r['epoch']:g}",
-                f"{r['rate']:.3g}",
-                _score(r, "train", "loss"),
-                "  ".join(f"{k} {v:.4f}" for k, v in r.get("val", {}).items()),
-            ]
+            [r["step"], f"{r['epoch']:g}", f"{r['rate']:.3g}", _scores(r.get("train")), _scores(r.get("val"))]
             for r in records[-12:]
         ]
-        out.print(table(["step", "epoch", "rate", "train loss", "val"], rows, right=(0, 1, 2, 3)))
+        out.print(table(["step", "epoch", "rate", "train, running", "val"], rows, right=(0, 1, 2)))
     out.print("spec")
     out.print(json.dumps(stage.get("spec", {}), indent=2))
+
+
+def _scores(found: Mapping[str, float | None] | None) -> str:
+    """`loss 0.5123  accuracy 0.8400`: the scores that are numbers."""
+    return "  ".join(f"{name} {value:.4f}" for name, value in (found or {}).items() if value is not None)
 
 
 def _show_result(result: dict[str, Any]) -> None:
@@ -204,15 +203,8 @@ def _show_result(result: dict[str, Any]) -> None:
     for which in ("best", "last"):
         scores = result["scores"][which]
         for split in ("train", "val", "test"):
-            found = scores.get(split) or {}
-            rows.append(
-                [
-                    which if split == "train" else "",
-                    f"{scores['epoch']:g}" if split == "train" else "",
-                    split,
-                    "  ".join(f"{k} {v:.4f}" for k, v in found.items() if v is not None),
-                ]
-            )
+            first = [which, f"{scores['epoch']:g}"] if split == "train" else ["", ""]
+            rows.append([*first, split, _scores(scores.get(split))])
     out.print(table(["weights", "epoch", "split", "scores"], rows))
     budget = result["budget"]
     out.print(
