@@ -21,6 +21,7 @@ from pathlib import Path
 from headstart.api import Study
 from headstart.study.files import built_in_studies, short_name
 from headstart.study.spec import read_study
+from headstart.study.words import sentences
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 FIGURE = re.compile(r"(!\[[^\]]*\]\()([^)/]+\.png)\)")
@@ -50,7 +51,7 @@ def index() -> None:
         if page.name == "README.md":
             continue
         text = page.read_text("utf-8").split("\n\n")
-        lines.append(f"- [{page.stem}]({page.name}): {text[0].removeprefix('# ')}. {text[1]}")
+        lines.append(f"- [{page.stem}]({page.name}): {sentences([text[0].removeprefix('# '), text[1]])}.")
     (RESULTS / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
 
 

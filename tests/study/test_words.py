@@ -55,3 +55,9 @@ def test_values_of_settings_read_as_words() -> None:
     assert words.plain([True, None, 3e-4]) == "[true, none, 0.0003]"
     assert words.listed(["a", "b", "c"]) == "a, b and c"
     assert words.listed([]) == ""
+
+
+def test_sentences_are_parted_by_stops_but_not_after_a_question() -> None:
+    assert words.sentences(["Does it help?", "", "On digits.", "Scale tiny"]) == "Does it help? On digits. Scale tiny"
+    assert words.sentences(["Scale tiny"]) == "Scale tiny"
+    assert words.sentences([]) == ""

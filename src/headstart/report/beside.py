@@ -69,7 +69,7 @@ def beside(results: Results, paper: Paper) -> Table:
             if cell is not None:
                 for place in results.columns_of(column) or [column]:
                     lines.append(_line(results, paper, row, cell, column, place, several, sized, notes))
-    title = ". ".join([f"Beside {paper.source}", *results.setting])
+    title = words.sentences([f"Beside {paper.source}", *results.setting])
     return Table(title, tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines), _note(paper, notes))
 
 
@@ -103,7 +103,7 @@ def _line(
     cells = [Cell(_head(results, paper, column, place), {"column": place}), who]
     cells += [Cell(QUANTITIES[row.quantity], {"quantity": row.quantity})] if several else []
     cells += [
-        Cell(printed + notes.mark(". ".join(filter(None, [cell.erratum, row.note]))),
+        Cell(printed + notes.mark(words.sentences([cell.erratum, row.note])),
              {"paper_text": cell.text, "paper_kind": cell.kind, "paper": cell.value, "paper_sem": cell.sem}),
         Cell(found.text + "".join(map(notes.mark, found.remarks)), found.values), Cell(found.n),
         Cell(found.chosen, {"chosen": found.chosen}),

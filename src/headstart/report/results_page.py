@@ -36,8 +36,9 @@ def results_page(
     parts = [f"# {markdown(results.title or results.name)}", markdown(answer(results)), *_setting(plan, results)]
     parts += ["## Results", to_markdown(make_table(results)).rstrip()]
     parts += _beside(results)
+    setting = words.sentences(results.setting)
     for more in more_tables(plan, results):
-        parts += [f"## {markdown(more.title)}", to_markdown(replace(more, title=". ".join(results.setting))).rstrip()]
+        parts += [f"## {markdown(more.title)}", to_markdown(replace(more, title=setting)).rstrip()]
     for name, title, said in figures:
         parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
     parts += [markdown(reason) for reason in undrawn]
@@ -115,7 +116,7 @@ def _beside(results: Results) -> Iterator[str]:
         yield f"## {asked(results)}"
         if unprinted(results):
             yield markdown(unprinted(results))
-        here = f" {'. '.join(results.setting)}." if results.stood_in else ""
+        here = f" {words.sentences(results.setting)}." if results.stood_in else ""
         yield markdown("Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
                        f"their number.{here}")
         yield _bullets(found)

@@ -89,7 +89,7 @@ def asked(results: Results) -> str:
 def unprinted(results: Results) -> str:
     """Source and note of a figure whose numbers the paper did not print: no table beside it brings them."""
     paper = results.paper
-    return f"{paper.source}. {paper.note}".strip() if paper is not None and not paper.rows else ""
+    return words.sentences([paper.source, paper.note]) if paper is not None and not paper.rows else ""
 
 
 def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:

@@ -108,7 +108,7 @@ class Results:
     @property
     def heading(self) -> str:
         """The title, with the scale and the stand-in data where there are any."""
-        return ". ".join(filter(None, [(self.title or self.name).rstrip("."), *self.setting]))
+        return words.sentences([self.title or self.name, *self.setting])
 
     @property
     def setting(self) -> list[str]:

@@ -129,6 +129,12 @@ def listed(items: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
+def sentences(parts: Iterable[str]) -> str:
+    """`Does it help? On digits. Scale tiny`: a stop between two, but after a question; empty ones left out."""
+    held = [part.rstrip(".") for part in parts if part]
+    return " ".join([*(part if part.endswith("?") else f"{part}." for part in held[:-1]), *held[-1:]])
+
+
 def percent(share: float) -> str:
     """`50 %`."""
     return f"{100 * share:.0f} %"
