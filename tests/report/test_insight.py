@@ -96,7 +96,7 @@ def test_kernels_are_those_before_finetuning_beside_the_start(
         assert [list(y) for y in lines(axes, "--")] == [list(kernels(scratch.start, 64)[number].largest)]
         assert list(axes.get_xticks()) == [0, 16, 32, 48]
     assert "self_pretrained and mixers after pretrain" in one.said
-    assert "grid lines are rows of 8 pixels" in one.said
+    assert "grid lines are rows of the image, 8 positions each" in one.said
     assert "seed 3" in one.said
     half, first = expected[1][0].half, kernels(before.start, 64)[0].half
     assert f"self_pretrained and mixers after pretrain: {half} ({first}) in block 0" in one.said

@@ -69,8 +69,8 @@ def changes(learnt: Sequence[Kernel], start: Sequence[Kernel], row: int = 0) -> 
 
     narrowing: positions by which their mean distance is shorter, mean over kernels. spread: how differently they decay,
     the standard deviation over kernels of the logarithm of that distance, more than at the start (two kernels at
-    least). rows: how much they peak at whole rows of an image of `row` pixels each (0: of none), see `peaks`, more than
-    at the start.
+    least). rows: how much they peak at whole rows of an image of `row` positions each (0: of none), see `peaks`, more
+    than at the start.
     """
     found: dict[str, float] = {}
     if learnt and start:

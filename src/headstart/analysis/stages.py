@@ -76,15 +76,6 @@ def opened(
     return Opened(found, str(document["name"]), spec, task, model, start)
 
 
-def pixels_of_a_row(task: Task) -> int:
-    """Pixels of an image's row, where each position is a pixel; else 0."""
-    if task.picture is None or not task.val.units:
-        return 0
-    inputs = task.val.inputs(0)
-    image = task.picture(inputs)
-    return int(image.shape[1]) if image.shape[0] * image.shape[1] == len(inputs) else 0
-
-
 def first_batch(stage: Opened, examples: int = EXAMPLES) -> Batch:
     """The first val examples as the stage's objective shows them to the model (masks are those of epoch 0).
 

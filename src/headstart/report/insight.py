@@ -157,7 +157,7 @@ def insight_figures(
 def _kernels(column: _Column) -> list[Insight]:
     """As in figure 4 of Amos et al. 2023: before fine-tuning, learnt against the start."""
     from headstart.analysis.kernels import kernels
-    from headstart.analysis.stages import pixels_of_a_row
+    from headstart.tasks.pictures import positions_of_a_row
 
     lines, said, row, seed, step = [], [], 0, 0, 1
     for look in column.looks("Kernels", parent=True):
@@ -170,14 +170,14 @@ def _kernels(column: _Column) -> list[Insight]:
         else:
             label = f"{told(look.arms)} after {look.stage.name}"
             lines.append(KernelLine(label, look.place, learnt, start))
-            row, seed, step = pixels_of_a_row(look.stage.task), look.seed, -(-length // POINTS)
+            row, seed, step = positions_of_a_row(look.stage.task), look.seed, -(-length // POINTS)
             moves = [f"{now.half} ({first.half}) in {block_name(now.block, now.place)}"
                      for now, first in zip(learnt, start, strict=True)]
             said.append(f"{label}: {words.listed(moves)}")
     out = []
     for number, first in enumerate(range(0, len(lines), len(LIGHT))):
         here = lines[first : first + len(LIGHT)]
-        notes = [f"seed {seed}", *([f"grid lines are rows of {row} pixels"] if row else []),
+        notes = [f"seed {seed}", *([f"grid lines are rows of the image, {row} positions each"] if row else []),
                  *([f"each point is the largest of {step} positions"] if step > 1 else [])]
         caption = (
             "Largest absolute value of each block's kernel over channels and directions, by distance; solid as learnt, "

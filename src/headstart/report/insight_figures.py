@@ -59,7 +59,7 @@ def kernel_figure(lines: Sequence[KernelLine], row: int = 0, dark: bool = False)
     """Largest absolute kernel by distance, one panel a block; learnt solid, at the start dashed.
 
     Of more than POINTS positions each point is the largest of several.
-    row: pixels of one row where positions are pixels of an image (0: they are not); rows become grid lines.
+    row: positions of one row of an image (0: of no image); rows become grid lines.
     """
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
@@ -82,7 +82,7 @@ def kernel_figure(lines: Sequence[KernelLine], row: int = 0, dark: bool = False)
                 _kernel(axes, line.learnt, panel, colour, "solid")
             if number > len(panels) - across:
                 axes.set_xlabel("distance in positions")
-            _rows_of_pixels(axes, max(len(k.largest) for line in lines for k in line.learnt), row)
+            _rows_of_an_image(axes, max(len(k.largest) for line in lines for k in line.learnt), row)
         _kernel_scale(figure.axes[0], lines)
         handles = [Line2D([], [], color=look.colour(line.place), label=plain(line.label)) for line in lines]
         handles.append(Line2D([], [], color=look.quiet, linestyle=DASHES, linewidth=1.2, label="at the start"))
@@ -119,7 +119,7 @@ def _kernel_scale(axes: Axes, lines: Sequence[KernelLine]) -> None:
         axes.set_ylim(0, 1.05 * top if top > 0 else 1.0)
 
 
-def _rows_of_pixels(axes: Axes, length: int, row: int) -> None:
+def _rows_of_an_image(axes: Axes, length: int, row: int) -> None:
     axes.set_xlim(0, max(length - 1, 1))
     if not row:
         return

@@ -65,11 +65,12 @@ def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
 def _of_kernels(change: str) -> Measure:
     def read(plan: Plan, store: Store, run: Run) -> float | None:
         from headstart.analysis.kernels import changes, kernels
-        from headstart.analysis.stages import opened, pixels_of_a_row
+        from headstart.analysis.stages import opened
+        from headstart.tasks.pictures import positions_of_a_row
 
         stage = opened(_looked_at(run), store, plan.data)
         learnt, start = (kernels(model, stage.task.signature.length) for model in (stage.model, stage.start))
-        return changes(learnt, start, pixels_of_a_row(stage.task)).get(change)
+        return changes(learnt, start, positions_of_a_row(stage.task)).get(change)
 
     return read
 

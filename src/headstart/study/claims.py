@@ -55,7 +55,7 @@ class Claim(Spec):
     def compares(self) -> str:
         """The two sides in words (`full less scratch`)."""
         sides = [_told(side) for side in (self.higher, self.lower) if side is not None]
-        sides += [f"{self.than:g}"] if self.than is not None else []
+        sides += [f"{self.than:g}"] if self.than else []
         return " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
 
     def terms(self, column: str, other: str | None = None) -> Iterator[Term]:

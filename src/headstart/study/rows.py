@@ -21,10 +21,10 @@ QUANTITIES = {
     "last_val": "val at the last step", "last_test": "test at the last step",
     "last_gap": "train less test at the last step", "reach": "steps to match",
     "fit": "steps to fit the training data as well", "converge": "steps to converge",
-    "parent_left": "share of the parent stage that was left when it had converged",
-    "kernel_narrowing": "positions by which kernels look less far than at the start",
-    "kernel_spread": "how differently the kernels of blocks decay, against the start",
-    "kernel_rows": "how much kernels peak at whole rows of the image, against the start",
+    "parent_left": "share of the parent stage left when it had converged",
+    "kernel_narrowing": "positions that the kernels' mean distance is below that at the start",
+    "kernel_spread": "spread of the kernels' decay between blocks, above that at the start",
+    "kernel_rows": "height of the kernels at whole rows of the image, above that at the start",
 }
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
 MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")

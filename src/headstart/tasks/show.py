@@ -15,6 +15,7 @@ import numpy as np
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.tasks.overlap import overlaps
+from headstart.tasks.pictures import pixels_of
 from headstart.tasks.task import SPLITS, Task, TaskSpec, unit_targets
 
 SHADES = " ░▒▓█"
@@ -176,12 +177,9 @@ def _picture(task: Task, x: np.ndarray, hidden: np.ndarray) -> str:
     picture = task.picture
     if picture is None:
         return ""
-    image = np.asarray(picture(x), dtype=float)
-    low, high = x.astype(float), x.astype(float)
-    low[hidden], high[hidden] = -1e6, 1e6
-    moved = np.asarray(picture(low)) != np.asarray(picture(high))
+    image, moved = np.asarray(picture(x), dtype=float), pixels_of(picture, x, hidden)
     if image.ndim == 3:
-        image, moved = image @ np.array([0.299, 0.587, 0.114]), moved.any(-1)
+        image = image @ np.array([0.299, 0.587, 0.114])
     factor = -(-max(image.shape) // WIDEST)
     image, share = _shrunk(image, factor), _shrunk(moved.astype(float), factor)
     shade = np.clip((image * len(SHADES)).astype(int), 0, len(SHADES) - 1)
