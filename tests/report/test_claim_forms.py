@@ -124,7 +124,28 @@ def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() 
     assert part.difference is not None
     assert part.difference.mean == row.last["steps"] - 14
     assert part.outcome == "holds"
-    assert f"3 seeds of 3 of scratch never got there and count as their {row.last['steps']:,.0f} steps" in str(verdict)
+    steps = f"{row.last['steps']:,.0f}"
+    assert f"3 seeds of 3 of scratch never got there within {steps} steps, as which they count" in str(verdict)
+    assert f"(+{row.last['steps'] - 14:,.0f} [" in str(verdict)
+
+
+def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
+    """The arm that is claimed to be sooner stops, short of it, before the other gets there."""
+    claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"], "quantity": "reach"}
+    plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1, 2), match="scratch")
+    curves = {c.chain[-1].identity: [0.1, 0.9] if c.arm == "scratch" else [0.1, 0.2] for c in plan.cells}
+
+    def records(identity: str) -> list[dict[str, Any]]:
+        return [{"step": 700 * (i + 1), "val": {"accuracy": v}} for i, v in enumerate(curves.get(identity, []))]
+
+    results = summarise(plan, shelf(plan).find, records=records)
+    row = results.row("self_pretrained", "a")
+    assert row is not None
+    assert row.last["steps"] < 1400
+    for one in (claim, {**claim, "higher": "self_pretrained", "lower": "scratch"}, {**claim, "within": 10_000.0}):
+        (part,) = verdicts(results, made(claims=[one]))[0].parts
+        assert part.outcome == "not measured", one
+        assert "how many more they need is not known; 3 seeds of 3 of self_pretrained never got there" in part.why
 
 
 def test_a_verdict_as_json_holds_its_numbers() -> None:

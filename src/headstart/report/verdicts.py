@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.study import words
-from headstart.study.claims import AVERAGE, SCORES, Claim, Term
+from headstart.study.claims import AVERAGE, SCORES, STEPS, Claim, Term
 from headstart.study.results import QUANTITIES, Results, Row
 from headstart.study.rows import scores_by_seed
 from headstart.study.statistics import Difference, paired_difference
@@ -24,22 +24,13 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold"
 class Part:
     """A claim on one column (or on one less another): the difference of its two sides, paired by seed.
 
-    `why` says why there is no verdict, or what there is to know of it. `paired` is not what is held against a number.
+    `why` says why there is no verdict, or what there is to know of it.
     """
 
     column: str
     outcome: Outcome
     difference: Difference | None
     why: str = ""
-    paired: bool = True
-
-    @property
-    def told(self) -> str:
-        """The difference with its interval and number of seeds, or why there is none."""
-        if self.difference is None:
-            return self.why
-        seeds = words.many(self.difference.n, "paired seed" if self.paired else "seed")
-        return "; ".join(filter(None, [f"{words.difference(self.difference)}, {seeds}", self.why]))
 
 
 @dataclass(frozen=True)
@@ -68,13 +59,23 @@ class Verdict:
             held: dict[str, list[str]] = {}
             for part in self.parts:
                 if part.outcome == outcome:
-                    held.setdefault(part.told, []).append(part.column)
+                    held.setdefault(_told(self.claim, part), []).append(part.column)
             if held:
                 told.append(f"{outcome} on " + words.listed([f"{words.listed(c)} ({t})" for t, c in held.items()]))
         margin = f"within ±{self.claim.within:g}" if self.claim.within else ""
         compared = ", ".join(filter(None, [self.claim.compares, QUANTITIES[self.claim.quantity],
                                            _at(self.claim), margin]))
         return f"{says} ({compared}): {'; '.join(told)}."
+
+
+def _told(claim: Claim, part: Part) -> str:
+    """The difference with its interval and number of seeds, or why there is none."""
+    gap = part.difference
+    if gap is None:
+        return part.why
+    found = (words.whole_difference if claim.quantity in STEPS else words.difference)(gap)
+    seeds = words.many(gap.n, "paired seed" if claim.than is None else "seed")
+    return _and(f"{found}, {seeds}", part.why)
 
 
 def _at(claim: Claim) -> str:
@@ -105,8 +106,7 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
     compared = compared or [(column, list(claim.terms(column))) for column in _columns(results, paper, claim)]
     for label, terms in compared:
         try:
-            found = _judged(claim, label, *_difference(results, paper, claim, terms))
-            yield replace(found, paired=claim.than is None)
+            yield _judged(claim, label, *_difference(results, paper, claim, terms))
         except _Unknown as why:
             yield Part(label, "not measured", None, str(why))
 
@@ -125,12 +125,20 @@ class _Unknown(Exception):
     """There is no difference to be had: why."""
 
 
+@dataclass(frozen=True)
+class _Open:
+    """The difference would be greater (`above`) or smaller (`below`) if every seed had had the steps that it needs."""
+
+    above: bool = False
+    below: bool = False
+
+
 def _difference(
     results: Results, paper: Paper | None, claim: Claim, terms: Sequence[Term]
-) -> tuple[Difference | None, str]:
-    """The sum of the terms, paired by seed, and what there is to know of it. Raises: _Unknown."""
+) -> tuple[Difference | None, str, _Open]:
+    """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
     if any(column == AVERAGE for _, _, column in terms):
-        return _summed(claim, terms, _averages(results, terms)), ""
+        return _summed(claim, terms, _averages(results, terms)), "", _Open()
     rows = [results.row(arm, column) for _, arm, column in terms]
     found = [row for row in rows if row is not None]
     if len(found) < len(rows):
@@ -143,7 +151,9 @@ def _difference(
     lost = [row.arm for row, scores in zip(found, numbers, strict=True) if not scores]
     if lost:
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
-    return _summed(claim, terms, numbers), "; ".join(dict.fromkeys(filter(None, _remarks(found, claim))))
+    short = {sign for (sign, _, _), row in zip(terms, found, strict=True) if _never(row, claim.quantity)}
+    return (_summed(claim, terms, numbers), "; ".join(dict.fromkeys(_remarks(found, claim))),
+            _Open(above=1 in short, below=-1 in short))
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
@@ -170,8 +180,8 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
         yield f"{words.listed(diverged)} diverged"
     for row in rows:
         if never := len(_never(row, claim.quantity)):
-            yield (f"{words.many(never, 'seed')} of {row.n} of {row.arm} never got there and count as their "
-                   f"{row.last['steps']:,.0f} steps")
+            yield (f"{words.many(never, 'seed')} of {row.n} of {row.arm} never got there within "
+                   f"{row.last['steps']:,.0f} steps, as which {'it counts' if never == 1 else 'they count'}")
 
 
 def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
@@ -192,8 +202,16 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
     return paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
 
 
-def _judged(claim: Claim, label: str, gap: Difference | None, why: str) -> Part:
-    """What the interval of the difference says of the claim."""
+def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _Open) -> Part:
+    """What the interval of the difference says of the claim, if nothing that is left open could turn it."""
+    found = _by_interval(claim, label, gap, why)
+    both = claim.within is not None and (left.above or left.below)
+    if both or (found.outcome == "holds" and left.below) or (found.outcome == "the other way round" and left.above):
+        return replace(found, outcome="not measured", why=_and("how many more they need is not known", why))
+    return found
+
+
+def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> Part:
     if gap is None:
         return Part(label, "not measured", None, "no seed is finished in all")
     if gap.low is None or gap.high is None:

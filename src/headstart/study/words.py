@@ -56,6 +56,12 @@ def difference(found: Difference | None) -> str:
     return f"{signed(found.mean)} [{score(found.low)}, {score(found.high)}]"
 
 
+def whole_difference(found: Difference) -> str:
+    """`+1,400 [200, 2,600]`: a difference of counts and its interval."""
+    ends = [f"{value:,.0f}" for value in found.interval or ()]
+    return f"{found.mean:+,.0f}{f' [{ends[0]}, {ends[1]}]' if ends else ''}".replace("-", MINUS)
+
+
 def count(value: float | None) -> str:
     """`950`, `4.2k`, `1.3M`, `2.0G`, `5.1T`: a count in three digits at most."""
     if value is None:
