@@ -146,6 +146,14 @@ def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
         (part,) = verdicts(results, made(claims=[one]))[0].parts
         assert part.outcome == "not measured", one
         assert "how many more they need is not known; 3 seeds of 3 of self_pretrained never got there" in part.why
+    # Of two that never get there, none is sooner.
+    twice = {**claim, "higher": "other"}
+    plan = make_plan(arms={"scratch": False, "self_pretrained": True, "other": False}, columns={"a": "digits"},
+                     rates=(1e-3,), seeds=(0, 1, 2), match="scratch")  # fmt: skip
+    curves = {c.chain[-1].identity: [0.1, 0.9] if c.arm == "scratch" else [0.1, 0.2] for c in plan.cells}
+    rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in ("scratch", "self_pretrained", "other")]
+    results = summarise(plan, shelf(plan).find, records=records)
+    assert verdicts(results, made(rows=rows, claims=[twice]))[0].parts[0].outcome == "not measured"
 
 
 def test_a_verdict_as_json_holds_its_numbers() -> None:

@@ -205,8 +205,8 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
 def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _Open) -> Part:
     """What the interval of the difference says of the claim, if nothing that is left open could turn it."""
     found = _by_interval(claim, label, gap, why)
-    both = claim.within is not None and (left.above or left.below)
-    if both or (found.outcome == "holds" and left.below) or (found.outcome == "the other way round" and left.above):
+    either = (left.above or left.below) if claim.within is not None else (left.above and left.below)
+    if either or (found.outcome == "holds" and left.below) or (found.outcome == "the other way round" and left.above):
         return replace(found, outcome="not measured", why=_and("how many more they need is not known", why))
     return found
 
