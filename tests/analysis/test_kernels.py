@@ -126,3 +126,5 @@ def test_what_is_no_number_is_left_out() -> None:
     one = [Kernel(0, "mixer", 1, np.array([1.0, 0.0, 0.0]))]
     assert changes(one, one, 8) == {"narrowing": 0.0}
     assert changes([*one, *one], [*one, *one]) == {"narrowing": 0.0}
+    nothing = [Kernel(0, "mixer", 1, np.zeros(9)), Kernel(1, "mixer", 1, np.full(9, np.nan))]
+    assert changes(nothing, nothing, 2) == {}

@@ -74,13 +74,14 @@ def changes(learnt: Sequence[Kernel], start: Sequence[Kernel], row: int = 0) -> 
     """
     found: dict[str, float] = {}
     if learnt and start:
-        far, first = (np.array([kernel.distance for kernel in of]) for of in (learnt, start))
-        found["narrowing"] = float(np.mean(first - far))
-        if len(learnt) > 1:
-            with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            far, first = (np.array([kernel.distance for kernel in of]) for of in (learnt, start))
+            found["narrowing"] = float(np.mean(first - far))
+            if len(learnt) > 1:
                 found["spread"] = float(np.std(np.log(far), ddof=1) - np.std(np.log(first), ddof=1))
-        if 0 < row < len(learnt[0].largest):
-            found["rows"] = float(np.mean([peaks(k, row) for k in learnt]) - np.mean([peaks(k, row) for k in start]))
+            if row:
+                high, before = (np.mean([peaks(kernel, row) for kernel in of]) for of in (learnt, start))
+                found["rows"] = float(high - before)
     return {name: value for name, value in found.items() if math.isfinite(value)}
 
 
@@ -93,7 +94,7 @@ def peaks(kernel: Kernel, row: int) -> float:
     found = []
     for at in range(row, len(kernel.largest) - half, row):
         around = kernel.largest[at - half : at + half + 1]
-        found.append(math.log(kernel.largest[at - 1 : at + 1].max() / around.mean()))
+        found.append(float(np.log(kernel.largest[at - 1 : at + 1].max() / around.mean())))
     return float(np.mean(found)) if found else math.nan
 
 

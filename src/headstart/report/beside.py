@@ -10,7 +10,7 @@ from headstart.report.lines import Cell, Line, Table, budget
 from headstart.report.quantities import NO_LAST, converged, matching
 from headstart.study import words
 from headstart.study.claims import AVERAGE, STEPS
-from headstart.study.results import AMOUNTS, QUANTITIES, Average, Results, Row
+from headstart.study.results import AMOUNTS, MATCHES, QUANTITIES, Average, Results, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -134,8 +134,8 @@ def _measured(results: Results, paper: Paper, row: PaperRow, column: str, place:
     else:
         text = _score(value, paper.in_percent(column))
     n = value.n if value else 0
-    match = found.match(row.quantity) if row.quantity in ("reach", "fit") else None
-    together = {"ours_together": match.together} if match else {}
+    match = found.match(row.quantity)
+    together = {"ours_together": match.together if match else None} if row.quantity in MATCHES else {}
     return _Ours(
         text, str(n) if n == found.expected else f"{n} of {found.expected}",
         words.settings(found.chosen, results.names), words.count(found.parameters),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from headstart.study import words
-from headstart.study.results import AMOUNTS, MORE, Average, Baseline, Results, Row
+from headstart.study.results import AMOUNTS, MATCHES, MORE, Average, Baseline, Results, Row
 
 Kind = Literal["arm", "baseline", "average", "beside"]
 
@@ -161,7 +161,7 @@ def more(row: Row) -> dict[str, float | None]:
         found = row.estimate(name)
         if found is not None:
             out |= {name: found.mean, f"{name}_sem": found.sem}
-    out |= {f"{name}_together": float(match.together) for name in ("reach", "fit")
+    out |= {f"{name}_together": float(match.together) for name in MATCHES
             if (match := row.match(name)) is not None and match.together is not None}
     return out
 

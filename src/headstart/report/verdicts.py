@@ -169,7 +169,7 @@ def _numbers(row: Row, claim: Claim) -> dict[int, float]:
 
 def _never(row: Row, quantity: str) -> list[int]:
     """Seeds that finished and never reach the score of the arm that is to be matched, where there is such a score."""
-    found = row.match(quantity) if quantity in ("reach", "fit") else None
+    found = row.match(quantity)
     return [run.seed for run in row.runs if run.val is not None and run.seed not in found.reached] if found else []
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
 from headstart.study.columns import made_of
-from headstart.study.rows import AMOUNTS, MORE, QUANTITIES, Pace, Point, Row, Run, Status
+from headstart.study.rows import AMOUNTS, MATCHES, MORE, QUANTITIES, Pace, Point, Row, Run, Status
 from headstart.study.statistics import Difference, Estimate
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from headstart.study.claims import Claim
     from headstart.study.papers import Paper
 
-__all__ = ["AMOUNTS", "MORE", "QUANTITIES", "Average", "Baseline", "Caveat", "Facts", "Pace", "Point", "Results",
-           "Row", "Run", "Status"]
+__all__ = ["AMOUNTS", "MATCHES", "MORE", "QUANTITIES", "Average", "Baseline", "Caveat", "Facts", "Pace", "Point",
+           "Results", "Row", "Run", "Status"]
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,8 @@ QUANTITIES = {
     "kernel_rows": "height of the kernels at whole rows of the image, above that at the start",
 }
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
+MATCHES = ("reach", "fit")
+"""Of these, steps to a score of the arm that is to be matched."""
 MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
 """Of these, what `report.measures` reads from a store, only where a claim asks for it."""
 
@@ -132,8 +134,11 @@ class Row:
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
 
     def match(self, quantity: str = "reach") -> Match | None:
-        """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train."""
-        return getattr(self.pace, quantity, None)
+        """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train.
+
+        None for any other quantity.
+        """
+        return getattr(self.pace, quantity, None) if quantity in MATCHES else None
 
     @property
     def reach(self) -> Estimate | None:
@@ -152,7 +157,7 @@ class Row:
         """
         if quantity not in QUANTITIES:
             raise ValueError(f"quantity: no {quantity!r}; there are {', '.join(QUANTITIES)}")
-        if quantity in ("reach", "fit"):
+        if quantity in MATCHES:
             match = self.match(quantity)
             return {seed: float(step) for seed, step in match.reached.items()} if match else {}
         if quantity == "converge":
@@ -200,7 +205,7 @@ class Row:
             "interval": list(gap.interval) if gap and gap.interval else None,
             "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
             "tried": len(self.points), **more,
-            **{name: match.together if (match := self.match(name)) else None for name in ("reach", "fit")},
+            **{name: match.together if (match := self.match(name)) else None for name in MATCHES},
             "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
             "stages": list(self.stages), "status": self.status,
         }
