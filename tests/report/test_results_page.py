@@ -124,7 +124,7 @@ def test_the_terminal_names_the_stage_whose_data_are_stood_in_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_scale(Study("coser-5", data=tmp_path, store=tmp_path / "runs"))
-    assert ("stand-in data: digits for image_1, digits for image in stage elsewhere of pathfinder_1 (not in "
+    assert ("stand-in data: digits for image_1; digits for image in stage elsewhere of pathfinder_1 (not in "
             in capsys.readouterr().out.replace("\n", " "))
     print_scale(Study("coser-5", ['arms=["scratch"]', 'columns=["pathfinder_1"]'], data=tmp_path, store=tmp_path))
     assert "stand-in" not in capsys.readouterr().out

@@ -14,7 +14,7 @@ from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
-from headstart.study.scales import StandIn, stand_in_told
+from headstart.study.scales import StandIn, stand_in_told, stand_ins_told
 from headstart.study.spec import StudySpec, read_study
 from headstart.training.loop import BudgetSpec
 
@@ -127,6 +127,13 @@ def test_what_stands_in_is_told_with_the_stage_where_it_is_not_the_reported_one(
     assert stand_in_told("image_1", stands, ["pretrain", "other"], "other") == (
         "digits for image in stage pretrain of image_1")
     assert stand_in_told("image_1", stands, ["other"], "other") == ""
+
+
+def test_stand_ins_of_several_columns_are_told_by_kind_and_each_once() -> None:
+    stage = "digits for image in stage elsewhere of pathfinder_1"
+    said = ["digits for image_1", "", "waves for speech", stage, "digits for image_4", "digits for image_1"]
+    assert stand_ins_told(said) == f"digits for image_1 and image_4; waves for speech; {stage}"
+    assert stand_ins_told([""]) == ""
 
 
 def test_a_stage_without_data_has_an_open_identity(tmp_path: Path) -> None:

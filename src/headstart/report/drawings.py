@@ -75,7 +75,7 @@ def drawings(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], l
 
 def _together(plan: Plan, results: Results) -> list[Drawn]:
     """All arms and columns in one figure, where a paper's cells or several columns ask for it; averages and gains."""
-    mark, out = _headed(words.listed(results.stood_in)), []
+    mark, out = _headed(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
     if finished >= MANY and (results.paper is not None or len(results.columns) > 1):
         out.append(Drawn("compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark),

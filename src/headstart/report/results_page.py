@@ -85,7 +85,7 @@ def _setting(plan: Plan, results: Results) -> Iterator[str]:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
         told.append(f"Scale {results.scale}{note}.")
     if results.stood_in:
-        told.append(f"Stand-in data: {words.listed(results.stood_in)}. No score that rests on them can be held "
+        told.append(f"Stand-in data: {results.stood_in}. No score that rests on them can be held "
                     "against one on the data meant.")
     yield markdown(" ".join(told))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.study import words
 from headstart.study.columns import made_of
 from headstart.study.rows import AMOUNTS, MATCHES, MORE, QUANTITIES, Pace, Point, Row, Run, Status
+from headstart.study.scales import stand_ins_told
 from headstart.study.statistics import Difference, Estimate
 
 if TYPE_CHECKING:
@@ -114,12 +115,12 @@ class Results:
     def setting(self) -> list[str]:
         """`Scale tiny` and `Stand-in data: digits for image`, where they are so: what any table is headed with."""
         scale = [f"Scale {self.scale}"] if self.scale else []
-        return [*scale, f"Stand-in data: {', '.join(self.stood_in)}"] if self.stood_in else scale
+        return [*scale, f"Stand-in data: {self.stood_in}"] if self.stood_in else scale
 
     @property
-    def stood_in(self) -> list[str]:
-        """`digits for image` of each column with a row that rests on other data than those meant."""
-        return list(dict.fromkeys(text for column in self.columns if (text := self.stand_in(column))))
+    def stood_in(self) -> str:
+        """`digits for image_5 and image_10; waves for speech`, of every column with a row that rests on other data."""
+        return stand_ins_told(self.stand_in(column) for column in self.columns)
 
     def stand_in(self, column: str) -> str:
         """`digits for image` where other data stood in for some of a column's; empty where none did."""

@@ -48,6 +48,19 @@ def stand_in_told(column: str, stages: Mapping[str, StandIn], chain: Collection[
     ])
 
 
+def stand_ins_told(said: Iterable[str]) -> str:
+    """`digits for image_5 and image_10; waves for speech`: what `stand_in_told` says of several columns, by kind.
+
+    What is said of one stage of a column stands as it is.
+    """
+    by_kind: dict[str, list[str]] = {}
+    for told in dict.fromkeys(filter(None, said)):
+        kind, _, column = told.partition(" for ")
+        by_kind.setdefault(told if " in stage " in told else kind, []).append(column)
+    return "; ".join(kind if " in stage " in kind else f"{kind} for {words.listed(names)}"
+                     for kind, names in by_kind.items())
+
+
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
     """A stage's settings with a layer that wins over them.
 

@@ -23,7 +23,7 @@ from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Sk
 from headstart.spec import digest
 from headstart.study.estimate import Cost, survey
 from headstart.study.plan import PlannedStage
-from headstart.study.scales import stand_in_told
+from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar
 from headstart.verbs.display import Display
@@ -85,7 +85,7 @@ def print_scale(study: Study) -> None:
     said = [stand_in_told(column, spec.stood_in.get(column, {}), chain, spec.reported)
             for column, chain in chains.items()]
     if any(said):
-        out.print(Text(f"stand-in data: {', '.join(filter(None, said))} (not in {study.data})"))
+        out.print(Text(f"stand-in data: {stand_ins_told(said)} (not in {study.data})"))
 
 
 def show_event(display: Display, event: Event) -> None:
