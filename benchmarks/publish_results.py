@@ -16,14 +16,20 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 from headstart.api import Study
+from headstart.report.answer import TOLD
 from headstart.study.files import built_in_studies, short_name
 from headstart.study.spec import read_study
-from headstart.study.words import sentences
+from headstart.study.words import NONE, sentences
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
+OTHER = "Besides the papers"
+KINDS = ("As the papers say", "As released code trains", "Open questions", "Larger than tiny", OTHER)
+CLAIMS = re.compile(r"(?:of (?P<several>\d+) directions|the one direction) that .*? could be checked here,? "
+                    r"(?P<told>[^.]*)\.", re.IGNORECASE)
 FIGURE = re.compile(r"(!\[[^\]]*\]\()([^)/]+\.png)\)")
 
 
@@ -40,19 +46,70 @@ def publish(study: Study, name: str) -> Path:
 
 
 def index() -> None:
-    """List every page with its title and its answer; a study as released code does it comes after the paper's."""
+    """List every page in tables, by kind, with how many of its directions hold and their sums."""
     lines = ["# Results, as measured here", "",
              "One page per study: the command, the table, the paper's numbers beside ours, what is seen of the "
              "paper's claims, the figures, the cost, the machine and the date. `tiny` studies end in minutes and run "
              "on stand-ins where a data set is not at hand: their numbers say something of directions, nothing of "
-             "the papers' sizes. `NAME-published` is as the released code does, `NAME` as the paper says.",
+             "the papers' sizes.", "",
+             "A direction is one sentence of a paper (or one question of a study) on one task. It *holds* where the "
+             "95 % interval over seeds lies on its side, is *the other way round* where the interval lies on the "
+             "other, *does not hold* where two that are called equal differ by more than the margin, and is *not "
+             "seen* where the interval decides nothing, as most do over three seeds. Nothing is corrected for the "
+             "number of directions.",
              ""]
+    kinds: dict[str, list[tuple[Path, str, str]]] = {kind: [] for kind in KINDS}
     for page in sorted(RESULTS.glob("*.md"), key=lambda page: page.stem):
-        if page.name == "README.md":
+        if page.name != "README.md":
+            title, answer = page.read_text("utf-8").split("\n\n")[:2]
+            kinds[_kind(page.stem, answer)].append((page, title.removeprefix("# "), answer))
+    for kind, pages in kinds.items():
+        if not pages:
             continue
-        text = page.read_text("utf-8").split("\n\n")
-        lines.append(f"- [{page.stem}]({page.name}): {sentences([text[0].removeprefix('# '), text[1]])}.")
-    (RESULTS / "README.md").write_text("\n".join(lines) + "\n", "utf-8")
+        lines += [f"## {kind}", ""]
+        if kind == OTHER:
+            lines += [f"- [{page.stem}]({page.name}): {sentences([title, answer])}." for page, title, answer in pages]
+        else:
+            found = [outcomes(answer) for _, _, answer in pages]
+            total: Counter[str] = sum(found, Counter())
+            lines += [f"| page | what | stand-in data | {' | '.join(TOLD)} |", f"|---|---|---|{'---:|' * len(TOLD)}"]
+            lines += [f"| [{page.stem}]({page.name}) | {title} | {_stood_in(answer)} | {_counts(one)} |"
+                      for (page, title, answer), one in zip(pages, found, strict=True)]
+            lines += [f"| **together** | {total.total()} directions on {len(pages)} pages | | {_counts(total)} |"]
+        lines.append("")
+    (RESULTS / "README.md").write_text("\n".join(lines).rstrip("\n") + "\n", "utf-8")
+
+
+def outcomes(answer: str) -> Counter[str]:
+    """How many directions came out how, from the sentence that a page begins with (`headstart.report.answer`)."""
+    claims = CLAIMS.search(answer)
+    if claims is None:
+        return Counter()
+    if claims["several"] is None:
+        return Counter(outcome for outcome, (one, _) in TOLD.items() if claims["told"] == one)
+    found = {outcome: re.search(rf"(\d+) (?:{one}|{several})(?:,| and |$)", claims["told"])
+             for outcome, (one, several) in TOLD.items()}
+    return Counter({outcome: int(number[1]) for outcome, number in found.items() if number})
+
+
+def _kind(name: str, answer: str) -> str:
+    if "direction" not in answer:
+        return OTHER
+    if name.endswith(("-small", "-paper")):
+        return "Larger than tiny"
+    if name.endswith("-published"):
+        return "As released code trains"
+    return "Open questions" if "the study asks about" in answer else "As the papers say"
+
+
+def _stood_in(answer: str) -> str:
+    """`yes`, `1 of 2 columns`, or a dash."""
+    found = re.match(r"With stand-in data(?: in ([^:]*))?:", answer)
+    return (found[1] or "yes") if found else NONE
+
+
+def _counts(found: Counter[str]) -> str:
+    return " | ".join(str(found[outcome] or NONE) for outcome in TOLD)
 
 
 def missing(scale: str, published: bool) -> list[str]:

@@ -12,6 +12,8 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
 import publish_results
 
+from headstart.report import answer
+
 
 @pytest.fixture
 def pages(tmp_path, monkeypatch):
@@ -43,13 +45,43 @@ def test_a_page_keeps_the_name_of_released_code_and_of_a_scale(pages):
     assert publish_results.page_name("digits", "none") == "digits"
 
 
-def test_the_list_has_the_paper_first_and_released_code_after_it(pages):
-    for name in ("b", "a-published", "a", "a-small"):
-        (pages / f"{name}.md").write_text(f"# Title of {name}\n\nThe answer. Of {name}.\n\nMore.\n")
+def test_the_list_has_a_table_of_each_kind_with_sums(pages):
+    here = "that the paper claims and that could be checked here"
+    said = {
+        "b": f"Of 3 directions {here}, 1 holds and 2 are not seen. A beats.",
+        "a": f"With stand-in data in 1 of 2 columns: the one direction {here} holds. A beats.",
+        "a-published": f"With stand-in data: of 2 directions {here}, 2 are the other way round. 3 are not seen.",
+        "a-small": "No direction that the paper claims could be checked here. A beats.",
+        "q": "The one direction that the study asks about and that could be checked here is not seen. A beats.",
+        "own": "On 29 sets. Little.",
+    }
+    for name, text in said.items():
+        (pages / f"{name}.md").write_text(f"# Title of {name}\n\n{text}\n\nMore.\n")
     publish_results.index()
-    lines = [line for line in (pages / "README.md").read_text().splitlines() if line.startswith("- ")]
-    assert lines[0] == "- [a](a.md): Title of a. The answer. Of a."
-    assert [line.split("]")[0] for line in lines] == ["- [a", "- [a-published", "- [a-small", "- [b"]
+    kinds = [part.strip().splitlines() for part in (pages / "README.md").read_text().split("\n## ")[1:]]
+    assert [lines[0] for lines in kinds] == list(publish_results.KINDS)
+    assert kinds[0][2:] == [
+        "| page | what | stand-in data | holds | the other way round | does not hold | not seen |",
+        "|---|---|---|---:|---:|---:|---:|",
+        "| [a](a.md) | Title of a | 1 of 2 columns | 1 | — | — | — |",
+        "| [b](b.md) | Title of b | — | 1 | — | — | 2 |",
+        "| **together** | 4 directions on 2 pages | | 2 | — | — | 2 |"]
+    assert "| [a-published](a-published.md) | Title of a-published | yes | — | 2 | — | — |" in kinds[1]
+    assert "| [q](q.md) | Title of q | — | — | — | — | 1 |" in kinds[2]
+    assert "| [a-small](a-small.md) | Title of a-small | — | — | — | — | — |" in kinds[3]
+    assert kinds[4][-1] == "- [own](own.md): Title of own. On 29 sets. Little."
+
+
+@pytest.mark.parametrize("found", [
+    *({outcome: 1} for outcome in answer.TOLD), *({outcome: 12} for outcome in answer.TOLD),
+    {"holds": 1, "not seen": 2}, dict.fromkeys(answer.TOLD, 1), dict.fromkeys(answer.TOLD, 3), {"not measured": 2}, {},
+])
+def test_the_list_counts_what_the_answer_says(found, monkeypatch):
+    parts = [SimpleNamespace(outcome=outcome) for outcome, number in found.items() for _ in range(number)]
+    monkeypatch.setattr(answer, "verdicts", lambda *_: [SimpleNamespace(parts=parts)])
+    said = answer._claims(SimpleNamespace(paper=None))
+    found = {outcome: number for outcome, number in found.items() if outcome in answer.TOLD}
+    assert publish_results.outcomes(f"With stand-in data: {said}. 7 hold, 8 are not seen.") == found
 
 
 def test_a_page_brings_its_figures_under_its_own_name(pages, tmp_path):
