@@ -29,6 +29,7 @@ from headstart.study.words import duration, score
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "own.md"
 MODELS = ("scratch", "self_pretrained", "summary", "kernels", "majority")
+SEEDED, SEEDS = ("scratch", "self_pretrained", "kernels"), 3
 FILMS = (200, 1_000, 5_000)
 FILMS_TEST, FILMS_MORE = 2_000, 1_000
 PROMOTERS = ("Ecoli", "Bacillus", "Arabidopsis_tata", "Mouse_tata")
@@ -204,7 +205,7 @@ def table(found: Sequence[dict[str, Any]]) -> list[str]:
     for one in found:
         gain = one["gain"]
         told = "" if gain is None else f"{gain['mean']:+.3f}" + (
-            f" [{gain['low']:+.3f}, {gain['high']:+.3f}]" if gain["low"] is not None else "")
+            f" [{gain['low']:+.3f}, {gain['high']:+.3f}]" if gain["low"] is not None else "") + _fewer(gain["n"])
         cells = [one["name"], f"{one['sizes']['labelled']:,}", f"{one['lengths']['median']:,.0f}", str(one["classes"])]
         cells += [_cell(one, m) for m in MODELS]
         lines.append("| " + " | ".join([*cells, told.replace("-", "\N{MINUS SIGN}"), one["winner"]]) + " |")
@@ -216,8 +217,14 @@ def _cell(one: dict[str, Any], model: str) -> str:
     if not scored:
         return "\N{EM DASH}"
     text = score(scored["mean"]) + (f" ± {scored['sem']:.3f}" if scored["sem"] is not None else "")
+    text += _fewer(one["models"][model]["n"]) if model in SEEDED else ""
     best = max((m["test"]["mean"] for m in one["models"].values() if m.get("test")), default=0.0)
     return f"**{text}**" if scored["mean"] == best else text
+
+
+def _fewer(n: int) -> str:
+    """The number of seeds, where the time did not suffice for all."""
+    return f" (n {n})" if n != SEEDS else ""
 
 
 def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
@@ -259,6 +266,9 @@ def page(found: Sequence[dict[str, Any]]) -> str:
     ahead = sum(a > b for a, b in zip(nets, kernels, strict=True))
     middle = sorted(g["mean"] for g in gains)[len(gains) // 2] if gains else 0.0
     many, unclear = len(found), len(gains) - len(clear)
+    short = [one["name"] for one in found if any("too little for networks" in line for line in one["plan"])]
+    starved = (f" On {len(short)} of the sets ({', '.join(short)}) the time is too little for networks to learn from, as "
+               "`fit` says itself." if short else "")
     took = duration(sum(one["seconds"] for one in found))
     where = f"{machine()}, torch {version('torch')}, headstart {version('headstart')}"
     more = f"; more time had {', '.join(longer)}" if longer else ""
@@ -266,8 +276,8 @@ def page(found: Sequence[dict[str, Any]]) -> str:
         "# A person's own data: networks and models without one", "",
         f"On {many} sets, `headstart fit` with {duration(seconds)} a set: a network is ahead of random kernels "
         f"(n-grams) on {ahead}. Self-pretraining raises a network's test accuracy clearly on {helped} sets and lowers "
-        f"it clearly on {len(clear) - helped}; on {unclear} the interval over 3 seeds holds 0. The middle gain is "
-        f"{score(middle)}.", "",
+        f"it clearly on {len(clear) - helped}; on {unclear} the interval over seeds holds 0. The middle gain is "
+        f"{score(middle)}.{starved}", "",
         "Mean rank on test, 1 the best: " + ", ".join(f"{name} {rank:.2f}" for name, rank in order) + ".", "",
         "## Table", "", *table(found), "", NOTE, "",
         "![Gain against number of labels](figures/own-gain.png)", "",
@@ -283,8 +293,8 @@ def page(found: Sequence[dict[str, Any]]) -> str:
 
 
 NOTE = (
-    "Test accuracy, mean ± standard error over 3 seeds, one number where a model does not look at its seed; on the "
-    "official test split (UCR, UEA, spoken digits, 2,000 reviews of IMDb) or a fifth of the rows. The best of a row "
+    "Test accuracy, mean ± standard error over 3 seeds (fewer, n, where the time ended before), one number where a "
+    "model does not look at its seed; on the official test split (UCR, UEA, spoken digits, 2,000 reviews of IMDb) or a fifth of the rows. The best of a row "
     "is bold. A fifth of the train rows choose rates, weights and temperature, for the models without a network too. "
     "Gains are paired by seed, with a 95 % t-interval. Columns: the same network from random weights, and "
     "self-pretrained on the same sequences; a linear model of summary features; random convolution kernels with ridge "

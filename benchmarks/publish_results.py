@@ -56,7 +56,7 @@ def index() -> None:
              "95 % interval over seeds lies on its side, is *the other way round* where the interval lies on the "
              "other, *does not hold* where two that are called equal differ by more than the margin, and is *not "
              "seen* where the interval decides nothing, as most do over three seeds. Nothing is corrected for the "
-             "number of directions.",
+             "number of directions, and pages share runs: one difference may count on several.",
              ""]
     kinds: dict[str, list[tuple[Path, str, str]]] = {kind: [] for kind in KINDS}
     for page in sorted(RESULTS.glob("*.md"), key=lambda page: page.stem):

@@ -11,10 +11,11 @@ from made_up import Cell, make_plan, shelf, usual
 from papers import made
 from test_beside import NONE, level, run, told
 
+from headstart.errors import BadInput
 from headstart.report.beside import beside
 from headstart.report.quantities import quantities
 from headstart.report.verdicts import asked, verdicts
-from headstart.study.claims import Claim
+from headstart.study.claims import Claim, check_claim
 from headstart.study.fairness import summarise
 
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
@@ -125,7 +126,8 @@ def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() 
     assert part.difference.mean == row.last["steps"] - 14
     assert part.outcome == "holds"
     steps = f"{row.last['steps']:,.0f}"
-    assert f"3 seeds of 3 of scratch never got there within {steps} steps, as which they count" in str(verdict)
+    counted = "who never got there counts with the steps taken"
+    assert f"3 seeds of 3 of scratch never got there within {steps} steps; {counted}" in str(verdict)
     assert f"(+{row.last['steps'] - 14:,.0f} [" in str(verdict)
 
 
@@ -145,7 +147,9 @@ def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
     for one in (claim, {**claim, "higher": "self_pretrained", "lower": "scratch"}, {**claim, "within": 10_000.0}):
         (part,) = verdicts(results, made(claims=[one]))[0].parts
         assert part.outcome == "not measured", one
-        assert "how many more they need is not known; 3 seeds of 3 of self_pretrained never got there" in part.why
+        assert part.difference is None, "a number that rests on where an arm was stopped is none"
+        steps = f"{row.last['steps']:,.0f} steps; how many more they need is not known"
+        assert part.why == f"3 seeds of 3 of self_pretrained never got there within {steps}"
     # Of two that never get there, none is sooner.
     twice = {**claim, "higher": "other"}
     plan = make_plan(arms={"scratch": False, "self_pretrained": True, "other": False}, columns={"a": "digits"},
@@ -154,6 +158,48 @@ def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
     rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in ("scratch", "self_pretrained", "other")]
     results = summarise(plan, shelf(plan).find, records=records)
     assert verdicts(results, made(rows=rows, claims=[twice]))[0].parts[0].outcome == "not measured"
+
+
+def test_a_gap_that_shrinks_is_one_that_is_there() -> None:
+    arms = {"scratch": False, "self_pretrained": True, "other": False, "other_pretrained": True}
+    rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in arms]
+
+    def part(lead: float, within: float = 0.0, **more: Any) -> Any:
+        def score(cell: Cell) -> tuple[float, float]:
+            up = {"other": lead, "other_pretrained": 0.1}.get(cell.arm, 0.0)
+            return usual(cell)[0], 0.4 + up + (within * (cell.seed % 3 - 1) if cell.arm == "other" else 0.0)
+
+        claim = {"says": "S", "higher": ["other", "scratch"], "lower": ["other_pretrained", "self_pretrained"],
+                 "columns": ["a"], **more}
+        results, paper = run(made(rows=rows, claims=[claim]), score=score, arms=arms)
+        return verdicts(results, paper)[0].parts[0]
+
+    assert part(0.3, presumed=True).outcome == "holds"
+    assert part(0.02, presumed=True).outcome == "the other way round", "a lead that grows"
+    assert part(-0.2).outcome == "the other way round", "nothing is taken for granted where the claim does not say so"
+    for lead, within in ((-0.2, 0.0), (0.02, 0.2)):
+        behind = part(lead, within, presumed=True)
+        assert (behind.outcome, behind.difference) == ("not measured", None)
+        assert "other less scratch, which it takes to be above 0, is " in behind.why
+
+
+@pytest.mark.parametrize("claim", [
+    {"higher": "other"}, {"higher": ["self_pretrained", "scratch"], "lower": None, "than": 0.5},
+    {"higher": ["self_pretrained", "scratch"], "pairs": [["a", "b"]]},
+])
+def test_only_a_gap_held_against_a_gap_is_presumed(claim: dict[str, Any]) -> None:
+    given = {key: value for key, value in {**OVER, "presumed": True, **claim}.items() if value is not None}
+    with pytest.raises(BadInput, match="'presumed' is of a claim whose 'higher' is two arms"):
+        check_claim(Claim.model_validate(given), (), (), "claims[0]")
+
+
+def test_a_score_on_stand_in_data_is_not_held_against_a_number() -> None:
+    claim = {"says": "S", "higher": "self_pretrained", "than": 0.2, "columns": ["a", "b"]}
+    results, paper = run(made(claims=[claim]), scale="tiny", stood_in={"b": "digits"})
+    there, stood = verdicts(results, paper)[0].parts
+    assert there.outcome == "holds"
+    assert (stood.outcome, stood.difference) == ("not measured", None)
+    assert "stand-in data" in stood.why
 
 
 def test_a_verdict_as_json_holds_its_numbers() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -42,7 +43,8 @@ def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claim
     results = study.results(baselines=False)
     scratch, pretrained = results.table
     assert scratch.measures == {}
-    assert {name: set(of) for name, of in pretrained.measures.items()} == {key: {3, 4} for key in rows.MEASURES}
+    kernel = [name for name in rows.MEASURES if name != "parent_left"]
+    assert {name: set(pretrained.measures[name]) for name in kernel} == {name: {3, 4} for name in kernel}
     parent = pretrained.runs[1].stages[0][1]
     stage = opened(parent, study.store, study.data)
     shorter = [first.distance - now.distance
@@ -51,13 +53,27 @@ def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claim
     result = study.store.result(parent)
     assert result is not None
     steps = converged_at(curve(study.store.records(parent), result["monitor"]["name"]), result["monitor"]["greater"])
-    assert pretrained.by_seed("parent_left")[4] == pytest.approx(1 - steps / 6)
+    assert pretrained.by_seed("parent_left").get(4, 0.0) == pytest.approx(1 - steps / 6)
+
+
+@pytest.mark.parametrize(("scores", "left"), [
+    ([0.1, 0.6, 0.601], 1 / 3), ([0.6, 0.5, 0.4], 2 / 3), ([0.1, 0.2, 0.3], None), ([], None)])
+def test_what_is_left_of_a_pretraining_is_known_where_it_had_converged(scores: list[float], left: float | None) -> None:
+    records = [{"step": 10 * (i + 1), "val": {"r2": value}} for i, value in enumerate(scores)]
+    result = {"identity": "parent", "monitor": {"name": "r2", "greater": True}}
+    store: Any = SimpleNamespace(result=lambda identity: result if identity == "parent" else None,
+                                 records=lambda identity: records if identity == "parent" else None)
+    run: Any = SimpleNamespace(stages=(("pretrain", "parent"), ("finetune", "child")))
+    plan: Any = None
+    found = MEASURES["parent_left"](plan, store, run)
+    assert found == (None if left is None else pytest.approx(left))
 
 
 def test_a_claim_is_answered_by_what_was_read(study: headstart.Study) -> None:
     results = study.results(baselines=False)
     found = verdicts(results, None)
-    assert [verdict.parts[0].difference is not None for verdict in found] == [True] * 4
+    kernel = [verdict.parts[0] for verdict in found if verdict.claim.quantity != "parent_left"]
+    assert [part.difference is not None for part in kernel] == [True] * 3
     narrowing = results.table[1].estimate("kernel_narrowing")
     assert narrowing is not None
     assert found[1].parts[0].difference is not None

@@ -22,6 +22,7 @@ from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.report.toml import to_toml
 from headstart.store import Store
+from headstart.study.claims import Claim
 from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
@@ -292,6 +293,29 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
     assert answer(replace(results, table=tuple(replace(row, difference=None) for row in results.table),
                           against=None)) == (
         "On digits, self_pretrained has the best validation accuracy: test 0.650 ± 0.006 (3 seeds).")
+
+
+def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_against() -> None:
+    """Not with the arm that the study compares all with, from which it may differ in its mixer besides."""
+    arms = {"scratch": False, "other": False, "other_pretrained": True}
+    up = {"scratch": 0.0, "other": 0.3, "other_pretrained": 0.35}
+
+    def score(cell: Any) -> tuple[float, float]:
+        return 0.4 + up[cell.arm], 0.4 + up[cell.arm] + 0.01 * (cell.seed % 2) * (cell.arm == "other")
+
+    plan = make_up(arms=arms, columns={"a": "digits"}, seeds=(0, 1, 2))
+    results = summarise(plan, shelf(plan, score).find)
+    claim = Claim(says="S", higher="other_pretrained", lower="other")
+    assert answer(results).startswith("On a, other_pretrained beats scratch: test accuracy 0.750 ± 0.000 against 0.400")
+    assert "On a, other_pretrained beats other: test accuracy 0.750 ± 0.000 against 0.703 ± 0.003, a difference of " \
+           "+0.047 (" in answer(replace(results, claims=(claim,)))
+    # Other sides than a single arm, other numbers than test: these say nothing of what is to be compared here.
+    for more in ({"quantity": "train"}, {"within": 0.1}, {"lower": ("scratch", "other")}):
+        held = claim.model_copy(update=more)
+        assert "other_pretrained beats scratch" in answer(replace(results, claims=(held,)))
+    plan = make_up(arms=arms, columns={"a": "digits", "b": "mnist"}, seeds=(0, 1, 2))
+    wide = replace(summarise(plan, shelf(plan, score).find), claims=(claim,))
+    assert "Other_pretrained is better than other (95 % interval above 0) in both columns." in answer(wide)
 
 
 def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:

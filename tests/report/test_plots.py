@@ -14,7 +14,7 @@ import pytest
 from made_up import LR, facts, make_plan, result, shelf, usual
 
 from headstart.report.pictures import caption, read_predictions, reconstruction
-from headstart.report.plots import _band, curves, png, svg
+from headstart.report.plots import LIGHT, MARKS, _band, curves, png, svg
 from headstart.report.sweeps import best_points, marked, sweep, sweep_sentence, sweep_table, swept
 from headstart.report.tables import to_csv
 from headstart.sequence import Signature
@@ -74,6 +74,19 @@ def test_a_single_record_is_a_mark_where_a_line_would_not_be_seen() -> None:
         assert [line.get_marker() for line in figure.axes[2].lines] == marks
 
 
+def test_arms_of_one_colour_have_marks_of_their_own() -> None:
+    arms = {"scratch": False, **{f"arm_{i}": False for i in range(15)}}
+    figure = curves(demo(arms=arms, rates=(1e-3,), seeds=(0, 1)), "digits", records)
+    assert figure is not None
+    lines = figure.axes[0].lines
+    assert [line.get_marker() for line in lines] == [""] * 7 + ["s"] * 7 + ["D"] * 2
+    assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
+    shown = figure.legends[0].get_lines()[: len(arms)]
+    assert [(line.get_color(), line.get_marker()) for line in shown] == [
+        (line.get_color(), line.get_marker()) for line in lines]
+    assert len({(LIGHT[i % len(LIGHT)], MARKS[i % len(MARKS)]) for i in range(20)}) == 20, "in a sweep"
+
+
 def test_a_pretraining_that_two_arms_share_is_drawn_once() -> None:
     figure = curves(demo(arms={"scratch": False, "a": True, "b": True}), "digits", records)
     assert figure is not None
@@ -121,7 +134,7 @@ def test_a_diverged_setting_is_named_and_left_out_of_the_sentence() -> None:
     assert figure is not None
     assert [len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "x"] == [1]
     assert [text.get_text() for text in figure.legends[0].get_texts()][-1] == "diverged"
-    assert "better at all 2 values" in sweep_sentence(results, "digits")
+    assert "better at both values" in sweep_sentence(results, "digits")
 
 
 def test_test_stands_beside_validation_at_the_same_points_where_it_is_asked_for() -> None:
@@ -265,7 +278,11 @@ def test_images_show_hidden_pixels_in_colour_and_curves_and_tokens_are_drawn_too
     shown = np.asarray(figure.axes[1].images[0].get_array())
     coloured = (shown != shown[..., :1]).any(-1)
     assert (coloured.reshape(-1) == found.masked[0]).all()
-    assert len(reconstruction(found).axes) == 3
+    waves = reconstruction(found)
+    assert len(waves.axes) == 3
+    # A band of one position's width over each that was masked, one that stands alone too.
+    bands = [(bar.get_x(), bar.get_width()) for bar in waves.axes[0].patches]
+    assert bands == [(i - 0.5, 1.0) for i in np.flatnonzero(found.masked[0])]
     tokens = read_predictions(masked((2, 30), 5))
     assert tokens is not None
     assert svg(reconstruction(tokens, dark=True))

@@ -434,6 +434,23 @@ def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
     assert above.table[0].status == "measured"
 
 
+def test_a_pretraining_that_learnt_nothing_is_said_of_the_arms_that_start_from_it() -> None:
+    plan = make_plan(arms={"scratch": False, "a": True, "b": True}, columns={"x": "digits", "y": "mnist"})
+    found = shelf(plan)
+    assert "pretraining" not in kinds(summarise(plan, found.find))
+    for cell in plan.cells:
+        if cell.column == "y" and len(cell.chain) > 1:
+            parent = cell.chain[0].identity
+            found.results[parent] = result(parent, -0.18, -0.18, metric="r2")
+    text = said(summarise(plan, found.find), "pretraining")
+    assert text.startswith("y: a and b: stage pretrain learnt next to nothing.")
+    assert "(R² −0.180; the mean has 0)" in text
+    for identity, one in found.results.items():
+        if one["monitor"]["name"] == "r2":
+            found.results[identity] = result(identity, 0.2, 0.2, metric="r2")
+    assert "pretraining" not in kinds(summarise(plan, found.find))
+
+
 def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     plan = make_plan()
     found = shelf(plan)

@@ -272,7 +272,8 @@ def test_the_known_errata_are_told_and_their_cells_stay_as_printed() -> None:
         ("amos-2", AVERAGE, "86.75"), ("amos-2", AVERAGE, "62.76"), ("amos-2", AVERAGE, "68.04"),
         ("amos-7", AVERAGE, "82.75"), ("amos-7", AVERAGE, "80.47"), ("amos-7", AVERAGE, "83.37"),
         ("amos-9", "300k", "68.51"), ("rothermel-1", "cifar10_lra", "67.8 ± 0.3"),
-        ("rothermel-2", "listops", "1.9×10^5"),
+        ("rothermel-2", "listops", "1.9×10^5"), ("coser-5", "pathfinder_2", "0.78 (+0.10)"),
+        ("rothermel-3", "cifar10", "1.9"), ("rothermel-3", "cifar10", "21.7"),
     }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from headstart.report.verdicts import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results, Row
+from headstart.study.statistics import Difference, paired_difference
 
 TOLD: Mapping[Outcome, tuple[str, str]] = {
     "holds": ("holds", "hold"), "the other way round": ("is the other way round", "are the other way round"),
@@ -91,12 +92,25 @@ def _one_column(results: Results, scored: list[Row]) -> str:
     if base is None or not others:
         return f"{where}{top.arm} has the best validation {words.metric(top.metric)}: test {_measured(top)}"
     row = top if top.difference is not None else leader(others)
-    return where + _pair(row, base, leads=row is top) + _below(results, row)
-
-
-def _pair(row: Row, base: Row, leads: bool) -> str:
-    gap = row.difference
+    if row is top:
+        base = next((other for other in scored if other.arm == _base(results, row.arm)), base)
+    gap = _gap(results, row, base)
     assert gap is not None, "only rows with a difference are compared"
+    return where + _pair(row, base, gap, leads=row is top) + _below(results, row)
+
+
+def _base(results: Results, arm: str) -> str | None:
+    """The arm that a claim says this one is above: the two differ in what the claim is about. Else the study's."""
+    claims = [*(results.paper.claims if results.paper else ()), *results.claims]
+    return next((claim.lower for claim in claims if claim.higher == arm and isinstance(claim.lower, str)
+                 and claim.quantity == "test" and claim.within is None and not claim.at), results.against)
+
+
+def _gap(results: Results, row: Row, base: Row) -> Difference | None:
+    return row.difference if base.arm == results.against else paired_difference(row.by_seed(), base.by_seed())
+
+
+def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
     better = gap.mean > 0 if row.greater else gap.mean < 0
     scores = (f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against "
               f"{words.plus_minus(base.test)}")
@@ -139,21 +153,23 @@ def _columns(results: Results, scored: list[Row]) -> str:
             leads[leader(rows).arm] += 1
     arms = [arm for arm in results.arms if arm != results.against]
     arm = max(arms or results.arms, key=lambda a: leads[a])
-    rows = [row for row in scored if row.arm == arm]
-    compared = [row for row in rows if row.difference is not None]
+    against = _base(results, arm)
+    mine, bases = ({row.column: row for row in scored if row.arm == one} for one in (arm, against))
+    found = {column: (row, gap) for column, row in mine.items()
+             if column in bases and (gap := _gap(results, row, bases[column]))}
     total = len(results.columns)
-    if not compared:
+    if not found:
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
-    signs = {row.column: (row.difference.mean > 0) == row.greater for row in compared if row.difference
-             and row.difference.clear}
+    signs = {column: (gap.mean > 0) == row.greater for column, (row, gap) in found.items() if gap.clear}
     better = [column for column, up in signs.items() if up]
     worse = [column for column, up in signs.items() if not up]
-    unclear = [row.column for row in compared if row.column not in signs]
-    said = ((f"is better than {results.against} (95 % interval above 0)", better),
-            (f"is worse than {results.against} (95 % interval below 0)", worse),
-            (f"cannot be told apart from {results.against} (the interval holds 0)", unclear))
+    unclear = [column for column in found if column not in signs]
+    said = ((f"is better than {against} (95 % interval above 0)", better),
+            (f"is worse than {against} (95 % interval below 0)", worse),
+            (f"cannot be told apart from {against} (the interval holds 0)", unclear))
     parts = [f"{text} {_share(columns, total)}" for text, columns in said if columns]
-    average = next((a for a in results.averages if a.arm == arm and not a.over and a.difference), None)
+    average = next((a for a in results.averages if a.arm == arm and not a.over and a.difference
+                    and against == results.against), None)
     tail = f"; on average {words.difference(average.difference)}" if average else ""
     return f"{arm} {words.listed(parts)}{tail}"
 

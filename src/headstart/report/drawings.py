@@ -120,7 +120,8 @@ def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
             said += [ON_VALIDATION] if report.sweep == "test" else []
             if report.mark is not None and marked(results, column, report.mark):
                 label = results.names.get(report.mark.setting, report.mark.setting)
-                said.append(f"The dotted line, at {label} {words.plain(report.mark.value)}, is {report.mark.says}.")
+                at, what = words.plain(report.mark.value), report.mark.says.rstrip(".")
+                said.append(f"The dotted line, at {label} {at}, is {what}.")
             out.append(Drawn(
                 f"sweep-{name}", f"The sweep{of}", " ".join(said),
                 lambda dark, titled, c=column: sweep(  # type: ignore[misc]

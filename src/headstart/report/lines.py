@@ -69,7 +69,8 @@ def note(results: Results) -> str:
            if results.against else "")
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
     return ("Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
-            f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm.{explained}")
+            f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
+            f"validation.{explained}")
 
 
 def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]]) -> list[Line]:

@@ -52,14 +52,18 @@ def _looked_at(run: Run) -> str:
 
 
 def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
-    """Share of the parent's steps that follow the first evaluation within 1 % of its best."""
+    """Share of the parent's steps that follow the first evaluation within 1 % of its best.
+
+    None where that is the last one: the parent was still gaining, and how much longer it would have is not known.
+    """
     del plan
     result = store.result(_looked_at(run)) if len(run.stages) > 1 else None
     if result is None:
         return None
     monitor = result["monitor"]
     scores = curve(store.records(result["identity"]), monitor["name"])
-    return 1 - converged_at(scores, monitor["greater"]) / max(scores) if scores else None
+    left = 1 - converged_at(scores, monitor["greater"]) / max(scores) if scores else 0.0
+    return left or None
 
 
 def _of_kernels(change: str) -> Measure:

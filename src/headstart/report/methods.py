@@ -47,7 +47,7 @@ def methods(plan: Plan, results: Results, stages: Iterable[Mapping[str, Any]]) -
 def _question(results: Results) -> str:
     arms = f"{words.many(len(results.arms), 'arm')} ({words.listed(results.arms)})"
     columns = words.listed(results.columns) if len(results.columns) <= 8 else f"{len(results.columns)} columns"
-    return f"We compared {arms} on {columns}."
+    return f"We {'compared' if len(results.arms) > 1 else 'trained'} {arms} on {columns}."
 
 
 def _tasks(results: Results) -> list[str]:

@@ -138,14 +138,14 @@ def _curves(found: Filled, look: Look) -> Figure:
         axes = figure.add_subplot(number, 1, place + 1)
         hidden = found.masked[place, :length]
         position = np.arange(length)
-        axes.fill_between(position, 0, 1, where=hidden, step="mid", color=look.rule, alpha=0.6, linewidth=0,
-                          transform=axes.get_xaxis_transform(), label="masked")
+        axes.bar(position[hidden], 1, width=1, color=look.rule, alpha=0.6, linewidth=0,
+                 transform=axes.get_xaxis_transform(), label="masked")
         axes.plot(position, found.inputs[place, :length, 0], color=look.quiet, linewidth=1.2,
                   label="original")
         filled = np.where(hidden, found.filled[place, :length, 0], np.nan)
         axes.plot(position, filled, color=look.colour(1), marker=".", markersize=3, linewidth=1.4,
                   label="reconstruction")
-        axes.set_xlim(0, max(length - 1, 1))
+        axes.set_xlim(-0.5, max(length - 0.5, 0.5))
     axes.set_xlabel("position")
     handles, labels = axes.get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper left", ncols=3)

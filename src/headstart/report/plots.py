@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
 from headstart.study.results import Results, Row
+from headstart.study.rows import sharing_stage
 from headstart.study.statistics import estimate
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ Records = Callable[[str], Sequence[Mapping[str, Any]]]
 # Okabe and Ito's colours, which stay apart for colour-blind readers; the dark set is theirs, lightened.
 LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8F6B00", "#56B4E9", "#333333")
 DARK = ("#6CB8F0", "#FF9A5C", "#3FCF9F", "#EBA6CB", "#E6C34D", "#A9DCF7", "#DDDDDD")
-MARKS = ("o", "s", "D", "^", "v", "P", "X")
+MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
+"""One more than there are colours: an arm that has the colour of another has another mark."""
 
 TRAIN = ("train, where it was recorded, is dashed: the running mean over the batches since the last evaluation, of the "
          "model as it trains (dropout on)")
@@ -46,6 +48,10 @@ class Look:
     def colour(self, place: int) -> str:
         """Colour of an arm by its place in the study."""
         return self.colours[place % len(self.colours)]
+
+    def mark(self, place: int) -> str:
+        """Mark on the line of an arm whose colour another arm has already; of the others none."""
+        return MARKS[place // len(self.colours) % len(MARKS)] if place >= len(self.colours) else ""
 
 
 LOOKS = {
@@ -117,10 +123,11 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
             axes = figure.add_subplot(1, len(panels), place)
             axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
             axes.set_xlabel("epoch")
-            for identities, sharing in _shared(rows, stage).items():
+            for identities, sharing in sharing_stage(rows, stage).items():
                 # A stage that several arms rest on is drawn once, in ink.
-                one = look.colour(_places(results)[sharing[0]]) if len(sharing) == 1 else look.ink
-                drawn |= _curve(axes, [records(identity) for identity in identities], metric, one)
+                arm = _places(results)[sharing[0]]
+                one, mark = (look.colour(arm), look.mark(arm)) if len(sharing) == 1 else (look.ink, "")
+                drawn |= _curve(axes, [records(identity) for identity in identities], metric, one, mark)
         if not drawn:
             return None
         _legend(figure, results, rows, look)
@@ -141,24 +148,17 @@ def _panels(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return out
 
 
-def _shared(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]:
-    """Identities of a stage over seeds -> the arms that rest on them."""
-    out: dict[tuple[str, ...], list[str]] = {}
-    for row in rows:
-        found = dict.fromkeys(identity for run in row.runs for name, identity in run.stages if name == stage)
-        if found:
-            out.setdefault(tuple(found), []).append(row.arm)
-    return out
-
-
-def _curve(axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str) -> bool:
+def _curve(
+    axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str, mark: str
+) -> bool:
     """Val, and train where records have it, of one stage, over its seeds. Says whether there was anything."""
     drawn = False
     for split, dash in (("train", (0, (3, 2))), ("val", "solid")):
         x, middle, low, high = _band(lines, split, metric)
         if x:
             axes.plot(x, middle, color=colour, linestyle=dash, alpha=1.0 if split == "val" else 0.75,
-                      linewidth=1.9 if split == "val" else 1.2, marker="" if len(x) > 1 else MARKS[split == "train"])
+                      linewidth=1.9 if split == "val" else 1.2, markersize=4.5,
+                      marker=mark if len(x) > 1 else MARKS[split == "train"])
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
             drawn = True
     return drawn
@@ -191,7 +191,8 @@ def _legend(figure: Figure, results: Results, rows: Sequence[Row], look: Look) -
     from matplotlib.patches import Patch
 
     places = _places(results)
-    handles: list[Any] = [Line2D([], [], color=look.colour(places[r.arm]), label=plain(r.arm)) for r in rows]
+    handles: list[Any] = [Line2D([], [], color=look.colour(places[r.arm]), marker=look.mark(places[r.arm]),
+                                  markersize=4.5, label=plain(r.arm)) for r in rows]
     handles.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2, label="train"))
     handles.append(Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error over seeds"))
     figure.legend(handles=handles, loc="outside upper left", ncols=fitting(handles, figure.get_figwidth()))

@@ -254,7 +254,8 @@ def _told(row: Row, base: Row, name: str) -> str:
     above = sum(g > 0 for g in gaps)
     if len(gaps) == 1:
         return f"{row.arm} is {'better' if above else 'no better'} at the one value ({words.signed(gaps[0])})"
-    share = f"all {len(gaps)}" if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none of the")
+    every = "both" if len(gaps) == 2 else f"all {len(gaps)}"
+    share = every if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none of the")
     return (f"{row.arm} is better at {share} values ({words.signed(min(gaps))} to {words.signed(max(gaps))})")
 
 

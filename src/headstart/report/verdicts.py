@@ -138,7 +138,7 @@ def _difference(
 ) -> tuple[Difference | None, str, _Open]:
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
     if any(column == AVERAGE for _, _, column in terms):
-        return _summed(claim, terms, _averages(results, terms)), "", _Open()
+        return _compared(claim, terms, _averages(results, terms)), "", _Open()
     rows = [results.row(arm, column) for _, arm, column in terms]
     found = [row for row in rows if row is not None]
     if len(found) < len(rows):
@@ -147,12 +147,14 @@ def _difference(
         metric = paper.metric_of(row.column) if paper else found[0].metric
         if claim.quantity in SCORES and row.metric != metric:
             raise _Unknown(f"the score here is {words.metric(row.metric)}")
+        if claim.quantity in SCORES and claim.than is not None and row.stand_in:
+            raise _Unknown("a score on stand-in data says nothing of a number that is meant for others")
     numbers = [_numbers(row, claim) for row in found]
     lost = [row.arm for row, scores in zip(found, numbers, strict=True) if not scores]
     if lost:
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
     short = {sign for (sign, _, _), row in zip(terms, found, strict=True) if _never(row, claim.quantity)}
-    return (_summed(claim, terms, numbers), "; ".join(dict.fromkeys(_remarks(found, claim))),
+    return (_compared(claim, terms, numbers), "; ".join(dict.fromkeys(_remarks(found, claim))),
             _Open(above=1 in short, below=-1 in short))
 
 
@@ -180,8 +182,8 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
         yield f"{words.listed(diverged)} diverged"
     for row in rows:
         if never := len(_never(row, claim.quantity)):
-            yield (f"{words.many(never, 'seed')} of {row.n} of {row.arm} never got there within "
-                   f"{row.last['steps']:,.0f} steps, as which {'it counts' if never == 1 else 'they count'}")
+            seeds, steps = words.many(never, "seed"), row.last["steps"]
+            yield f"{seeds} of {row.n} of {row.arm} never got there within {steps:,.0f} steps"
 
 
 def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
@@ -192,6 +194,16 @@ def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, floa
     if len({(a.missing, a.columns, a.over) for a in found if a}) > 1:
         raise _Unknown("the averages are not over the same columns")
     return [average.seeds for average in found if average]
+
+
+def _compared(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
+    """The sum of the terms. Raises: _Unknown where what the claim takes for granted is not seen."""
+    if claim.presumed:
+        given = _summed(claim, terms[:2], numbers[:2])
+        if given is None or not given.clear or given.mean < 0:
+            gap = " less ".join(claim.higher or ())
+            raise _Unknown(f"{gap}, which it takes to be above 0, is {words.difference(given)} here")
+    return _summed(claim, terms, numbers)
 
 
 def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
@@ -207,7 +219,9 @@ def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _O
     found = _by_interval(claim, label, gap, why)
     either = (left.above or left.below) if claim.within is not None else (left.above and left.below)
     if either or (found.outcome == "holds" and left.below) or (found.outcome == "the other way round" and left.above):
-        return replace(found, outcome="not measured", why=_and("how many more they need is not known", why))
+        return Part(label, "not measured", None, _and(why, "how many more they need is not known"))
+    if left.above or left.below:
+        return replace(found, why=_and(found.why, "who never got there counts with the steps taken"))
     return found
 
 

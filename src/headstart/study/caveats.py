@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 from headstart.study import words
 from headstart.study.results import Caveat, Results, Row
-from headstart.study.runs import Find
-from headstart.study.statistics import binomial_error
+from headstart.study.rows import sharing_stage
+from headstart.study.runs import Find, score_of
+from headstart.study.statistics import binomial_error, mean
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
@@ -17,6 +18,8 @@ Said = Iterator[tuple[str, str, str]]
 """(kind, column, text)."""
 
 FEW_SEEDS = 3
+EXPLAINED = 0.01
+"""R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
 LRA = ("listops", "listops_files", "text", "retrieval", "image", "pathfinder", "pathfinder_files")
 _SMALL_PICTURES = "small pictures of ten kinds of thing: this says little of larger images, nor of real sequences."
@@ -55,6 +58,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         said += part(results)
     said += _averages(results)
     said += _steps(results)
+    said += _learnt_nothing(results, find)
     said += _mixed(results, find)
     said += _test_error(results)
     said += _limits(results, plan)
@@ -234,6 +238,21 @@ def _steps(results: Results) -> Said:
                             f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
                             f"of {results.match}; test is not read, and steps are known as finely as validation was "
                             "scored.")
+
+
+def _learnt_nothing(results: Results, find: Find) -> Said:
+    """Stages to start from that explain nothing of what they were to predict: there is nothing to take over."""
+    for column in results.columns:
+        rows = results.in_column(column)
+        parents = dict.fromkeys(name for row in rows for run in row.runs for name, _ in run.stages[:-1])
+        for name in parents:
+            for identities, arms in sharing_stage(rows, name).items():
+                found = [value for one in identities if (value := score_of(find(one), "val", "r2")) is not None]
+                if found and mean(found) < EXPLAINED:
+                    yield ("pretraining", column,
+                           f"{words.listed(arms)}: stage {name} learnt next to nothing. On validation it predicts no "
+                           f"better than a constant (R² {words.score(mean(found))}; the mean has 0), so that what is "
+                           "seen here says little of a start that learnt.")
 
 
 def _mixed(results: Results, find: Find) -> Said:

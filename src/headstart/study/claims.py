@@ -32,8 +32,9 @@ class Claim(Spec):
     Two arms in a list stand for what the first has more than the second, so that gains can be held against gains.
     pairs: two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
     score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
-    points). than: a number in place of `lower`. at: settings of the sweep, in place of those that validation chose.
-    Without `higher` it is told and not checked.
+    points). than: a number in place of `lower`; no score on stand-in data is held against it. presumed: the two arms of
+    `higher` are a gap that the claim takes to be there (a lag that shrinks), without which nothing can be said of it.
+    at: settings of the sweep, in place of those that validation chose. Without `higher` it is told and not checked.
     """
 
     says: str = Field(min_length=1)
@@ -44,6 +45,7 @@ class Claim(Spec):
     quantity: Quantity = "test"
     within: float | None = Field(default=None, gt=0)
     than: float | None = None
+    presumed: bool = False
     at: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -90,6 +92,9 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], p
                        "'higher' and a number that it is more 'than')")
     if claim.than is not None and (claim.lower is not None or claim.pairs):
         raise BadInput(f"{place}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
+    if claim.presumed and (isinstance(claim.higher, str) or claim.lower is None or claim.pairs):
+        raise BadInput(f"{place}: 'presumed' is of a claim whose 'higher' is two arms, with a 'lower' and without "
+                       "'pairs'; leave it out")
     if claim.at and claim.quantity not in SCORES:
         raise BadInput(f"{place}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
                        "settings alone, so leave one of them out")

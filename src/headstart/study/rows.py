@@ -209,3 +209,13 @@ class Row:
             "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
             "stages": list(self.stages), "status": self.status,
         }
+
+
+def sharing_stage(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]:
+    """Identities of a stage over seeds, at the chosen settings -> the arms that rest on them."""
+    out: dict[tuple[str, ...], list[str]] = {}
+    for row in rows:
+        found = dict.fromkeys(identity for run in row.runs for name, identity in run.stages if name == stage)
+        if found:
+            out.setdefault(tuple(found), []).append(row.arm)
+    return out

@@ -10,14 +10,22 @@ from headstart.study.statistics import Difference, Estimate
 NONE = "\N{EM DASH}"
 """What stands where there is no number."""
 
+ROUNDING = 1e-13
+"""Scores are of single precision: a number this small is what rounding leaves of a difference that is 0."""
+
 MINUS = "\N{MINUS SIGN}"
 
 
 def score(value: float | None) -> str:
-    """A score with three decimals; fewer of a large one, two significant digits of a tiny one."""
+    """A score with three decimals; fewer of a large one, two significant digits of a tiny one.
+
+    What is left of a sum that is 0 but for rounding counts as 0.
+    """
     if value is None or value != value:
         return NONE
     size = abs(value)
+    if size < ROUNDING:
+        return "0.000"
     text = f"{value:.3f}" if 0.0005 <= size < 100 or value == 0 else (f"{value:.2g}" if size < 1 else f"{value:.5g}")
     return text.replace("-", MINUS)
 
