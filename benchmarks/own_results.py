@@ -267,8 +267,8 @@ def page(found: Sequence[dict[str, Any]]) -> str:
     middle = sorted(g["mean"] for g in gains)[len(gains) // 2] if gains else 0.0
     many, unclear = len(found), len(gains) - len(clear)
     short = [one["name"] for one in found if any("too little for networks" in line for line in one["plan"])]
-    starved = (f" On {len(short)} of the sets ({', '.join(short)}) the time is too little for networks to learn from, as "
-               "`fit` says itself." if short else "")
+    starved = (f" On {len(short)} of the sets ({', '.join(short)}) the time is too little for networks to learn from, "
+               "as `fit` says itself." if short else "")
     took = duration(sum(one["seconds"] for one in found))
     where = f"{machine()}, torch {version('torch')}, headstart {version('headstart')}"
     more = f"; more time had {', '.join(longer)}" if longer else ""
@@ -294,11 +294,11 @@ def page(found: Sequence[dict[str, Any]]) -> str:
 
 NOTE = (
     "Test accuracy, mean ± standard error over 3 seeds (fewer, n, where the time ended before), one number where a "
-    "model does not look at its seed; on the official test split (UCR, UEA, spoken digits, 2,000 reviews of IMDb) or a fifth of the rows. The best of a row "
-    "is bold. A fifth of the train rows choose rates, weights and temperature, for the models without a network too. "
-    "Gains are paired by seed, with a 95 % t-interval. Columns: the same network from random weights, and "
-    "self-pretrained on the same sequences; a linear model of summary features; random convolution kernels with ridge "
-    "(DNA and text: a linear model of n-grams); the commonest class."
+    "model does not look at its seed; on the official test split (UCR, UEA, spoken digits, 2,000 reviews of IMDb) or "
+    "a fifth of the rows. The best of a row is bold. A fifth of the train rows choose rates, weights and temperature,"
+    " for the models without a network too. Gains are paired by seed, with a 95 % t-interval. Columns: the same "
+    "network from random weights, and self-pretrained on the same sequences; a linear model of summary features; "
+    "random convolution kernels with ridge (DNA and text: a linear model of n-grams); the commonest class."
 )
 CHOSEN = (
     "The network's defaults for numbers were chosen on validation rows of train splits (ECG200, SyntheticControl, "
