@@ -126,7 +126,7 @@ def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() 
     assert part.difference.mean == row.last["steps"] - 14
     assert part.outcome == "holds"
     steps = f"{row.last['steps']:,.0f}"
-    counted = "who never got there counts with the steps taken"
+    counted = "such a seed counts with the steps that it took"
     assert f"3 seeds of 3 of scratch never got there within {steps} steps; {counted}" in str(verdict)
     assert f"(+{row.last['steps'] - 14:,.0f} [" in str(verdict)
 

@@ -195,7 +195,10 @@ def _legend(figure: Figure, results: Results, rows: Sequence[Row], look: Look) -
                                   markersize=4.5, label=plain(r.arm)) for r in rows]
     handles.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2, label="train"))
     handles.append(Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error over seeds"))
-    figure.legend(handles=handles, loc="outside upper left", ncols=fitting(handles, figure.get_figwidth()))
+    across = fitting(handles, figure.get_figwidth())
+    # What more than two lines of a legend take is not taken from the panels.
+    figure.set_figheight(figure.get_figheight() + 0.22 * max(0, math.ceil(len(handles) / across) - 2))
+    figure.legend(handles=handles, loc="outside upper left", ncols=across)
 
 
 def fitting(handles: Sequence[Any], width: float) -> int:

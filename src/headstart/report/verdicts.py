@@ -221,7 +221,7 @@ def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _O
     if either or (found.outcome == "holds" and left.below) or (found.outcome == "the other way round" and left.above):
         return Part(label, "not measured", None, _and(why, "how many more they need is not known"))
     if left.above or left.below:
-        return replace(found, why=_and(found.why, "who never got there counts with the steps taken"))
+        return replace(found, why=_and(found.why, "such a seed counts with the steps that it took"))
     return found
 
 
