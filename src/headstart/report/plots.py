@@ -7,6 +7,7 @@ for a light or a dark page. See `sweeps` and `pictures` for the others.
 from __future__ import annotations
 
 import io
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
