@@ -66,6 +66,8 @@ def test_a_difference_of_one_test_sequence_is_no_help_however_alike_the_seeds_ar
 def test_what_was_not_trained_to_its_end_is_not_compared() -> None:
     text = said(line("scratch", [0.5] * 3, [0.5] * 3), line("kernels", [0.6], [0.6]))
     assert "is not known: only one of the two networks was trained to its end" in text
+    text = said(line("summary", [0.5], [0.5]), line("kernels", [0.6], [0.6]))
+    assert "self-pretraining helped is not known: neither network was trained to its end" in text
 
 
 def test_self_pretraining_that_hurt_is_said_too() -> None:

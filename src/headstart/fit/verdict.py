@@ -87,12 +87,12 @@ def _winner(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str
 
 
 def _helped(lines: Sequence[Line], metric: str) -> Iterator[str]:
-    """Whether self-pretraining helped, where it was tried."""
+    """Whether self-pretraining helped: every fit tries it."""
     by_name = {line.candidate.name: line for line in lines}
     line, scratch = by_name.get("self_pretrained"), by_name.get("scratch")
     if line is None or scratch is None:
-        if line is not None or scratch is not None:
-            yield "Whether self-pretraining helped is not known: only one of the two networks was trained to its end."
+        trained = "neither network" if line is scratch else "only one of the two networks"
+        yield f"Whether self-pretraining helped is not known: {trained} was trained to its end."
         return
     gap, name = line.candidate.difference, metric_words(metric)
     if gap is None:
