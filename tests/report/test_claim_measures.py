@@ -43,6 +43,7 @@ def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claim
     results = study.results(baselines=False)
     scratch, pretrained = results.table
     assert scratch.measures == {}
+    assert set(pretrained.measures) <= set(rows.MEASURES)
     kernel = [name for name in rows.MEASURES if name != "parent_left"]
     assert {name: set(pretrained.measures[name]) for name in kernel} == {name: {3, 4} for name in kernel}
     parent = pretrained.runs[1].stages[0][1]

@@ -92,17 +92,17 @@ def _one_column(results: Results, scored: list[Row]) -> str:
     if base is None or not others:
         return f"{where}{top.arm} has the best validation {words.metric(top.metric)}: test {_measured(top)}"
     row = top if top.difference is not None else leader(others)
-    if row is top:
-        base = next((other for other in scored if other.arm == _base(results, row.arm)), base)
-    gap = _gap(results, row, base)
+    gap = row.difference
     assert gap is not None, "only rows with a difference are compared"
+    closer = next((other for other in scored if other.arm == _base(results, row.arm)), None) if row is top else None
+    if closer is not None and (found := _gap(results, row, closer)):
+        base, gap = closer, found
     return where + _pair(row, base, gap, leads=row is top) + _below(results, row)
 
 
 def _base(results: Results, arm: str) -> str | None:
     """The arm that a claim says this one is above: the two differ in what the claim is about. Else the study's."""
-    claims = [*(results.paper.claims if results.paper else ()), *results.claims]
-    return next((claim.lower for claim in claims if claim.higher == arm and isinstance(claim.lower, str)
+    return next((claim.lower for claim in results.every_claim if claim.higher == arm and isinstance(claim.lower, str)
                  and claim.quantity == "test" and claim.within is None and not claim.at), results.against)
 
 

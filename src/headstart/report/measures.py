@@ -23,9 +23,8 @@ def measured(plan: Plan, results: Results, store: Store) -> Results:
 
     What a damaged file, or data that are not at hand, keep from being read is not there.
     """
-    claims = [*(results.paper.claims if results.paper else ()), *results.claims]
     wanted: dict[str, set[str]] = {}
-    for claim in claims:
+    for claim in results.every_claim:
         if claim.quantity in MEASURES:
             wanted.setdefault(claim.quantity, set()).update(claim.arms)
     if not wanted:
@@ -62,8 +61,10 @@ def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
         return None
     monitor = result["monitor"]
     scores = curve(store.records(result["identity"]), monitor["name"])
-    left = 1 - converged_at(scores, monitor["greater"]) / max(scores) if scores else 0.0
-    return left or None
+    if not scores:
+        return None
+    steps, last = converged_at(scores, monitor["greater"]), max(scores)
+    return 1 - steps / last if steps < last else None
 
 
 def _of_kernels(change: str) -> Measure:

@@ -112,6 +112,11 @@ class Results:
         return words.sentences([self.title or self.name, *self.setting])
 
     @property
+    def every_claim(self) -> tuple[Claim, ...]:
+        """What the paper claims, then what the study asks of itself."""
+        return (*(self.paper.claims if self.paper else ()), *self.claims)
+
+    @property
     def setting(self) -> list[str]:
         """`Scale tiny` and `Stand-in data: digits for image`, where they are so: what any table is headed with."""
         scale = [f"Scale {self.scale}"] if self.scale else []
