@@ -52,14 +52,24 @@ def ours(length: int, precision: str) -> Iterator[float]:
     """Seconds of each step of headstart's own loop, endlessly."""
     keep_freed_memory()  # As the processes do that stages are trained in.
     signature = Signature("floats", 1, length, length, "class", classes=CLASSES)
-    spec = read(ModelSpec, {
-        "width": WIDTH, "blocks": BLOCKS, "mixer": {"kind": "attention", "heads": HEADS},
-        "feed_forward": {"width": FEED_FORWARD}, "position": {"kind": "sinusoidal"},
-    })
+    spec = read(
+        ModelSpec,
+        {
+            "width": WIDTH,
+            "blocks": BLOCKS,
+            "mixer": {"kind": "attention", "heads": HEADS},
+            "feed_forward": {"width": FEED_FORWARD},
+            "position": {"kind": "sinusoidal"},
+        },
+    )
     model = build_model(spec, signature, OBJECTIVE.output(signature), 0)
     draw = np.random.default_rng(0)
-    examples = Examples(draw.standard_normal((BATCH * length, 1), dtype=np.float32),
-                        np.arange(BATCH + 1) * length, draw.integers(0, CLASSES, BATCH), np.arange(BATCH))
+    examples = Examples(
+        draw.standard_normal((BATCH * length, 1), dtype=np.float32),
+        np.arange(BATCH + 1) * length,
+        draw.integers(0, CLASSES, BATCH),
+        np.arange(BATCH),
+    )
     feed = Feed(examples, np.arange(BATCH), torch.device("cpu"), torch.float32)
     optim = OptimSpec(batch_size=BATCH, precision="bfloat16" if precision == "bfloat16" else "float32")
     budget = BudgetSpec(steps=10**6, evaluate_every=10**6)
@@ -75,9 +85,16 @@ def theirs(length: int, steps: int) -> list[float]:
     """Seconds of each step of a BERT for sequence classification in its Trainer, the first left out."""
     transformers: Any = importlib.import_module("transformers")
     config = transformers.BertConfig(
-        vocab_size=2, hidden_size=WIDTH, num_hidden_layers=BLOCKS, num_attention_heads=HEADS,
-        intermediate_size=FEED_FORWARD, max_position_embeddings=length, num_labels=CLASSES,
-        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation="sdpa",
+        vocab_size=2,
+        hidden_size=WIDTH,
+        num_hidden_layers=BLOCKS,
+        num_attention_heads=HEADS,
+        intermediate_size=FEED_FORWARD,
+        max_position_embeddings=length,
+        num_labels=CLASSES,
+        hidden_dropout_prob=0.0,
+        attention_probs_dropout_prob=0.0,
+        attn_implementation="sdpa",
     )
     vectors = torch.randn(BATCH, length, WIDTH)
     data = [{"inputs_embeds": vectors[i], "labels": i % CLASSES} for i in range(BATCH)] * (steps + 1)
@@ -91,18 +108,36 @@ def theirs(length: int, steps: int) -> list[float]:
 
     with tempfile.TemporaryDirectory() as folder:
         settings = transformers.TrainingArguments(
-            output_dir=folder, per_device_train_batch_size=BATCH, max_steps=steps + 1, use_cpu=True, report_to=[],
-            save_strategy="no", logging_strategy="no", disable_tqdm=True, dataloader_num_workers=0,
+            output_dir=folder,
+            per_device_train_batch_size=BATCH,
+            max_steps=steps + 1,
+            use_cpu=True,
+            report_to=[],
+            save_strategy="no",
+            logging_strategy="no",
+            disable_tqdm=True,
+            dataloader_num_workers=0,
         )
-        transformers.Trainer(transformers.BertForSequenceClassification(config), settings, train_dataset=data,
-                             callbacks=[Marks()]).train()
+        transformers.Trainer(
+            transformers.BertForSequenceClassification(config), settings, train_dataset=data, callbacks=[Marks()]
+        ).train()
     return [last - first for first, last in itertools.pairwise(marks)]
 
 
 def one(side: str, length: int, threads: int, steps: int) -> list[float]:
     """Seconds of `steps` steps of one side, in a process of its own, after a warm one."""
-    words = [sys.executable, __file__, "--one", side, "--length", str(length), "--threads", str(threads),
-             "--steps", str(steps)]
+    words = [
+        sys.executable,
+        __file__,
+        "--one",
+        side,
+        "--length",
+        str(length),
+        "--threads",
+        str(threads),
+        "--steps",
+        str(steps),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{side} at L {length} failed:\n{done.stderr}")
@@ -146,17 +181,29 @@ def page(where: dict[str, Any], given: argparse.Namespace) -> list[str]:
     whole, half, faster = in_turns(("float32", "bfloat16"), 1024, given)
     able = "has" if dot_products() else "has no"
     lines = [
-        "# A training step of the Image model", "", f"Measured {sentence(where).replace(', float32', '')}.", "",
+        "# A training step of the Image model",
+        "",
+        f"Measured {sentence(where).replace(', float32', '')}.",
+        "",
         f"D {WIDTH}, {BLOCKS} blocks, {HEADS} heads, feed-forward {FEED_FORWARD}, batch {BATCH}; one step of the "
-        f"training loop. This processor {able} bfloat16 dot products.", "",
-        "| L 1,024 | step |", "|---|---|", f"| float32 | {whole:.3f} s |", f"| bfloat16 | {half:.3f} s |",
-        f"| float32 / bfloat16 | {faster:.2f} (goal: {GOAL}) |", "",
+        f"training loop. This processor {able} bfloat16 dot products.",
+        "",
+        "| L 1,024 | step |",
+        "|---|---|",
+        f"| float32 | {whole:.3f} s |",
+        f"| bfloat16 | {half:.3f} s |",
+        f"| float32 / bfloat16 | {faster:.2f} (goal: {GOAL}) |",
+        "",
     ]
     if all(importlib.util.find_spec(name) for name in ("transformers", "accelerate")):
         version = importlib.import_module("transformers").__version__
-        lines += [f"Float32, beside a BERT of that size in the Trainer of transformers {version} (scaled dot-product "
-                  "attention, no dropout):", "",
-                  "| L | ours | BERT in its Trainer | BERT / ours |", "|---|---|---|---|"]
+        lines += [
+            f"Float32, beside a BERT of that size in the Trainer of transformers {version} (scaled dot-product "
+            "attention, no dropout):",
+            "",
+            "| L | ours | BERT in its Trainer | BERT / ours |",
+            "|---|---|---|---|",
+        ]
         for length in LENGTHS:
             mine, other, share = in_turns(("float32", "bert"), length, given)
             lines.append(f"| {length:,} | {1e3 * mine:.1f} ms | {1e3 * other:.1f} ms | {1 / share:.2f} (goal: 1) |")

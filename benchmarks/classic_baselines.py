@@ -36,9 +36,26 @@ from headstart.study.statistics import estimate, mean_ranks, paired_difference
 from headstart.tasks.task import Task, open_task
 from headstart.tasks.ucr import UcrSpec
 
-SETS = ("ACSF1", "ArrowHead", "CBF", "Coffee", "Computers", "ECG200", "ECG5000", "EOGVerticalSignal", "Earthquakes",
-        "FaceAll", "GunPoint", "ItalyPowerDemand", "OSULeaf", "PigCVP", "Strawberry", "SyntheticControl", "Trace",
-        "Worms")
+SETS = (
+    "ACSF1",
+    "ArrowHead",
+    "CBF",
+    "Coffee",
+    "Computers",
+    "ECG200",
+    "ECG5000",
+    "EOGVerticalSignal",
+    "Earthquakes",
+    "FaceAll",
+    "GunPoint",
+    "ItalyPowerDemand",
+    "OSULeaf",
+    "PigCVP",
+    "Strawberry",
+    "SyntheticControl",
+    "Trace",
+    "Worms",
+)
 ARMS = ("majority", "summary", "kernels", "kernels, all rows", "aeon, all rows")
 Row = dict[str, list[float]]
 
@@ -49,8 +66,13 @@ def joined(task: Task) -> Task:
     values, offsets = ragged([x.inputs(i) for x in parts for i in range(len(x))])
     seen = [np.ones(x.values.shape, dtype=bool) if x.observed is None else x.observed for x in parts]
     target = [x.target for x in parts if x.target is not None]
-    train = Examples(values, offsets, np.concatenate(target), np.arange(len(offsets) - 1),
-                     observed=np.concatenate(seen) if task.signature.missing else None)
+    train = Examples(
+        values,
+        offsets,
+        np.concatenate(target),
+        np.arange(len(offsets) - 1),
+        observed=np.concatenate(seen) if task.signature.missing else None,
+    )
     return replace(task, train=train, val=train.take(np.zeros(0, dtype=np.int64)))
 
 
@@ -105,13 +127,23 @@ def cell(found: Row, name: str) -> str:
 def page(table: dict[str, tuple[str, Row]], seeds: int, command: str) -> str:
     """The whole report."""
     arms = [arm for arm in ARMS if any(arm in row for _, row in table.values())]
-    lines = ["# Classic models on the UCR archive", "", f"`{command}`", "", _setting(seeds), "",
-             "| set | train / test | length | classes | " + " | ".join(arms) + " | s summary | s kernels |",
-             "|---|---|---|---|" + "---|" * (len(arms) + 2)]
+    lines = [
+        "# Classic models on the UCR archive",
+        "",
+        f"`{command}`",
+        "",
+        _setting(seeds),
+        "",
+        "| set | train / test | length | classes | " + " | ".join(arms) + " | s summary | s kernels |",
+        "|---|---|---|---|" + "---|" * (len(arms) + 2),
+    ]
     for name, (sizes, row) in table.items():
         times = [statistics.median(row[f"{arm}, seconds"]) for arm in ("summary", "kernels, all rows")]
-        lines.append(f"| {name} | {sizes} | " + " | ".join(cell(row, arm) for arm in arms)
-                     + f" | {times[0]:.2f} | {times[1]:.2f} |")
+        lines.append(
+            f"| {name} | {sizes} | "
+            + " | ".join(cell(row, arm) for arm in arms)
+            + f" | {times[0]:.2f} | {times[1]:.2f} |"
+        )
     means = {arm: {name: statistics.fmean(row[arm]) for name, (_, row) in table.items() if arm in row} for arm in arms}
     whole = " | ".join(f"{statistics.fmean(means[arm].values()):.3f}" for arm in arms)
     lines.append(f"| **mean** | | | | {whole} | | |")
@@ -122,10 +154,12 @@ def page(table: dict[str, tuple[str, Row]], seeds: int, command: str) -> str:
 
 def _setting(seeds: int) -> str:
     libraries = ", ".join(f"{n} {version(n)}" for n in ("numpy", "scikit-learn", "aeon") if version(n) != "unknown")
-    return (f"{date.today().isoformat()}, {machine()}, 1 thread, {libraries}; {seeds} seeds. "
-            "Accuracy on the official test rows, mean ± deviation over seeds (of the held-out fifth of the train rows "
-            "and of the kernels; for the columns with all rows, of the kernels alone). Seconds: fit and predict, of "
-            "`kernels, all rows` with 9,996 features; the machine had other work beside.")
+    return (
+        f"{date.today().isoformat()}, {machine()}, 1 thread, {libraries}; {seeds} seeds. "
+        "Accuracy on the official test rows, mean ± deviation over seeds (of the held-out fifth of the train rows "
+        "and of the kernels; for the columns with all rows, of the kernels alone). Seconds: fit and predict, of "
+        "`kernels, all rows` with 9,996 features; the machine had other work beside."
+    )
 
 
 def _notes(table: dict[str, tuple[str, Row]], means: dict[str, dict[str, float]]) -> list[str]:
@@ -134,16 +168,26 @@ def _notes(table: dict[str, tuple[str, Row]], means: dict[str, dict[str, float]]
         gap = paired_difference(means["kernels, all rows"], means["aeon, all rows"])
         if gap is not None and gap.interval is not None:
             low, high = gap.interval
-            lines.append(f"Kernels less aeon's MiniRocket, over {gap.n} sets: {gap.mean:+.4f} "
-                         f"(95 % t-interval {low:+.4f} to {high:+.4f}).")
+            lines.append(
+                f"Kernels less aeon's MiniRocket, over {gap.n} sets: {gap.mean:+.4f} "
+                f"(95 % t-interval {low:+.4f} to {high:+.4f})."
+            )
     if "ECG5000" in table and "4,499" in table["ECG5000"][0]:
         lines.append("The test file of ECG5000 that was used lacks one of the 4,500 official rows.")
-    errors = {arm: statistics.fmean(statistics.fmean(row[f"{arm}, calibration"]) for _, row in table.values())
-              for arm in ("summary", "kernels", "kernels, all rows")}
-    lines.append("Expected calibration error on test, mean over sets: "
-                 + ", ".join(f"{arm} {error:.3f}" for arm, error in errors.items()) + ".")
-    return [*lines, "`kernels` has a fifth fewer train rows than the published protocol: on small sets that costs "
-            "accuracy, and it is what a comparison with a neural model that needs validation rows has to use."]
+    errors = {
+        arm: statistics.fmean(statistics.fmean(row[f"{arm}, calibration"]) for _, row in table.values())
+        for arm in ("summary", "kernels", "kernels, all rows")
+    }
+    lines.append(
+        "Expected calibration error on test, mean over sets: "
+        + ", ".join(f"{arm} {error:.3f}" for arm, error in errors.items())
+        + "."
+    )
+    return [
+        *lines,
+        "`kernels` has a fifth fewer train rows than the published protocol: on small sets that costs "
+        "accuracy, and it is what a comparison with a neural model that needs validation rows has to use.",
+    ]
 
 
 def main() -> None:

@@ -191,9 +191,11 @@ def sentence(found: dict[str, Any]) -> str:
     """A row in words."""
     scores = ", ".join(f"{name} {value:.4f}" for name, value in found["test"].items() if value is not None)
     scoring = "" if found["evaluation_s"] is None else f"; evaluation {found['evaluation_s']:.3g} s"
-    return (f"{found['phase']} ({found['from']}, seed {found['seed']}, {found['epochs']:g} epochs of "
-            f"{found['images']:,} images): {pace_said(found)}{scoring}; {found['how']}; {found['peak_gib']:.2f} GiB; "
-            f"test {scores or 'nothing'} at epoch {found['best_epoch']:g}")
+    return (
+        f"{found['phase']} ({found['from']}, seed {found['seed']}, {found['epochs']:g} epochs of "
+        f"{found['images']:,} images): {pace_said(found)}{scoring}; {found['how']}; {found['peak_gib']:.2f} GiB; "
+        f"test {scores or 'nothing'} at epoch {found['best_epoch']:g}"
+    )
 
 
 def pace_said(found: dict[str, Any]) -> str:
@@ -202,16 +204,26 @@ def pace_said(found: dict[str, Any]) -> str:
         return f"too few steps to time ({WARM} warm ones come first)"
     seconds, images = found["epoch_s"], found["images"]
     whole = "" if images == FULL else f", {seconds * FULL / images:.3g} s would be one of {FULL:,}"
-    beside = f"not the paper's setting: {' '.join(found['changed'])}" if found["changed"] else (
-        f"an A100 in the paper: {PAPER[found['phase']]:g} s")
-    return (f"{seconds:.3g} s an epoch{whole} ({found['step_ms']:.3f} ms a step, batch {found['batch']}, "
-            f"{found['timed_steps']:,} steps timed; {beside})")
+    beside = (
+        f"not the paper's setting: {' '.join(found['changed'])}"
+        if found["changed"]
+        else (f"an A100 in the paper: {PAPER[found['phase']]:g} s")
+    )
+    return (
+        f"{seconds:.3g} s an epoch{whole} ({found['step_ms']:.3f} ms a step, batch {found['batch']}, "
+        f"{found['timed_steps']:,} steps timed; {beside})"
+    )
 
 
 def study_of(given: argparse.Namespace) -> Study:
     """The study, with the words of the command line."""
-    words = ["columns=image", f"seed=[{given.seeds}]", f"pretrain.budget.epochs={given.pretrain_epochs}",
-             f"finetune.budget.epochs={given.finetune_epochs}", f"task.fraction={given.fraction}"]
+    words = [
+        "columns=image",
+        f"seed=[{given.seeds}]",
+        f"pretrain.budget.epochs={given.pretrain_epochs}",
+        f"finetune.budget.epochs={given.finetune_epochs}",
+        f"task.fraction={given.fraction}",
+    ]
     words += [f"{stage}.optim.precision={given.precision}" for stage in PAPER]
     return Study("coser-1-described", [*words, *given.words], scale="paper", store=given.store, data=given.data)
 
@@ -253,8 +265,9 @@ def answer(study: Study, log: Log) -> bool:
     for stage in study.plan.stages:
         log.say(sentence(log.rows[stage]) if stage in log.rows else f"{stage}: not timed by this command")
     rows = [log.rows[stage] for stage in study.plan.stages if stage in log.rows]
-    paces = [row["epoch_s"] for row in rows
-             if row["phase"] == "pretrain" and row["images"] == FULL and not row["changed"]]
+    paces = [
+        row["epoch_s"] for row in rows if row["phase"] == "pretrain" and row["images"] == FULL and not row["changed"]
+    ]
     if paces and None not in paces:
         worst = max(paces)
         word = "reached" if worst <= DREAM else ("met" if worst <= GOAL else "missed")
@@ -264,8 +277,10 @@ def answer(study: Study, log: Log) -> bool:
         result = study.store.result(cell.chain[-1].identity)
         theirs = paper.cell(cell.arm, "image")
         score = None if result is None else result["scores"]["best"]["test"].get("accuracy")
-        log.say(f"{cell.arm}, seed {cell.seed}: accuracy {'not there yet' if score is None else f'{score:.4f}'} "
-                f"(paper: {'none' if theirs is None else theirs.text})")
+        log.say(
+            f"{cell.arm}, seed {cell.seed}: accuracy {'not there yet' if score is None else f'{score:.4f}'} "
+            f"(paper: {'none' if theirs is None else theirs.text})"
+        )
     left = sum(study.store.result(stage) is None for stage in study.plan.stages)
     if left:
         log.say(f"{left} of {len(study.plan.stages)} stages are left; the same command goes on")
@@ -276,8 +291,10 @@ def as_study(study: Study, given: argparse.Namespace) -> list[str]:
     """The commands that perform the same stages without a clock, and print their table from the same store."""
     places = [f"--{name}={value}" for name in ("data", "store") if (value := getattr(given, name)) is not None]
     words = shlex.join([short_name(study.given), f"--scale={study.spec.scale}", *places, *study.overrides])
-    return [f"the table of these stages: headstart report {words}",
-            f"the same stages as any study: headstart run {words}"]
+    return [
+        f"the table of these stages: headstart report {words}",
+        f"the same stages as any study: headstart run {words}",
+    ]
 
 
 def arguments(words: list[str] | None) -> argparse.Namespace:

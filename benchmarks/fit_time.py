@@ -70,8 +70,14 @@ def measure(seconds: int) -> list[str]:
     steps = [found[1] for found in re.finditer(r"training: ([\d,]+) steps", said)][::-1]
     left = re.search(r"before (\d+) stages? ", said)
     gap = re.search(r"(\S+ \[[^\]]+\]) test accuracy over training from scratch", said)
-    return [f"{seconds} s", f"{wall:.1f} s", " + ".join(steps), left[1] if left else "0", gap[1] if gap else "",
-            "yes" if "underpowered" in said else "no"]
+    return [
+        f"{seconds} s",
+        f"{wall:.1f} s",
+        " + ".join(steps),
+        left[1] if left else "0",
+        gap[1] if gap else "",
+        "yes" if "underpowered" in said else "no",
+    ]
 
 
 def main() -> None:
@@ -79,27 +85,43 @@ def main() -> None:
     words.add_argument("--times", type=int, nargs="*", default=[30, 60, 120])
     words.add_argument("--threads-of-others", type=int, default=0)
     given = words.parse_args()
-    heads = ["--time", "took", "self-pretraining + training steps", "stages left", "gain of self-pretraining",
-             "underpowered said"]
+    heads = [
+        "--time",
+        "took",
+        "self-pretraining + training steps",
+        "stages left",
+        "gain of self-pretraining",
+        "underpowered said",
+    ]
     rows = []
     with others(given.threads_of_others):
         for seconds in given.times:
             rows.append(measure(seconds))
             print(rows[-1], flush=True)
-    shared = f"{given.threads_of_others} other processes wanted a core meanwhile" if given.threads_of_others else (
-        "the machine did nothing else")
+    shared = (
+        f"{given.threads_of_others} other processes wanted a core meanwhile"
+        if given.threads_of_others
+        else ("the machine did nothing else")
+    )
     lines = [heads, ["---:"] * len(heads), *rows]
     table = ["| " + " | ".join(line) + " |" for line in lines]
     where = f"{date.today().isoformat()}, {machine()}, torch {version('torch')}"
-    text = "\n".join([
-        "# Does a fit end within its time?", "",
-        "`headstart fit train.csv --target label --time T` on 500 rows of length 100 in three classes: seconds from "
-        "the start of the process to its end, report page included.", "", *table, "",
-        f"`python benchmarks/fit_time.py`, {where}; {shared}.", "",
-        "The plan takes 0.7 of what is left after reading and the models without a network, from a few timed steps; "
-        "whatever it promised, training stops in time for the report, and the same command goes on with what is left.",
-        "",
-    ])
+    text = "\n".join(
+        [
+            "# Does a fit end within its time?",
+            "",
+            "`headstart fit train.csv --target label --time T` on 500 rows of length 100 in three classes: seconds from "
+            "the start of the process to its end, report page included.",
+            "",
+            *table,
+            "",
+            f"`python benchmarks/fit_time.py`, {where}; {shared}.",
+            "",
+            "The plan takes 0.7 of what is left after reading and the models without a network, from a few timed steps; "
+            "whatever it promised, training stops in time for the report, and the same command goes on with what is left.",
+            "",
+        ]
+    )
     PAGE.write_text(text, "utf-8")
     print(PAGE)
 

@@ -30,8 +30,9 @@ GOAL = 0.35
 def measure(kind: str, length: int, of: argparse.Namespace) -> dict[str, float]:
     """Seconds of a forward + backward of one sequence, and megabytes of memory that it took."""
     torch.manual_seed(0)
-    spec = AttentionSpec(heads=of.heads) if kind == "attention" else LocalAttentionSpec(
-        heads=of.heads, window=of.window)
+    spec = (
+        AttentionSpec(heads=of.heads) if kind == "attention" else LocalAttentionSpec(heads=of.heads, window=of.window)
+    )
     mixer = spec.build(of.width, length, of.causal)
     x = torch.randn(1, length, of.width, requires_grad=True)
     # A short run first, so that what is allocated once is not counted.
@@ -43,7 +44,9 @@ def measure(kind: str, length: int, of: argparse.Namespace) -> dict[str, float]:
         seconds.append(time.perf_counter() - start)
         processor_seconds.append(time.process_time() - used)
     return {
-        "seconds": min(seconds), "processor_seconds": min(processor_seconds), "megabytes": peak() - before,
+        "seconds": min(seconds),
+        "processor_seconds": min(processor_seconds),
+        "megabytes": peak() - before,
         "gflops": spec.flops(of.width, length, of.causal) / 1e9,
     }
 
@@ -65,8 +68,11 @@ def in_own_process(kind: str, length: int, given: list[str]) -> dict[str, float]
 def processor() -> str:
     """The name of the processor."""
     path = Path("/proc/cpuinfo")
-    names = [line.split(":")[1].strip() for line in path.read_text().splitlines() if line.startswith("model name")
-             ] if path.exists() else []
+    names = (
+        [line.split(":")[1].strip() for line in path.read_text().splitlines() if line.startswith("model name")]
+        if path.exists()
+        else []
+    )
     return names[0] if names else platform.processor()
 
 
@@ -81,19 +87,30 @@ def main() -> None:
     if of.one:
         print(json.dumps(measure(of.one, of.length, of)))
         return
-    print(f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; one sequence, "
-          f"D {of.width}, {of.heads} heads, window {of.window}{', causal' if of.causal else ''}, float32\n")
+    print(
+        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}; one sequence, "
+        f"D {of.width}, {of.heads} heads, window {of.window}{', causal' if of.causal else ''}, float32\n"
+    )
     print("| mixer | L | forward + backward | processor time | memory | forward GFLOPs |\n|---|---|---|---|---|---|")
     found = {}
-    for kind, length in [("local_attention", of.length // 4), ("local_attention", of.length // 2),
-                         ("local_attention", of.length), ("attention", of.length)]:
+    for kind, length in [
+        ("local_attention", of.length // 4),
+        ("local_attention", of.length // 2),
+        ("local_attention", of.length),
+        ("attention", of.length),
+    ]:
         row = found[kind, length] = in_own_process(kind, length, sys.argv[1:])
-        print(f"| {kind} | {length:,} | {row['seconds']:.1f} s | {row['processor_seconds']:.1f} s | "
-              f"{row['megabytes']:.0f} MB | {row['gflops']:.0f} |", flush=True)
+        print(
+            f"| {kind} | {length:,} | {row['seconds']:.1f} s | {row['processor_seconds']:.1f} s | "
+            f"{row['megabytes']:.0f} MB | {row['gflops']:.0f} |",
+            flush=True,
+        )
     local, full = found["local_attention", of.length], found["attention", of.length]
     shares = [local[key] / full[key] for key in ("seconds", "processor_seconds")]
-    print(f"\nlocal / full: {shares[0]:.2f} of the time, {shares[1]:.2f} of the processor time "
-          f"(goal at L 65,536: under {GOAL})")
+    print(
+        f"\nlocal / full: {shares[0]:.2f} of the time, {shares[1]:.2f} of the processor time "
+        f"(goal at L 65,536: under {GOAL})"
+    )
 
 
 if __name__ == "__main__":

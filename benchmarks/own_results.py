@@ -66,8 +66,12 @@ def _ucr(data: Path, work: Path) -> Iterator[Set]:
     for train in sorted(folder.rglob("*_TRAIN.tsv")):
         test = train.with_name(train.name.replace("_TRAIN", "_TEST"))
         given = test if test.exists() else None  # ECG5000's test rows are in a form that is not read
-        yield Set(train.name.removesuffix("_TRAIN.tsv"), "UCR", lambda _, a=train, b=given: (a, b, None),  # type: ignore[misc]
-                  LayoutSpec(header=False, target="1", target_kind="class"))
+        yield Set(
+            train.name.removesuffix("_TRAIN.tsv"),
+            "UCR",
+            lambda _, a=train, b=given: (a, b, None),  # type: ignore[misc]
+            LayoutSpec(header=False, target="1", target_kind="class"),
+        )
 
 
 def _uea(data: Path, work: Path) -> Iterator[Set]:
@@ -98,15 +102,23 @@ def _dna(data: Path, work: Path) -> Iterator[Set]:
     splice = next(folder.rglob("uci_splice.tsv"))
     yield Set("splice junctions", "DNA", lambda _: (splice, None, None), LayoutSpec(target="label"))
     for name in PROMOTERS:
-        yield Set(f"promoters {name}", "DNA", lambda place, n=name: (_promoters(folder, n, place), None, None),  # type: ignore[misc]
-                  LayoutSpec(target="label", kind="dna"))
+        yield Set(
+            f"promoters {name}",
+            "DNA",
+            lambda place, n=name: (_promoters(folder, n, place), None, None),  # type: ignore[misc]
+            LayoutSpec(target="label", kind="dna"),
+        )
 
 
 def _promoters(folder: Path, name: str, place: Path) -> Path:
     """One table of promoters and other pieces of one species; pieces with letters besides A, C, G, T are left out."""
     plain = name.partition("_")[0]
-    other = {"Ecoli": "Ecoli_non_prom", "Bacillus": "Bacillus_non_prom", "Arabidopsis": "Arabidopsis_non_prom",
-             "Mouse": "Mouse_nonprom"}[plain]
+    other = {
+        "Ecoli": "Ecoli_non_prom",
+        "Bacillus": "Bacillus_non_prom",
+        "Arabidopsis": "Arabidopsis_non_prom",
+        "Mouse": "Mouse_nonprom",
+    }[plain]
     first = f"{name}_prom" if plain in ("Ecoli", "Bacillus") else name
     out = place / "pieces.tsv"
     lines = ["label\tsequence"]
@@ -135,8 +147,12 @@ def _fasta(path: Path) -> Iterator[str]:
 def _films(data: Path) -> Iterator[Set]:
     """Reviews, so many of them labelled; the first 1,000 others serve self-pretraining alone."""
     for labels in FILMS:
-        yield Set(f"IMDb, {labels:,} labels", "text", lambda place, n=labels: _reviews(data, n, place),  # type: ignore[misc]
-                  LayoutSpec(target="label", values=("text",), target_kind="class"))
+        yield Set(
+            f"IMDb, {labels:,} labels",
+            "text",
+            lambda place, n=labels: _reviews(data, n, place),  # type: ignore[misc]
+            LayoutSpec(target="label", values=("text",), target_kind="class"),
+        )
 
 
 def _reviews(data: Path, labels: int, place: Path) -> tuple[Path, Path, Path]:
@@ -166,10 +182,19 @@ def measure(one: Set, work: Path, seconds: float, workers: int) -> dict[str, Any
     begun, used = time.monotonic(), time.process_time()
     outcome = fit_sequences(train, settings, out=work / "fits" / name, store=work / "runs" / name, workers=workers)
     found = {
-        "name": one.name, "family": one.family, "given": seconds, "seconds": time.monotonic() - begun,
-        "cpu": time.process_time() - used, "sizes": dict(outcome.sizes), "classes": len(outcome.labels),
-        "lengths": outcome.card.facts["lengths"], "winner": outcome.winner, "plan": list(outcome.plan),
-        "models": {c.name: _row(c) for c in outcome.candidates}, "gain": _gain(outcome), "notes": list(outcome.notes),
+        "name": one.name,
+        "family": one.family,
+        "given": seconds,
+        "seconds": time.monotonic() - begun,
+        "cpu": time.process_time() - used,
+        "sizes": dict(outcome.sizes),
+        "classes": len(outcome.labels),
+        "lengths": outcome.card.facts["lengths"],
+        "winner": outcome.winner,
+        "plan": list(outcome.plan),
+        "models": {c.name: _row(c) for c in outcome.candidates},
+        "gain": _gain(outcome),
+        "notes": list(outcome.notes),
     }
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(json.dumps(found, indent=1))
@@ -177,9 +202,15 @@ def measure(one: Set, work: Path, seconds: float, workers: int) -> dict[str, Any
 
 
 def _row(one: Candidate) -> dict[str, Any]:
-    return {"n": one.n, "chosen": dict(one.chosen), "seconds": one.seconds, **{
-        split: None if found is None else {"mean": found.mean, "sem": found.sem}
-        for split, found in (("val", one.val), ("test", one.test))}}
+    return {
+        "n": one.n,
+        "chosen": dict(one.chosen),
+        "seconds": one.seconds,
+        **{
+            split: None if found is None else {"mean": found.mean, "sem": found.sem}
+            for split, found in (("val", one.val), ("test", one.test))
+        },
+    }
 
 
 def _gain(outcome: Outcome) -> dict[str, Any] | None:
@@ -204,8 +235,13 @@ def table(found: Sequence[dict[str, Any]]) -> list[str]:
     lines = ["| " + " | ".join(heads) + " |", "| --- | ---: | ---: | ---: |" + " ---: |" * (len(MODELS) + 1) + " --- |"]
     for one in found:
         gain = one["gain"]
-        told = "" if gain is None else f"{gain['mean']:+.3f}" + (
-            f" [{gain['low']:+.3f}, {gain['high']:+.3f}]" if gain["low"] is not None else "") + _fewer(gain["n"])
+        told = (
+            ""
+            if gain is None
+            else f"{gain['mean']:+.3f}"
+            + (f" [{gain['low']:+.3f}, {gain['high']:+.3f}]" if gain["low"] is not None else "")
+            + _fewer(gain["n"])
+        )
         cells = [one["name"], f"{one['sizes']['labelled']:,}", f"{one['lengths']['median']:,.0f}", str(one["classes"])]
         cells += [_cell(one, m) for m in MODELS]
         lines.append("| " + " | ".join([*cells, told.replace("-", "\N{MINUS SIGN}"), one["winner"]]) + " |")
@@ -238,8 +274,10 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
         some = [one for one in found if one["family"] == family and one["gain"] and one["gain"]["low"] is not None]
         labels = [one["sizes"]["labelled"] for one in some]
         means = [one["gain"]["mean"] for one in some]
-        reach = [[one["gain"]["mean"] - one["gain"]["low"] for one in some],
-                 [one["gain"]["high"] - one["gain"]["mean"] for one in some]]
+        reach = [
+            [one["gain"]["mean"] - one["gain"]["low"] for one in some],
+            [one["gain"]["high"] - one["gain"]["mean"] for one in some],
+        ]
         axes.errorbar(labels, means, reach, fmt="os^Dv"[i % 5], markersize=5, linewidth=0.8, label=family, alpha=0.85)
     axes.axhline(0, color="#808080", linewidth=0.8)
     axes.set_xscale("log")
@@ -254,42 +292,73 @@ def page(found: Sequence[dict[str, Any]]) -> str:
     """The page of results."""
     times = [one.get("given", 90.0) for one in found]
     seconds = max(set(times), key=times.count)
-    longer = [f"{one['name']} ({duration(one['given'])})" for one, given in zip(found, times, strict=True)
-              if given != seconds]
+    longer = [
+        f"{one['name']} ({duration(one['given'])})" for one, given in zip(found, times, strict=True) if given != seconds
+    ]
     order = sorted(ranks(found).items(), key=lambda pair: pair[1])
     gains = [one["gain"] for one in found if one["gain"]]
     clear = [g for g in gains if g["low"] is not None and (g["low"] > 0 or g["high"] < 0)]
     helped = sum(g["mean"] > 0 for g in clear)
-    nets = [max((one["models"][m]["test"]["mean"] for m in ("scratch", "self_pretrained") if one["models"].get(m)),
-                default=0.0) for one in found]  # none of those that were not trained to their end
+    nets = [
+        max(
+            (one["models"][m]["test"]["mean"] for m in ("scratch", "self_pretrained") if one["models"].get(m)),
+            default=0.0,
+        )
+        for one in found
+    ]  # none of those that were not trained to their end
     kernels = [one["models"]["kernels"]["test"]["mean"] for one in found]
     ahead = sum(a > b for a, b in zip(nets, kernels, strict=True))
     middle = sorted(g["mean"] for g in gains)[len(gains) // 2] if gains else 0.0
     many, unclear = len(found), len(gains) - len(clear)
     short = [one["name"] for one in found if any("too little for networks" in line for line in one["plan"])]
-    starved = (f" On {len(short)} of the sets ({', '.join(short)}) the time is too little for networks to learn from, "
-               "as `fit` says itself." if short else "")
+    starved = (
+        f" On {len(short)} of the sets ({', '.join(short)}) the time is too little for networks to learn from, "
+        "as `fit` says itself."
+        if short
+        else ""
+    )
     took = duration(sum(one["seconds"] for one in found))
     where = f"{machine()}, torch {version('torch')}, headstart {version('headstart')}"
     more = f"; more time had {', '.join(longer)}" if longer else ""
-    return "\n".join([
-        "# A person's own data: networks and models without one", "",
-        f"On {many} sets, `headstart fit` with {duration(seconds)} a set: a network is ahead of random kernels "
-        f"(n-grams) on {ahead}. Self-pretraining raises a network's test accuracy clearly on {helped} sets and lowers "
-        f"it clearly on {len(clear) - helped}; on {unclear} the interval over seeds holds 0. The middle gain is "
-        f"{score(middle)}.{starved}", "",
-        "Mean rank on test, 1 the best: " + ", ".join(f"{name} {rank:.2f}" for name, rank in order) + ".", "",
-        "## Table", "", *table(found), "", NOTE, "",
-        "![Gain against number of labels](figures/own-gain.png)", "",
-        "Gain of self-pretraining in test accuracy over the labelled train sequences, with 95 % intervals.", "",
-        "## What was done", "",
-        f"`python benchmarks/own_results.py --data DIR --time {seconds:g}`: each fit ends within its time, so that "
-        f"long sequences and many rows train for fewer steps{more}. "
-        "What each set was given:", "",
-        *(f"- {one['name']}: {'; '.join(line for line in one['plan'] if 'steps' in line or 'positions' in line)} "
-          f"({duration(one['seconds'])})" for one in found), "",
-        f"Measured {date.today().isoformat()} on {where}, {took} in all. {CHOSEN}", "", SOURCES, "",
-    ])
+    return "\n".join(
+        [
+            "# A person's own data: networks and models without one",
+            "",
+            f"On {many} sets, `headstart fit` with {duration(seconds)} a set: a network is ahead of random kernels "
+            f"(n-grams) on {ahead}. Self-pretraining raises a network's test accuracy clearly on {helped} sets and lowers "
+            f"it clearly on {len(clear) - helped}; on {unclear} the interval over seeds holds 0. The middle gain is "
+            f"{score(middle)}.{starved}",
+            "",
+            "Mean rank on test, 1 the best: " + ", ".join(f"{name} {rank:.2f}" for name, rank in order) + ".",
+            "",
+            "## Table",
+            "",
+            *table(found),
+            "",
+            NOTE,
+            "",
+            "![Gain against number of labels](figures/own-gain.png)",
+            "",
+            "Gain of self-pretraining in test accuracy over the labelled train sequences, with 95 % intervals.",
+            "",
+            "## What was done",
+            "",
+            f"`python benchmarks/own_results.py --data DIR --time {seconds:g}`: each fit ends within its time, so that "
+            f"long sequences and many rows train for fewer steps{more}. "
+            "What each set was given:",
+            "",
+            *(
+                f"- {one['name']}: {'; '.join(line for line in one['plan'] if 'steps' in line or 'positions' in line)} "
+                f"({duration(one['seconds'])})"
+                for one in found
+            ),
+            "",
+            f"Measured {date.today().isoformat()} on {where}, {took} in all. {CHOSEN}",
+            "",
+            SOURCES,
+            "",
+        ]
+    )
 
 
 NOTE = (

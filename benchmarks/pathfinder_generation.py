@@ -22,9 +22,7 @@ CLAIMS = {(32, 200_000): 360.0, (64, 200_000): None, (128, 200_000): 6000.0, (25
 def measure(size: int, images: int, threads: int, limit: float | None = None) -> bool:
     """Generate into a fresh folder, open again, print. False where the claim does not hold."""
     tenth = max(images // 10, 1)
-    spec = PathfinderSpec.model_validate(
-        {"size": size, "train": images - 2 * tenth, "val": tenth, "test": tenth}
-    )
+    spec = PathfinderSpec.model_validate({"size": size, "train": images - 2 * tenth, "val": tenth, "test": tenth})
     with tempfile.TemporaryDirectory() as folder:
         began, busy = time.perf_counter(), time.process_time()
         spec.prepare(Path(folder), threads)
@@ -35,9 +33,12 @@ def measure(size: int, images: int, threads: int, limit: float | None = None) ->
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1 if sys.platform == "darwin" else 1024)
     scores = ", ".join(f"{b.name} {b.test:.4f}" for b in task.baselines)
     claim = "" if limit is None else f" (claim: {limit:.0f} s)"
-    print(f"size {size}: {images} images in {built:.1f} s{claim} with {threads} threads, "
-          f"{busy:.1f} s of processor time, {1e3 * busy / images:.2f} ms each, "
-          f"opened in {opened:.3f} s, peak {peak:.0f} MiB, {scores}", flush=True)
+    print(
+        f"size {size}: {images} images in {built:.1f} s{claim} with {threads} threads, "
+        f"{busy:.1f} s of processor time, {1e3 * busy / images:.2f} ms each, "
+        f"opened in {opened:.3f} s, peak {peak:.0f} MiB, {scores}",
+        flush=True,
+    )
     return opened < 1.0 and (limit is None or built < limit)
 
 

@@ -34,8 +34,7 @@ Split = tuple[np.ndarray, np.ndarray]
 def draw(split: str, contour: int, first: int, count: int) -> Split:
     """(count, 32, 32) uint8 images and (count,) labels of the task itself, from its image `first` on."""
     stream, step, last = f"pathfinder/32/{contour}/{split}", 2048, first + count
-    parts = [images(tables(recipe(32, contour)), 0, stream, i, min(step, last - i))
-             for i in range(first, last, step)]
+    parts = [images(tables(recipe(32, contour)), 0, stream, i, min(step, last - i)) for i in range(first, last, step)]
     return np.concatenate([p[0] for p in parts]), np.concatenate([p[1] for p in parts]).astype(np.int64)
 
 
@@ -45,8 +44,11 @@ class Residual(nn.Module):
     def __init__(self, width: int) -> None:
         super().__init__()
         self.inner = nn.Sequential(
-            nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
-            nn.Conv2d(width, width, 3, padding=1, bias=False), nn.BatchNorm2d(width),
+            nn.Conv2d(width, width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(width),
+            nn.ReLU(),
+            nn.Conv2d(width, width, 3, padding=1, bias=False),
+            nn.BatchNorm2d(width),
         )
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
@@ -57,11 +59,17 @@ class Residual(nn.Module):
 def network(width: int = 32, blocks: int = 3) -> nn.Module:
     """One strided convolution to 16 x 16, residual blocks, the same at 8 x 8, maximum over the image."""
     return nn.Sequential(
-        nn.Conv2d(1, width, 5, stride=2, padding=2, bias=False), nn.BatchNorm2d(width), nn.ReLU(),
+        nn.Conv2d(1, width, 5, stride=2, padding=2, bias=False),
+        nn.BatchNorm2d(width),
+        nn.ReLU(),
         *[Residual(width) for _ in range(blocks)],
-        nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False), nn.BatchNorm2d(2 * width), nn.ReLU(),
+        nn.Conv2d(width, 2 * width, 3, stride=2, padding=1, bias=False),
+        nn.BatchNorm2d(2 * width),
+        nn.ReLU(),
         *[Residual(2 * width) for _ in range(blocks)],
-        nn.AdaptiveMaxPool2d(1), nn.Flatten(), nn.Linear(2 * width, 2),
+        nn.AdaptiveMaxPool2d(1),
+        nn.Flatten(),
+        nn.Linear(2 * width, 2),
     )
 
 
@@ -135,8 +143,11 @@ def main() -> None:
         print(f"logistic regression on the {name}: {score:.4f} ({errors(score):+.1f} standard errors)")
     began = time.perf_counter()
     for contour, seen, score in train_cnn(CURRICULUM, test):
-        print(f"CNN after {seen} images with contours of {contour}: {score:.4f} "
-              f"({errors(score):+.1f} standard errors), {time.perf_counter() - began:.0f} s", flush=True)
+        print(
+            f"CNN after {seen} images with contours of {contour}: {score:.4f} "
+            f"({errors(score):+.1f} standard errors), {time.perf_counter() - began:.0f} s",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

@@ -28,8 +28,11 @@ from headstart.study.words import NONE, sentences
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
 OTHER = "Besides the papers"
 KINDS = ("As the papers say", "As released code trains", "Open questions", "Larger than tiny", OTHER)
-CLAIMS = re.compile(r"(?:of (?P<several>\d+) directions|the one direction) that .*? could be checked here,? "
-                    r"(?P<told>[^.]*)\.", re.IGNORECASE)
+CLAIMS = re.compile(
+    r"(?:of (?P<several>\d+) directions|the one direction) that .*? could be checked here,? "
+    r"(?P<told>[^.]*)\.",
+    re.IGNORECASE,
+)
 FIGURE = re.compile(r"(!\[[^\]]*\]\()([^)/]+\.png)\)")
 
 
@@ -47,17 +50,21 @@ def publish(study: Study, name: str) -> Path:
 
 def index() -> None:
     """List every page in tables, by kind, with how many of its directions hold and their sums."""
-    lines = ["# Results, as measured here", "",
-             "One page per study: the command, the table, the paper's numbers beside ours, what is seen of the "
-             "paper's claims, the figures, the cost, the machine and the date. `tiny` studies end in minutes and run "
-             "on stand-ins where a data set is not at hand: their numbers say something of directions, nothing of "
-             "the papers' sizes.", "",
-             "A direction is one sentence of a paper (or one question of a study) on one task. It *holds* where the "
-             "95 % interval over seeds lies on its side, is *the other way round* where the interval lies on the "
-             "other, *does not hold* where two that are called equal differ by more than the margin, and is *not "
-             "seen* where the interval decides nothing, as most do over three seeds. Nothing is corrected for the "
-             "number of directions, and pages share runs: one difference may count on several.",
-             ""]
+    lines = [
+        "# Results, as measured here",
+        "",
+        "One page per study: the command, the table, the paper's numbers beside ours, what is seen of the "
+        "paper's claims, the figures, the cost, the machine and the date. `tiny` studies end in minutes and run "
+        "on stand-ins where a data set is not at hand: their numbers say something of directions, nothing of "
+        "the papers' sizes.",
+        "",
+        "A direction is one sentence of a paper (or one question of a study) on one task. It *holds* where the "
+        "95 % interval over seeds lies on its side, is *the other way round* where the interval lies on the "
+        "other, *does not hold* where two that are called equal differ by more than the margin, and is *not "
+        "seen* where the interval decides nothing, as most do over three seeds. Nothing is corrected for the "
+        "number of directions, and pages share runs: one difference may count on several.",
+        "",
+    ]
     kinds: dict[str, list[tuple[Path, str, str]]] = {kind: [] for kind in KINDS}
     for page in sorted(RESULTS.glob("*.md"), key=lambda page: page.stem):
         if page.name != "README.md":
@@ -73,8 +80,10 @@ def index() -> None:
             found = [outcomes(answer) for _, _, answer in pages]
             total: Counter[str] = sum(found, Counter())
             lines += [f"| page | what | stand-in data | {' | '.join(TOLD)} |", f"|---|---|---|{'---:|' * len(TOLD)}"]
-            lines += [f"| [{page.stem}]({page.name}) | {title} | {_stood_in(answer)} | {_counts(one)} |"
-                      for (page, title, answer), one in zip(pages, found, strict=True)]
+            lines += [
+                f"| [{page.stem}]({page.name}) | {title} | {_stood_in(answer)} | {_counts(one)} |"
+                for (page, title, answer), one in zip(pages, found, strict=True)
+            ]
             lines += [f"| **together** | {total.total()} directions on {len(pages)} pages | | {_counts(total)} |"]
         lines.append("")
     (RESULTS / "README.md").write_text("\n".join(lines).rstrip("\n") + "\n", "utf-8")
@@ -87,8 +96,10 @@ def outcomes(answer: str) -> Counter[str]:
         return Counter()
     if claims["several"] is None:
         return Counter(outcome for outcome, (one, _) in TOLD.items() if claims["told"] == one)
-    found = {outcome: re.search(rf"(\d+) (?:{one}|{several})(?:,| and |$)", claims["told"])
-             for outcome, (one, several) in TOLD.items()}
+    found = {
+        outcome: re.search(rf"(\d+) (?:{one}|{several})(?:,| and |$)", claims["told"])
+        for outcome, (one, several) in TOLD.items()
+    }
     return Counter({outcome: int(number[1]) for outcome, number in found.items() if number})
 
 
@@ -145,8 +156,10 @@ def main() -> None:
         words.error("name a study, or give --missing")
     for name in names:
         scale = [] if given.scale == "none" else [f"--scale={given.scale}"]
-        done = subprocess.run([sys.executable, "-m", "headstart", "run", name, *overrides, *scale, *more,
-                               f"--workers={given.workers}"], check=False)
+        done = subprocess.run(
+            [sys.executable, "-m", "headstart", "run", name, *overrides, *scale, *more, f"--workers={given.workers}"],
+            check=False,
+        )
         if done.returncode:
             print(f"{name}: exit code {done.returncode}, no page", file=sys.stderr)
             continue

@@ -164,8 +164,9 @@ def kernels(spec: StageSpec, task: Task, device: str, record: Recorder | None) -
             pass
         wait_for(device)
     spent = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
-    rows = [(event.key, event.count / PROFILED, getattr(event, spent) / 1e3 / PROFILED)
-            for event in found.key_averages()]
+    rows = [
+        (event.key, event.count / PROFILED, getattr(event, spent) / 1e3 / PROFILED) for event in found.key_averages()
+    ]
     return sorted((row for row in rows if row[2] > 0), key=lambda row: -row[2])
 
 
@@ -218,8 +219,10 @@ def main() -> int:
             wrong = 1
             continue
         plain, played = (pace(spec, task, device, way, given.steps) for way in (None, recorder(device)))
-        print(f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {found.how} "
-              f"{1e3 * played:.3f} ms; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s")
+        print(
+            f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {found.how} "
+            f"{1e3 * played:.3f} ms; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s"
+        )
         print("\n".join(kernel_lines(kernels(spec, task, device, recorder(device)))))
     return wrong
 

@@ -35,12 +35,22 @@ from headstart.models.mixers.s4d import S4DSpec
 
 WIDTH = 128
 SPECS: dict[str, MixerSpec] = {
-    "s4": S4Spec(), "s4d": S4DSpec(), "dlr": DLRSpec(state=64), "dlr-1024": DLRSpec(), "lstm": LSTMSpec(directions=2),
+    "s4": S4Spec(),
+    "s4d": S4DSpec(),
+    "dlr": DLRSpec(state=64),
+    "dlr-1024": DLRSpec(),
+    "lstm": LSTMSpec(directions=2),
 }
 SIZES = ((1024, 8), (4096, 2), (16384, 1), (65536, 1))
 GOALS = {
-    ("s4", 1024): "0.15 s", ("s4", 16384): "2.5 s, 2 GB", ("s4d", 1024): "0.075 s", ("s4d", 16384): "1.25 s, 1 GB",
-    ("dlr", 1024): "0.075 s", ("dlr", 16384): "1.25 s, 1 GB", ("s4", 65536): "24 GB", ("s4d", 65536): "24 GB",
+    ("s4", 1024): "0.15 s",
+    ("s4", 16384): "2.5 s, 2 GB",
+    ("s4d", 1024): "0.075 s",
+    ("s4d", 16384): "1.25 s, 1 GB",
+    ("dlr", 1024): "0.075 s",
+    ("dlr", 16384): "1.25 s, 1 GB",
+    ("s4", 65536): "24 GB",
+    ("s4d", 65536): "24 GB",
     ("dlr", 65536): "24 GB",
 }
 
@@ -80,13 +90,16 @@ def plain_s4d(kernel: Any, length: int) -> Tensor:
 
 def plain_dlr(kernel: Any, length: int) -> Tensor:
     """Re sum over an (N, L) complex table of powers."""
-    rate = torch.complex(-kernel.root_decay**2, kernel.angle)
+    rate = torch.complex(-(kernel.root_decay**2), kernel.angle)
     powers = torch.exp(rate.unsqueeze(-1) * torch.arange(length))
     return torch.einsum("cdn,nl->cdl", paired(kernel.weight), powers).real
 
 
 PLAIN: dict[str, Callable[[Any, int], Tensor]] = {
-    "s4": plain_s4, "s4d": plain_s4d, "dlr": plain_dlr, "dlr-1024": plain_dlr,
+    "s4": plain_s4,
+    "s4d": plain_s4d,
+    "dlr": plain_dlr,
+    "dlr-1024": plain_dlr,
 }
 
 
@@ -167,8 +180,10 @@ def machine(threads: int) -> str:
         named = [line.split(":", 1)[1].strip() for line in info.read_text().splitlines() if "model name" in line]
         model = named[0] if named else model
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
-    return (f"{os.cpu_count()}-core {platform.machine()} virtual machine ({model}, {memory:.0f} GB), "
-            f"{threads} threads, torch {torch.__version__}, Python {platform.python_version()}")
+    return (
+        f"{os.cpu_count()}-core {platform.machine()} virtual machine ({model}, {memory:.0f} GB), "
+        f"{threads} threads, torch {torch.__version__}, Python {platform.python_version()}"
+    )
 
 
 Result = dict[str, float] | None
@@ -186,8 +201,10 @@ def rounds(count: int, threads: int, available: float) -> dict[tuple[str, int, s
                     found, before = in_process(kind, which, length, batch, threads), best.get((kind, length, which))
                     print(kind, length, which, found, flush=True)
                     if found and before:
-                        found = {"seconds": min(found["seconds"], before["seconds"]),
-                                 "memory": max(found["memory"], before["memory"])}
+                        found = {
+                            "seconds": min(found["seconds"], before["seconds"]),
+                            "memory": max(found["memory"], before["memory"]),
+                        }
                     best[kind, length, which] = found
     return best
 
@@ -198,8 +215,10 @@ def table(results: dict[tuple[str, int, str], Result]) -> list[str]:
     for kind in SPECS:
         for length, batch in SIZES if kind != "lstm" else SIZES[:2]:
             ours, plain = results.get((kind, length, "ours")), results.get((kind, length, "plain"))
-            cells = [f"{r['seconds']:.3f} s, {r['memory']:.2f} GB" if r else "more memory than there is"
-                     for r in (ours, plain)]
+            cells = [
+                f"{r['seconds']:.3f} s, {r['memory']:.2f} GB" if r else "more memory than there is"
+                for r in (ours, plain)
+            ]
             faster = f"{plain['seconds'] / ours['seconds']:.1f}" if ours and plain else ""
             goal = GOALS.get((kind, length), "")
             rows.append(f"| {kind} | {length:,} x {batch} | {cells[0]} | {cells[1]} | {faster} | {goal} |")
@@ -230,22 +249,30 @@ def main() -> None:
 def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
     """The page of figures."""
     agreement = ", ".join(f"{kind} {value:.0e}" for kind, value in apart.items())
-    return "\n".join([
-        "# State-space mixers: time and memory", "",
-        f"Measured {day} on a {where}, by `python benchmarks/state_space.py`.", "",
-        f"Forward + backward of one layer in float32: D {WIDTH}, both directions, N 64 (`dlr-1024`: N 1,024; `lstm`: "
-        "64 per direction), the published output layer included. Time: the smallest over processes of at least 3 runs "
-        "each, which went through all cases in turn: the one least disturbed by the machine's other work. Memory: "
-        "the largest resident size of the whole process, of which Python and torch take about 0.25 GB. "
-        "Plain PyTorch holds the complex table over D, N and L (DLR: N and "
-        "L) and takes autograd's gradients; the LSTM's comparison is `torch.nn.LSTM`, whose kernels cannot stack.",
-        "Both layers hold the same parameters; their outputs at L 256 differ, as a share of the largest, by: "
-        f"{agreement}.", "", *rows, "",
-        "How: a diagonal kernel is a product of two tables of powers, l = a S + b with S near sqrt(L), in one "
-        "batched real matrix product (`models/scan.py`). S4's Cauchy sums are real matrix products with 1 MB tables, "
-        "made channel by channel and made again for gradients (`models/cauchy.py`). The convolution's gradient is "
-        "written out, since autograd's own takes a full complex FFT where a real one does.", "",
-    ])
+    return "\n".join(
+        [
+            "# State-space mixers: time and memory",
+            "",
+            f"Measured {day} on a {where}, by `python benchmarks/state_space.py`.",
+            "",
+            f"Forward + backward of one layer in float32: D {WIDTH}, both directions, N 64 (`dlr-1024`: N 1,024; `lstm`: "
+            "64 per direction), the published output layer included. Time: the smallest over processes of at least 3 runs "
+            "each, which went through all cases in turn: the one least disturbed by the machine's other work. Memory: "
+            "the largest resident size of the whole process, of which Python and torch take about 0.25 GB. "
+            "Plain PyTorch holds the complex table over D, N and L (DLR: N and "
+            "L) and takes autograd's gradients; the LSTM's comparison is `torch.nn.LSTM`, whose kernels cannot stack.",
+            "Both layers hold the same parameters; their outputs at L 256 differ, as a share of the largest, by: "
+            f"{agreement}.",
+            "",
+            *rows,
+            "",
+            "How: a diagonal kernel is a product of two tables of powers, l = a S + b with S near sqrt(L), in one "
+            "batched real matrix product (`models/scan.py`). S4's Cauchy sums are real matrix products with 1 MB tables, "
+            "made channel by channel and made again for gradients (`models/cauchy.py`). The convolution's gradient is "
+            "written out, since autograd's own takes a full complex FFT where a real one does.",
+            "",
+        ]
+    )
 
 
 if __name__ == "__main__":

@@ -24,8 +24,17 @@ def bidmc(root, length=40):
     folder.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)
     for name, count in (("TRAIN", 80), ("TEST", 20)):
-        lines = ["@problemName BIDMC32HR", "@timeStamps false", "@missing false", "@univariate false", "@dimension 2",
-                 "@equalLength true", f"@seriesLength {length}", "@targetLabel true", "@data"]
+        lines = [
+            "@problemName BIDMC32HR",
+            "@timeStamps false",
+            "@missing false",
+            "@univariate false",
+            "@dimension 2",
+            "@equalLength true",
+            f"@seriesLength {length}",
+            "@targetLabel true",
+            "@data",
+        ]
         for _ in range(count):
             rate = rng.uniform(50, 120)
             waves = np.sin(np.arange(length) * rate / 60 + rng.uniform(0, 6)), rng.normal(size=length)

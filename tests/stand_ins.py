@@ -121,9 +121,14 @@ class FakeRun:
     def finish(self) -> FakeOutcome:
         weights = {"x": self.x, "frozen": self.frozen}
         return FakeOutcome(
-            "diverged" if self.diverged else "complete", {**weights, "x": self.best}, weights,
-            ["frozen"] if self.spec.frozen else [], {"val/output": self.x},
-            {"best": {"val": {"loss": float(self.best.sum())}}}, {"steps": self.step}, {"total": 11},
+            "diverged" if self.diverged else "complete",
+            {**weights, "x": self.best},
+            weights,
+            ["frozen"] if self.spec.frozen else [],
+            {"val/output": self.x},
+            {"best": {"val": {"loss": float(self.best.sum())}}},
+            {"steps": self.step},
+            {"total": 11},
             {"name": "loss", "greater": False},
         )
 

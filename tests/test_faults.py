@@ -84,7 +84,10 @@ def driver(root: Path, workers: int = 2, only: str = "", largest_file: int | Non
             resource.setrlimit(resource.RLIMIT_FSIZE, (largest_file, largest_file))
 
     process = subprocess.Popen(
-        [sys.executable, "-c", DRIVER], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+        [sys.executable, "-c", DRIVER],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
         preexec_fn=limit,
     )
     try:
@@ -149,9 +152,7 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return root
 
 
-def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(
-    tmp_path: Path, reference: Path
-) -> None:
+def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(tmp_path: Path, reference: Path) -> None:
     finished: dict[str, float] = {}
     started: list[int] = []  # steps at which stages went on
     for said in (9, 5, 14):

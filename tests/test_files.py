@@ -79,9 +79,7 @@ def test_a_newer_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
         read_json(path)
 
 
-def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "state"
     publish(path, b"old")
 

@@ -74,9 +74,7 @@ def test_only_config_and_weights_are_downloaded(fitted, hub):
     (hub.kept / "modeling.py").write_text("raise SystemExit")
     hub.calls.clear()
     SequenceClassifier.from_pretrained("me/model", token="t")  # noqa: S106
-    assert hub.calls == [
-        ("download", "me/model", name, None, "t") for name in ("config.json", "model.safetensors")
-    ]
+    assert hub.calls == [("download", "me/model", name, None, "t") for name in ("config.json", "model.safetensors")]
 
 
 def test_a_folder_wins_over_a_repository_of_its_name(fitted, hub, tmp_path, monkeypatch):

@@ -62,6 +62,9 @@ def test_nothing_prints_or_warns_outside_the_command_line() -> None:
     for path in ROOT.rglob("*.py"):
         if _part(path) in ("cli", "verbs"):
             continue
-        calls = [n.func.id for n in ast.walk(ast.parse(path.read_text("utf-8")))
-                 if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)]
+        calls = [
+            n.func.id
+            for n in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
+        ]
         assert "print" not in calls, path

@@ -191,10 +191,13 @@ def test_without_a_head_the_answer_is_read_off_the_last_norm() -> None:
     torch.testing.assert_close(spec.measure(answer, batch, signature)["loss"], expected)
 
 
-@pytest.mark.parametrize(("given", "width", "said"), [
-    ({"loss": "tokens"}, 3, "model.width: 3 is less than the 5 answers"),
-    ({"loss": "l1"}, 8, "objective.head: 'none' is for the loss 'tokens'"),
-])
+@pytest.mark.parametrize(
+    ("given", "width", "said"),
+    [
+        ({"loss": "tokens"}, 3, "model.width: 3 is less than the 5 answers"),
+        ({"loss": "l1"}, 8, "objective.head: 'none' is for the loss 'tokens'"),
+    ],
+)
 def test_a_missing_head_is_refused_where_it_cannot_answer(given: dict[str, str], width: int, said: str) -> None:
     signature = Signature("tokens" if given["loss"] == "tokens" else "floats", 5, 4, 4, "class", classes=2)
     spec = MaskedSpec.model_validate({"mask_rate": 0.5, "head": "none", **given})
@@ -231,11 +234,14 @@ def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None
     assert scores["weighted_accuracy"] == pytest.approx(balanced_accuracy(target, said))
 
 
-@pytest.mark.parametrize(("given", "said"), [
-    ({"class_weights": [0.0, 0.0]}, "all are 0"),
-    ({"class_weights": [-1.0, 1.0]}, "greater than or equal to 0"),
-    ({"monitor": "weighted_accuracy"}, "needs class_weights"),
-])
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"class_weights": [0.0, 0.0]}, "all are 0"),
+        ({"class_weights": [-1.0, 1.0]}, "greater than or equal to 0"),
+        ({"monitor": "weighted_accuracy"}, "needs class_weights"),
+    ],
+)
 def test_class_weights_that_cannot_be_are_refused(given: dict, said: str) -> None:
     from headstart.spec import read
 

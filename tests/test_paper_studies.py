@@ -78,8 +78,20 @@ def test_the_kinds_of_stages_are_those_that_the_papers_need() -> None:
     asked = [key for key in KINDS if key[0] == "asked"]
     assert {key[1][0] for key in asked} == {"masked", "causal", "classify", "regress", "retrieve"}
     mixers = {mixer for key in KINDS if key[0] == "mixes" for mixer in key[1]}
-    assert {"attention", "local_attention", "longformer", "linformer", "reformer", "bigbird", "linear_attention",
-            "performer", "s4", "dlr", "mega", "parallel"} <= mixers
+    assert {
+        "attention",
+        "local_attention",
+        "longformer",
+        "linformer",
+        "reformer",
+        "bigbird",
+        "linear_attention",
+        "performer",
+        "s4",
+        "dlr",
+        "mega",
+        "parallel",
+    } <= mixers
     assert {word for key in asked for word in key[2]} >= {"take", "draw"}
     assert {key[3] for key in asked} == {True, False}
 
@@ -102,8 +114,18 @@ def test_a_stage_of_every_kind_trains_and_is_scored(part: int, tmp_path: Path) -
         assert isinstance(result["scores"]["best"]["test"][name], float)
 
 
-BROKEN_OFF = ["headstart", "run", "coser-4", "--scale", "tiny", 'columns=["image"]', "seed=[0,1]",
-              "pretrain.budget.steps=20", "finetune.budget.steps=20", "finetune.budget.evaluate_every=10"]
+BROKEN_OFF = [
+    "headstart",
+    "run",
+    "coser-4",
+    "--scale",
+    "tiny",
+    'columns=["image"]',
+    "seed=[0,1]",
+    "pretrain.budget.steps=20",
+    "finetune.budget.steps=20",
+    "finetune.budget.evaluate_every=10",
+]
 SECTIONS = ("Beside the paper", "What the paper says, and what is seen here")
 
 

@@ -57,10 +57,19 @@ def content(store: Store, *stages: FakeStage) -> Any:
     for one in stages:
         result = store.result(one.identity)
         assert result is not None
-        weights = {which: {k: v.tolist() for k, v in store.weights(one.identity, which).items()}  # type: ignore[arg-type]
-                   for which in ("best", "last")}
-        out.append((result["status"], result["scores"], weights, store.records(one.identity),
-                    store.predictions(one.identity)["val/output"].tolist()))
+        weights = {
+            which: {k: v.tolist() for k, v in store.weights(one.identity, which).items()}  # type: ignore[arg-type]
+            for which in ("best", "last")
+        }
+        out.append(
+            (
+                result["status"],
+                result["scores"],
+                weights,
+                store.records(one.identity),
+                store.predictions(one.identity)["val/output"].tolist(),
+            )
+        )
     return out
 
 
@@ -205,9 +214,7 @@ def test_a_damaged_finished_stage_is_done_again_with_equal_bits_and_it_is_said(t
     assert content(store, *stages) == before
 
 
-def test_a_full_disk_loses_nothing_and_says_what_to_do(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one, store = stage("one"), Store(tmp_path / "a")
     whole = files.write_all
     left = 3000
@@ -371,16 +378,16 @@ def test_a_partial_stage_goes_on_with_the_threads_it_began_with(tmp_path: Path) 
     assert events[-1].result["provenance"]["threads"] == 2
 
 
-def test_another_torch_within_a_stage_is_said_and_recorded(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_another_torch_within_a_stage_is_said_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = stage(steps=40, pause=0.02)
     run(Store(tmp_path), one, limit=0.4)
     monkeypatch.setattr("headstart.launch.work.version", lambda _: "9.9")
     events = run(Store(tmp_path), one)
     notice = next(e.text for e in events if isinstance(e, Notice))
-    assert notice == (f"torch changed within the stage ({torch.__version__} then 9.9): "
-                      "its bits may differ from those of a run in one go")
+    assert notice == (
+        f"torch changed within the stage ({torch.__version__} then 9.9): "
+        "its bits may differ from those of a run in one go"
+    )
     assert events[-1].result["provenance"]["versions"]["torch"] == f"{torch.__version__} then 9.9"
 
 

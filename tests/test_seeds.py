@@ -27,8 +27,13 @@ def bits_by_hand(seed: int, stream: str, *counters: int) -> int:
 
 
 def test_bits_are_the_documented_hash():
-    for seed, stream, counters in [(0, "mask", (0, 0, 0)), (7, "mask", (3, 1_000_000, 15_999)),
-                                   (-1, "", (5,)), (2**62, "draw/dropout", ()), (3, "order", (0, -4))]:
+    for seed, stream, counters in [
+        (0, "mask", (0, 0, 0)),
+        (7, "mask", (3, 1_000_000, 15_999)),
+        (-1, "", (5,)),
+        (2**62, "draw/dropout", ()),
+        (3, "order", (0, -4)),
+    ]:
         assert int(bits(seed, stream, *counters)) == bits_by_hand(seed, stream, *counters)
 
 
@@ -52,8 +57,10 @@ def test_bits_are_equal_alone_and_under_vmap():
     alone = torch.stack([bits(seed, "draw/x", 2, position) for seed in seeds])
     stacked = torch.func.vmap(lambda seed: bits(seed, "draw/x", 2, position))(seeds)
     assert torch.equal(alone, stacked)
-    assert torch.equal(torch.func.vmap(lambda seed: uniform(seed, "u", position))(seeds),
-                       torch.stack([uniform(seed, "u", position) for seed in seeds]))
+    assert torch.equal(
+        torch.func.vmap(lambda seed: uniform(seed, "u", position))(seeds),
+        torch.stack([uniform(seed, "u", position) for seed in seeds]),
+    )
 
 
 def test_uniform_numbers_are_equal_in_numpy_and_torch_to_the_last_bit():
@@ -66,8 +73,7 @@ def test_uniform_numbers_are_equal_in_numpy_and_torch_to_the_last_bit():
 def test_every_counter_the_seed_and_the_stream_matter():
     n = np.arange(1000)
     base = bits(0, "a", n, 0)
-    for other in (bits(1, "a", n, 0), bits(0, "b", n, 0), bits(0, "a", n, 1), bits(0, "a", 0, n),
-                  bits(0, "a", n)):
+    for other in (bits(1, "a", n, 0), bits(0, "b", n, 0), bits(0, "a", n, 1), bits(0, "a", 0, n), bits(0, "a", n)):
         assert (base == other).mean() < 0.01
 
 

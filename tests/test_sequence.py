@@ -23,8 +23,7 @@ def examples(**changes):
 def test_ragged_sequences_lie_one_after_another():
     values, offsets = ragged(sequences())
     assert offsets.tolist() == [0, 3, 4, 8, 10, 16, 21]
-    assert all(np.array_equal(values[a:b], s)
-               for a, b, s in zip(offsets[:-1], offsets[1:], sequences(), strict=True))
+    assert all(np.array_equal(values[a:b], s) for a, b, s in zip(offsets[:-1], offsets[1:], sequences(), strict=True))
 
 
 def test_taking_units_keeps_their_values_targets_and_numbers():
@@ -137,8 +136,10 @@ def test_a_batch_moves_whole():
 @pytest.mark.parametrize("pool", [0, 2])
 def test_an_epoch_holds_every_unit_once_and_follows_seed_and_epoch(pool):
     lengths = np.arange(23) % 7 + 1
+
     def order(seed, epoch):
         return [b.tolist() for b in epoch_batches(lengths, 4, seed, epoch, pool)]
+
     batches = order(0, 3)
     assert sorted(unit for batch in batches for unit in batch) == list(range(23))
     assert sorted(map(len, batches)) == [3, 4, 4, 4, 4, 4]
@@ -149,8 +150,10 @@ def test_an_epoch_holds_every_unit_once_and_follows_seed_and_epoch(pool):
 
 def test_pools_bring_like_lengths_together():
     lengths = np.random.default_rng(0).integers(10, 500, 2000)
+
     def padding(pool):
         batches = epoch_batches(lengths, 20, 0, 0, pool)
         return 1 - lengths.sum() / sum(len(b) * lengths[b].max() for b in batches)
+
     assert padding(0) > 0.4
     assert padding(50) < 0.1

@@ -66,8 +66,7 @@ def test_a_table_becomes_a_spec_with_its_defaults():
 
 def test_a_misspelt_key_is_refused_with_the_nearest():
     assert why({"pet": CAT, "roms": 4}) == "house.roms: no 'roms'; did you mean 'rooms'?"
-    assert why({"pet": {"kind": "cat", "wiskers": 4}}) == (
-        "house.pet.wiskers: no 'wiskers'; did you mean 'whiskers'?")
+    assert why({"pet": {"kind": "cat", "wiskers": 4}}) == ("house.pet.wiskers: no 'wiskers'; did you mean 'whiskers'?")
 
 
 def test_a_key_far_from_all_gets_the_list():
@@ -89,7 +88,8 @@ def test_nothing_is_converted_silently():
 
 def test_a_number_out_of_range_is_refused_with_the_range():
     assert why({"pet": {"kind": "cat", "whiskers": -1}}) == (
-        "house.pet.whiskers: -1 should be greater than or equal to 0")
+        "house.pet.whiskers: -1 should be greater than or equal to 0"
+    )
 
 
 def test_what_is_missing_is_named():
@@ -127,8 +127,11 @@ def test_a_spec_passes_where_a_table_is_expected():
 
 def test_the_document_writes_defaults_out_and_tags_kind_and_version():
     assert read(House, {"pet": {"kind": "dog"}}).document() == {
-        "version": 1, "pet": {"version": 2, "kind": "dog", "weight": 12.5, "tricks": []},
-        "rooms": 3, "garden": False, "name": None,
+        "version": 1,
+        "pet": {"version": 2, "kind": "dog", "weight": 12.5, "tricks": []},
+        "rooms": 3,
+        "garden": False,
+        "name": None,
     }
 
 
@@ -162,22 +165,27 @@ def test_a_digest_refuses_what_json_cannot_say():
 
 def test_a_difference_of_any_field_is_a_difference_of_identity():
     base = {"pet": {"kind": "dog"}}
-    others = [{"pet": {"kind": "cat"}}, {"pet": {"kind": "dog", "weight": 1.0}}, {**base, "rooms": 1},
-              {**base, "garden": True}, {**base, "name": ""}]
+    others = [
+        {"pet": {"kind": "cat"}},
+        {"pet": {"kind": "dog", "weight": 1.0}},
+        {**base, "rooms": 1},
+        {**base, "garden": True},
+        {**base, "name": ""},
+    ]
     ids = {digest(read(House, given).document()) for given in [base, *others]}
     assert len(ids) == len(others) + 1
 
 
 def test_later_tables_win_and_others_stay():
-    assert merge({"a": {"x": 1, "y": 2}, "b": 1}, {"a": {"y": 3}}, {"c": 4}) == {
-        "a": {"x": 1, "y": 3}, "b": 1, "c": 4}
+    assert merge({"a": {"x": 1, "y": 2}, "b": 1}, {"a": {"y": 3}}, {"c": 4}) == {"a": {"x": 1, "y": 3}, "b": 1, "c": 4}
 
 
 def test_a_table_of_another_kind_replaces_the_earlier_one_whole():
     old = {"mixer": {"kind": "attention", "heads": 4}}
     assert merge(old, {"mixer": {"kind": "lstm"}}) == {"mixer": {"kind": "lstm"}}
     assert merge(old, {"mixer": {"kind": "attention", "theta": 1}}) == {
-        "mixer": {"kind": "attention", "heads": 4, "theta": 1}}
+        "mixer": {"kind": "attention", "heads": 4, "theta": 1}
+    }
     assert merge(old, {"mixer": {"heads": 2}}) == {"mixer": {"kind": "attention", "heads": 2}}
 
 

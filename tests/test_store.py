@@ -30,8 +30,14 @@ def begin(folder: Folder | None) -> Any:
     return folder.begin()
 
 
-FILES = ["best.safetensors", "last.safetensors", "predictions.safetensors", "records.jsonl", "result.json",
-         "stage.json"]
+FILES = [
+    "best.safetensors",
+    "last.safetensors",
+    "predictions.safetensors",
+    "records.jsonl",
+    "result.json",
+    "stage.json",
+]
 
 
 def finish(store: Store, identity: str, references: Any = None) -> dict[str, Any]:
@@ -220,9 +226,7 @@ def test_a_failure_says_why_keeps_the_states_and_is_forgotten_on_the_next_attemp
     assert store.status(ONE) == "cut"
 
 
-def test_a_full_disk_while_saving_keeps_the_state_before(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_full_disk_while_saving_keeps_the_state_before(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = Store(tmp_path)
     with store.claim(ONE, DOCUMENT) as folder:
         begin(folder)

@@ -35,8 +35,13 @@ def test_integers_without_a_scale_stay_tokens() -> None:
 
 def test_a_table_and_the_same_rows_among_others_give_one_batch() -> None:
     table = _examples([3, 3, 3, 3], scale=1.0)
-    ragged = Examples(np.concatenate([np.zeros((1, 2), np.uint8), table.values]),
-                      np.concatenate([[0], table.offsets + 1]), None, np.arange(5), scale=1.0)
+    ragged = Examples(
+        np.concatenate([np.zeros((1, 2), np.uint8), table.values]),
+        np.concatenate([[0], table.offsets + 1]),
+        None,
+        np.arange(5),
+        scale=1.0,
+    )
     chosen = np.array([2, 0, 3])
     assert collate(table, chosen).inputs.equal(collate(ragged, chosen + 1).inputs)
 
@@ -49,8 +54,13 @@ def test_taken_examples_keep_their_scale() -> None:
 
 def test_units_taken_from_a_table_are_the_same_as_from_ragged_examples() -> None:
     table = _examples([3, 3, 3, 3], scale=1.0)
-    ragged = Examples(np.concatenate([np.zeros((1, 2), np.uint8), table.values]),
-                      np.concatenate([[0], table.offsets + 1]), None, np.arange(5), scale=1.0)
+    ragged = Examples(
+        np.concatenate([np.zeros((1, 2), np.uint8), table.values]),
+        np.concatenate([[0], table.offsets + 1]),
+        None,
+        np.arange(5),
+        scale=1.0,
+    )
     chosen = np.array([2, 0, 3])
     assert np.array_equal(table.take(chosen).values, ragged.take(chosen + 1).values)
     assert table.take(chosen[:0]).values.shape == (0, 2)

@@ -89,8 +89,13 @@ class Study:
         reports, given = self.store.root / "reports", Path(self.given)
         if given.name == "study.toml" and given.absolute().parent.parent == reports.absolute() and not changed:
             return given.parent
-        name = "-".join([self.spec.name, *([self.spec.scale] if self.spec.scale else []),
-                         *([digest(changed)[:8]] if changed else [])])
+        name = "-".join(
+            [
+                self.spec.name,
+                *([self.spec.scale] if self.spec.scale else []),
+                *([digest(changed)[:8]] if changed else []),
+            ]
+        )
         return reports / name
 
     def results(self, *, baselines: bool = True) -> Results:

@@ -95,8 +95,9 @@ def run(
     from headstart.api import Study
     from headstart.verbs.perform import dry_run_study, run_study
 
-    bound = Study(study, overrides or [], store=store, data=data, mixer=mixer, scale=scale,
-                  absent="open" if dry_run else "refuse")
+    bound = Study(
+        study, overrides or [], store=store, data=data, mixer=mixer, scale=scale, absent="open" if dry_run else "refuse"
+    )
     if dry_run:
         dry_run_study(bound, workers=workers, device=device)
         return
@@ -149,8 +150,19 @@ def predict(
     """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
     from headstart.verbs.predict import predict_file
 
-    flags = {"target": target, "id": id_column, "time": time_column, "group": group, "values": values,
-             "shape": shape, "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
+    flags = {
+        "target": target,
+        "id": id_column,
+        "time": time_column,
+        "group": group,
+        "values": values,
+        "shape": shape,
+        "kind": kind,
+        "na": na,
+        "delimiter": delimiter,
+        "quote": quote,
+        "encoding": encoding,
+    }
     predict_file(model, file, out, use, flags, settings or [])
 
 
@@ -206,9 +218,7 @@ def fit(
     test_share: Annotated[
         float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
     ] = 0.2,
-    no_group: Annotated[
-        bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")
-    ] = False,
+    no_group: Annotated[bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")] = False,
     show_examples: Annotated[
         bool, typer.Option("--show-examples", help="Show sequences of yours on the report page.")
     ] = False,
@@ -223,13 +233,46 @@ def fit(
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
     from headstart.verbs.fit import fit_file
 
-    flags = {"target": target, "id": id_column, "time": time_column, "group": group, "values": values, "shape": shape,
-             "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
-    settings = {"test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds, "balanced": balanced,
-                "serve": serve, "split_seed": split_seed, "val_share": val_share, "test_share": test_share,
-                "by_group": not no_group}
-    raise typer.Exit(fit_file(file, out, flags, overrides or [], settings, store=store, workers=workers,
-                              threads=threads, device=device, dry_run=dry_run, show_examples=show_examples))
+    flags = {
+        "target": target,
+        "id": id_column,
+        "time": time_column,
+        "group": group,
+        "values": values,
+        "shape": shape,
+        "kind": kind,
+        "na": na,
+        "delimiter": delimiter,
+        "quote": quote,
+        "encoding": encoding,
+    }
+    settings = {
+        "test": test,
+        "unlabelled": unlabelled,
+        "time": time,
+        "seeds": seeds,
+        "balanced": balanced,
+        "serve": serve,
+        "split_seed": split_seed,
+        "val_share": val_share,
+        "test_share": test_share,
+        "by_group": not no_group,
+    }
+    raise typer.Exit(
+        fit_file(
+            file,
+            out,
+            flags,
+            overrides or [],
+            settings,
+            store=store,
+            workers=workers,
+            threads=threads,
+            device=device,
+            dry_run=dry_run,
+            show_examples=show_examples,
+        )
+    )
 
 
 @app.command()
@@ -269,8 +312,19 @@ def show(
     """Show one stage, task, mixer or study; of a data file or folder the data card."""
     from headstart.verbs.look import print_one
 
-    flags = {"target": target, "id": id_column, "time": time, "group": group, "values": values, "shape": shape,
-             "kind": kind, "na": na, "delimiter": delimiter, "quote": quote, "encoding": encoding}
+    flags = {
+        "target": target,
+        "id": id_column,
+        "time": time,
+        "group": group,
+        "values": values,
+        "shape": shape,
+        "kind": kind,
+        "na": na,
+        "delimiter": delimiter,
+        "quote": quote,
+        "encoding": encoding,
+    }
     print_one(what, overrides or [], store, data, flags)
 
 
@@ -338,9 +392,7 @@ def bench_mixers_verb(
 
 @bench.command("train")
 def bench_train_verb(
-    models: Annotated[
-        str, typer.Option("--models", metavar="A,B", help="Which models.")
-    ] = "digits,image,text,listops",
+    models: Annotated[str, typer.Option("--models", metavar="A,B", help="Which models.")] = "digits,image,text,listops",
     device: BenchDeviceOption = "auto",
     threads: ThreadsOption = 1,
     limit: LimitOption = 300.0,

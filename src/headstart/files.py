@@ -153,8 +153,18 @@ def unseal(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
         meta, digest, written = note["meta"], note["digest"], note["format"]
         tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-    except (ValueError, KeyError, TypeError, IndexError, SafetensorError, RuntimeError, OverflowError,
-            AttributeError, RecursionError, MemoryError) as error:
+    except (
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        SafetensorError,
+        RuntimeError,
+        OverflowError,
+        AttributeError,
+        RecursionError,
+        MemoryError,
+    ) as error:
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
     if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta):
         raise Damaged(f"{path}: its digest does not fit")

@@ -1,9 +1,9 @@
 """Starts: which named parts of a parent's weights a model takes, matches or draws, with a full account.
 
-    take(part)                 copies of the parent's tensors
-    take(part, rows="prefix")  the same; a tensor with more rows than the parent's takes the first ones
-    match(part)                normal numbers with the mean and standard deviation of each parent tensor
-    draw(part, std)            normal numbers around 0
+take(part)                 copies of the parent's tensors
+take(part, rows="prefix")  the same; a tensor with more rows than the parent's takes the first ones
+match(part)                normal numbers with the mean and standard deviation of each parent tensor
+draw(part, std)            normal numbers around 0
 """
 
 from __future__ import annotations
@@ -140,8 +140,10 @@ def _parents(parent: Tensors | None, name: str, entry: _Entry) -> torch.Tensor:
     if parent is None:
         raise BadInput(f"{entry.place}: there is no parent; name one, or leave this entry out")
     if name not in parent:
-        raise BadInput(f"{entry.place}: the parent has no tensor {name!r}; give both stages the same model, "
-                       f"or select less, as in {entry.verb}({entry.part}-{_part(name)})")
+        raise BadInput(
+            f"{entry.place}: the parent has no tensor {name!r}; give both stages the same model, "
+            f"or select less, as in {entry.verb}({entry.part}-{_part(name)})"
+        )
     return parent[name]
 
 
@@ -163,8 +165,10 @@ def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> 
 
 def _agree(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> None:
     if own.shape != source.shape:
-        raise BadInput(f"{entry.place}: tensor {name!r} is {tuple(own.shape)} here and {tuple(source.shape)} "
-                       f"in the parent; {_way_out(own, source, name, entry)}")
+        raise BadInput(
+            f"{entry.place}: tensor {name!r} is {tuple(own.shape)} here and {tuple(source.shape)} "
+            f"in the parent; {_way_out(own, source, name, entry)}"
+        )
 
 
 def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> str:
@@ -193,7 +197,8 @@ def _account(
         row: dict[str, Any] = {"part": leaf, "total": sum(own[name].numel() for name in names)}
         for source in ("taken", "matched", "drawn", "fresh"):
             row[source] = sum(own[name].numel() for name in names if sources[name] == source)
-        row["frozen"] = sum(own[name].numel() for name in names
-                            if name in still or (name in parameters and name not in trained))
+        row["frozen"] = sum(
+            own[name].numel() for name in names if name in still or (name in parameters and name not in trained)
+        )
         rows.append(row)
     return Account(tuple(rows))

@@ -94,8 +94,13 @@ def cross_entropy_sums(
     if weights is None:
         return {"loss": loss, "count": there.sum(), "hits": right.sum()}
     each = torch.where(there, weights[target.clamp_min(0)], 0.0)
-    return {"loss": loss, "count": each.sum(), "seen": there.sum(), "hits": right.sum(),
-            "weighted_hits": torch.where(right, each, 0.0).sum()}
+    return {
+        "loss": loss,
+        "count": each.sum(),
+        "seen": there.sum(),
+        "hits": right.sum(),
+        "weighted_hits": torch.where(right, each, 0.0).sum(),
+    }
 
 
 def _accuracy(totals: dict[str, Any]) -> float:
@@ -262,8 +267,10 @@ class _Classes(ObjectiveSpec):
 
     def _output(self, where: Literal["position", "sequence", "pair"], size: int, signature: Signature) -> Output:
         if self.class_weights and len(self.class_weights) != signature.classes:
-            raise BadInput(f"objective.class_weights: {len(self.class_weights)} weights for {signature.classes} "
-                           "classes; give one per class")
+            raise BadInput(
+                f"objective.class_weights: {len(self.class_weights)} weights for {signature.classes} "
+                "classes; give one per class"
+            )
         return Output(where, size)
 
     def scores(self, totals: dict[str, Any]) -> dict[str, float]:

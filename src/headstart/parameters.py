@@ -91,8 +91,10 @@ def _terms(expression: str, place: str) -> list[tuple[str, str, str | None]]:
     while at < len(expression) or not terms:
         found = _TERM.match(expression, at)
         if found is None or (found.group(1) == "") == bool(terms):
-            raise BadInput(f"{place}: {expression!r} cannot be read from {expression[at:].strip()!r} on; "
-                           f"write parts joined by + and -, as in 'all-head' or 'encoder+mixer[0:2]'")
+            raise BadInput(
+                f"{place}: {expression!r} cannot be read from {expression[at:].strip()!r} on; "
+                f"write parts joined by + and -, as in 'all-head' or 'encoder+mixer[0:2]'"
+            )
         sign, part, cut = found.groups()
         if part not in LEAVES and part not in UNIONS:
             raise BadInput(f"{place}: {nearest(part, (*LEAVES, *UNIONS))}")

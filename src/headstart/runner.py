@@ -35,8 +35,19 @@ from headstart.launch.work import perform_one
 from headstart.store import Store
 
 __all__ = [
-    "Engine", "Event", "Failed", "Finished", "Held", "Interrupted", "Notice", "Progress", "Runtime",
-    "Skipped", "Started", "Stopped", "perform",
+    "Engine",
+    "Event",
+    "Failed",
+    "Finished",
+    "Held",
+    "Interrupted",
+    "Notice",
+    "Progress",
+    "Runtime",
+    "Skipped",
+    "Started",
+    "Stopped",
+    "perform",
 ]
 
 _LOOK = 0.2  # seconds between two looks at signals and the clock
@@ -49,9 +60,7 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM came; what ran has been saved, and the same command goes on. Exit code 130."""
 
 
-def perform(
-    stages: Iterable[Any], store: Store, runtime: Runtime, engine: Engine | None = None
-) -> Iterator[Event]:
+def perform(stages: Iterable[Any], store: Store, runtime: Runtime, engine: Engine | None = None) -> Iterator[Event]:
     """Do all stages (each with `name`, `spec`, `identity`; in the plan's order) and say how it goes.
 
     A stage that fails or diverges does not end the run; those that start from it are not tried, and said so.

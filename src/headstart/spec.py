@@ -157,8 +157,11 @@ def _join(*parts: str) -> str:
 
 
 _SHAPES = {
-    "tuple_type": "should be a list", "list_type": "should be a list", "dict_type": "should be a table",
-    "model_type": "should be a table", "model_attributes_type": "should be a table",
+    "tuple_type": "should be a list",
+    "list_type": "should be a list",
+    "dict_type": "should be a table",
+    "model_type": "should be a table",
+    "model_attributes_type": "should be a table",
 }
 """What a person wrote is TOML, whose words are not those of Python."""
 

@@ -182,7 +182,13 @@ class Run:
             else set()
         )
         self.setting = Setting(
-            spec.objective, task.signature, spec.optim, spec.budget, spec.seed, self.feeds["train"], self.feeds["val"],
+            spec.objective,
+            task.signature,
+            spec.optim,
+            spec.budget,
+            spec.seed,
+            self.feeds["train"],
+            self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
         self.progress = Progress(model, Flat(model, names, decayed, rates))

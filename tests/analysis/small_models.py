@@ -36,6 +36,9 @@ def each(given: Batch) -> list[Batch]:
     out = []
     for row in range(len(given)):
         n = int(given.valid[row].sum())
-        out.append(Batch(given.inputs[row : row + 1, :n], given.valid[row : row + 1, :n], given.index[row : row + 1],
-                         full=True))
+        out.append(
+            Batch(
+                given.inputs[row : row + 1, :n], given.valid[row : row + 1, :n], given.index[row : row + 1], full=True
+            )
+        )
     return out

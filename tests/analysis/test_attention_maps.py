@@ -28,7 +28,7 @@ def by_definition(module: Any, x: np.ndarray, head: int, theta: float | None, se
     """(L, L) weights of one head on one example x (L, D) without padding: loops and exponentials."""
     width = x.shape[1] // module.heads
     q, k = (
-        (x @ layer.weight.detach().numpy().T + layer.bias.detach().numpy())[:, head * width:(head + 1) * width]
+        (x @ layer.weight.detach().numpy().T + layer.bias.detach().numpy())[:, head * width : (head + 1) * width]
         for layer in (module.query, module.key)
     )
     if theta is not None:
@@ -152,7 +152,9 @@ def test_attention_is_found_side_by_side_and_other_mixers_are_passed_over() -> N
     both = {"kind": "parallel", "mixers": [{"kind": "s4d", "state": 4}, LOCAL]}
     model = small([both, {"kind": "s4d", "state": 4}])
     assert [(m.block, m.place, m.head) for m in attention_maps(model, batch())] == [
-        (0, "mixer.mixers.1", 0), (0, "mixer.mixers.1", 1)]
+        (0, "mixer.mixers.1", 0),
+        (0, "mixer.mixers.1", 1),
+    ]
 
 
 def test_looking_leaves_the_model_as_it_was() -> None:

@@ -24,8 +24,12 @@ def test_each_block_and_leaf_says_how_far_it_moved() -> None:
         model.head.output.bias *= 3.0
     found = {(d.block, d.leaf): d for d in deviations(model, start)}
     within = ("norm", "query_key", "value_output", "feed_forward")
-    assert list(found) == [*((b, leaf) for b in (0, 1) for leaf in within),
-                           (None, "encoder"), (None, "norm"), (None, "head")]
+    assert list(found) == [
+        *((b, leaf) for b in (0, 1) for leaf in within),
+        (None, "encoder"),
+        (None, "norm"),
+        (None, "head"),
+    ]
     names = select("query_key[1]", leaves_of(model))
     now, old = (np.concatenate([m.state_dict()[name].numpy().ravel() for name in names]) for m in (model, start))
     one = found[1, "query_key"]

@@ -30,8 +30,8 @@ def answers(mixer: Any, length: int) -> np.ndarray:
     with torch.no_grad():
         y = mixer(x, None)
         y[:, length] -= torch.diag(mixer.skip)
-    after = y[:, length:2 * length]
-    before = y.flip(1)[:, length + 1:]
+    after = y[:, length : 2 * length]
+    before = y.flip(1)[:, length + 1 :]
     return np.asarray(torch.stack([after, before]).abs().amax((0, 1, 3)))
 
 

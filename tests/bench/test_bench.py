@@ -40,14 +40,30 @@ class GreedySpec(MixerSpec):
 
 
 def headstart(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "headstart", *words], cwd=cwd, capture_output=True, text=True,
-                          timeout=120, check=False)
+    return subprocess.run(
+        [sys.executable, "-m", "headstart", *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
+    )
 
 
 def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_path):
     (tmp_path / "greed.py").write_text(OWN)
-    done = headstart("bench", "mixers", "--mixers", "attention", "--mixer", "greed:GreedySpec", "--lengths", "8,16",
-                     "--width", "8", "-o", "out", "--device", "cpu", cwd=tmp_path)
+    done = headstart(
+        "bench",
+        "mixers",
+        "--mixers",
+        "attention",
+        "--mixer",
+        "greed:GreedySpec",
+        "--lengths",
+        "8,16",
+        "--width",
+        "8",
+        "-o",
+        "out",
+        "--device",
+        "cpu",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "out of memory" in done.stdout
     assert "1 thread" in done.stdout
@@ -144,8 +160,12 @@ def test_labels_are_moved_apart_no_more_than_needed():
 
 
 def test_a_picture_has_a_panel_per_device_and_a_name_per_line():
-    cells = [mixers.Cell(f"m{i}", length, device, seconds=1e-3 * length, memory=1)
-             for device in ("cpu", "cuda") for i in range(16) for length in (256, 1024)]
+    cells = [
+        mixers.Cell(f"m{i}", length, device, seconds=1e-3 * length, memory=1)
+        for device in ("cpu", "cuda")
+        for i in range(16)
+        for length in (256, 1024)
+    ]
     cells.append(mixers.Cell("gone", 256, "cpu", failed="out of memory"))
     figure = times(cells)
     assert len(figure.axes) == 2

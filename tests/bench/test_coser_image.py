@@ -145,8 +145,11 @@ def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypa
         monkeypatch.setattr(captured, "step_numbers", lambda spec, flat, _, total: real(spec, flat, 0, total))
     else:
         turn = captured.StaticStep.turn_to
-        monkeypatch.setattr(captured.StaticStep, "turn_to", lambda self, epoch, batches: (
-            turn(self, epoch, batches), self.epoch.fill_(0))[0])
+        monkeypatch.setattr(
+            captured.StaticStep,
+            "turn_to",
+            lambda self, epoch, batches: (turn(self, epoch, batches), self.epoch.fill_(0))[0],
+        )
     assert "differ from plain ones" in str(recorded_steps.agreement("pretrain", spec, task, "cpu").problem)
 
 

@@ -65,17 +65,26 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
         "|---|---|---|---:|---:|---:|---:|",
         "| [a](a.md) | Title of a | 1 of 2 columns | 1 | — | — | — |",
         "| [b](b.md) | Title of b | — | 1 | — | — | 2 |",
-        "| **together** | 4 directions on 2 pages | | 2 | — | — | 2 |"]
+        "| **together** | 4 directions on 2 pages | | 2 | — | — | 2 |",
+    ]
     assert "| [a-published](a-published.md) | Title of a-published | yes | — | 2 | — | — |" in kinds[1]
     assert "| [q](q.md) | Title of q | — | — | — | — | 1 |" in kinds[2]
     assert "| [a-small](a-small.md) | Title of a-small | — | — | — | — | — |" in kinds[3]
     assert kinds[4][-1] == "- [own](own.md): Title of own. On 29 sets. Little."
 
 
-@pytest.mark.parametrize("found", [
-    *({outcome: 1} for outcome in answer.TOLD), *({outcome: 12} for outcome in answer.TOLD),
-    {"holds": 1, "not seen": 2}, dict.fromkeys(answer.TOLD, 1), dict.fromkeys(answer.TOLD, 3), {"not measured": 2}, {},
-])
+@pytest.mark.parametrize(
+    "found",
+    [
+        *({outcome: 1} for outcome in answer.TOLD),
+        *({outcome: 12} for outcome in answer.TOLD),
+        {"holds": 1, "not seen": 2},
+        dict.fromkeys(answer.TOLD, 1),
+        dict.fromkeys(answer.TOLD, 3),
+        {"not measured": 2},
+        {},
+    ],
+)
 def test_the_list_counts_what_the_answer_says(found, monkeypatch):
     parts = [SimpleNamespace(outcome=outcome) for outcome, number in found.items() for _ in range(number)]
     monkeypatch.setattr(answer, "verdicts", lambda *_: [SimpleNamespace(parts=parts)])

@@ -59,7 +59,9 @@ def test_what_has_no_target_changes_no_measure() -> None:
     assert measures.fit_temperature(extra, more) == measures.fit_temperature(scores, target)
     numbers = np.array([1.0, np.nan, 3.0])
     assert measures.scores_of(numbers, np.array([1.5, 7.0, 2.0]), 0) == {
-        "r2": pytest.approx(1 - 1.25 / 2), "mae": pytest.approx(0.75), "rmse": pytest.approx(0.625**0.5)
+        "r2": pytest.approx(1 - 1.25 / 2),
+        "mae": pytest.approx(0.75),
+        "rmse": pytest.approx(0.625**0.5),
     }
 
 

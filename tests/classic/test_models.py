@@ -265,10 +265,16 @@ def test_arrays_and_facts_that_do_not_fit_are_refused(method: str, kind: str) ->
         from_arrays({**facts, "temperature": 0.0}, arrays)
 
 
-@pytest.mark.parametrize(("kind", "name", "value"), [
-    ("waves", "dilations", 0), ("waves", "each", -1), ("waves", "spread", 0.0), ("channels", "channels", 9),
-    ("words", "columns", 1 << 18),
-])
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("waves", "dilations", 0),
+        ("waves", "each", -1),
+        ("waves", "spread", 0.0),
+        ("channels", "channels", 9),
+        ("words", "columns", 1 << 18),
+    ],
+)
 def test_numbers_that_cannot_be_are_refused(kind: str, name: str, value: float) -> None:
     channels = 3 if kind == "channels" else 1
     make: Callable[[int, int], Examples] = words if kind == "words" else lambda n, s: waves(n, s, channels=channels)
@@ -281,7 +287,9 @@ def test_numbers_that_cannot_be_are_refused(kind: str, name: str, value: float) 
 
 
 def test_the_table_is_read_without_torch_scipy_or_scikit_learn() -> None:
-    code = ("import sys, headstart.classic, headstart.classic.measures; "
-            "print([m for m in ('torch', 'scipy', 'sklearn') if m in sys.modules])")
+    code = (
+        "import sys, headstart.classic, headstart.classic.measures; "
+        "print([m for m in ('torch', 'scipy', 'sklearn') if m in sys.modules])"
+    )
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"

@@ -169,8 +169,9 @@ def test_small_integers_are_taken_as_a_model_sees_them() -> None:
     raw = rng.integers(0, 256, (80, 1)).astype(np.uint8)
     stored = Examples(raw, np.array([0, 40, 80]), None, np.arange(2), scale=1 / 255, shift=-0.5)
     plain = replace(stored, values=stored.as_seen(raw), scale=None, shift=0.0)
-    assert np.array_equal(fit_kernels(stored, 0, SMALL).transform(stored),
-                          fit_kernels(plain, 0, SMALL).transform(plain))
+    assert np.array_equal(
+        fit_kernels(stored, 0, SMALL).transform(stored), fit_kernels(plain, 0, SMALL).transform(plain)
+    )
 
 
 @pytest.mark.parametrize("shape", [(1, 1), (7, 3), (300, 2), (1_000, 1_100), (3_000, 5), (256 * 12, 100), (254, 1_024)])

@@ -76,8 +76,10 @@ def test_the_temperature_of_a_ridge_regression_is_fitted_on_val_and_on_what_was_
 
 def test_examples_without_a_class_take_no_part() -> None:
     train, val = split(60, 0), split(20, 1)
-    more = Split(np.concatenate([train.features, np.full((5, 12), 99.0, np.float32)]),
-                 np.concatenate([train.target, np.full(5, IGNORE)]))
+    more = Split(
+        np.concatenate([train.features, np.full((5, 12), 99.0, np.float32)]),
+        np.concatenate([train.target, np.full(5, IGNORE)]),
+    )
     for fit in (ridge_classes, logistic):
         assert np.array_equal(fit(more, val, CLASSES).weights, fit(train, val, CLASSES).weights)
 

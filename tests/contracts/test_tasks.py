@@ -285,8 +285,7 @@ def test_a_person_sees_what_the_model_sees(kind, task, opened):
     assert HIDDEN not in blocks[-2].partition("\n")[2]
     assert HIDDEN in blocks[-1].partition("\n")[2]
     told = json.loads(json.dumps(facts(spec, ready)))
-    assert {name: told["splits"][name]["units"] for name in SPLITS} == {
-        name: task.split(name).units for name in SPLITS}
+    assert {name: told["splits"][name]["units"] for name in SPLITS} == {name: task.split(name).units for name in SPLITS}
     if task.signature.target == "class" and not task.signature.per_position:
         assert sum(told["splits"]["val"]["labels"].values()) == task.val.units
 

@@ -82,7 +82,7 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     assert "up" in python.stdout
 
 
-BROKEN = '''
+BROKEN = """
 from typing import Literal
 import torch
 from torch import nn
@@ -104,7 +104,7 @@ class Leaky(nn.Module):
 
 class Nothing:
     pass
-'''
+"""
 
 
 @pytest.mark.parametrize(

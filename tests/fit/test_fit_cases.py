@@ -10,8 +10,15 @@ import pytest
 
 from headstart.cli import main
 
-QUICK = ["--seeds", "1", "--workers", "0", "finetune.optim.lr=3e-3", "finetune.budget.steps=2",
-         "pretrain.budget.steps=2"]
+QUICK = [
+    "--seeds",
+    "1",
+    "--workers",
+    "0",
+    "finetune.optim.lr=3e-3",
+    "finetune.budget.steps=2",
+    "pretrain.budget.steps=2",
+]
 RNG = np.random.default_rng(0)
 
 
@@ -81,13 +88,16 @@ FITTED = {
     "integer labels": "\n".join(rows(label=lambda i: i % 3)),
     "labels as markup, formulas and emoji": "\n".join(rows(label=lambda i: ["[red]x", "=1+1", "\U0001f600"][i % 3])),
     "missing values": "\n".join([rows()[0], *(_gone(line) if i % 3 else line for i, line in enumerate(rows()[1:]))]),
-    "a constant channel": "\n".join(line if i == 0 else ",".join([*line.split(",")[:2], *["1.5"] * 5])
-                                     if i % 4 == 0 else line for i, line in enumerate(rows())),
+    "a constant channel": "\n".join(
+        line if i == 0 else ",".join([*line.split(",")[:2], *["1.5"] * 5]) if i % 4 == 0 else line
+        for i, line in enumerate(rows())
+    ),
     "length 1": "\n".join(rows(length=1)),
     "a class with one member": "\n".join(rows(label=lambda i: "ab"[i % 2] if i else "c")),
     "duplicate ids": "\n".join([*rows(), rows()[1]]),
-    "unequal lengths": "\n".join(line if i % 5 else ",".join([*line.split(",")[:5], "", ""])
-                                 for i, line in enumerate(rows())),
+    "unequal lengths": "\n".join(
+        line if i % 5 else ",".join([*line.split(",")[:5], "", ""]) for i, line in enumerate(rows())
+    ),
     "rows without a label": "\n".join(rows(40, label=lambda i: "ab"[i % 2] if i % 4 else "")),
 }
 
@@ -197,13 +207,30 @@ def _parquet(folder: Path) -> str:
 
 
 FORMATS = {
-    "JSON lines of texts": lambda folder: _written(folder, "train.jsonl", "\n".join(
-        f'{{"text": "good day number {i}" , "label": "{"ab"[i % 2]}"}}' for i in range(24))),
-    "FASTA": lambda folder: _written(folder, "train.fasta", "\n".join(
-        f">s{i} {'ab'[i % 2]}\n{''.join(RNG.choice(list('ACGT'), 12))}" for i in range(24))),
-    ".ts": lambda folder: _written(folder, "train.ts", "\n".join(
-        ["@problemName made", "@timeStamps false", "@univariate true", "@classLabel true a b", "@data",
-         *(",".join(f"{x:.2f}" for x in RNG.normal(size=6)) + f":{'ab'[i % 2]}" for i in range(24))])),
+    "JSON lines of texts": lambda folder: _written(
+        folder,
+        "train.jsonl",
+        "\n".join(f'{{"text": "good day number {i}" , "label": "{"ab"[i % 2]}"}}' for i in range(24)),
+    ),
+    "FASTA": lambda folder: _written(
+        folder,
+        "train.fasta",
+        "\n".join(f">s{i} {'ab'[i % 2]}\n{''.join(RNG.choice(list('ACGT'), 12))}" for i in range(24)),
+    ),
+    ".ts": lambda folder: _written(
+        folder,
+        "train.ts",
+        "\n".join(
+            [
+                "@problemName made",
+                "@timeStamps false",
+                "@univariate true",
+                "@classLabel true a b",
+                "@data",
+                *(",".join(f"{x:.2f}" for x in RNG.normal(size=6)) + f":{'ab'[i % 2]}" for i in range(24)),
+            ]
+        ),
+    ),
     "Parquet": _parquet,
     "a folder of images": _images,
 }
@@ -271,16 +298,19 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, ca
     assert not (tmp_path / "runs").exists()
 
 
-@pytest.mark.parametrize(("words", "said"), [
-    (["--target", "lable"], "did you mean 'label'?"),
-    (["--time", "soon"], "--time: 'soon' is no time"),
-    (["--serve", "kernel"], "did you mean 'kernels'?"),
-    (["--test", "nowhere.csv"], "nowhere.csv is not there"),
-    (["--unlabelled", "nowhere.csv"], "nowhere.csv is not there"),
-    (["--device", "tpu"], "--device: 'tpu'"),
-    (["fintune.optim.lr=1e-3"], "did you mean 'finetune'?"),
-    (["layout.shap=wide"], "did you mean 'shape'?"),
-])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--target", "lable"], "did you mean 'label'?"),
+        (["--time", "soon"], "--time: 'soon' is no time"),
+        (["--serve", "kernel"], "did you mean 'kernels'?"),
+        (["--test", "nowhere.csv"], "nowhere.csv is not there"),
+        (["--unlabelled", "nowhere.csv"], "nowhere.csv is not there"),
+        (["--device", "tpu"], "--device: 'tpu'"),
+        (["fintune.optim.lr=1e-3"], "did you mean 'finetune'?"),
+        (["layout.shap=wide"], "did you mean 'shape'?"),
+    ],
+)
 def test_wrong_words_are_told_before_anything_is_trained(words: list[str], said: str, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     assert fit(tmp_path, "train.csv", *words, quick=False) == 2
@@ -331,7 +361,9 @@ def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsy
         found.append(capsys.readouterr())
     before = [path.stat().st_mtime_ns for path in sorted((tmp_path / "runs").glob("*/result.json"))]
     assert len(before) == 3
-    tables = [[line for line in one.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]
-              for one in found]
+    tables = [
+        [line for line in one.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]
+        for one in found
+    ]
     assert tables[0] == tables[1]
     assert "3 of 3 stages done, 0 running, 0.0 s passed" in found[1].err

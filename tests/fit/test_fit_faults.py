@@ -11,8 +11,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-WORDS = ["fit", "train.csv", "--target", "label", "--seeds", "2", "--workers", "0", "--time", "1h",
-         "finetune.budget.steps=60", "pretrain.budget.steps=60"]
+WORDS = [
+    "fit",
+    "train.csv",
+    "--target",
+    "label",
+    "--seeds",
+    "2",
+    "--workers",
+    "0",
+    "--time",
+    "1h",
+    "finetune.budget.steps=60",
+    "pretrain.budget.steps=60",
+]
 
 
 def _folder(path: Path) -> Path:
@@ -27,8 +39,14 @@ def _folder(path: Path) -> Path:
 
 
 def _start(folder: Path, *more: str) -> subprocess.Popen[str]:
-    return subprocess.Popen([sys.executable, "-m", "headstart", *WORDS, *more], cwd=folder, text=True,
-                            stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "COLUMNS": "200"})
+    return subprocess.Popen(
+        [sys.executable, "-m", "headstart", *WORDS, *more],
+        cwd=folder,
+        text=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "COLUMNS": "200"},
+    )
 
 
 def _stages(folder: Path) -> list[Path]:
@@ -48,8 +66,9 @@ def test_a_killed_fit_goes_on_and_ends_with_the_model_of_one_in_one_go(tmp_path:
     first.communicate()
     assert (broken / "model" / "plan.json").exists()
     assert not (broken / "model" / "config.json").exists(), "killed before its end"
-    finished = {path.name: json.loads((path / "result.json").read_text())["provenance"]["attempts"]
-                for path in _stages(broken)}
+    finished = {
+        path.name: json.loads((path / "result.json").read_text())["provenance"]["attempts"] for path in _stages(broken)
+    }
     again = _start(broken)
     second, error = again.communicate(timeout=240)
     assert again.returncode == 0, error
@@ -58,8 +77,9 @@ def test_a_killed_fit_goes_on_and_ends_with_the_model_of_one_in_one_go(tmp_path:
         assert kept["provenance"]["attempts"] == attempts, "what was finished is not done again"
     table = [line for line in out.splitlines() if line.strip().startswith(("scratch", "self_pretrained", "kernels"))]
     assert len(table) == 3
-    assert table == [line for line in second.splitlines()
-                     if line.strip().startswith(("scratch", "self_pretrained", "kernels"))]
+    assert table == [
+        line for line in second.splitlines() if line.strip().startswith(("scratch", "self_pretrained", "kernels"))
+    ]
     for name in ("model.safetensors", "config.json"):
         assert (whole / "model" / name).read_bytes() == (broken / "model" / name).read_bytes()
 

@@ -70,8 +70,12 @@ def made(name: str) -> Outcome:
         "nasty": lambda: outcome(NASTY, channels=2),
         "many": lambda: outcome(FORTY, test=200),
         "untested": lambda: outcome(test=0),
-        "classic": lambda: replace(outcome(("a", "b"), pretrained=False, serves="summary", winner="summary"),
-                                   looked=None, records={}, uncalibrated=None),
+        "classic": lambda: replace(
+            outcome(("a", "b"), pretrained=False, serves="summary", winner="summary"),
+            looked=None,
+            records={},
+            uncalibrated=None,
+        ),
         "balanced": lambda: outcome(metric="balanced_accuracy"),
     }
     found: Outcome = kinds[name]()
@@ -256,8 +260,15 @@ def test_without_self_pretraining_nothing_is_said_of_it() -> None:
 def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
     one = made("classic")
     config = one.served.config.model_copy(update={"network": None})
-    bare = replace(one, served=replace(one.served, config=config, network=None), candidates=one.candidates[1:],
-                   results=replace(one.results, table=(), columns=(), arms=()), seeds=(), plan=(), versions={})
+    bare = replace(
+        one,
+        served=replace(one.served, config=config, network=None),
+        candidates=one.candidates[1:],
+        results=replace(one.results, table=(), columns=(), arms=()),
+        seeds=(),
+        plan=(),
+        versions={},
+    )
     text = " ".join(Reader(write_page(bare)).said.split())
     assert "Served is summary: a linear model of summary features." in text
     assert "--use NAME" not in text
@@ -266,8 +277,9 @@ def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
 def test_foreign_names_are_never_markup() -> None:
     one = lean(made("nasty"))
     channel = ("<b>ch</b>", "0", "1", "2", "3", "4")
-    held = replace(one, title=NASTY[0], answer=NASTY[3], notes=NASTY, plan=NASTY,
-                   card=replace(one.card, channels=(channel,)))
+    held = replace(
+        one, title=NASTY[0], answer=NASTY[3], notes=NASTY, plan=NASTY, card=replace(one.card, channels=(channel,))
+    )
     text = write_page(held)
     found = Reader(text)
     assert "script" not in found.tags
@@ -321,8 +333,12 @@ def test_patches_are_positions_again_before_they_are_drawn() -> None:
 
 def test_tokens_are_drawn_as_strips() -> None:
     rng = np.random.default_rng(0)
-    tokens = {"val/inputs": rng.integers(0, 4, (3, 12)), "val/masked": rng.random((3, 12)) < 0.4,
-              "val/valid": np.ones((3, 12), dtype=bool), "val/output": rng.normal(size=(3, 12, 4))}
+    tokens = {
+        "val/inputs": rng.integers(0, 4, (3, 12)),
+        "val/masked": rng.random((3, 12)) < 0.4,
+        "val/valid": np.ones((3, 12), dtype=bool),
+        "val/output": rng.normal(size=(3, 12, 4)),
+    }
     text = Reader(write_page(lean(made("classes")), tokens)).said
     assert "Validation tokens that pretraining never trained on" in text
 

@@ -40,8 +40,9 @@ def test_one_sequence_a_thousand_times_longer_than_the_rest_decides_nothing() ->
     assert shape_of("text", lengths) == Shape(1, 400)
 
 
-@pytest.mark.parametrize(("labelled", "rows", "size"), [(1, 1, 1), (5, 5, 5), (40, 900, 8), (300, 300, 16),
-                                                        (5_000, 5_000, 32), (3, 900, 3)])
+@pytest.mark.parametrize(
+    ("labelled", "rows", "size"), [(1, 1, 1), (5, 5, 5), (40, 900, 8), (300, 300, 16), (5_000, 5_000, 32), (3, 900, 3)]
+)
 def test_a_batch_is_never_larger_than_what_there_is(labelled: int, rows: int, size: int) -> None:
     assert batch_size(labelled, rows) == size
 

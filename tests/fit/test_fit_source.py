@@ -70,8 +70,9 @@ def test_a_file_that_changed_while_python_runs_is_another_file(tmp_path) -> None
         lines = head + [f"{'ab'[int(sign * row.sum() > 0)]}," + ",".join(map(str, row)) for row in rows]
         (tmp_path / "train.csv").write_text("\n".join(lines))
 
-    settings = FitSettings(layout=LayoutSpec(target="label"), time=None, seeds=(0,), rates=(1e-3,), epochs=1.0,
-                           pretrain_epochs=1.0)
+    settings = FitSettings(
+        layout=LayoutSpec(target="label"), time=None, seeds=(0,), rates=(1e-3,), epochs=1.0, pretrain_epochs=1.0
+    )
     found = []
     for sign in (1, -1):
         write(sign)

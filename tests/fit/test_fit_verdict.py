@@ -34,8 +34,10 @@ def said(*lines: Line, serve: str = "auto") -> str:
 
 def test_a_classic_model_that_wins_is_said_first() -> None:
     text = said(line("scratch", [0.5, 0.6, 0.7], [0.5, 0.6, 0.7]), line("kernels", [0.9], [0.8]))
-    assert text.startswith("Kernels (said) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
-                           "network has 0.600 on validation. It is what predict serves.")
+    assert text.startswith(
+        "Kernels (said) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
+        "network has 0.600 on validation. It is what predict serves."
+    )
 
 
 def test_of_equal_models_the_simpler_one_is_taken() -> None:
@@ -101,10 +103,27 @@ def test_a_network_that_was_never_trained_cannot_be_served() -> None:
 def test_notes_name_rare_classes_unfinished_stages_and_small_tests() -> None:
     one = line("kernels", [0.6], [0.6])
     target = np.array([0] * 60 + [1] * 4)
-    results = Results("fit", "", (), (), None, (), (), caveats=(Caveat("edge", "the rate is at its edge."),
-                                                               Caveat("seeds", "never said here.")))
-    text = notes([one], one, results, left=2, metric="accuracy", train=target, labels=("a", "b"), failed=(),
-                 task_notes=("read as rows",))
+    results = Results(
+        "fit",
+        "",
+        (),
+        (),
+        None,
+        (),
+        (),
+        caveats=(Caveat("edge", "the rate is at its edge."), Caveat("seeds", "never said here.")),
+    )
+    text = notes(
+        [one],
+        one,
+        results,
+        left=2,
+        metric="accuracy",
+        train=target,
+        labels=("a", "b"),
+        failed=(),
+        task_notes=("read as rows",),
+    )
     assert text[0].startswith("The time was over before 2 stages were done")
     assert any("only 50 sequences" in note for note in text)
     assert any("'b' (4)" in note for note in text)
@@ -122,6 +141,7 @@ def test_no_test_split_is_said() -> None:
 
 def test_a_network_no_better_than_the_commonest_class_is_said() -> None:
     lines = [line("scratch", [0.5], [0.4]), line("majority", [0.5], [0.5])]
-    text = notes(lines, lines[0], EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(),
-                 task_notes=())
+    text = notes(
+        lines, lines[0], EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(), task_notes=()
+    )
     assert any(note.startswith("scratch is no better on test than naming the commonest class") for note in text)

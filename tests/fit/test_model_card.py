@@ -28,7 +28,13 @@ def test_the_card_has_what_a_stranger_needs(classes: Outcome) -> None:
     text = model_card(classes)
     assert text.startswith("---\nlibrary_name: headstart\ntags:\n- headstart\n- sequence-classification\n")
     assert re.findall("^## (.*)$", text, re.MULTILINE) == [
-        "What it is", "How to use it", "The data it was fitted to", "Scores", "Limits", "How it was made"]
+        "What it is",
+        "How to use it",
+        "The data it was fitted to",
+        "Scores",
+        "Limits",
+        "How it was made",
+    ]
     assert text.index(markdown(classes.answer)) < text.index("## What it is")
     assert "headstart predict model/ new.csv -o predictions.csv" in text
     assert 'SequenceClassifier.from_pretrained("model/")' in text

@@ -87,8 +87,12 @@ def test_a_padded_position_cannot_change_an_answer(norm: Any, pool: Any) -> None
     for more in ((draw, {}), (None, None)):
         torch.testing.assert_close(model(padded, *more), model(changed, *more), rtol=0, atol=1e-12)
     for row, length in enumerate((10, 6, 4)):
-        alone = Batch(padded.inputs[row : row + 1, :length], padded.valid[row : row + 1, :length],
-                      padded.index[row : row + 1], full=True)
+        alone = Batch(
+            padded.inputs[row : row + 1, :length],
+            padded.valid[row : row + 1, :length],
+            padded.index[row : row + 1],
+            full=True,
+        )
         torch.testing.assert_close(model(alone)[0], model(padded)[row], rtol=0, atol=1e-12)
 
 

@@ -81,8 +81,11 @@ def test_a_diagonal_kernel_equals_its_sum_of_exponentials(shared, length, built)
     expected = (torch.complex(weight[0], weight[1])[..., None] * power).sum(-2).real
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
     cotangent = torch.randn_like(found)
-    for one, other in zip(torch.autograd.grad(found, [weight, rate], cotangent),
-                          torch.autograd.grad(expected, [weight, rate], cotangent), strict=True):
+    for one, other in zip(
+        torch.autograd.grad(found, [weight, rate], cotangent),
+        torch.autograd.grad(expected, [weight, rate], cotangent),
+        strict=True,
+    ):
         torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
 
 

@@ -10,8 +10,9 @@ from headstart.own import LayoutSpec, read_sequences
 
 def test_a_wide_table_with_labels_ids_and_gaps():
     values = numbers(6, 4)
-    table = polars.DataFrame({"id": [f"s{i}" for i in range(6)], "label": ["a", "b"] * 3,
-                              **{f"t{k}": values[:, k] for k in range(4)}})
+    table = polars.DataFrame(
+        {"id": [f"s{i}" for i in range(6)], "label": ["a", "b"] * 3, **{f"t{k}": values[:, k] for k in range(4)}}
+    )
     table = table.with_columns(polars.when(polars.col("id") == "s2").then(None).otherwise(polars.col("t1")).alias("t1"))
     found = read(table, target="label")
     assert found.labels == ("a", "b") * 3

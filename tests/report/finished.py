@@ -28,14 +28,17 @@ Done = tuple[Plan, Results, Path]
 def study(title: str = "Does it help?", **more: Any) -> dict[str, Any]:
     model = {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}, "position": {"kind": "rotary"}}
     return {
-        "name": "tried", "title": title,
-        "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 3}},
-                   "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 2}}},
+        "name": "tried",
+        "title": title,
+        "stages": {
+            "pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 3}},
+            "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 2}},
+        },
         "columns": {"digits": {"task": {"kind": "digits", "labelled": 200}, "model": model}},
-        "arms": {"scratch": {}, "self_pretrained": {
-            "finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}},
+        "arms": {"scratch": {}, "self_pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}},
         "axes": {LR: [1e-3, 3e-3], "seed": [0, 1, 2]},
-        "report": {"choose": [LR], "against": "scratch"}, **more,
+        "report": {"choose": [LR], "against": "scratch"},
+        **more,
     }
 
 
@@ -54,16 +57,24 @@ def fill(plan: Plan, store: Store, keep: int = 10**6) -> None:
             folder.mkdir(parents=True, exist_ok=True)
             spec = planned.spec.model_dump(mode="json")
             parent = cell.chain[0].identity if planned is not cell.chain[0] else None
-            publish_json(folder / "stage.json", {"name": planned.name, "spec": spec, "parent": parent,
-                                                 "identity": planned.identity})
+            publish_json(
+                folder / "stage.json",
+                {"name": planned.name, "spec": spec, "parent": parent, "identity": planned.identity},
+            )
             publish_json(folder / "result.json", result(planned.identity, *score(cell), metric=metric))
-            lines = [{"step": 10 * e, "epoch": e, "train": {"loss": 2.0 / e}, "val": {"loss": 2.1 / e, metric: 0.1 * e}}
-                     for e in (1, 2)]
+            lines = [
+                {"step": 10 * e, "epoch": e, "train": {"loss": 2.0 / e}, "val": {"loss": 2.1 / e, metric: 0.1 * e}}
+                for e in (1, 2)
+            ]
             (folder / "records.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
             tensors = {"val/output": torch.zeros(2, 10)}
             if planned.name == "pretrain":
-                tensors = {"val/inputs": torch.randn(4, 64, 1), "val/masked": torch.rand(4, 64) < 0.5,
-                           "val/valid": torch.ones(4, 64, dtype=torch.bool), "val/output": torch.zeros(4, 64, 1)}
+                tensors = {
+                    "val/inputs": torch.randn(4, 64, 1),
+                    "val/masked": torch.rand(4, 64) < 0.5,
+                    "val/valid": torch.ones(4, 64, dtype=torch.bool),
+                    "val/output": torch.zeros(4, 64, 1),
+                }
             (folder / "predictions.safetensors").write_bytes(seal(tensors, {"identity": planned.identity}))
 
 
@@ -86,9 +97,16 @@ def with_paper(tmp_path: Path, source: str = "Doe, table 1", stood_in: bool = Tr
     fill(plan, store)
     results = summarise(plan, store.result, store.status, gather(plan, store), store.records)
     rows = [{"row": arm.upper(), "arm": arm, "cells": {"digits": "0.5"}} for arm in results.arms]
-    paper = make_paper("made-up", {
-        "source": source, "paper": "coser", "heads": {"digits": "CIFAR10"}, "rows": rows,
-        "claims": [{"says": "It helps", "higher": "self_pretrained", "lower": "scratch"}]})
+    paper = make_paper(
+        "made-up",
+        {
+            "source": source,
+            "paper": "coser",
+            "heads": {"digits": "CIFAR10"},
+            "rows": rows,
+            "claims": [{"says": "It helps", "higher": "self_pretrained", "lower": "scratch"}],
+        },
+    )
     said = "digits for digits" if stood_in else ""
     results = replace(results, paper=paper, table=tuple(replace(row, stand_in=said) for row in results.table))
     return results, write_report(plan, results, store, tmp_path / "out")

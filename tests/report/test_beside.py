@@ -47,8 +47,15 @@ def test_every_cell_of_the_paper_has_a_line_with_what_is_printed_and_ours() -> N
     assert len(table.lines) == sum(len(row.cells) for row in paper.rows) == 9
     line = cells(table)["a (DIGITS)", "scratch"]
     assert line == {
-        "column": "a (DIGITS)", "arm": "scratch", "paper": "40.2", "ours": "35.0 ± 0.7", "n": "5",
-        "chosen": "lr 0.003", "budget": "60 epochs, 60.0 GFLOP", "status": "measured"}
+        "column": "a (DIGITS)",
+        "arm": "scratch",
+        "paper": "40.2",
+        "ours": "35.0 ± 0.7",
+        "n": "5",
+        "chosen": "lr 0.003",
+        "budget": "60 epochs, 60.0 GFLOP",
+        "status": "measured",
+    }
     assert table.title == "Beside Doe and Roe, A made-up paper, table 1"
     assert cells(table)["b (MNIST)", "scratch"]["paper"] == "41.0 ± 0.5"
 
@@ -117,8 +124,11 @@ def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() 
 
 
 def test_one_table_may_have_a_column_in_another_unit_and_score() -> None:
-    paper = made(heads={"a": "DIGITS", "b": {"head": "HR", "metric": "r2", "unit": "share"}},
-                 rows=[{"row": "S", "arm": "scratch", "cells": {"a": "40.2", "b": "0.91"}}], claims=[])
+    paper = made(
+        heads={"a": "DIGITS", "b": {"head": "HR", "metric": "r2", "unit": "share"}},
+        rows=[{"row": "S", "arm": "scratch", "cells": {"a": "40.2", "b": "0.91"}}],
+        claims=[],
+    )
     assert (paper.in_percent("a"), paper.in_percent("b")) == (True, False)
     results, _ = run(paper)
     line = cells(beside(results, paper))["b (HR)", "scratch"]
@@ -127,21 +137,29 @@ def test_one_table_may_have_a_column_in_another_unit_and_score() -> None:
 
 
 def test_scores_of_train_and_of_the_last_weights_are_told_apart() -> None:
-    rows = [{"row": "TRAIN", "arm": "scratch", "quantity": "last_train", "cells": {"a": "58.1"}},
-            {"row": "TEST", "arm": "scratch", "quantity": "last_test", "cells": {"a": "57.5"}}]
+    rows = [
+        {"row": "TRAIN", "arm": "scratch", "quantity": "last_train", "cells": {"a": "58.1"}},
+        {"row": "TEST", "arm": "scratch", "quantity": "last_test", "cells": {"a": "57.5"}},
+    ]
     results, paper = run(made(rows=rows, claims=[]))
     table = beside(results, paper)
     assert table.heads[2] == "quantity"
     assert [(line.cells[2].text, line.cells[4].text) for line in table.lines] == [
-        ("train at the last step", "90.0 ± 0.0"), ("test at the last step", "35.0 ± 0.7")]
+        ("train at the last step", "90.0 ± 0.0"),
+        ("test at the last step", "35.0 ± 0.7"),
+    ]
 
 
 def test_steps_to_match_are_those_of_the_mean_curve_and_say_how_many_seeds_got_there() -> None:
-    rows = [{"row": name, "arm": name, "quantity": "reach", "cells": {"a": text}, "kind": kind}
-            for name, text, kind in (("scratch", "1.9×10^5", "measured"), ("self_pretrained", "-", "not reached"))]
+    rows = [
+        {"row": name, "arm": name, "quantity": "reach", "cells": {"a": text}, "kind": kind}
+        for name, text, kind in (("scratch", "1.9×10^5", "measured"), ("self_pretrained", "-", "not reached"))
+    ]
     plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1), match="scratch")
-    curves = {c.chain[-1].identity: [0.1, 0.4 + 0.1 * c.seed] if c.arm == "scratch" else [0.1, 0.46 * c.seed]
-              for c in plan.cells}
+    curves = {
+        c.chain[-1].identity: [0.1, 0.4 + 0.1 * c.seed] if c.arm == "scratch" else [0.1, 0.46 * c.seed]
+        for c in plan.cells
+    }
 
     def records(identity: str) -> list[dict[str, Any]]:
         return [{"step": 700 * (i + 1), "val": {"accuracy": v}} for i, v in enumerate(curves.get(identity, []))]
@@ -161,8 +179,11 @@ def test_a_partial_and_a_diverged_row_say_so_beside_the_paper() -> None:
 
 
 def test_scores_that_stand_for_lost_last_weights_say_so_in_their_cells() -> None:
-    rows = [{"row": arm, "arm": arm, "quantity": quantity, "cells": {"a": "50.0"}}
-            for arm in ("scratch", "self_pretrained") for quantity in ("test", "last_train", "last_test")]
+    rows = [
+        {"row": arm, "arm": arm, "quantity": quantity, "cells": {"a": "50.0"}}
+        for arm in ("scratch", "self_pretrained")
+        for quantity in ("test", "last_train", "last_test")
+    ]
     plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1))
     found = shelf(plan)
     for cell in plan.cells:
@@ -211,10 +232,19 @@ def test_no_text_of_a_paper_is_markup() -> None:
 
 def test_a_column_of_several_axis_values_has_a_line_for_each() -> None:
     plan = make_plan(columns={"a": "digits"}, rates=(1e-3,))
-    plan = replace(plan, choose=(), cells=tuple(
-        replace(cell, settings={"task.fraction": f}, chain=tuple(replace(p, identity=f"{p.identity[:13]}{f:.1f}")
-                                                                 for p in cell.chain))
-        for cell in plan.cells for f in (0.1, 0.5)))
+    plan = replace(
+        plan,
+        choose=(),
+        cells=tuple(
+            replace(
+                cell,
+                settings={"task.fraction": f},
+                chain=tuple(replace(p, identity=f"{p.identity[:13]}{f:.1f}") for p in cell.chain),
+            )
+            for cell in plan.cells
+            for f in (0.1, 0.5)
+        ),
+    )
     table = beside(summarise(plan, lambda _: None), made(claims=[]))
     heads = [line.cells[0].text for line in table.lines]
     assert heads[:4] == ["a fraction=0.1 (DIGITS)", "a fraction=0.5 (DIGITS)"] * 2
@@ -249,7 +279,8 @@ def test_a_claim_holds_where_the_whole_interval_of_the_paired_difference_is_abov
     assert str(verdict) == (
         "Self-pretraining beats training from scratch (self_pretrained less scratch, test): "
         f"holds on a (+0.104 [0.090, 0.118], 5 paired seeds); not seen on b ({_gap(results, 'b')}, 5 paired seeds; "
-        "the interval holds 0); not measured on c (not run here).")
+        "the interval holds 0); not measured on c (not run here)."
+    )
 
 
 def _gap(results: Results, column: str) -> str:

@@ -66,8 +66,12 @@ def test_a_gain_is_held_against_a_gain() -> None:
         return usual(cell)[0], 0.4 + up + 0.003 * (cell.seed % 3) * (cell.arm == "other_pretrained")
 
     rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in arms]
-    claim = {"says": "S", "higher": ["other_pretrained", "other"], "lower": ["self_pretrained", "scratch"],
-             "columns": ["a"]}
+    claim = {
+        "says": "S",
+        "higher": ["other_pretrained", "other"],
+        "lower": ["self_pretrained", "scratch"],
+        "columns": ["a"],
+    }
     results, paper = run(made(rows=rows, claims=[claim]), score=score, arms=arms)
     (part,) = verdicts(results, paper)[0].parts
     gains = [0.25 + 0.003 * (seed % 3) - 0.1 for seed in range(5)]
@@ -169,8 +173,13 @@ def test_a_gap_that_shrinks_is_one_that_is_there() -> None:
             up = {"other": lead, "other_pretrained": 0.1}.get(cell.arm, 0.0)
             return usual(cell)[0], 0.4 + up + (within * (cell.seed % 3 - 1) if cell.arm == "other" else 0.0)
 
-        claim = {"says": "S", "higher": ["other", "scratch"], "lower": ["other_pretrained", "self_pretrained"],
-                 "columns": ["a"], **more}
+        claim = {
+            "says": "S",
+            "higher": ["other", "scratch"],
+            "lower": ["other_pretrained", "self_pretrained"],
+            "columns": ["a"],
+            **more,
+        }
         results, paper = run(made(rows=rows, claims=[claim]), score=score, arms=arms)
         return verdicts(results, paper)[0].parts[0]
 
@@ -183,10 +192,14 @@ def test_a_gap_that_shrinks_is_one_that_is_there() -> None:
         assert "other less scratch, which it takes to be above 0, is " in behind.why
 
 
-@pytest.mark.parametrize("claim", [
-    {"higher": "other"}, {"higher": ["self_pretrained", "scratch"], "lower": None, "than": 0.5},
-    {"higher": ["self_pretrained", "scratch"], "pairs": [["a", "b"]]},
-])
+@pytest.mark.parametrize(
+    "claim",
+    [
+        {"higher": "other"},
+        {"higher": ["self_pretrained", "scratch"], "lower": None, "than": 0.5},
+        {"higher": ["self_pretrained", "scratch"], "pairs": [["a", "b"]]},
+    ],
+)
 def test_only_a_gap_held_against_a_gap_is_presumed(claim: dict[str, Any]) -> None:
     given = {key: value for key, value in {**OVER, "presumed": True, **claim}.items() if value is not None}
     with pytest.raises(BadInput, match="'presumed' is of a claim whose 'higher' is two arms"):
@@ -209,9 +222,14 @@ def test_a_verdict_as_json_holds_its_numbers() -> None:
     assert document["higher"] == "self_pretrained"
     first, _, away = document["columns"]
     assert verdict.parts[0].difference is not None
-    assert first == {"column": "a", "outcome": "holds", "why": "", "n": 5,
-                     "difference": verdict.parts[0].difference.mean,
-                     "interval": list(verdict.parts[0].difference.interval or ())}
+    assert first == {
+        "column": "a",
+        "outcome": "holds",
+        "why": "",
+        "n": 5,
+        "difference": verdict.parts[0].difference.mean,
+        "interval": list(verdict.parts[0].difference.interval or ()),
+    }
     assert (away["column"], away["outcome"], away["difference"], away["n"]) == ("c", "not measured", None, 0)
 
 
@@ -236,7 +254,10 @@ def test_an_arm_is_held_against_a_number() -> None:
     assert row.test is not None
     assert part.difference.mean == pytest.approx(row.test.mean - 0.3)
     assert [of(than).parts[0].outcome for than in (0.3, 0.4, row.test.mean)] == [
-        "holds", "the other way round", "not seen"]
+        "holds",
+        "the other way round",
+        "not seen",
+    ]
     assert "(scratch less 0.3, test): holds on a (+" in str(of(0.3))
     assert "], 5 seeds)" in str(of(0.3))
 
@@ -248,8 +269,10 @@ def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_v
     curves = {c.chain[-1].identity: train[c.arm] for c in plan.cells}
 
     def records(identity: str) -> list[dict[str, Any]]:
-        return [{"step": 7 * (i + 1), "train": {"accuracy": v}, "val": {"accuracy": 0.9 - v}}
-                for i, v in enumerate(curves.get(identity, []))]
+        return [
+            {"step": 7 * (i + 1), "train": {"accuracy": v}, "val": {"accuracy": 0.9 - v}}
+            for i, v in enumerate(curves.get(identity, []))
+        ]
 
     results = summarise(plan, shelf(plan).find, records=records)
     (part,) = verdicts(results, made(claims=[claim]))[0].parts

@@ -48,8 +48,10 @@ def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claim
     assert {name: set(pretrained.measures[name]) for name in kernel} == {name: {3, 4} for name in kernel}
     parent = pretrained.runs[1].stages[0][1]
     stage = opened(parent, study.store, study.data)
-    shorter = [first.distance - now.distance
-               for now, first in zip(kernels(stage.model, 64), kernels(stage.start, 64), strict=True)]
+    shorter = [
+        first.distance - now.distance
+        for now, first in zip(kernels(stage.model, 64), kernels(stage.start, 64), strict=True)
+    ]
     assert pretrained.by_seed("kernel_narrowing")[4] == pytest.approx(sum(shorter) / 2)
     result = study.store.result(parent)
     assert result is not None
@@ -57,13 +59,16 @@ def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claim
     assert pretrained.by_seed("parent_left").get(4, 0.0) == pytest.approx(1 - steps / 6)
 
 
-@pytest.mark.parametrize(("scores", "left"), [
-    ([0.1, 0.6, 0.601], 1 / 3), ([0.6, 0.5, 0.4], 2 / 3), ([0.1, 0.2, 0.3], None), ([], None)])
+@pytest.mark.parametrize(
+    ("scores", "left"), [([0.1, 0.6, 0.601], 1 / 3), ([0.6, 0.5, 0.4], 2 / 3), ([0.1, 0.2, 0.3], None), ([], None)]
+)
 def test_what_is_left_of_a_pretraining_is_known_where_it_had_converged(scores: list[float], left: float | None) -> None:
     records = [{"step": 10 * (i + 1), "val": {"r2": value}} for i, value in enumerate(scores)]
     result = {"identity": "parent", "monitor": {"name": "r2", "greater": True}}
-    store: Any = SimpleNamespace(result=lambda identity: result if identity == "parent" else None,
-                                 records=lambda identity: records if identity == "parent" else None)
+    store: Any = SimpleNamespace(
+        result=lambda identity: result if identity == "parent" else None,
+        records=lambda identity: records if identity == "parent" else None,
+    )
     run: Any = SimpleNamespace(stages=(("pretrain", "parent"), ("finetune", "child")))
     plan: Any = None
     found = MEASURES["parent_left"](plan, store, run)

@@ -18,8 +18,12 @@ WIDE = {"a": "digits", "b": "mnist", "c": "digits"}
 def points(figure: Any) -> list[tuple[float, float]]:
     """Where every mark stands."""
     [axes] = figure.axes
-    return [(float(x), float(y)) for line in axes.get_lines() if line.get_marker() not in ("None", None, "|", "_")
-            for x, y in zip(np.atleast_1d(line.get_xdata()), np.atleast_1d(line.get_ydata()), strict=True)]
+    return [
+        (float(x), float(y))
+        for line in axes.get_lines()
+        if line.get_marker() not in ("None", None, "|", "_")
+        for x, y in zip(np.atleast_1d(line.get_xdata()), np.atleast_1d(line.get_ydata()), strict=True)
+    ]
 
 
 def hollow(figure: Any) -> list[float]:
@@ -40,16 +44,25 @@ def test_the_papers_cells_are_hollow_and_in_our_unit() -> None:
     results, paper = run(columns=WIDE)
     figure = compared(results)
     assert figure is not None
-    wanted = [cell.value for row in paper.rows if row.arm in results.arms and row.quantity in ("test", "train")
-              for column, cell in row.cells.items() if column in WIDE and cell.value is not None]
+    wanted = [
+        cell.value
+        for row in paper.rows
+        if row.arm in results.arms and row.quantity in ("test", "train")
+        for column, cell in row.cells.items()
+        if column in WIDE and cell.value is not None
+    ]
     assert sorted(hollow(figure)) == pytest.approx(sorted(wanted))
-    assert told(results) == ("Test score of each arm, mean and one standard error over seeds; small marks are train "
-                             "scores; a hollow mark is the paper's number, of its own data and sizes.")
+    assert told(results) == (
+        "Test score of each arm, mean and one standard error over seeds; small marks are train "
+        "scores; a hollow mark is the paper's number, of its own data and sizes."
+    )
 
 
 def test_a_paper_without_cells_of_what_was_run_is_not_spoken_of() -> None:
-    for paper in (made(rows=[], heads={}, claims=[]), made(heads={"d": "D"}, claims=[], rows=[
-            {"row": "S", "arm": "scratch", "cells": {"d": "1.0"}}])):
+    for paper in (
+        made(rows=[], heads={}, claims=[]),
+        made(heads={"d": "D"}, claims=[], rows=[{"row": "S", "arm": "scratch", "cells": {"d": "1.0"}}]),
+    ):
         results, _ = run(paper, columns=WIDE)
         figure = compared(results)
         assert figure is not None
@@ -73,4 +86,9 @@ def test_nothing_is_drawn_of_nothing() -> None:
 
 def test_a_task_at_several_sizes_is_one_line() -> None:
     assert [stem_of(c) for c in ("image_5", "image_0_5", "image_transformer", "100k", "pathx256")] == [
-        "image", "image", "image_transformer", "", "pathx"]
+        "image",
+        "image",
+        "image_transformer",
+        "",
+        "pathx",
+    ]

@@ -28,8 +28,11 @@ def marks(figure: Any, label: str) -> list[tuple[float, float]]:
     """Where the points of an arm stand."""
     [axes] = figure.axes
     found = [container for container in axes.containers if container.get_label() == label]
-    return [(float(x), float(y)) for container in found
-            for x, y in zip(*(np.asarray(v) for v in container[0].get_data()), strict=True)]
+    return [
+        (float(x), float(y))
+        for container in found
+        for x, y in zip(*(np.asarray(v) for v in container[0].get_data()), strict=True)
+    ]
 
 
 def test_a_gain_is_the_mean_over_paired_seeds_in_percent_of_the_other_arms_score() -> None:
@@ -45,7 +48,8 @@ def test_a_gain_is_the_mean_over_paired_seeds_in_percent_of_the_other_arms_score
     assert axes.get_ylabel() == "gain in test accuracy over scratch (%)"
     assert gains_told(results) == (
         "Gain in test score over scratch, in percent of its score at the same seed: mean and one standard error over "
-        "n = 2 paired seeds: self_pretrained +51.5 ± 1.5 % on a, +25.0 ± 0.0 % on b and +0.0 ± 0.0 % on c.")
+        "n = 2 paired seeds: self_pretrained +51.5 ± 1.5 % on a, +25.0 ± 0.0 % on b and +0.0 ± 0.0 % on c."
+    )
 
 
 def test_only_seeds_of_both_arms_and_scores_above_0_make_a_gain() -> None:
@@ -76,11 +80,15 @@ def test_averages_stand_one_below_the_other_with_the_papers_hollow() -> None:
     drawn = [float(container[0].get_xdata()[0]) for container in axes.containers]  # type: ignore[index, union-attr]
     assert drawn == pytest.approx([one.value.mean for one in results.averages if one.value])
     printed = [cell.value for arm in results.arms if (cell := paper.cell(arm, "average"))]
-    assert [float(line.get_xdata()[0]) for line in axes.get_lines()  # type: ignore[index, arg-type]
-            if line.get_markerfacecolor() == "none"] == pytest.approx(printed)
+    assert [
+        float(line.get_xdata()[0])
+        for line in axes.get_lines()  # type: ignore[index, arg-type]
+        if line.get_markerfacecolor() == "none"
+    ] == pytest.approx(printed)
     assert averaged_told(results) == (
         "Test score of each arm, averaged over 3 columns: mean and one standard error over seeds; a hollow mark is the "
-        "paper's average, over its own columns, data and sizes.")
+        "paper's average, over its own columns, data and sizes."
+    )
 
 
 @pytest.mark.parametrize(("draw", "tell"), [(compared, told), (averaged, averaged_told)])
@@ -104,6 +112,8 @@ def test_an_average_of_one_arm_is_no_figure() -> None:
     results, _ = run(columns=WIDE)
     assert averaged(replace(results, averages=results.averages[:1])) is None
     assert averaged(replace(results, averages=())) is None
-    lost = tuple(replace(a, value=None, columns=1) if i else replace(a, value=estimate([0.5]))
-                 for i, a in enumerate(results.averages))
+    lost = tuple(
+        replace(a, value=None, columns=1) if i else replace(a, value=estimate([0.5]))
+        for i, a in enumerate(results.averages)
+    )
     assert averaged(replace(results, averages=lost)) is None

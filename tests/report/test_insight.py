@@ -73,8 +73,12 @@ def titled(figure: Figure) -> dict[str, Any]:
 def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str, Insight], list[str]]) -> None:
     found, reasons = drawn
     assert list(found) == [
-        *(f"attention-heads-{arm}" for arm in STUDY["arms"]), "distances-heads", "deviations-heads",
-        "kernels-spaces", "deviations-spaces"]
+        *(f"attention-heads-{arm}" for arm in STUDY["arms"]),
+        "distances-heads",
+        "deviations-heads",
+        "kernels-spaces",
+        "deviations-spaces",
+    ]
     assert [one.column for one in found.values()] == ["heads"] * 6 + ["spaces"] * 2
     assert "Attention of mixers on spaces is not drawn: no block of it has full or local attention." in reasons
     assert "Kernels of self_pretrained and mixers on heads are not drawn: no block of it has a convolution." in reasons
@@ -140,7 +144,8 @@ def test_maps_are_drawn_for_every_head_with_their_distances(
     for axes, head, before in zip(images, now, first, strict=True):
         assert np.array_equal(axes.images[0].get_array(), head.weights)
         assert axes.get_title(loc="left") == (
-            f"head {head.head}: {head.distance:.1f}\nat the start {before.distance:.1f}")
+            f"head {head.head}: {head.distance:.1f}\nat the start {before.distance:.1f}"
+        )
     assert np.array_equal(lines(curves[1], "-")[0], now[2].by_distance)
     assert lines(curves[1], "--")[0] == pytest.approx((first[2].by_distance + first[3].by_distance) / 2)
     said = drawn[0]["attention-heads-self_pretrained"].said
@@ -185,9 +190,7 @@ def test_an_untrained_arm_lies_on_its_own_start(drawn: tuple[dict[str, Insight],
     assert list(lines(panels["activations"], "-")[3]) == list(lines(panels["activations"], "--")[3])
 
 
-def test_without_data_there_is_a_reason_and_no_figure(
-    study: headstart.Study, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_without_data_there_is_a_reason_and_no_figure(study: headstart.Study, monkeypatch: pytest.MonkeyPatch) -> None:
     def absent(*_: Any) -> Any:
         raise headstart.BadInput("task.kind: no data here;\n  put them there.")
 
@@ -208,8 +211,9 @@ def test_what_is_not_finished_is_said(study: headstart.Study, tmp_path: Path) ->
 def test_inputs_too_long_for_a_map_are_left_out(study: headstart.Study, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("headstart.report.insight.LONGEST", 60)
     _, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, ["attention"])
-    assert reasons[0] == ("Attention of scratch on heads is not drawn: 64 positions are more than the 60 that fit a "
-                          "map.")
+    assert reasons[0] == (
+        "Attention of scratch on heads is not drawn: 64 positions are more than the 60 that fit a map."
+    )
 
 
 def test_another_name_is_refused_with_the_nearest(study: headstart.Study) -> None:
@@ -219,16 +223,17 @@ def test_another_name_is_refused_with_the_nearest(study: headstart.Study) -> Non
 
 def test_names_are_those_of_files(study: headstart.Study) -> None:
     results = study.results(baselines=False)
-    renamed = replace(results, columns=("a/b",), table=tuple(
-        replace(row, column="a/b") for row in results.table if row.column == "spaces"))
+    renamed = replace(
+        results,
+        columns=("a/b",),
+        table=tuple(replace(row, column="a/b") for row in results.table if row.column == "spaces"),
+    )
     (one,), _ = insight_figures(study.plan, renamed, study.store, ["kernels"])
     assert one.name.startswith("kernels-a-b-")
     assert one.name.replace("-", "").isalnum()
 
 
-def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(
-    drawn: tuple[dict[str, Insight], list[str]]
-) -> None:
+def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(drawn: tuple[dict[str, Insight], list[str]]) -> None:
     before = dict(matplotlib.rcParams)
     for one in drawn[0].values():
         light, dark = one.draw(False), one.draw(True)
@@ -246,7 +251,7 @@ def test_a_pooled_map_holds_the_means_of_its_cells() -> None:
     assert found.shape == (4, 4)
     for i in range(4):
         for j in range(4):
-            cell = weights[2 * i:2 * i + 2, 2 * j:2 * j + 2]
+            cell = weights[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
             there = cell[~np.isnan(cell)]
             assert np.isnan(found[i, j]) if not len(there) else found[i, j] == pytest.approx(there.mean())
     assert pooled(weights, 7) is weights
@@ -258,6 +263,7 @@ def test_some_keeps_the_first_and_the_last() -> None:
 
 
 def test_the_module_waits_for_torch_and_matplotlib() -> None:
-    code = ("import sys, headstart.report.insight; "
-            "sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))")
+    code = (
+        "import sys, headstart.report.insight; sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -40,11 +40,17 @@ def test_any_two_arms_of_a_study_are_told_apart(name: str, tmp_path: Path) -> No
 
 def test_the_start_of_every_stage_is_told_of_one_without_a_parent_too(tmp_path: Path) -> None:
     taken = {"parent": "pretrain", "start": ["take(all-head)"]}
-    text = told(tmp_path, armed(
-        scratch={}, drawn={"finetune": {"start": ["draw(query_key, 0.1)"]}},
-        after={"pretrain": {"start": ["draw(all, 0.2)"]}, "finetune": taken},
-        matched={"finetune": {"parent": "pretrain", "weights": "last",
-                              "start": ["take(encoder)", "match(query_key)"]}}))
+    text = told(
+        tmp_path,
+        armed(
+            scratch={},
+            drawn={"finetune": {"start": ["draw(query_key, 0.1)"]}},
+            after={"pretrain": {"start": ["draw(all, 0.2)"]}, "finetune": taken},
+            matched={
+                "finetune": {"parent": "pretrain", "weights": "last", "start": ["take(encoder)", "match(query_key)"]}
+            },
+        ),
+    )
     for part in (
         "In scratch, stage finetune started from fresh weights.",
         "In drawn, stage finetune started from fresh weights with draw(query_key, 0.1).",
@@ -64,18 +70,30 @@ def test_the_start_of_every_stage_is_told_of_one_without_a_parent_too(tmp_path: 
 def test_amos_7_says_which_arms_start_with_drawn_kernels(tmp_path: Path) -> None:
     text = told(tmp_path, "amos-7")
     assert "In s4_random and dlr_random, stage finetune started from fresh weights with draw(kernel, 0.1)." in text
-    assert ("In s4_random_self_pretrained and dlr_random_self_pretrained, stage pretrain started from fresh weights "
-            "with draw(kernel, 0.1).") in text
+    assert (
+        "In s4_random_self_pretrained and dlr_random_self_pretrained, stage pretrain started from fresh weights "
+        "with draw(kernel, 0.1)."
+    ) in text
     assert "In s4 and dlr, stage finetune started from fresh weights." in text
 
 
 def test_mixers_are_told_with_what_is_not_as_usual(tmp_path: Path) -> None:
     both = {"kind": "parallel", "mixers": [{"kind": "s4", "state": 16}, {"kind": "local_attention", "window": 9}]}
-    text = told(tmp_path, armed(
-        full={}, tied={"model": {"mixer": {"init": "tied"}}},
-        near={"model": {"mixer": {"kind": "local_attention", "heads": 2, "window": 4096}}},
-        mixed={"model": {"blocks": 3, "position": {"kind": "none"},
-                         "mixer": [both, {"kind": "s4d", "gate": "linear"}, {"kind": "s4d", "gate": "linear"}]}}))
+    text = told(
+        tmp_path,
+        armed(
+            full={},
+            tied={"model": {"mixer": {"init": "tied"}}},
+            near={"model": {"mixer": {"kind": "local_attention", "heads": 2, "window": 4096}}},
+            mixed={
+                "model": {
+                    "blocks": 3,
+                    "position": {"kind": "none"},
+                    "mixer": [both, {"kind": "s4d", "gate": "linear"}, {"kind": "s4d", "gate": "linear"}],
+                }
+            },
+        ),
+    )
     for part in (
         "In full, the model had 1 block of attention (2 heads), width 8",
         "attention (2 heads, query, key, value and output starting as equal copies)",
@@ -87,19 +105,29 @@ def test_mixers_are_told_with_what_is_not_as_usual(tmp_path: Path) -> None:
 
 
 def test_warm_up_clipping_and_the_encoders_start_are_told(tmp_path: Path) -> None:
-    text = told(tmp_path, armed(
-        plain={}, warm={"finetune": {"optim": {"warmup_steps": 1200}}},
-        shared={"finetune": {"optim": {"warmup_share": 0.1}}}, clipped={"finetune": {"optim": {"clip": 0.5}}},
-        turned={"model": {"encoder": {"init": "orthogonal"}}}))
-    for part in ("cosine schedule after 1,200 steps of warm-up)", "cosine schedule after 10 % warm-up)",
-                 "gradients clipped to norm 0.5)",
-                 "In turned, stage finetune started from fresh weights, fresh weights of its encoder being orthogonal"):
+    text = told(
+        tmp_path,
+        armed(
+            plain={},
+            warm={"finetune": {"optim": {"warmup_steps": 1200}}},
+            shared={"finetune": {"optim": {"warmup_share": 0.1}}},
+            clipped={"finetune": {"optim": {"clip": 0.5}}},
+            turned={"model": {"encoder": {"init": "orthogonal"}}},
+        ),
+    )
+    for part in (
+        "cosine schedule after 1,200 steps of warm-up)",
+        "cosine schedule after 10 % warm-up)",
+        "gradients clipped to norm 0.5)",
+        "In turned, stage finetune started from fresh weights, fresh weights of its encoder being orthogonal",
+    ):
         assert part in text, part
 
 
 def test_a_setting_without_words_of_its_own_is_named_where_it_differs(tmp_path: Path) -> None:
-    text = told(tmp_path, armed(
-        one={}, two={"model": {"residual": False}}, three={"finetune": {"optim": {"beta2": 0.9}}}))
+    text = told(
+        tmp_path, armed(one={}, two={"model": {"residual": False}}, three={"finetune": {"optim": {"beta2": 0.9}}})
+    )
     assert "In two, the model had" in text
     assert "pooling (model.residual false)." in text
     assert "In three, stage finetune classified" in text
@@ -110,8 +138,9 @@ def test_a_setting_without_words_of_its_own_is_named_where_it_differs(tmp_path: 
 
 def test_a_stage_on_another_task_names_it_and_a_model_of_its_own_too(tmp_path: Path) -> None:
     elsewhere = {"task": {"kind": "waves", "length": 96}, "model": {"feed_forward": {"width": 12}}}
-    text = told(tmp_path, armed(
-        away={"pretrain": elsewhere, "finetune": {"parent": "pretrain", "start": ["take(query_key)"]}}))
+    text = told(
+        tmp_path, armed(away={"pretrain": elsewhere, "finetune": {"parent": "pretrain", "start": ["take(query_key)"]}})
+    )
     assert "Stage pretrain on waves reconstructed" in text
     assert "Stage finetune classified" in text
     assert "The model of stage pretrain had" in text
@@ -129,8 +158,11 @@ def test_columns_of_one_size_are_all_named(tmp_path: Path) -> None:
     task = study()["columns"]["digits"]
     plan = make_plan(read_study(study(columns=dict.fromkeys("abc", task))), tmp_path)
     results: Results = summarise(plan, lambda _: None)
-    facts = {row.task: Facts("digits", {"train": 1097, "labelled": 200, "val": 200, "test": 500})
-             for row in results.table}
+    facts = {
+        row.task: Facts("digits", {"train": 1097, "labelled": 200, "val": 200, "test": 500}) for row in results.table
+    }
     text = methods(plan, replace(results, facts=facts), [])
-    assert ("On a, b and c there are 1,097 training examples (200 of them labelled), 200 validation examples and 500 "
-            "test examples.") in text
+    assert (
+        "On a, b and c there are 1,097 training examples (200 of them labelled), 200 validation examples and 500 "
+        "test examples."
+    ) in text

@@ -67,8 +67,17 @@ class Reader(HTMLParser):
 def test_the_report_is_two_pages_three_tables_a_study_and_figures(done: Done) -> None:
     _, results, page = done
     names = {path.name for path in page.parent.iterdir()}
-    assert names == {"page.html", "results.md", "table.md", "table.csv", "table.tex", "study.toml", "sweep-digits.png",
-                     "curves-digits.png", "reconstruction-digits.png"}
+    assert names == {
+        "page.html",
+        "results.md",
+        "table.md",
+        "table.csv",
+        "table.tex",
+        "study.toml",
+        "sweep-digits.png",
+        "curves-digits.png",
+        "reconstruction-digits.png",
+    }
     assert page.name == "page.html"
     rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
     assert [row["arm"] for row in rows[:2]] == list(results.arms)
@@ -159,8 +168,10 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
         heads = [figure.get_suptitle(), *(legend.get_title().get_text() for legend in figure.legends)]
         assert any(head.startswith("Stand-in data: digits for digits") for head in heads)
         assert drawn.caption.startswith("Stand-in data: digits for digits.")
-    assert answer(results).startswith("With stand-in data: the one direction that the paper claims and that could be "
-                                      "checked here holds. On digits, self_pretrained beats scratch")
+    assert answer(results).startswith(
+        "With stand-in data: the one direction that the paper claims and that could be "
+        "checked here holds. On digits, self_pretrained beats scratch"
+    )
 
 
 def test_stand_in_data_are_said_to_be_of_the_rows_that_rest_on_them() -> None:
@@ -182,8 +193,9 @@ def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
 
     def made(plan: object, results: Any, store: object, wanted: tuple[str, ...]) -> Any:
         assert wanted == ("kernels",)
-        one = insight.Insight("kernels-digits", "Kernels", "What they look like.", "digits",
-                              lambda dark: sweep(results, "digits", dark))  # type: ignore[arg-type, return-value]
+        one = insight.Insight(
+            "kernels-digits", "Kernels", "What they look like.", "digits", lambda dark: sweep(results, "digits", dark)
+        )  # type: ignore[arg-type, return-value]
         return [one], ["No kernels of scratch: it has <none>."]
 
     monkeypatch.setattr(insight, "insight_figures", made)
@@ -263,16 +275,22 @@ def test_the_study_beside_the_page_reads_back_as_the_same_study(done: Done) -> N
 
 
 @pytest.mark.parametrize("name", ["coser-4", "coser-5", "amos-8", "amos-f3", "rothermel-1", "digits"])
-def test_a_scaled_study_of_a_paper_keeps_its_scale_stand_ins_and_paper_beside_the_page(name: str,
-                                                                                       tmp_path: Path) -> None:
+def test_a_scaled_study_of_a_paper_keeps_its_scale_stand_ins_and_paper_beside_the_page(
+    name: str, tmp_path: Path
+) -> None:
     made = read_study(name, data=tmp_path)
     assert read_study(tomllib.loads(to_toml(made.model_dump(mode="json")))) == made
 
 
 def test_toml_keeps_any_text_and_number() -> None:
-    given = {"name": "n", "title": 'a "quoted" \\ line\nand \x7f é', "stages": {"a": {"x": [1e-4, 1.0, 2, True]}},
-             "arms": {"odd name": {}, "b": {"t": {"k": "v", "none": None}}}, "axes": {"a.optim.lr": [1e-3, 1e22]},
-             "report": {"choose": None, "against": None}}
+    given = {
+        "name": "n",
+        "title": 'a "quoted" \\ line\nand \x7f é',
+        "stages": {"a": {"x": [1e-4, 1.0, 2, True]}},
+        "arms": {"odd name": {}, "b": {"t": {"k": "v", "none": None}}},
+        "axes": {"a.optim.lr": [1e-3, 1e22]},
+        "report": {"choose": None, "against": None},
+    }
     read = tomllib.loads(to_toml(given))
     assert read["title"] == given["title"]
     assert read["stages"] == given["stages"]
@@ -287,12 +305,13 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
     results = done[1]
     assert answer(results) == (
         "On digits, self_pretrained beats scratch: test accuracy 0.650 ± 0.006 against 0.440 ± 0.000, a "
-        "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds).")
+        "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds)."
+    )
     flat = replace(results.table[1], difference=replace(results.table[1].difference, low=-0.1))  # type: ignore[type-var]
     assert "cannot be told apart" in answer(replace(results, table=(results.table[0], flat)))
-    assert answer(replace(results, table=tuple(replace(row, difference=None) for row in results.table),
-                          against=None)) == (
-        "On digits, self_pretrained has the best validation accuracy: test 0.650 ± 0.006 (3 seeds).")
+    assert answer(
+        replace(results, table=tuple(replace(row, difference=None) for row in results.table), against=None)
+    ) == ("On digits, self_pretrained has the best validation accuracy: test 0.650 ± 0.006 (3 seeds).")
 
 
 def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_against() -> None:
@@ -307,8 +326,10 @@ def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_a
     results = summarise(plan, shelf(plan, score).find)
     claim = Claim(says="S", higher="other_pretrained", lower="other")
     assert answer(results).startswith("On a, other_pretrained beats scratch: test accuracy 0.750 ± 0.000 against 0.400")
-    assert "On a, other_pretrained beats other: test accuracy 0.750 ± 0.000 against 0.703 ± 0.003, a difference of " \
-           "+0.047 (" in answer(replace(results, claims=(claim,)))
+    assert (
+        "On a, other_pretrained beats other: test accuracy 0.750 ± 0.000 against 0.703 ± 0.003, a difference of "
+        "+0.047 (" in answer(replace(results, claims=(claim,)))
+    )
     # Other sides than a single arm, other numbers than test: these say nothing of what is to be compared here.
     for more in ({"quantity": "train"}, {"within": 0.1}, {"lower": ("scratch", "other")}):
         held = claim.model_copy(update=more)
@@ -325,26 +346,38 @@ def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_a
 def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
     results = replace(done[1], table=done[1].table[:1], against=None)
     assert answer(results) == (
-        "One arm, scratch, so that nothing is compared; its test accuracy is 0.440 ± 0.000 (3 seeds) on digits.")
+        "One arm, scratch, so that nothing is compared; its test accuracy is 0.440 ± 0.000 (3 seeds) on digits."
+    )
     row = results.table[0]
     wide = replace(results, columns=("a", "b"), table=(replace(row, column="a"), replace(row, column="b", metric="r2")))
-    assert answer(wide) == ("One arm, scratch, so that nothing is compared; its test is accuracy 0.440 ± 0.000 "
-                            "(3 seeds) on a and R² 0.440 ± 0.000 (3 seeds) on b.")
+    assert answer(wide) == (
+        "One arm, scratch, so that nothing is compared; its test is accuracy 0.440 ± 0.000 "
+        "(3 seeds) on a and R² 0.440 ± 0.000 (3 seeds) on b."
+    )
     names = tuple("abcdefg")
     assert answer(replace(results, columns=names, table=tuple(replace(row, column=name) for name in names))) == (
-        "One arm, scratch, so that nothing is compared; its test accuracy is 0.440 to 0.440 over 7 columns.")
+        "One arm, scratch, so that nothing is compared; its test accuracy is 0.440 to 0.440 over 7 columns."
+    )
 
 
-@pytest.mark.parametrize(("outcomes", "said"), [
-    (["holds", "holds", "not measured"], "Of 2 directions that the study asks about and that could be checked here, "
-                                         "2 hold. On digits, self_pretrained beats scratch"),
-    (["the other way round", "not seen", "holds", "not seen", "does not hold"],
-     "Of 5 directions that the study asks about and that could be checked here, 1 holds, 1 is the other way round, "
-     "1 does not hold and 2 are not seen. On digits,"),
-    (["not seen"], "The one direction that the study asks about and that could be checked here is not seen. On"),
-    (["not measured"], "No direction that the study asks about could be checked here. On digits,"),
-    ([], "On digits, self_pretrained beats scratch"),
-])
+@pytest.mark.parametrize(
+    ("outcomes", "said"),
+    [
+        (
+            ["holds", "holds", "not measured"],
+            "Of 2 directions that the study asks about and that could be checked here, "
+            "2 hold. On digits, self_pretrained beats scratch",
+        ),
+        (
+            ["the other way round", "not seen", "holds", "not seen", "does not hold"],
+            "Of 5 directions that the study asks about and that could be checked here, 1 holds, 1 is the other way round, "
+            "1 does not hold and 2 are not seen. On digits,",
+        ),
+        (["not seen"], "The one direction that the study asks about and that could be checked here is not seen. On"),
+        (["not measured"], "No direction that the study asks about could be checked here. On digits,"),
+        ([], "On digits, self_pretrained beats scratch"),
+    ],
+)
 def test_what_is_seen_of_the_claims_comes_first(
     outcomes: list[str], said: str, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -366,26 +399,36 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     fill(plan, store)
     results = summarise(plan, store.result)
     assert answer(results).startswith(
-        "Self_pretrained is better than scratch (95 % interval above 0) in both columns; on average +0.210")
+        "Self_pretrained is better than scratch (95 % interval above 0) in both columns; on average +0.210"
+    )
     unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
     assert answer(replace(results, table=tuple(unsure), averages=())) == (
-        "Self_pretrained cannot be told apart from scratch (the interval holds 0) in both columns.")
+        "Self_pretrained cannot be told apart from scratch (the interval holds 0) in both columns."
+    )
     mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
     assert answer(replace(results, table=tuple(mixed), averages=())) == (
         "Self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and cannot be told apart "
-        "from scratch (the interval holds 0) in 1 of 2 columns (b).")
+        "from scratch (the interval holds 0) in 1 of 2 columns (b)."
+    )
 
 
 def test_the_methods_say_what_was_swept_chosen_and_on_what(done: Done) -> None:
     plan, results, _ = done
     text = methods(plan, results, [result("0" * 16, 0.1, 0.1)])
     for part in (
-        "2 arms (scratch and self_pretrained) on digits", "1,097 training examples (200 of them labelled)",
-        "1 block of attention (2 heads), width 8, rotary positions", "for 2 epochs",
+        "2 arms (scratch and self_pretrained) on digits",
+        "1,097 training examples (200 of them labelled)",
+        "1 block of attention (2 heads), width 8, rotary positions",
+        "for 2 epochs",
         "In self_pretrained, stage pretrain reconstructed 50 % of the positions",
-        "started from the best weights of pretrain by take(all-head)", "repeated with 3 seeds",
-        "swept finetune.optim.lr over {0.001, 0.003}", "best mean validation accuracy", "lr 0.003 in every arm",
-        "not used for any choice", "n = 3 seeds", "torch 2.13.0",
+        "started from the best weights of pretrain by take(all-head)",
+        "repeated with 3 seeds",
+        "swept finetune.optim.lr over {0.001, 0.003}",
+        "best mean validation accuracy",
+        "lr 0.003 in every arm",
+        "not used for any choice",
+        "n = 3 seeds",
+        "torch 2.13.0",
     ):
         assert part in text, part
     assert "\n" not in text

@@ -31,13 +31,22 @@ def demo(**more: Any) -> Results:
 def records(identity: str) -> list[dict[str, Any]]:
     """Three records that rise by a little that depends on the stage."""
     start = int(identity[:2], 16) / 1000
-    return [{"step": 7 * e, "epoch": float(e), "train": {"loss": 2.0 - 0.1 * e},
-             "val": {"loss": 2.1 - 0.1 * e, "accuracy": start + 0.05 * e}} for e in (1, 2, 3)]
+    return [
+        {
+            "step": 7 * e,
+            "epoch": float(e),
+            "train": {"loss": 2.0 - 0.1 * e},
+            "val": {"loss": 2.1 - 0.1 * e, "accuracy": start + 0.05 * e},
+        }
+        for e in (1, 2, 3)
+    ]
 
 
 def test_a_band_is_the_mean_and_one_standard_error_at_each_epoch() -> None:
-    lines = [[{"epoch": 1, "val": {"a": 1.0}}, {"epoch": 2, "val": {"a": 2.0}}],
-             [{"epoch": 1, "val": {"a": 3.0}}, {"epoch": 2, "val": {"a": None}}]]
+    lines = [
+        [{"epoch": 1, "val": {"a": 1.0}}, {"epoch": 2, "val": {"a": 2.0}}],
+        [{"epoch": 1, "val": {"a": 3.0}}, {"epoch": 2, "val": {"a": None}}],
+    ]
     x, middle, low, high = _band(lines, "val", "a")
     assert (x, middle) == ([1.0, 2.0], [2.0, 2.0])
     # Of 1 and 3 the deviation is root 2 and the standard error 1; one seed has no band.
@@ -48,15 +57,20 @@ def test_curves_have_a_panel_per_score_and_stage_and_a_line_per_arm() -> None:
     figure = curves(demo(), "digits", records)
     assert figure is not None
     assert [axes.get_title(loc="left") for axes in figure.axes] == [
-        "finetune: accuracy", "finetune: loss", "pretrain: loss"]
+        "finetune: accuracy",
+        "finetune: loss",
+        "pretrain: loss",
+    ]
     # Two arms: val accuracy; val and train loss; the pretraining of the one arm that has one.
     assert [len(axes.lines) for axes in figure.axes] == [2, 4, 2]
 
 
 def test_train_scores_are_dashed_beside_val_where_records_have_them() -> None:
     def with_train(identity: str) -> list[dict[str, Any]]:
-        return [{**line, "train": {**line["train"], "accuracy": line["val"]["accuracy"] + 0.3}}
-                for line in records(identity)]
+        return [
+            {**line, "train": {**line["train"], "accuracy": line["val"]["accuracy"] + 0.3}}
+            for line in records(identity)
+        ]
 
     figure = curves(demo(), "digits", with_train)
     assert figure is not None
@@ -83,7 +97,8 @@ def test_arms_of_one_colour_have_marks_of_their_own() -> None:
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
     shown = figure.legends[0].get_lines()[: len(arms)]
     assert [(line.get_color(), line.get_marker()) for line in shown] == [
-        (line.get_color(), line.get_marker()) for line in lines]
+        (line.get_color(), line.get_marker()) for line in lines
+    ]
     assert len({(LIGHT[i % len(LIGHT)], MARKS[i % len(MARKS)]) for i in range(20)}) == 20, "in a sweep"
 
 
@@ -112,14 +127,15 @@ def test_the_sweep_shows_each_arm_with_error_bars_and_rings_the_choice() -> None
 def test_the_sentence_is_computed_from_the_numbers() -> None:
     assert sweep_sentence(demo(), "digits") == (
         "On validation accuracy, against scratch at the same lr: self_pretrained is better at all 3 values "
-        "(+0.138 to +0.138); the choice of lr alone moves scratch by 0.050.")
+        "(+0.138 to +0.138); the choice of lr alone moves scratch by 0.050."
+    )
     plan = make_plan()
     worse = shelf(plan, lambda c: (usual(c)[0] - (0.3 if c.arm != "scratch" and c.settings[LR] > 5e-3 else 0), 0.1))
-    assert "better at 2 of 3 values (−0.162 to +0.138)" in sweep_sentence(
-        summarise(plan, worse.find), "digits")
+    assert "better at 2 of 3 values (−0.162 to +0.138)" in sweep_sentence(summarise(plan, worse.find), "digits")
     alone = demo(against=None, arms={"scratch": False})
     assert sweep_sentence(alone, "digits") == (
-        "Of the values of lr, scratch is best at 0.003 (0.370) on validation accuracy.")
+        "Of the values of lr, scratch is best at 0.003 (0.370) on validation accuracy."
+    )
 
 
 def test_a_diverged_setting_is_named_and_left_out_of_the_sentence() -> None:
@@ -150,10 +166,14 @@ def test_test_stands_beside_validation_at_the_same_points_where_it_is_asked_for(
             shown = np.asarray(container[0].get_ydata())  # type: ignore[index, union-attr]
             assert list(shown) == pytest.approx([getattr(point, split).mean for point in points])
     # The ring stands at the value that validation chose, in both.
-    rings = [[float(np.asarray(line.get_ydata())[0]) for line in axes.lines if line.get_markersize() == 13]
-             for axes in (val, test)]
-    assert rings == [pytest.approx([row.val.mean for row in results.table if row.val]),
-                     pytest.approx([row.test.mean for row in results.table if row.test])]
+    rings = [
+        [float(np.asarray(line.get_ydata())[0]) for line in axes.lines if line.get_markersize() == 13]
+        for axes in (val, test)
+    ]
+    assert rings == [
+        pytest.approx([row.val.mean for row in results.table if row.val]),
+        pytest.approx([row.test.mean for row in results.table if row.test]),
+    ]
     assert figure.get_suptitle().replace("\n", " ").endswith("Every choice was made on validation; test is only shown.")
     alone = sweep(results, "digits")
     assert alone is not None
@@ -165,8 +185,9 @@ def test_a_marked_value_is_a_line_that_is_told_where_it_was_swept_over() -> None
     figure = sweep(demo(), "digits", test=True, mark=mark)
     assert figure is not None
     for axes in figure.axes:
-        assert [list(line.get_xdata()) for line in axes.lines if line.get_linestyle() == ":"
-                or (line.get_zorder() == 0)] == [[2e-3, 2e-3]]
+        assert [
+            list(line.get_xdata()) for line in axes.lines if line.get_linestyle() == ":" or (line.get_zorder() == 0)
+        ] == [[2e-3, 2e-3]]
     assert figure.legends[0].get_texts()[-1].get_text() == "the rate of Doe"
     for setting, value in ((LR, 1.0), ("pretrain.optim.lr", 2e-3)):
         other = MarkSpec(setting=setting, value=value, says="elsewhere")
@@ -190,7 +211,8 @@ def test_test_at_every_setting_is_a_table_that_marks_what_was_chosen() -> None:
     assert table.heads == ("arm", "lr 0.001", "lr 0.003", "lr 0.01")
     assert [[cell.text for cell in line.cells] for line in table.lines] == [
         ["scratch", "0.300 ± 0.007 (5)", "0.350 ± 0.007 (5)*", "0.315 ± 0.006 (4)"],
-        ["self_pretrained", "0.438 ± 0.009 (5)", "0.488 ± 0.009 (5)*", "0.100 ± 0.000 (4) diverged"]]
+        ["self_pretrained", "0.438 ± 0.009 (5)", "0.488 ± 0.009 (5)*", "0.100 ± 0.000 (4) diverged"],
+    ]
     assert "Every choice was made on validation; test is only shown." in table.note
     rows = list(csv.DictReader(io.StringIO(to_csv(table))))
     assert rows[0]["chosen_setting"] == "lr 0.003"
@@ -236,7 +258,8 @@ def masked(shape: tuple[int, ...], size: int) -> dict[str, np.ndarray]:
     tokens = len(shape) == 2
     return {
         "val/inputs": rng.integers(0, 5, shape) if tokens else rng.normal(size=shape).astype(np.float32),
-        "val/masked": rng.random(shape[:2]) < 0.5, "val/valid": np.ones(shape[:2], dtype=bool),
+        "val/masked": rng.random(shape[:2]) < 0.5,
+        "val/valid": np.ones(shape[:2], dtype=bool),
         "val/output": rng.normal(size=(*shape[:2], size)).astype(np.float32),
     }
 

@@ -31,8 +31,15 @@ def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Do
     assert text.startswith("# Does it help?\n\nOn digits, self\\_pretrained beats scratch")
     assert "```\nheadstart run study.toml\n```" in text
     assert sections(text) == [
-        "Results", "Train, the last weights and steps", "The sweep", "Learning curves",
-        "What pretraining learnt to fill in", "What to keep in mind", "Methods", "Cost and provenance"]
+        "Results",
+        "Train, the last weights and steps",
+        "The sweep",
+        "Learning curves",
+        "What pretraining learnt to fill in",
+        "What to keep in mind",
+        "Methods",
+        "Cost and provenance",
+    ]
     assert "| **self\\_pretrained** |" in text
     assert "Configurations tried: 2 in every arm and column." in text
 
@@ -57,8 +64,14 @@ def test_the_cost_counts_each_distinct_stage_once(done: Done) -> None:
 
 def test_versions_machine_threads_and_the_date_come_from_the_stages(done: Done) -> None:
     text = page_of(done)
-    for line in ("Begun: 2026-01-01", "Machine: laptop", "Device: cpu", "Threads: 1", "Precision: float32",
-                 "Versions: torch 2.13.0, headstart 0.1.0"):
+    for line in (
+        "Begun: 2026-01-01",
+        "Machine: laptop",
+        "Device: cpu",
+        "Threads: 1",
+        "Precision: float32",
+        "Versions: torch 2.13.0, headstart 0.1.0",
+    ):
         assert f"\n- {line}\n" in text
 
 
@@ -104,9 +117,11 @@ def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_i
     own.parent.mkdir()
     own.write_text("a,b,label\n" + "".join(f"{i},{i % 7},{'xy'[i % 2]}\n" for i in range(60)))
     task = {"kind": "own", "file": str(own)}
-    given["columns"] |= {"own": {**given["columns"]["digits"], "task": task},
-                         "listops": {**given["columns"]["digits"], "task": listops},
-                         "image": {**given["columns"]["digits"], "task": {"kind": "image"}}}
+    given["columns"] |= {
+        "own": {**given["columns"]["digits"], "task": task},
+        "listops": {**given["columns"]["digits"], "task": listops},
+        "image": {**given["columns"]["digits"], "task": {"kind": "image"}},
+    }
     given["scales"] = {"tiny": {"stand_in": {"image": {"task": {"kind": "digits"}}}}}
 
     def before(*words: str) -> str:
@@ -124,8 +139,10 @@ def test_the_terminal_names_the_stage_whose_data_are_stood_in_for(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     print_scale(Study("coser-5", data=tmp_path, store=tmp_path / "runs"))
-    assert ("stand-in data: digits for image_1; digits for image in stage elsewhere of pathfinder_1 (not in "
-            in capsys.readouterr().out.replace("\n", " "))
+    assert (
+        "stand-in data: digits for image_1; digits for image in stage elsewhere of pathfinder_1 (not in "
+        in capsys.readouterr().out.replace("\n", " ")
+    )
     print_scale(Study("coser-5", ['arms=["scratch"]', 'columns=["pathfinder_1"]'], data=tmp_path, store=tmp_path))
     assert "stand-in" not in capsys.readouterr().out
 
@@ -182,11 +199,13 @@ def test_a_built_in_study_is_made_again_by_its_name_and_scale(
     import headstart.study.files as files
 
     own = tmp_path / "own.toml"
-    own.write_text('name = "own"\n[stages.finetune]\ntask = { kind = "digits" }\n'
-                   'objective = { kind = "classify" }\nbudget = { epochs = 1 }\n'
-                   "model = { width = 8, blocks = 1, mixer = { kind = \"attention\", heads = 2 } }\n"
-                   "[columns.digits]\n[arms.scratch]\n[axes]\nseed = [0, 1]\n"
-                   '[scales.tiny]\nnote = "n"\n[scales.small]\nmodel = { width = 16 }\n')
+    own.write_text(
+        'name = "own"\n[stages.finetune]\ntask = { kind = "digits" }\n'
+        'objective = { kind = "classify" }\nbudget = { epochs = 1 }\n'
+        'model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }\n'
+        "[columns.digits]\n[arms.scratch]\n[axes]\nseed = [0, 1]\n"
+        '[scales.tiny]\nnote = "n"\n[scales.small]\nmodel = { width = 16 }\n'
+    )
     monkeypatch.setattr(files, "built_in_studies", lambda: {"own": own})
     plain = make_plan(read_study("own", scale=scale), tmp_path)
     assert command(plain) == f"headstart run own --scale {scale}"

@@ -158,7 +158,12 @@ def test_the_other_scores_have_a_table_once_a_run_is_finished() -> None:
     assert table is not None
     assert table.heads == ("arm", "train", "test", "train at the last step", "test at the last step")
     assert [cell.text for cell in table.lines[0].cells] == [
-        "scratch", "0.900 ± 0.000", "0.350 ± 0.007", "0.900 ± 0.000", "0.350 ± 0.007"]
+        "scratch",
+        "0.900 ± 0.000",
+        "0.350 ± 0.007",
+        "0.900 ± 0.000",
+        "0.350 ± 0.007",
+    ]
     assert quantities(summarise(make_plan(), lambda _: None)) is None
 
 

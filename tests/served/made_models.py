@@ -134,4 +134,3 @@ def rewritten(folder: Path, config: Any = None, weights: Any = None) -> None:
         weights(tensors)
     (folder / "config.json").write_text(json.dumps(document))
     (folder / "model.safetensors").write_bytes(seal(tensors, {"config": _digest(document)}))
-

@@ -104,7 +104,8 @@ def test_spaces_and_escapes_of_a_config_do_not_matter(saved: Path) -> None:
 
 def test_what_is_no_model_folder_says_so(tmp_path: Path, saved: Path) -> None:
     assert why(tmp_path / "none") == (
-        "none: is not there; give the folder that `headstart fit` or save_pretrained wrote")
+        "none: is not there; give the folder that `headstart fit` or save_pretrained wrote"
+    )
     assert why(saved / "config.json").startswith("config.json: is no folder; give the folder")
     (tmp_path / "empty").mkdir()
     assert why(tmp_path / "empty").startswith("empty: holds no config.json; give the folder")
@@ -118,7 +119,8 @@ def test_pickled_weights_are_never_opened(saved: Path, name: str) -> None:
     (saved / name).write_bytes(pickle.dumps(print))
     assert why(saved) == (
         f"model: holds its weights as {name!r}, which is never opened, since such a file can run code; give the folder "
-        "that `headstart fit` or save_pretrained wrote, with model.safetensors")
+        "that `headstart fit` or save_pretrained wrote, with model.safetensors"
+    )
 
 
 def test_pickled_weights_beside_ours_are_passed_over(saved: Path) -> None:
@@ -263,7 +265,8 @@ def test_a_header_is_bounded_and_must_be_one(saved: Path) -> None:
                     b'{"a": {"dtype": "F32", "shape": [true], "data_offsets": [0, 4]}}', b"[" * 100_000):  # fmt: skip
         assert "has no header of a safetensors file" in header(content, bytes(4))
     assert "other bytes than its shape needs" in header(
-        b'{"a": {"dtype": "F32", "shape": [99999999999, 99999999999], "data_offsets": [0, 4]}}', bytes(4))
+        b'{"a": {"dtype": "F32", "shape": [99999999999, 99999999999], "data_offsets": [0, 4]}}', bytes(4)
+    )
     path.write_bytes(struct.pack("<Q", 2**63) + bytes(64))
     assert "is cut short, or no safetensors file" in why(saved)
     with path.open("wb") as file:
@@ -278,7 +281,8 @@ def test_a_config_does_not_go_with_other_weights(saved: Path, tmp_path: Path) ->
     (saved / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
     assert why(saved) == (
         "model: config.json was changed, or comes from another model than model.safetensors; take both from one save "
-        "(another model of the folder is chosen with --use, not in the file)")
+        "(another model of the folder is chosen with --use, not in the file)"
+    )
 
 
 def test_links_out_of_the_folder_are_not_followed(saved: Path, tmp_path: Path) -> None:
@@ -286,7 +290,8 @@ def test_links_out_of_the_folder_are_not_followed(saved: Path, tmp_path: Path) -
         (saved / name).rename(tmp_path / name)
         (saved / name).symlink_to(tmp_path / name)
         assert why(saved) == (
-            f"model/{name}: is a link that leads out of the folder, which is not followed; copy the file there")
+            f"model/{name}: is a link that leads out of the folder, which is not followed; copy the file there"
+        )
         (saved / name).unlink()
         (tmp_path / name).rename(saved / f"kept {name}")
         (saved / name).symlink_to(saved / f"kept {name}")

@@ -95,20 +95,32 @@ def make_plan(
     stages = {planned.identity: planned for cell in cells for planned in cell.chain}
     report = SimpleNamespace(choose=(LR,), against=against, average=average, match=match)
     study = SimpleNamespace(
-        name="made-up", title="A made-up study", report=report, reported="finetune",
-        arms={arm: {} for arm in arms}, columns={column: {} for column in columns},
-        stages={"pretrain": {}, "finetune": {}}, axes={LR: list(rates), "seed": list(seeds)},
-        paper=None, claims=(), scale=scale, scale_note="one block" if scale else "",
+        name="made-up",
+        title="A made-up study",
+        report=report,
+        reported="finetune",
+        arms={arm: {} for arm in arms},
+        columns={column: {} for column in columns},
+        stages={"pretrain": {}, "finetune": {}},
+        axes={LR: list(rates), "seed": list(seeds)},
+        paper=None,
+        claims=(),
+        scale=scale,
+        scale_note="one block" if scale else "",
         stood_in=_stand_ins(stood_in or {}),
     )
     return Plan(study, tuple(cells), stages)
 
 
 def _stand_ins(given: Mapping[str, str | Mapping[str, str]]) -> dict[str, dict[str, StandIn]]:
-    every = {column: dict.fromkeys(("pretrain", "finetune"), kind) if isinstance(kind, str) else kind
-             for column, kind in given.items()}
-    return {column: {stage: StandIn(kind=kind, meant=column) for stage, kind in stages.items()}
-            for column, stages in every.items()}
+    every = {
+        column: dict.fromkeys(("pretrain", "finetune"), kind) if isinstance(kind, str) else kind
+        for column, kind in given.items()
+    }
+    return {
+        column: {stage: StandIn(kind=kind, meant=column) for stage, kind in stages.items()}
+        for column, stages in every.items()
+    }
 
 
 def _cell(arm: str, pretrained: bool, column: str, kind: str, rate: float, seed: int) -> Cell:
@@ -125,26 +137,57 @@ def _planned(name: str, spec: Stage, key: str) -> Planned:
 
 
 def result(
-    identity: str, val: float | None, test: float | None, status: str = "complete", metric: str = "accuracy",
-    greater: bool = True, epochs: int = 60, **provenance: Any,
+    identity: str,
+    val: float | None,
+    test: float | None,
+    status: str = "complete",
+    metric: str = "accuracy",
+    greater: bool = True,
+    epochs: int = 60,
+    **provenance: Any,
 ) -> dict[str, Any]:
     """A result.json with these scores."""
     scores = {
-        "step": 400, "epoch": 50.0, "train": {"loss": 0.5, metric: 0.9},
-        "val": {"loss": 1.0, metric: val}, "test": {"loss": 1.1, metric: test},
+        "step": 400,
+        "epoch": 50.0,
+        "train": {"loss": 0.5, metric: 0.9},
+        "val": {"loss": 1.0, metric: val},
+        "test": {"loss": 1.1, metric: test},
     }
     return {
-        "format": 1, "identity": identity, "status": status, "monitor": {"name": metric, "greater": greater},
+        "format": 1,
+        "identity": identity,
+        "status": status,
+        "monitor": {"name": metric, "greater": greater},
         "scores": {"best": scores, "last": scores},
-        "budget": {"epochs": epochs, "steps": 420, "examples": 200 * epochs, "tokens": 12800 * epochs,
-                   "flops": 1e9 * epochs, "seconds": 2.5, "peak_memory": 2**28},
-        "parameters": {"total": 9000, "trainable": 9000, "account": [
-            {"part": "query_key", "total": 4000, "taken": 4000, "matched": 0, "drawn": 0, "fresh": 0,
-             "frozen": 0}]},
-        "provenance": {"versions": {"torch": "2.13.0", "headstart": "0.1.0"}, "machine": "laptop",
-                       "device": "cpu", "threads": 1, "precision": "float32",
-                       "started": "2026-01-01T00:00:00", "attempts": 1, **provenance},
-        "files": {}, "references": {},
+        "budget": {
+            "epochs": epochs,
+            "steps": 420,
+            "examples": 200 * epochs,
+            "tokens": 12800 * epochs,
+            "flops": 1e9 * epochs,
+            "seconds": 2.5,
+            "peak_memory": 2**28,
+        },
+        "parameters": {
+            "total": 9000,
+            "trainable": 9000,
+            "account": [
+                {"part": "query_key", "total": 4000, "taken": 4000, "matched": 0, "drawn": 0, "fresh": 0, "frozen": 0}
+            ],
+        },
+        "provenance": {
+            "versions": {"torch": "2.13.0", "headstart": "0.1.0"},
+            "machine": "laptop",
+            "device": "cpu",
+            "threads": 1,
+            "precision": "float32",
+            "started": "2026-01-01T00:00:00",
+            "attempts": 1,
+            **provenance,
+        },
+        "files": {},
+        "references": {},
     }
 
 

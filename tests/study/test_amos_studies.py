@@ -79,8 +79,15 @@ def test_a_scale_keeps_rates_budgets_and_batches_legal(name: str, scale: str, no
 
 def _examples(spec: StageSpec) -> int:
     """Train examples that a stage goes over."""
-    known = {"digits": 1097, "image": 45_000, "scifar": 45_000, "text": 22_500, "retrieval": 147_086,
-             "speech": 84_843, "bidmc": 4_700}
+    known = {
+        "digits": 1097,
+        "image": 45_000,
+        "scifar": 45_000,
+        "text": 22_500,
+        "retrieval": 147_086,
+        "speech": 84_843,
+        "bidmc": 4_700,
+    }
     whole = known.get(spec.task.kind, 0) or spec.task.train
     return math.floor(spec.task.labelled or whole * spec.task.fraction)
 
@@ -110,10 +117,18 @@ def test_an_efficient_attention_differs_from_the_transformer_in_its_mixer_alone(
 def test_the_causal_arm_is_causal_throughout_and_predicts_the_next_element(nowhere: Path) -> None:
     plan = planned("amos-1", "paper", nowhere)
     assert all(spec.model.causal for spec in specs(plan, "causal"))
-    asked = {(cell.column, cell.chain[0].spec.objective.kind, cell.chain[0].spec.objective.loss)
-             for cell in cells(plan, "causal")}
-    assert asked == {("listops", "causal", "tokens"), ("text", "causal", "tokens"), ("retrieval", "causal", "tokens"),
-                     ("image", "causal", "l1"), ("pathfinder", "causal", "levels"), ("pathx", "causal", "levels")}
+    asked = {
+        (cell.column, cell.chain[0].spec.objective.kind, cell.chain[0].spec.objective.loss)
+        for cell in cells(plan, "causal")
+    }
+    assert asked == {
+        ("listops", "causal", "tokens"),
+        ("text", "causal", "tokens"),
+        ("retrieval", "causal", "tokens"),
+        ("image", "causal", "l1"),
+        ("pathfinder", "causal", "levels"),
+        ("pathx", "causal", "levels"),
+    }
     assert not any(spec.model.causal for arm in ("scratch", "masked") for spec in specs(plan, arm))
 
 
@@ -129,9 +144,14 @@ def test_fine_tunings_at_several_rates_share_a_pretraining(nowhere: Path) -> Non
 
 def test_sizes_of_transformers_are_those_of_table_4(nowhere: Path) -> None:
     plan = planned("amos-2", "paper", nowhere)
-    wanted = {"listops": (512, 6, 8, 1024, "mean"), "text": (512, 6, 8, 1024, "mean"),
-              "retrieval": (128, 6, 4, 512, "mean"), "image": (256, 6, 4, 512, "mean"),
-              "pathfinder": (128, 6, 4, 512, "mean"), "pathx": (128, 5, 4, 512, "max")}
+    wanted = {
+        "listops": (512, 6, 8, 1024, "mean"),
+        "text": (512, 6, 8, 1024, "mean"),
+        "retrieval": (128, 6, 4, 512, "mean"),
+        "image": (256, 6, 4, 512, "mean"),
+        "pathfinder": (128, 6, 4, 512, "mean"),
+        "pathx": (128, 5, 4, 512, "max"),
+    }
     for column, sizes in wanted.items():
         found = model(plan, "rotary_self_pretrained", column)
         assert (found.width, found.blocks, found.mixers[0].heads, found.feed_forward.width, found.pool) == sizes
@@ -141,10 +161,15 @@ def test_sizes_of_transformers_are_those_of_table_4(nowhere: Path) -> None:
 
 def test_sizes_of_s4_are_those_of_its_configurations(nowhere: Path) -> None:
     plan = planned("amos-2", "paper", nowhere)
-    wanted = {"listops": (128, 8, "batch", "after"), "text": (256, 6, "batch", "before"),
-              "retrieval": (256, 6, "batch", "before"), "image": (512, 6, "layer", "after"),
-              "pathfinder": (256, 6, "batch", "before"), "pathx": (256, 6, "batch", "before"),
-              "pathx256": (256, 6, "batch", "before")}
+    wanted = {
+        "listops": (128, 8, "batch", "after"),
+        "text": (256, 6, "batch", "before"),
+        "retrieval": (256, 6, "batch", "before"),
+        "image": (512, 6, "layer", "after"),
+        "pathfinder": (256, 6, "batch", "before"),
+        "pathx": (256, 6, "batch", "before"),
+        "pathx256": (256, 6, "batch", "before"),
+    }
     for column, sizes in wanted.items():
         found = model(plan, "s4_self_pretrained", column)
         assert (found.width, found.blocks, found.norm, found.norm_place) == sizes
@@ -211,8 +236,11 @@ def test_a_random_start_is_of_the_kernel_or_of_everything(nowhere: Path) -> None
 def test_every_arm_has_the_same_epochs_in_all(name: str, scale: str, nowhere: Path) -> None:
     plan = planned(name, scale, nowhere)
     for column in plan.study.columns:
-        totals = {round(sum(stage.spec.budget.epochs or 0 for stage in cell.chain), 6)
-                  for cell in plan.cells if cell.column == column}
+        totals = {
+            round(sum(stage.spec.budget.epochs or 0 for stage in cell.chain), 6)
+            for cell in plan.cells
+            if cell.column == column
+        }
         assert len(totals) == 1
         if scale == "paper":
             assert totals == {150 if column.startswith("image") else 30}
@@ -283,8 +311,9 @@ def test_every_fraction_is_another_and_holds_every_class_at_every_scale(
     study = read_study(name, words, scale=scale, data=nowhere if stood_in else None)
     plan = make_plan(study, nowhere, absent="open")
     for data in ("image", "text"):
-        specs_of = [next(specs(plan, "self_pretrained", f"{data}_{part}"))
-                    for part in ("0_5", "1", "5", "10", "50", "100")]
+        specs_of = [
+            next(specs(plan, "self_pretrained", f"{data}_{part}")) for part in ("0_5", "1", "5", "10", "50", "100")
+        ]
         counts = [_examples(spec) for spec in specs_of]
         assert sorted(set(counts)) == counts
         assert all(spec.optim.batch_size <= count for spec, count in zip(specs_of, counts, strict=True))

@@ -50,8 +50,7 @@ def test_a_task_that_is_easy_on_flat_inputs_is_solved_by_both_methods_that_look(
     assert found.sizes == {"train": 60, "val": 30, "test": 40, "labelled": 60}
     assert found.chance == {"accuracy": pytest.approx(1 / 3)}
     named = scores(found)
-    assert list(named) == ["majority class", "logistic regression on flat inputs",
-                           "1-nearest neighbour on flat inputs"]
+    assert list(named) == ["majority class", "logistic regression on flat inputs", "1-nearest neighbour on flat inputs"]
     assert list(named.values())[1:] == [1.0, 1.0]
     assert found.notes == ("made up",)
 
@@ -124,10 +123,11 @@ def test_missing_numbers_are_neither_learnt_nor_scored() -> None:
     assert made.train.target is not None
     holes = np.stack([made.train.target, made.train.target], 1)
     holes[::2, 1] = np.nan
-    sets = {name: replace(getattr(made, name), target=np.repeat(getattr(made, name).target[:, None], 2, 1))
-            for name in ("val", "test")}
-    two = replace(made, signature=replace(made.signature, targets=2), **sets,
-                  train=replace(made.train, target=holes))
+    sets = {
+        name: replace(getattr(made, name), target=np.repeat(getattr(made, name).target[:, None], 2, 1))
+        for name in ("val", "test")
+    }
+    two = replace(made, signature=replace(made.signature, targets=2), **sets, train=replace(made.train, target=holes))
     assert scores(of_task("made up", two))["ridge regression on flat inputs"] > 0.9
 
 
@@ -137,8 +137,9 @@ def test_pairs_are_units_and_see_both_halves() -> None:
         same = rng.integers(0, 2, n)
         first = rng.integers(0, 2, n)
         level = np.stack([first, np.where(same, first, 1 - first)], 1).reshape(-1)
-        sequences = [np.full((4, 1), v, dtype=np.float32) + rng.normal(size=(4, 1)).astype(np.float32) * 0.1
-                     for v in level]
+        sequences = [
+            np.full((4, 1), v, dtype=np.float32) + rng.normal(size=(4, 1)).astype(np.float32) * 0.1 for v in level
+        ]
         return examples(sequences, np.repeat(same, 2), paired=True)
 
     signature = Signature("floats", 1, 4, 4, "class", 2, paired=True)

@@ -60,9 +60,19 @@ def test_sizes_rates_and_losses_are_those_of_the_appendix(column: str, nowhere: 
     before, after = stages["pretrain"], stages["finetune"]
     model = after.model
     assert before.model == model
-    found = (model.width, model.blocks, attention(after).heads, model.feed_forward.width, after.optim.lr,
-             before.optim.lr, after.optim.batch_size, before.optim.batch_size, after.optim.weight_decay,
-             masked(before).mask_rate, masked(before).loss)
+    found = (
+        model.width,
+        model.blocks,
+        attention(after).heads,
+        model.feed_forward.width,
+        after.optim.lr,
+        before.optim.lr,
+        after.optim.batch_size,
+        before.optim.batch_size,
+        after.optim.weight_decay,
+        masked(before).mask_rate,
+        masked(before).loss,
+    )
     assert found == APPENDIX[column]
     assert before.optim.weight_decay == after.optim.weight_decay
     assert (before.budget.epochs, after.budget.epochs) == (200, 100)
@@ -104,14 +114,22 @@ def test_published_has_the_arms_columns_and_sizes_of_described(name: str, scale:
     one, other = (planned(f"{name}-{which}", scale, nowhere) for which in ("described", "published"))
     assert list(one.study.columns) == list(other.study.columns)
     assert list(one.study.arms) == list(other.study.arms)
-    chains = [[(c.arm, c.column, c.seed, dict(c.settings), [s.name for s in c.chain]) for c in plan.cells]
-              for plan in (one, other)]
+    chains = [
+        [(c.arm, c.column, c.seed, dict(c.settings), [s.name for s in c.chain]) for c in plan.cells]
+        for plan in (one, other)
+    ]
     assert chains[0] == chains[1]
     for stage in other.stages.values():
         assert (stage.spec.model.position.kind, stage.spec.optim.schedule) == ("sinusoidal", "constant")
         assert attention(stage.spec).init == "tied"
-    sizes = [[(s.spec.model.width, s.spec.model.blocks, s.spec.optim.lr, s.spec.optim.batch_size, s.spec.budget)
-              for c in plan.cells for s in c.chain] for plan in (one, other)]
+    sizes = [
+        [
+            (s.spec.model.width, s.spec.model.blocks, s.spec.optim.lr, s.spec.optim.batch_size, s.spec.budget)
+            for c in plan.cells
+            for s in c.chain
+        ]
+        for plan in (one, other)
+    ]
     assert sizes[0] == sizes[1]
 
 
@@ -152,8 +170,11 @@ def test_table_2_pretrains_for_the_same_shares_at_every_scale(nowhere: Path) -> 
     shares = {}
     for scale in SCALES:
         plan = planned("coser-2-described", scale, nowhere)
-        epochs = [float(chain(plan, arm, "image")["pretrain"].budget.epochs or 0)
-                  for arm in plan.study.arms if arm != "epochs_0"]
+        epochs = [
+            float(chain(plan, arm, "image")["pretrain"].budget.epochs or 0)
+            for arm in plan.study.arms
+            if arm != "epochs_0"
+        ]
         shares[scale] = [round(n / epochs[-1], 6) for n in epochs]
     assert shares["tiny"] == shares["small"] == shares["paper"] == [0.005, 0.05, 0.25, 0.5, 0.75, 1.0]
 
@@ -167,15 +188,16 @@ def test_table_3_freezes_attention_and_then_feed_forward_layers_too(nowhere: Pat
         trained = select(chain(plan, arm, "image")["finetune"].trainable, of)
         frozen[arm] = {leaf for name, leaf in of.items() if name not in trained}
     attention_only = {"query_key", "value_output"}
-    assert frozen == {"scratch": set(), "attention_frozen": attention_only,
-                      "attention_and_feed_forward_frozen": {*attention_only, "feed_forward"}}
+    assert frozen == {
+        "scratch": set(),
+        "attention_frozen": attention_only,
+        "attention_and_feed_forward_frozen": {*attention_only, "feed_forward"},
+    }
 
 
 @pytest.mark.parametrize("which", ["described", "published"])
 @pytest.mark.parametrize("scale", SCALES)
-def test_the_arms_of_table_4_share_one_pretraining_per_column_and_seed(
-    which: str, scale: str, nowhere: Path
-) -> None:
+def test_the_arms_of_table_4_share_one_pretraining_per_column_and_seed(which: str, scale: str, nowhere: Path) -> None:
     plan = planned(f"coser-4-{which}", scale, nowhere)
     parents: defaultdict[tuple[str, int], set[str]] = defaultdict(set)
     for cell in plan.cells:
@@ -211,8 +233,10 @@ def test_figure_2_marks_digits_for_image_only_where_a_run_reads_them(nowhere: Pa
     rows = summarise(planned("coser-5-described", "tiny", nowhere), lambda _: None).table
     assert {(row.column, row.arm): row.stand_in for row in rows} == {
         **{("image_1", arm): "digits for image_1" for arm in ("scratch", "self_pretrained", "pretrained_elsewhere")},
-        ("pathfinder_1", "scratch"): "", ("pathfinder_1", "self_pretrained"): "",
-        ("pathfinder_1", "pretrained_elsewhere"): "digits for image in stage elsewhere of pathfinder_1"}
+        ("pathfinder_1", "scratch"): "",
+        ("pathfinder_1", "self_pretrained"): "",
+        ("pathfinder_1", "pretrained_elsewhere"): "digits for image in stage elsewhere of pathfinder_1",
+    }
 
 
 @pytest.mark.parametrize("name", [*(f"{t}-{w}" for t in TABLES for w in ("described", "published")), *QUESTIONS])

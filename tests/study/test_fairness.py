@@ -16,9 +16,29 @@ from headstart.study import fairness
 from headstart.study.fairness import Candidate, choose, reference, summarise
 from headstart.study.results import Results
 
-KEYS = {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget", "stages",
-        "status", "tried", "seeds", "train", "last_train", "last_val", "last_test", "converge", "reach",
-        "fit"}
+KEYS = {
+    "arm",
+    "column",
+    "chosen",
+    "n",
+    "val",
+    "test",
+    "sem",
+    "difference",
+    "interval",
+    "budget",
+    "stages",
+    "status",
+    "tried",
+    "seeds",
+    "train",
+    "last_train",
+    "last_val",
+    "last_test",
+    "converge",
+    "reach",
+    "fit",
+}
 
 
 def kinds(results: Results) -> set[str]:
@@ -206,8 +226,11 @@ def test_a_row_has_train_and_the_last_weights_too_with_their_errors() -> None:
     for cell in plan.cells:
         scores = found.results[cell.chain[-1].identity]["scores"]
         scores["best"] = {**scores["best"], "train": {"accuracy": 0.9 + 0.01 * cell.seed}}
-        scores["last"] = {"train": {"accuracy": 0.95}, "val": {"accuracy": 0.2},
-                          "test": {"accuracy": 0.3 - 0.1 * cell.seed}}
+        scores["last"] = {
+            "train": {"accuracy": 0.95},
+            "val": {"accuracy": 0.2},
+            "test": {"accuracy": 0.3 - 0.1 * cell.seed},
+        }
     row = summarise(plan, found.find).table[0]
     train, last = row.estimate("train"), row.estimate("last_test")
     assert train is not None
@@ -276,12 +299,14 @@ def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None
     assert (scratch.stand_in, pretrained.stand_in) == ("", "digits for a in stage pretrain of a")
     assert (results.apart(scratch), results.apart(pretrained)) == (False, True)
     assert said(results, "stand-in").startswith(
-        "self_pretrained: stand-in data (digits for a in stage pretrain of a): no score of it")
+        "self_pretrained: stand-in data (digits for a in stage pretrain of a): no score of it"
+    )
     text = to_markdown(make_table(results))
     assert "self\\_pretrained (stand-in data)" in text
     assert "scratch (stand-in data)" not in text
-    both = summarise(make_plan(arms={"one": True, "two": True}, stood_in={"digits": {"pretrain": "waves"}}),
-                     lambda _: None)
+    both = summarise(
+        make_plan(arms={"one": True, "two": True}, stood_in={"digits": {"pretrain": "waves"}}), lambda _: None
+    )
     assert not any(both.apart(row) for row in both.table)
     assert "(stand-in data" not in to_markdown(make_table(both))
 
@@ -319,8 +344,11 @@ def test_an_axis_that_is_not_chosen_over_makes_columns_and_an_arm_without_it_sta
     plan = widened({"scratch": [None], "self_pretrained": [30, 60]})
     results = summarise(plan, shelf(plan).find, facts=facts())
     assert [(r.column, r.arm, r.n) for r in results.table] == [
-        ("digits epochs=30", "scratch", 2), ("digits epochs=30", "self_pretrained", 2),
-        ("digits epochs=60", "scratch", 2), ("digits epochs=60", "self_pretrained", 2)]
+        ("digits epochs=30", "scratch", 2),
+        ("digits epochs=30", "self_pretrained", 2),
+        ("digits epochs=60", "scratch", 2),
+        ("digits epochs=60", "self_pretrained", 2),
+    ]
     assert all(set(r.chosen) == {LR} and len(r.points) == 3 for r in results.table)
     assert results.table[0].stages == results.table[2].stages
     finetuned = [{run.stages[-1] for run in results.table[i].runs} for i in (1, 3)]
@@ -332,8 +360,11 @@ def test_a_value_that_drops_its_stage_keeps_its_own_column() -> None:
     plan = widened({"scratch": [None], "self_pretrained": [None, 60]})
     results = summarise(plan, shelf(plan).find)
     assert [(r.column, r.arm) for r in results.table] == [
-        ("digits", "scratch"), ("digits", "self_pretrained"),
-        ("digits epochs=60", "scratch"), ("digits epochs=60", "self_pretrained")]
+        ("digits", "scratch"),
+        ("digits", "self_pretrained"),
+        ("digits epochs=60", "scratch"),
+        ("digits epochs=60", "self_pretrained"),
+    ]
 
 
 def test_a_row_is_compared_with_the_same_column_only() -> None:
@@ -408,7 +439,8 @@ def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
     results = summarise(plan, shelf(plan).find)
     assert said(results, "budget") == (
         "self_pretrained read 1.50 times as many training examples as scratch, pretraining included; "
-        "in the last stage alone as many.")
+        "in the last stage alone as many."
+    )
     assert "scratch 2 and self_pretrained 3" in said(results, "configurations")
 
 
@@ -420,7 +452,8 @@ def test_few_seeds_an_interval_with_zero_and_a_better_baseline_are_said() -> Non
     assert "scratch cannot be told apart from self_pretrained (" in said(results, "interval")
     assert said(results, "baseline") == (
         "scratch (0.305) and self_pretrained (0.305) are no better on test than a trivial baseline: "
-        "logistic regression (0.500).")
+        "logistic regression (0.500)."
+    )
     assert said(results, "seeds").startswith("scratch and self_pretrained have 2 seeds")
 
 

@@ -17,8 +17,10 @@ from headstart.study.rows import Match
 
 def line(scores: list[float | None], metric: str = "accuracy", every: int = 10) -> list[dict[str, Any]]:
     """Records with these validation scores, one every so many steps."""
-    return [{"step": every * (i + 1), "epoch": float(i), "train": {"loss": 1.0},
-             "val": {"loss": 9.0, metric: score}} for i, score in enumerate(scores)]
+    return [
+        {"step": every * (i + 1), "epoch": float(i), "train": {"loss": 1.0}, "val": {"loss": 9.0, metric: score}}
+        for i, score in enumerate(scores)
+    ]
 
 
 def slow_reach(scores: list[float], target: float, greater: bool, every: int = 10) -> int | None:

@@ -110,27 +110,38 @@ def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
-        ({"arms": {"scratch": {"finetune": {"optim": {"lrr": 1.0}}}}},
-         "finetune.optim.lrr: no 'lrr'; did you mean 'lr'?"),
+        (
+            {"arms": {"scratch": {"finetune": {"optim": {"lrr": 1.0}}}}},
+            "finetune.optim.lrr: no 'lrr'; did you mean 'lr'?",
+        ),
         ({"arms": {"scratch": {"finetun": {}}}}, "arms.scratch.finetun: no 'finetun'; did you mean 'finetune'?"),
-        ({"arms": {"scratch": {"finetune": {"parent": "pretran"}}}},
-         "finetune.parent: no 'pretran'; did you mean 'pretrain'?"),
+        (
+            {"arms": {"scratch": {"finetune": {"parent": "pretran"}}}},
+            "finetune.parent: no 'pretran'; did you mean 'pretrain'?",
+        ),
         ({"columns": {"a": {"task": {"kind": "listop"}}}}, "task.kind: no 'listop'; did you mean 'listops'?"),
-        ({"axes": {"optim.lr": [1e-3]}},
-         "axes: 'optim.lr' names no stage; write 'pretrain.optim.lr' or 'finetune.optim.lr'"),
+        (
+            {"axes": {"optim.lr": [1e-3]}},
+            "axes: 'optim.lr' names no stage; write 'pretrain.optim.lr' or 'finetune.optim.lr'",
+        ),
         ({"axes": {"finetune.optim.lr": []}}, "axes.finetune.optim.lr: the list is empty"),
         ({"report": {"against": "scrach"}}, "report.against: no 'scrach'; did you mean 'scratch'?"),
         ({"report": {"gain": True, "against": None}}, "report.gain: a gain is one over an arm"),
         ({"report": {"sweep": "train"}}, "report.sweep: 'train' should be 'val' or 'test'"),
-        ({"report": {"mark": {"setting": "finetun.optim.lr", "value": 1e-3, "says": "x"}}},
-         "report.mark.setting: 'finetun.optim.lr': no 'finetun'; did you mean 'finetune'?"),
-        ({"report": {"choose": ["finetune.optim.rl"]}},
-         "report.choose: no 'finetune.optim.rl'; did you mean 'finetune.optim.lr'?"),
-        ({"arms": {"self_pretrained": {"finetune": {"start": []}}}},
-         "a parent is named but nothing of it is taken"),
+        (
+            {"report": {"mark": {"setting": "finetun.optim.lr", "value": 1e-3, "says": "x"}}},
+            "report.mark.setting: 'finetun.optim.lr': no 'finetun'; did you mean 'finetune'?",
+        ),
+        (
+            {"report": {"choose": ["finetune.optim.rl"]}},
+            "report.choose: no 'finetune.optim.rl'; did you mean 'finetune.optim.lr'?",
+        ),
+        ({"arms": {"self_pretrained": {"finetune": {"start": []}}}}, "a parent is named but nothing of it is taken"),
         ({"arms": {"scratch": {"finetune": {"start": ["take(all)"]}}}}, "'take(all)' needs a parent"),
-        ({"arms": {"scratch": {"finetune": {"budget": {"epochs": 1, "steps": 2}}}}},
-         "give exactly one of epochs, steps or tokens"),
+        (
+            {"arms": {"scratch": {"finetune": {"budget": {"epochs": 1, "steps": 2}}}}},
+            "give exactly one of epochs, steps or tokens",
+        ),
         ({"stages": {"finetune": {"parent": "finetune", "start": ["take(all)"]}}}, "its own ancestor"),
         ({"arms": {"scratch": {"model": {"width": "wide"}}}}, "model.width: 'wide' should be a valid integer"),
         ({"name": "a/b"}, "name: 'a/b' becomes a folder's name"),
@@ -218,8 +229,9 @@ def test_a_table_can_be_an_axis() -> None:
     (["model=5"], {}, "finetune.model: 5 should be a table"),
     (["finetune.start='take(all)'"], {}, "finetune.start: 'take(all)' should be a list"),
 ])  # fmt: skip
-def test_what_cannot_be_meant_is_refused_with_a_way_out(overrides: list[str], changes: dict[str, Any],
-                                                        said: str) -> None:
+def test_what_cannot_be_meant_is_refused_with_a_way_out(
+    overrides: list[str], changes: dict[str, Any], said: str
+) -> None:
     assert said in why(*overrides, **changes)
 
 

@@ -103,13 +103,20 @@ def test_the_released_code_clips_drops_out_and_changes_images_and_nothing_else(
     tasks = {}
     for ours, theirs in zip(plain.cells, other.cells, strict=True):
         assert (ours.arm, ours.column, ours.seed, ours.settings) == (
-            theirs.arm, theirs.column, theirs.seed, theirs.settings)
+            theirs.arm,
+            theirs.column,
+            theirs.seed,
+            theirs.settings,
+        )
         assert [s.identity for s in ours.chain[:-1]] == [s.identity for s in theirs.chain[:-1]], "language is ours"
         one, two = ours.chain[-1].spec, theirs.chain[-1].spec
         assert (two.optim.clip, two.model.dropout) == (1.0, 0.1)
         assert (one.optim.clip, one.model.dropout) == (None, 0.0)
-        same = {"optim": one.optim, "task": one.task,
-                "model": two.model.model_copy(update={"dropout": one.model.dropout})}
+        same = {
+            "optim": one.optim,
+            "task": one.task,
+            "model": two.model.model_copy(update={"dropout": one.model.dropout}),
+        }
         assert two.model_copy(update=same) == one
         tasks[theirs.column.removesuffix("_6").removesuffix("_12")] = two.task, one.task
     assert (tasks["mnist"][0].side, tasks["mnist"][1].side, tasks["mnist"][0].tile) == (28, 32, 4)

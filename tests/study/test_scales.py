@@ -84,8 +84,11 @@ def test_a_scale_changes_budgets_arms_axes_and_single_columns(tmp_path: Path) ->
     assert {s.budget.epochs for s in specs if s.objective.kind == "masked"} == {2}
     assert {cell.seed for cell in plan.cells} == {0}
     assert {s.task.train for s in specs if s.task.kind == "listops"} == {40}
-    assert {s.optim.batch_size for s in specs if s.task.kind == "image" and s.parent is None
-            and s.objective.kind == "classify"} == {16}
+    assert {
+        s.optim.batch_size
+        for s in specs
+        if s.task.kind == "image" and s.parent is None and s.objective.kind == "classify"
+    } == {16}
 
 
 def test_tiny_is_the_scale_where_none_is_asked_for() -> None:
@@ -114,18 +117,25 @@ def test_every_size_of_a_column_whose_data_are_absent_is_marked(tmp_path: Path) 
     spec = study("tiny", "finetune.task.fraction=[0.5,1.0]", 'report={"choose"=["finetune.optim.lr"]}', data=tmp_path)
     rows = summarise(planned(spec, tmp_path), lambda _: None).table
     marks = {row.column: row.stand_in for row in rows}
-    assert marks == {**{f"image fraction={part}": "digits for image" for part in ("0.5", "1")},
-                     **{f"listops fraction={part}": "" for part in ("0.5", "1")}}
+    assert marks == {
+        **{f"image fraction={part}": "digits for image" for part in ("0.5", "1")},
+        **{f"listops fraction={part}": "" for part in ("0.5", "1")},
+    }
 
 
 def test_what_stands_in_is_told_with_the_stage_where_it_is_not_the_reported_one() -> None:
-    stands = {"pretrain": StandIn(kind="digits", meant="image"), "finetune": StandIn(kind="digits", meant="image"),
-              "elsewhere": StandIn(kind="listops", meant="text")}
+    stands = {
+        "pretrain": StandIn(kind="digits", meant="image"),
+        "finetune": StandIn(kind="digits", meant="image"),
+        "elsewhere": StandIn(kind="listops", meant="text"),
+    }
     assert stand_in_told("image_1", stands, ["pretrain", "finetune"], "finetune") == "digits for image_1"
     assert stand_in_told("image_1", stands, stands, "finetune") == (
-        "digits for image_1 and listops for text in stage elsewhere of image_1")
+        "digits for image_1 and listops for text in stage elsewhere of image_1"
+    )
     assert stand_in_told("image_1", stands, ["pretrain", "other"], "other") == (
-        "digits for image in stage pretrain of image_1")
+        "digits for image in stage pretrain of image_1"
+    )
     assert stand_in_told("image_1", stands, ["other"], "other") == ""
 
 
@@ -144,8 +154,11 @@ def test_a_stage_without_data_has_an_open_identity(tmp_path: Path) -> None:
 
 
 def test_a_study_to_be_trained_refuses_absent_data_and_names_the_ways_out(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"(?s)image.*columns\.image: its data are not there.*"
-                                       r'columns=\["listops"\].*--scale tiny'):
+    with pytest.raises(
+        BadInput,
+        match=r"(?s)image.*columns\.image: its data are not there.*"
+        r'columns=\["listops"\].*--scale tiny',
+    ):
         Study(tomllib.loads(STUDY), scale="paper", data=tmp_path, store=tmp_path / "runs")
 
 
@@ -154,19 +167,29 @@ def test_words_on_the_command_line_win_over_what_a_scale_keeps() -> None:
     assert list(study("small", 'columns=["image"]').columns) == ["image"]
 
 
-@pytest.mark.parametrize(("old", "new", "said"), [
-    ("[scales.small]", "[scales.smal]", "scales: no 'smal'; did you mean 'small'?"),
-    ("[scales.tiny.columns.listops]", "[scales.tiny.columns.listop]", "scales.tiny.columns: no 'listop'"),
-    ("[scales.tiny.arms.self_pretrained]", "[scales.tiny.arms.pretrained]", "scales.tiny.arms: no 'pretrained'"),
-    ("[scales.tiny.stand_in.image]", "[scales.tiny.stand_in.images]", "scales.tiny.stand_in: no 'images'"),
-    ('only = { columns = ["listops"] }', 'only = { column = ["listops"] }', "scales.small.only.column: no 'column'"),
-    ('only = { columns = ["listops"] }', 'only = { columns = ["list"] }', "scales.small.only.columns: no 'list'"),
-    ('note = "little of it"', 'nota = "little of it"', "scales.tiny.nota: no 'nota'; did you mean 'note'?"),
-    ("pretrain = { budget = { epochs = 2 } }", "pretrain = { budge = { epochs = 2 } }",
-     "scales.tiny.arms.self_pretrained.pretrain.budge: no 'budge'; did you mean 'budget'?"),
-    ('name = "two"', 'name = "two"\npaper = "nope"', "paper: no 'nope'"),
-    ('name = "two"', 'name = "two"\nscale = "small"', "scale: a study with scales takes its scale from --scale"),
-])
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[scales.small]", "[scales.smal]", "scales: no 'smal'; did you mean 'small'?"),
+        ("[scales.tiny.columns.listops]", "[scales.tiny.columns.listop]", "scales.tiny.columns: no 'listop'"),
+        ("[scales.tiny.arms.self_pretrained]", "[scales.tiny.arms.pretrained]", "scales.tiny.arms: no 'pretrained'"),
+        ("[scales.tiny.stand_in.image]", "[scales.tiny.stand_in.images]", "scales.tiny.stand_in: no 'images'"),
+        (
+            'only = { columns = ["listops"] }',
+            'only = { column = ["listops"] }',
+            "scales.small.only.column: no 'column'",
+        ),
+        ('only = { columns = ["listops"] }', 'only = { columns = ["list"] }', "scales.small.only.columns: no 'list'"),
+        ('note = "little of it"', 'nota = "little of it"', "scales.tiny.nota: no 'nota'; did you mean 'note'?"),
+        (
+            "pretrain = { budget = { epochs = 2 } }",
+            "pretrain = { budge = { epochs = 2 } }",
+            "scales.tiny.arms.self_pretrained.pretrain.budge: no 'budge'; did you mean 'budget'?",
+        ),
+        ('name = "two"', 'name = "two"\npaper = "nope"', "paper: no 'nope'"),
+        ('name = "two"', 'name = "two"\nscale = "small"', "scale: a study with scales takes its scale from --scale"),
+    ],
+)
 @pytest.mark.parametrize("scale", ["tiny", "small"])
 def test_a_name_that_is_not_there_is_refused_with_its_place(old: str, new: str, said: str, scale: str) -> None:
     assert said in refused(STUDY.replace(old, new), scale)
@@ -179,13 +202,29 @@ def places(table: dict[str, Any], *before: str) -> Iterator[tuple[str, ...]]:
             yield from places(value, *before, key)
 
 
-MORE = ["extends", "only", "only.columns", "paper", "report", "report.match", "report.figures", "scales.tiny.only",
-        "scales.tiny.only.arms", "scales.tiny.report", "scales.tiny.variants", "scales.paper", "arms.scratch.variant",
-        "scales.tiny.columns.image.variants", "columns.image.variants.recurrent.variants", "stages.finetune.start"]
+MORE = [
+    "extends",
+    "only",
+    "only.columns",
+    "paper",
+    "report",
+    "report.match",
+    "report.figures",
+    "scales.tiny.only",
+    "scales.tiny.only.arms",
+    "scales.tiny.report",
+    "scales.tiny.variants",
+    "scales.paper",
+    "arms.scratch.variant",
+    "scales.tiny.columns.image.variants",
+    "columns.image.variants.recurrent.variants",
+    "stages.finetune.start",
+]
 
 
-@pytest.mark.parametrize("wrong", ["text", 3, True, [], {}, ["x"], [[]], [{}], {"x": 1}, {"columns": 3}, None],
-                         ids=repr)
+@pytest.mark.parametrize(
+    "wrong", ["text", 3, True, [], {}, ["x"], [[]], [{}], {"x": 1}, {"columns": 3}, None], ids=repr
+)
 def test_whatever_stands_in_a_wrong_place_is_taken_or_refused_in_words(wrong: Any, tmp_path: Path) -> None:
     places_of = dict.fromkeys([*places(with_variants()), *(tuple(place.split(".")) for place in MORE)])
     for place in places_of:
@@ -221,7 +260,8 @@ def test_a_scale_that_a_study_does_not_have_is_refused() -> None:
     assert "--scale: no ''" in refused(STUDY, "")
     assert refused(plain, "tiny") == "--scale: this study has no scales; leave the option out"
     assert refused(plain.replace('name = "two"', 'name = "two"\nscale = "tiny"'), "small") == (
-        "--scale: this study is written out at scale tiny; leave the option out")
+        "--scale: this study is written out at scale tiny; leave the option out"
+    )
     assert "--scale: no 'large'" in refused(STUDY, "large")
 
 
@@ -233,9 +273,13 @@ def write(folder: Path, name: str, text: str) -> Path:
 
 def test_a_file_lies_over_those_that_it_extends_from_left_to_right(tmp_path: Path) -> None:
     write(tmp_path, "base.toml", STUDY)
-    write(tmp_path, "part.toml", '[stages.pretrain.budget]\nsteps = 7\n[columns.image.model]\nwidth = 8\n')
-    path = write(tmp_path, "own.toml", 'name = "own"\nextends = ["base.toml", "part.toml"]\n'
-                                       'only = { columns = ["image"] }\n[columns.image.model]\nblocks = 5\n')
+    write(tmp_path, "part.toml", "[stages.pretrain.budget]\nsteps = 7\n[columns.image.model]\nwidth = 8\n")
+    path = write(
+        tmp_path,
+        "own.toml",
+        'name = "own"\nextends = ["base.toml", "part.toml"]\n'
+        'only = { columns = ["image"] }\n[columns.image.model]\nblocks = 5\n',
+    )
     spec = read_study(path, scale="paper")
     assert (spec.name, list(spec.columns), list(spec.arms)) == ("own", ["image"], ["scratch", "self_pretrained"])
     assert spec.columns["image"]["model"] == {"width": 8, "blocks": 5}
@@ -248,10 +292,15 @@ def test_arms_of_a_file_replace_those_of_its_base(tmp_path: Path) -> None:
     assert list(read_study(path).arms) == ["only_this"]
 
 
-@pytest.mark.parametrize(("extends", "said"), [
-    ('"nowhere.toml"', "extends: no file"), ('"digitz"', "extends: no 'digitz'; did you mean 'digits'?"),
-    ('"own.toml"', "extends: 'own.toml' extends itself"), ("3", "extends: 3 is no name"),
-])
+@pytest.mark.parametrize(
+    ("extends", "said"),
+    [
+        ('"nowhere.toml"', "extends: no file"),
+        ('"digitz"', "extends: no 'digitz'; did you mean 'digits'?"),
+        ('"own.toml"', "extends: 'own.toml' extends itself"),
+        ("3", "extends: 3 is no name"),
+    ],
+)
 def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, said: str) -> None:
     path = write(tmp_path, "own.toml", f'name = "own"\nextends = {extends}\n[arms.a]\n')
     with pytest.raises(BadInput, match=said.replace("?", r"\?")):

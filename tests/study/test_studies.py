@@ -64,8 +64,11 @@ def test_equal_stages_are_planned_once(name: str, scale: str | None, tmp_path: P
 def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
     listed = {(cost.study, cost.scale or None): cost for cost in study_costs()}
     assert set(listed) == {*SCALED, *UNSCALED}
-    wrong = {key: (cost.stages, len(planned(*key, tmp_path).stages)) for key, cost in listed.items()
-             if cost.stages != len(planned(*key, tmp_path).stages)}
+    wrong = {
+        key: (cost.stages, len(planned(*key, tmp_path).stages))
+        for key, cost in listed.items()
+        if cost.stages != len(planned(*key, tmp_path).stages)
+    }
     assert not wrong, "run benchmarks/study_costs.py"
     assert all(cost.flops > 0 and cost.examples >= cost.steps > 0 for cost in listed.values())
 

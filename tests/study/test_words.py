@@ -10,8 +10,16 @@ from headstart.study.statistics import Difference, Estimate
 
 @pytest.mark.parametrize(
     ("value", "text"),
-    [(0.44, "0.440"), (-0.05, "−0.050"), (0.0, "0.000"), (-4.6e-18, "0.000"), (2e-5, "2e−05"), (1234.5678, "1234.6"),
-     (None, "—"), (float("nan"), "—")],
+    [
+        (0.44, "0.440"),
+        (-0.05, "−0.050"),
+        (0.0, "0.000"),
+        (-4.6e-18, "0.000"),
+        (2e-5, "2e−05"),
+        (1234.5678, "1234.6"),
+        (None, "—"),
+        (float("nan"), "—"),
+    ],
 )
 def test_a_score_has_three_decimals_where_they_say_something(value: float | None, text: str) -> None:
     assert words.score(value) == text

@@ -22,14 +22,18 @@ SECONDS = 40
 def signals(seed, seconds=SECONDS):
     rng = np.random.default_rng(seed)
     rows = ["Time [s], RESP, PLETH, V, AVR, II"]
-    rows += [f"{float(f'{i / 125:.5g}'):g},0.3,{rng.normal():.5f},0.5,,{rng.normal(3, 2):.5f}"
-             for i in range(125 * seconds + 1)]
+    rows += [
+        f"{float(f'{i / 125:.5g}'):g},0.3,{rng.normal():.5f},0.5,,{rng.normal(3, 2):.5f}"
+        for i in range(125 * seconds + 1)
+    ]
     return rows
 
 
 def numerics(seed, seconds=SECONDS):
-    return ["Time [s], HR, PULSE, RESP, SpO2",
-            *(f"{t},{80 + 5 * seed + t % 3},{90},{15 + seed},{95 + seed % 4}" for t in range(seconds + 1))]
+    return [
+        "Time [s], HR, PULSE, RESP, SpO2",
+        *(f"{t},{80 + 5 * seed + t % 3},{90},{15 + seed},{95 + seed % 4}" for t in range(seconds + 1)),
+    ]
 
 
 @pytest.fixture
@@ -63,8 +67,11 @@ def test_windows_keep_their_splits_and_targets_go_from_minus_one_to_one(tmp_path
     assert (task.signature.target, task.signature.width, task.signature.length) == ("number", 2, 40)
     assert (float(task.train.target.min()), float(task.train.target.max())) == (-1, 1)
     plain = BidmcSpec(length=40, scale_target=False).load(tmp_path)
-    rates = [float(line.rpartition(":")[2]) for line in (tmp_path / "bidmc/BIDMC32HR_TRAIN.ts").read_text().split("\n")
-             if line.count(":") == 2]
+    rates = [
+        float(line.rpartition(":")[2])
+        for line in (tmp_path / "bidmc/BIDMC32HR_TRAIN.ts").read_text().split("\n")
+        if line.count(":") == 2
+    ]
     assert np.allclose(plain.train.target, np.array(rates)[plain.train.index])
     low, high = plain.train.target.min(), plain.train.target.max()
     assert np.allclose(task.test.target, 2 * (plain.test.target - low) / (high - low) - 1, atol=1e-5)
@@ -137,15 +144,18 @@ def test_packed_records_are_read(records):
     assert of(records).fingerprint == before
 
 
-@pytest.mark.parametrize(("what", "row", "text", "said"), [
-    ("Signals", 0, "Time [s], RESP, V", "row 1: has no column 'II' and no 'PLETH'"),
-    ("Signals", 9, "0.064,1,2", "row 10: has 3 fields, the header has 6"),
-    ("Signals", 9, "0.064,0,x7,0,0,0", "row 10: could not convert string to float: 'x7'"),
-    ("Signals", 9, "0.064,0,inf,0,0,0", "row 10: a value is infinite"),
-    ("Signals", 9, "0.5,0,1,0,0,0", "row 10: the time is 0.5 s, 125 samples per second give 0.064 s"),
-    ("Numerics", 3, ",80,80,15,95", "row 4: a value is infinite, or the time is missing"),
-    ("Numerics", 0, "Time [s], PULSE", "row 1: has no column 'HR'"),
-])
+@pytest.mark.parametrize(
+    ("what", "row", "text", "said"),
+    [
+        ("Signals", 0, "Time [s], RESP, V", "row 1: has no column 'II' and no 'PLETH'"),
+        ("Signals", 9, "0.064,1,2", "row 10: has 3 fields, the header has 6"),
+        ("Signals", 9, "0.064,0,x7,0,0,0", "row 10: could not convert string to float: 'x7'"),
+        ("Signals", 9, "0.064,0,inf,0,0,0", "row 10: a value is infinite"),
+        ("Signals", 9, "0.5,0,1,0,0,0", "row 10: the time is 0.5 s, 125 samples per second give 0.064 s"),
+        ("Numerics", 3, ",80,80,15,95", "row 4: a value is infinite, or the time is missing"),
+        ("Numerics", 0, "Time [s], PULSE", "row 1: has no column 'HR'"),
+    ],
+)
 def test_what_is_wrong_with_a_record_is_said_with_its_row(records, what, row, text, said):
     path = records / f"bidmc/bidmc_csv/bidmc_03_{what}.csv"
     rows = path.read_text().split("\n")

@@ -39,8 +39,10 @@ def batch_files(train, test):
     """The content of the six official files."""
     step = len(train[0]) // 5
     parts = [[pixels[i * step : (i + 1) * step] for pixels in train] for i in range(5)] + [test]
-    return {name: b"".join(record(image, label) for image, label in zip(*part, strict=True))
-            for name, part in zip(BATCHES, parts, strict=True)}
+    return {
+        name: b"".join(record(image, label) for image, label in zip(*part, strict=True))
+        for name, part in zip(BATCHES, parts, strict=True)
+    }
 
 
 def image_file(image, form="PNG"):
@@ -68,8 +70,10 @@ def write(root, files):
 
 
 def orders(train, test):
-    return {f"{split}_labels_official_order.u8": labels.astype(np.uint8).tobytes()
-            for split, (_, labels) in (("train", train), ("test", test))}
+    return {
+        f"{split}_labels_official_order.u8": labels.astype(np.uint8).tobytes()
+        for split, (_, labels) in (("train", train), ("test", test))
+    }
 
 
 def packed(files, folder="set/", mode="w:gz"):
@@ -156,8 +160,12 @@ def test_tiles_go_back_to_the_image(train):
 
 
 def test_a_picture_shows_the_pixels_that_went_in(data, test):
-    for spec in (ImageSpec(val=10), SCifarSpec(val=10), CifarPatchesSpec(val=10),
-                 CifarPatchesSpec(val=10, channels="rgb")):
+    for spec in (
+        ImageSpec(val=10),
+        SCifarSpec(val=10),
+        CifarPatchesSpec(val=10),
+        CifarPatchesSpec(val=10, channels="rgb"),
+    ):
         task = spec.load(data)
         shown = task.picture(task.test.inputs(5)) * 255
         assert np.abs(shown - (grey(test[0][5]) if shown.ndim == 2 else test[0][5])).max() < 1e-3
@@ -198,7 +206,8 @@ def test_class_folders_without_an_order_are_read_class_by_class_by_number(tmp_pa
     assert np.array_equal(base.arrays["pixels"][:TRAIN], train[0][by_class])
     assert why(tmp_path, ImageSpec(split="rothermel")).startswith(
         "task.split: 'rothermel' holds out a stock batch, and class folders do not say which images that is; put "
-        "train_labels_official_order.u8")
+        "train_labels_official_order.u8"
+    )
 
 
 def test_a_lossy_copy_has_its_own_fingerprint_and_is_named(data, tmp_path, train, test):
@@ -211,8 +220,7 @@ def test_a_lossy_copy_has_its_own_fingerprint_and_is_named(data, tmp_path, train
 
 
 def test_a_set_of_another_size_is_named_in_the_notes(data):
-    assert image(data).notes == (
-        "not the official CIFAR-10: 100 train and 20 test images (official: 50000 and 10000)",)
+    assert image(data).notes == ("not the official CIFAR-10: 100 train and 20 test images (official: 50000 and 10000)",)
 
 
 def test_validation_is_stratified_and_follows_split_seed_for_all_three_tasks_alike(data):
@@ -224,11 +232,16 @@ def test_validation_is_stratified_and_follows_split_seed_for_all_three_tasks_ali
     assert np.array_equal(CifarPatchesSpec(val=10).load(data).val.index, one.val.index)
 
 
-@pytest.mark.parametrize(("spec", "tile"), [
-    (ImageSpec(val=10, augment=True), 1), (ImageSpec(val=10, augment=True, patch=16), 1),
-    (CifarPatchesSpec(val=10, augment=True, split="rothermel"), 4),
-    (CifarPatchesSpec(val=10, augment=True, channels="rgb"), 4), (SCifarSpec(val=10, augment=True), 1),
-])
+@pytest.mark.parametrize(
+    ("spec", "tile"),
+    [
+        (ImageSpec(val=10, augment=True), 1),
+        (ImageSpec(val=10, augment=True, patch=16), 1),
+        (CifarPatchesSpec(val=10, augment=True, split="rothermel"), 4),
+        (CifarPatchesSpec(val=10, augment=True, channels="rgb"), 4),
+        (SCifarSpec(val=10, augment=True), 1),
+    ],
+)
 def test_augmented_train_images_are_other_ones_each_epoch_and_no_others_are(data, train, spec, tile):
     task, plain = open_task(spec, data), open_task(spec.model_copy(update={"augment": False}), data)
     pixels = train[0][task.train.index]
@@ -294,8 +307,15 @@ def test_fractions_are_taken_from_bytes(data):
 
 def test_a_missing_file_is_named_with_its_folder_and_origin(data, tmp_path):
     text = why(tmp_path / "empty")
-    for said in ("data_batch_1.bin", "test_batch.bin", "train/<class>", str(tmp_path / "empty" / "cifar10"),
-                 "https://www.cs.toronto.edu", "--data", "HEADSTART_DATA"):
+    for said in (
+        "data_batch_1.bin",
+        "test_batch.bin",
+        "train/<class>",
+        str(tmp_path / "empty" / "cifar10"),
+        "https://www.cs.toronto.edu",
+        "--data",
+        "HEADSTART_DATA",
+    ):
         assert said in text
     (data / "cifar10" / BATCHES[2]).unlink()
     assert f"{data / 'cifar10' / BATCHES[2]} is missing; CIFAR-10 (Krizhevsky 2009)" in why(data)
@@ -350,8 +370,7 @@ def test_images_that_are_broken_or_of_another_size_are_named(tmp_path, train, te
 
 def test_an_image_of_many_pixels_is_refused_before_it_is_decoded():
     def chunk(name, content):
-        return (struct.pack(">I", len(content)) + name + content
-                + struct.pack(">I", zlib.crc32(name + content)))
+        return struct.pack(">I", len(content)) + name + content + struct.pack(">I", zlib.crc32(name + content))
 
     header = chunk(b"IHDR", struct.pack(">IIBBBBB", 20_000, 20_000, 1, 0, 0, 0, 0))
     content = b"\x89PNG\r\n\x1a\n" + header + chunk(b"IDAT", zlib.compress(b"")) + chunk(b"IEND", b"")
@@ -370,8 +389,9 @@ def test_no_more_than_twenty_mistakes_are_gathered(tmp_path, train, test):
 def test_a_class_without_images_is_named(tmp_path, train, test):
     files = {k: v for k, v in folder_files(train, test).items() if not k.startswith("train/frog")}
     write(tmp_path / "cifar10", files)
-    assert why(tmp_path) == (f"{tmp_path / 'cifar10'}, train/frog: the class has no image (links to folders are not "
-                             "followed)")
+    assert why(tmp_path) == (
+        f"{tmp_path / 'cifar10'}, train/frog: the class has no image (links to folders are not followed)"
+    )
 
 
 def test_an_order_that_does_not_fit_is_refused(tmp_path, train, test):
@@ -397,7 +417,7 @@ def test_equal_pixels_are_refused(tmp_path):
 @given(st.binary(max_size=400), st.integers(0, 3000), st.sampled_from(["PNG", "JPEG", "BMP", "PPM"]))
 def test_any_bytes_are_an_image_or_a_mistake(content, place, form):
     whole = image_file(np.arange(3072, dtype=np.uint8).reshape(32, 32, 3), form)
-    for given_bytes in (content, whole[:place] + content + whole[place + len(content):]):
+    for given_bytes in (content, whole[:place] + content + whole[place + len(content) :]):
         mistakes = Mistakes()
         found = decode(given_bytes, "file", mistakes)
         assert (found is None) == (len(mistakes.found) == 1)

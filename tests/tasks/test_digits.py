@@ -65,8 +65,9 @@ def test_the_data_never_change():
     assert open_task(DigitsSpec(), NOWHERE).fingerprint[:16] == "0de532e7961bcc4f"
 
 
-@pytest.mark.parametrize(("rolled", "linear", "nearest"), [(False, (0.88, 0.97), (0.90, 0.98)),
-                                                           (True, (0.08, 0.20), (0.28, 0.45))])
+@pytest.mark.parametrize(
+    ("rolled", "linear", "nearest"), [(False, (0.88, 0.97), (0.90, 0.98)), (True, (0.08, 0.20), (0.28, 0.45))]
+)
 def test_the_roll_takes_the_task_from_classifiers_that_trust_positions(rolled, linear, nearest):
     task = open_task(DigitsSpec(labelled=200, rolled=rolled), NOWHERE)
     kept = task.train.labelled_units()
@@ -92,7 +93,9 @@ def test_the_digits_are_read_without_scikit_learn_being_imported():
     import subprocess
     import sys
 
-    code = ("import sys; from pathlib import Path; from headstart.tasks.digits import DigitsSpec; "
-            "DigitsSpec().load(Path('x')); print(sorted({'sklearn', 'torch', 'scipy'} & set(sys.modules)))")
+    code = (
+        "import sys; from pathlib import Path; from headstart.tasks.digits import DigitsSpec; "
+        "DigitsSpec().load(Path('x')); print(sorted({'sklearn', 'torch', 'scipy'} & set(sys.modules)))"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

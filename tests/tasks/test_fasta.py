@@ -40,8 +40,13 @@ def put(root, files):
 @pytest.fixture
 def own(tmp_path):
     label = ("left", "right")
-    return put(tmp_path, {f"fasta/{split}.fa": entries(n, k, lambda i: label[i % 2])
-                          for k, (split, n) in enumerate({"train": 40, "test": 10}.items())})
+    return put(
+        tmp_path,
+        {
+            f"fasta/{split}.fa": entries(n, k, lambda i: label[i % 2])
+            for k, (split, n) in enumerate({"train": 40, "test": 10}.items())
+        },
+    )
 
 
 def promoters(tmp_path, one=30, two=40):
@@ -79,8 +84,13 @@ def test_a_label_in_the_header_and_official_splits(own):
 
 
 def test_files_of_ones_own_may_be_a_class_each_and_packed(tmp_path):
-    data = put(tmp_path, {"fasta/enzyme.faa": entries(20, 1, letters="ACDEFGHIKL"),
-                          "fasta/other.fasta": entries(30, 2, letters="MNPQRSTVWY")})
+    data = put(
+        tmp_path,
+        {
+            "fasta/enzyme.faa": entries(20, 1, letters="ACDEFGHIKL"),
+            "fasta/other.fasta": entries(30, 2, letters="MNPQRSTVWY"),
+        },
+    )
     task = FastaSpec(source="files").load(data)
     assert task.labels == ("enzyme", "other")
     path = tmp_path / "fasta/other.fasta"
@@ -116,20 +126,24 @@ def test_copies_in_official_files_are_counted(own):
     test = own / "fasta/test.fa"
     test.write_text(test.read_text() + f">copy right\n{word(3, length=33)}\n")
     assert FastaSpec(source="files", letters="dna").load(own).notes == (
-        "of the 11 test sequences, 1 also stand in train",)
+        "of the 11 test sequences, 1 also stand in train",
+    )
 
 
-@pytest.mark.parametrize(("lines", "said"), [
-    ([">a left", "ACGT", "ACZT"], "row 3: letter 3 is 'Z', no base"),
-    ([">a left", "ACGT*"], "row 2: letter 5 is '*', no base"),
-    ([">a left", "AC-GT"], "row 2: letter 3 is '-', no base"),
-    ([">a left", "ACé"], "row 2: letter 3 is 'é', no base"),
-    ([">a left", ">b right", "ACGT"], "row 1: 'a left' has a header and no sequence"),
-    ([">a", "ACGT"], "row 1: the header 'a' has no word 2, which is the label"),
-    (["ACGT"], "row 1: comes before the first header"),
-    ([">a up", "ACGT"], "row 1: label 'up' does not occur in train"),
-    ([], "holds no sequence that can be read"),
-])
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [
+        ([">a left", "ACGT", "ACZT"], "row 3: letter 3 is 'Z', no base"),
+        ([">a left", "ACGT*"], "row 2: letter 5 is '*', no base"),
+        ([">a left", "AC-GT"], "row 2: letter 3 is '-', no base"),
+        ([">a left", "ACé"], "row 2: letter 3 is 'é', no base"),
+        ([">a left", ">b right", "ACGT"], "row 1: 'a left' has a header and no sequence"),
+        ([">a", "ACGT"], "row 1: the header 'a' has no word 2, which is the label"),
+        (["ACGT"], "row 1: comes before the first header"),
+        ([">a up", "ACGT"], "row 1: label 'up' does not occur in train"),
+        ([], "holds no sequence that can be read"),
+    ],
+)
 def test_what_is_wrong_with_a_file_is_said_with_its_row(own, lines, said):
     path = own / "fasta/test.fa"
     path.write_text("\n".join(lines))
@@ -154,8 +168,12 @@ def test_rows_of_a_table_and_what_is_wrong_with_them(tmp_path):
     assert task.labels == ("EI", "IE", "N")
     path = put(tmp_path, {"splice/uci_splice.tsv": [*rows, "EI\tx", "EI\tx\t", "\tx\tACG", "N\tx\tAC?"]})
     text = why(path, source="splice")
-    for said in ("row 62: has 2 fields", "row 63: the sequence is empty", "row 64: the label is ''",
-                 "row 65: letter 3 is '?'"):
+    for said in (
+        "row 62: has 2 fields",
+        "row 63: the sequence is empty",
+        "row 64: the label is ''",
+        "row 65: letter 3 is '?'",
+    ):
         assert said in text
 
 
@@ -163,8 +181,9 @@ def test_deeploc_says_that_its_train_file_is_not_there(tmp_path):
     def some(n, k):
         return entries(n, k, lambda i: ("Nucleus-U", "Cell.membrane-M")[i % 2], "ACDEFGHIKL")
 
-    data = put(tmp_path, {"deeploc/deeploc_our_val_set.fasta": some(40, 1),
-                          "deeploc/deeploc_test_set.fasta": some(9, 2)})
+    data = put(
+        tmp_path, {"deeploc/deeploc_our_val_set.fasta": some(40, 1), "deeploc/deeploc_test_set.fasta": some(9, 2)}
+    )
     task = FastaSpec(source="deeploc").load(data)
     assert task.labels == ("Cell.membrane", "Nucleus")
     assert (len(task.train), len(task.val), len(task.test)) == (36, 4, 9)
@@ -176,20 +195,26 @@ def test_deeploc_says_that_its_train_file_is_not_there(tmp_path):
 
 
 def protein(i, fold=None, length=30):
-    return {"primary": word(i, ALPHABETS["protein"], length + i), "fold_label": i % 3 if fold is None else fold,
-            "id": f"d{i}"}
+    return {
+        "primary": word(i, ALPHABETS["protein"], length + i),
+        "fold_label": i % 3 if fold is None else fold,
+        "id": f"d{i}",
+    }
 
 
 def homology(root, train=12, listed=False):
     def text(some):
         return [json.dumps(some, indent=1)] if listed else [json.dumps(row) for row in some]
 
-    return put(root, {
-        "remote_homology/remote_homology_train.json": text([protein(i) for i in range(train)]),
-        "remote_homology/remote_homology_valid.json": text([protein(100 + i) for i in range(4)]),
-        "remote_homology/remote_homology_test_fold_holdout.json": text([protein(i) for i in range(200, 205)]),
-        "remote_homology/remote_homology_test_family_holdout.json": text([protein(i) for i in range(300, 303)]),
-    })
+    return put(
+        root,
+        {
+            "remote_homology/remote_homology_train.json": text([protein(i) for i in range(train)]),
+            "remote_homology/remote_homology_valid.json": text([protein(100 + i) for i in range(4)]),
+            "remote_homology/remote_homology_test_fold_holdout.json": text([protein(i) for i in range(200, 205)]),
+            "remote_homology/remote_homology_test_family_holdout.json": text([protein(i) for i in range(300, 303)]),
+        },
+    )
 
 
 def test_folds_of_proteins_are_read_from_lines_and_lists(tmp_path):
@@ -213,15 +238,26 @@ def test_long_proteins_are_left_out_and_counted(tmp_path):
 
 def test_what_is_wrong_with_a_protein_is_said_with_its_row(tmp_path):
     path = homology(tmp_path) / "remote_homology/remote_homology_valid.json"
-    lines = [json.dumps(protein(1)), "{", "3", json.dumps({"primary": "AC"}),
-             json.dumps({"primary": "", "fold_label": 1}), json.dumps({"primary": "ACJ", "fold_label": 1}),
-             json.dumps({"primary": "AC", "fold_label": None})]
+    lines = [
+        json.dumps(protein(1)),
+        "{",
+        "3",
+        json.dumps({"primary": "AC"}),
+        json.dumps({"primary": "", "fold_label": 1}),
+        json.dumps({"primary": "ACJ", "fold_label": 1}),
+        json.dumps({"primary": "AC", "fold_label": None}),
+    ]
     path.write_text("\n".join(lines))
     with pytest.raises(BadInput) as caught:
         HomologySpec().load(tmp_path)
-    for said in ("row 2: is no JSON", "row 3: is no JSON object", "row 4: has fold_label None and primary 'AC'",
-                 "row 5: has fold_label 1 and primary ''", "row 6: letter 3 is 'J', no amino acid",
-                 "row 7: the label is None"):
+    for said in (
+        "row 2: is no JSON",
+        "row 3: is no JSON object",
+        "row 4: has fold_label None and primary 'AC'",
+        "row 5: has fold_label 1 and primary ''",
+        "row 6: letter 3 is 'J', no amino acid",
+        "row 7: the label is None",
+    ):
         assert f"{path}, {said}" in str(caught.value)
     path.write_text(json.dumps([protein(1), protein(2, fold=9), 4]))
     with pytest.raises(BadInput, match=r"valid\.json, protein 3: is no JSON object"):

@@ -89,10 +89,20 @@ def test_an_unknown_symbol_is_refused_with_the_nearest():
         encode("[MIM 1 2 ]", place="row 3")
 
 
-@pytest.mark.parametrize(("text", "value"), [
-    ("7", 7), ("[MIN 4 2 9 ]", 2), ("[MAX 4 2 9 ]", 9), ("[SM 4 2 9 ]", 5), ("[MED 4 2 9 ]", 4), ("[MED 4 9 ]", 6),
-    ("[MED 1 2 ]", 1), ("[MAX 2 9 [MIN 4 7 ] 0 ]", 9), ("[SM [SM 5 6 ] [MED 1 8 8 9 ] ]", 9),
-])
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("7", 7),
+        ("[MIN 4 2 9 ]", 2),
+        ("[MAX 4 2 9 ]", 9),
+        ("[SM 4 2 9 ]", 5),
+        ("[MED 4 2 9 ]", 4),
+        ("[MED 4 9 ]", 6),
+        ("[MED 1 2 ]", 1),
+        ("[MAX 2 9 [MIN 4 7 ] 0 ]", 9),
+        ("[SM [SM 5 6 ] [MED 1 8 8 9 ] ]", 9),
+    ],
+)
 def test_expressions_have_the_values_that_a_person_computes(text, value):
     assert evaluate(encode(text)) == value
 
@@ -102,11 +112,16 @@ def test_the_median_is_that_of_numpy_cut_to_a_whole_number(values):
     assert median(values) == int(np.median(values))
 
 
-@pytest.mark.parametrize(("text", "reason"), [
-    ("[MIN 1 2", "1 brackets are open at the end"), ("1 ]", "the bracket at symbol 1 closes nothing"),
-    ("[MIN ]", "the bracket at symbol 1 closes an operator without arguments"), ("1 2", "gives 2 values, not one"),
-    ("", "gives 0 values, not one"),
-])
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("[MIN 1 2", "1 brackets are open at the end"),
+        ("1 ]", "the bracket at symbol 1 closes nothing"),
+        ("[MIN ]", "the bracket at symbol 1 closes an operator without arguments"),
+        ("1 2", "gives 2 values, not one"),
+        ("", "gives 0 values, not one"),
+    ],
+)
 def test_what_is_no_expression_is_refused(text, reason):
     with pytest.raises(BadInput, match=f"row 9: {reason}"):
         evaluate(encode(text), place="row 9")
@@ -126,12 +141,16 @@ def test_the_evaluator_agrees_with_the_short_original_file():
 # The trees
 
 
-@pytest.mark.parametrize("rules", [Rules(0, 3, 60, 6, 5), Rules(5, 0, 30, 3, 10), Rules(1, 100, 400, 10, 10),
-                                   Rules(2, 0, 5, 1, 2)])
+@pytest.mark.parametrize(
+    "rules", [Rules(0, 3, 60, 6, 5), Rules(5, 0, 30, 3, 10), Rules(1, 100, 400, 10, 10), Rules(2, 0, 5, 1, 2)]
+)
 def test_trees_grown_together_are_those_grown_one_by_one(rules):
     trees = grow(rules, 100, 600)
-    slow = [tree for number in range(100, 700) if (tree := slow_tree(rules, number)) is not None
-            and rules.min_length < len(tree) < rules.max_length]
+    slow = [
+        tree
+        for number in range(100, 700)
+        if (tree := slow_tree(rules, number)) is not None and rules.min_length < len(tree) < rules.max_length
+    ]
     assert [s.tolist() for s in sequences(trees)] == slow
     assert trees.target.tolist() == [evaluate(tree) for tree in slow]
 
@@ -284,8 +303,10 @@ def test_root_baselines_are_what_a_table_from_root_to_label_scores(tmp_path):
     said = {}
     for root in np.unique(roots["train"]):
         said[root] = np.bincount(task.train.target[roots["train"] == root], minlength=10).argmax()
-    scores = {name: np.mean([said[r] == y for r, y in zip(roots[name], task.split(name).target, strict=True)])
-              for name in ("val", "test")}
+    scores = {
+        name: np.mean([said[r] == y for r, y in zip(roots[name], task.split(name).target, strict=True)])
+        for name in ("val", "test")
+    }
     first, second = task.baselines
     assert (first.val, first.test) == (scores["val"], scores["test"])
     assert second.test > first.test

@@ -95,8 +95,9 @@ def test_a_pipe_is_not_waited_for(folder):
 
 
 def test_members_that_lead_out_and_links_are_named_and_skipped(tmp_path):
-    path = tar(tmp_path / "t.tar", [("../up", b"1"), ("/root", b"2"), ("a/../../b", b"3"), link("c", "../d"),
-                                    ("good", b"4")])
+    path = tar(
+        tmp_path / "t.tar", [("../up", b"1"), ("/root", b"2"), ("a/../../b", b"3"), link("c", "../d"), ("good", b"4")]
+    )
     found, mistakes = read(path)
     assert found == {"good": b"4"}
     out = "leads out of the archive's folder; make the archive anew"
@@ -146,8 +147,12 @@ def test_any_bytes_are_read_or_refused(content, how, place):
     with tempfile.TemporaryDirectory() as folder:
         path = tar(Path(folder) / "t", [("a", b"x" * 600)])
         whole = path.read_bytes()[:2048]
-        mixed = {"plain": content, "tar": whole[:place] + content + whole[place + len(content):],
-                 "gz": gzip.compress(content), "xz": lzma.compress(content)[: place + 1]}[how]
+        mixed = {
+            "plain": content,
+            "tar": whole[:place] + content + whole[place + len(content) :],
+            "gz": gzip.compress(content),
+            "xz": lzma.compress(content)[: place + 1],
+        }[how]
         path.write_bytes(mixed)
         with contextlib.suppress(BadInput):
             read(path)

@@ -106,7 +106,8 @@ def test_pictures_of_pixels_and_tiles_are_equal(data):
 
 def test_a_set_of_another_size_is_named_in_the_notes(data):
     assert MnistSpec(val_per_class=2).load(data).notes == (
-        "not the official MNIST: 60 train and 20 test images (official: 60000 and 10000)",)
+        "not the official MNIST: 60 train and 20 test images (official: 60000 and 10000)",
+    )
 
 
 def test_a_missing_file_is_named_with_its_folder_and_origin(data):
@@ -127,8 +128,9 @@ def test_names_with_a_dot_and_wrong_endings_are_read_too(data):
 def test_a_cut_file_is_refused(data):
     file = file_of(data, "train images")
     file.write_bytes(file.read_bytes()[:-1])
-    assert why(data) == (f"{file}: is cut short: 47039 of the 47040 bytes that its header says (60 x 28 x 28); "
-                         "download it again")
+    assert why(data) == (
+        f"{file}: is cut short: 47039 of the 47040 bytes that its header says (60 x 28 x 28); download it again"
+    )
 
 
 def test_a_cut_packed_file_is_refused(data):

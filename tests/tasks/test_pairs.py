@@ -101,8 +101,7 @@ def test_the_baseline_is_a_threshold_on_the_cosine_of_bigram_counts() -> None:
 
     def likeness(split: str, unit: int) -> float:
         x = task.split(split)
-        one, other = (Counter(pairwise(s))
-                      for s in (x.inputs(2 * unit).tolist(), x.inputs(2 * unit + 1).tolist()))
+        one, other = (Counter(pairwise(s)) for s in (x.inputs(2 * unit).tolist(), x.inputs(2 * unit + 1).tolist()))
         norm = math.sqrt(sum(v * v for v in one.values()) * sum(v * v for v in other.values()))
         return sum(one[k] * other[k] for k in one) / norm
 

@@ -32,9 +32,7 @@ def _apart(one: np.ndarray, other: np.ndarray) -> float:
 
 
 @pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14), (64, 6), (128, 14), (256, 9)])
-def test_paddles_keep_their_gaps_turns_and_borders_and_all_ends_have_room_for_a_disc(
-    size: int, contour: int
-) -> None:
+def test_paddles_keep_their_gaps_turns_and_borders_and_all_ends_have_room_for_a_disc(size: int, contour: int) -> None:
     made = tables(recipe(size, contour))
     r = made.recipe
     index = np.arange(3)
@@ -152,12 +150,15 @@ def test_an_image_is_the_same_in_any_company() -> None:
 
 @pytest.mark.parametrize(
     ("size", "contour", "frozen"),
-    [(16, 6, "93f01d5837772883"), (32, 14, "eef7e2391a55cce4"), (64, 9, "dd0d0d658bd37301"),
-     (128, 6, "53113927ba2262d3"), (256, 14, "57639935a7ba84ee")]
+    [
+        (16, 6, "93f01d5837772883"),
+        (32, 14, "eef7e2391a55cce4"),
+        (64, 9, "dd0d0d658bd37301"),
+        (128, 6, "53113927ba2262d3"),
+        (256, 14, "57639935a7ba84ee"),
+    ],
 )
-def test_the_generator_gives_the_bits_that_its_version_stands_for(
-    size: int, contour: int, frozen: str
-) -> None:
+def test_the_generator_gives_the_bits_that_its_version_stands_for(size: int, contour: int, frozen: str) -> None:
     pictures, label, _ = snakes.images(tables(recipe(size, contour)), 0, "golden", 0, 4)
     assert hashlib.sha256(pictures.tobytes() + label.tobytes()).hexdigest()[:16] == frozen
 
@@ -205,9 +206,7 @@ def test_the_same_bits_come_from_any_number_of_workers(tmp_path: Path, monkeypat
     assert len(set(found)) == 1
 
 
-def test_a_prepared_task_is_opened_not_generated_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_prepared_task_is_opened_not_generated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first = PathfinderSpec(**SMALL).load(tmp_path)
     monkeypatch.setattr(pathfinder, "images", None)
     again = PathfinderSpec(**SMALL, fraction=0.5).load(tmp_path)

@@ -34,8 +34,9 @@ def test_the_archive_is_split_in_tenths_with_its_images_and_labels(tmp_path: Pat
     folder = _archive(tmp_path)
     task = open_task(SPEC, tmp_path)
     assert [len(task.split(s)) for s in ("train", "val", "test")] == [32, 4, 4]
-    assert np.array_equal(np.sort(np.concatenate([task.split(s).index for s in ("train", "val", "test")])),
-                          np.arange(40))
+    assert np.array_equal(
+        np.sort(np.concatenate([task.split(s).index for s in ("train", "val", "test")])), np.arange(40)
+    )
     for split in ("train", "test"):
         examples = task.split(split)
         for row in range(len(examples)):
@@ -77,10 +78,18 @@ def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_
     with pytest.raises(BadInput) as error:
         SPEC.load(tmp_path)
     text = str(error.value)
-    for piece in ("0.npy:4: ", "sample_3.png: is missing", "sample_4.png: cannot be read as PNG",
-                  "sample_5.png: is 64 x 64 pixels, not 32 x 32", "sample_6.png: has mode RGB, not 8-bit grey",
-                  "1.npy:21: 'imgs/1 sample_1.png' is not", "1.npy:22: ", "label 0 or 1",
-                  "1.npy:23: ../imgs/sample_1.png leads out of", "task.skip"):
+    for piece in (
+        "0.npy:4: ",
+        "sample_3.png: is missing",
+        "sample_4.png: cannot be read as PNG",
+        "sample_5.png: is 64 x 64 pixels, not 32 x 32",
+        "sample_6.png: has mode RGB, not 8-bit grey",
+        "1.npy:21: 'imgs/1 sample_1.png' is not",
+        "1.npy:22: ",
+        "label 0 or 1",
+        "1.npy:23: ../imgs/sample_1.png leads out of",
+        "task.skip",
+    ):
         assert piece in text
     assert not list((tmp_path / ".headstart" / "prepared").glob("pathfinder*"))
 

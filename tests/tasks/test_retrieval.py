@@ -43,8 +43,11 @@ def json_lines(some):
 
 def table(some):
     out = io.BytesIO()
-    columns = {"label": [label for label, *_ in some], "text1": [one for _, one, _ in some],
-               "text2": [two for *_, two in some]}
+    columns = {
+        "label": [label for label, *_ in some],
+        "text1": [one for _, one, _ in some],
+        "text2": [two for *_, two in some],
+    }
     pa.parquet.write_table(pa.table(columns), out)
     return out.getvalue()
 
@@ -70,8 +73,10 @@ def why(data, **settings):
 
 def texts_of(task, split):
     examples = task.split(split)
-    return [(int(examples.target[2 * i]), task.text(examples.inputs(2 * i)), task.text(examples.inputs(2 * i + 1)))
-            for i in range(examples.units)]
+    return [
+        (int(examples.target[2 * i]), task.text(examples.inputs(2 * i)), task.text(examples.inputs(2 * i + 1)))
+        for i in range(examples.units)
+    ]
 
 
 def test_rows_2i_and_2i_plus_1_are_the_two_texts_of_a_pair(aan):
@@ -98,8 +103,10 @@ def test_the_archive_s_own_folders_are_found(tmp_path):
 
 
 def test_every_form_of_the_same_pairs_has_the_same_fingerprint(aan, tmp_path):
-    named = {split: "text2\tlabel\ttext1\n" + "".join(f"{two}\t{label}\t{one}\n" for label, one, two in some)
-             for split, some in SPLITS.items()}
+    named = {
+        split: "text2\tlabel\ttext1\n" + "".join(f"{two}\t{label}\t{one}\n" for label, one, two in some)
+        for split, some in SPLITS.items()
+    }
     three = {split: "".join("\t".join(map(str, row)) + "\n" for row in some) for split, some in SPLITS.items()}
     forms = {
         "jsonl": {f"pairs/{split}.jsonl": json_lines(some) for split, some in SPLITS.items()},
@@ -108,8 +115,9 @@ def test_every_form_of_the_same_pairs_has_the_same_fingerprint(aan, tmp_path):
         "three": {f"pairs/{split}.tsv.gz": gzip.compress(text.encode()) for split, text in three.items()},
         "parquet": {f"pairs/{split}.parquet": table(some) for split, some in SPLITS.items()},
     }
-    found = {RetrievalSpec(source="files").load(write(tmp_path / name, files)).fingerprint
-             for name, files in forms.items()}
+    found = {
+        RetrievalSpec(source="files").load(write(tmp_path / name, files)).fingerprint for name, files in forms.items()
+    }
     assert found == {RetrievalSpec().load(aan).fingerprint}
 
 
@@ -133,8 +141,10 @@ def test_pairs_that_stand_in_two_official_splits_are_counted_and_said(tmp_path):
     files["val"] = aan_lines([*SPLITS["val"], SPLITS["train"][7]])
     data = write(tmp_path, {f"aan/{AAN[split]}": content for split, content in files.items()})
     task = RetrievalSpec().load(data)
-    assert task.notes == ("equal pairs in two splits: 3 of test also stand in train, 1 of test also stand in val, "
-                          "1 of val also stand in train",)
+    assert task.notes == (
+        "equal pairs in two splits: 3 of test also stand in train, 1 of test also stand in val, "
+        "1 of val also stand in train",
+    )
     assert overlaps(task) == {("train", "val"): 1, ("train", "test"): 3, ("val", "test"): 1}
 
 
@@ -155,8 +165,11 @@ def test_missing_files_are_named_with_their_folder_and_origin(aan, tmp_path):
     (aan / "aan" / AAN["val"]).unlink()
     assert f"{aan / 'aan' / AAN['val']} is missing; it is in Long Range Arena's archive" in why(aan)
     empty = tmp_path / "empty"
-    for source, said in (("aan", "new_aan_pairs.train.tsv"), ("files", "looks for train and test"),
-                         ("imdb_films", "train/neg")):
+    for source, said in (
+        ("aan", "new_aan_pairs.train.tsv"),
+        ("files", "looks for train and test"),
+        ("imdb_films", "train/neg"),
+    ):
         text = why(empty, source=source)
         assert said in text
         assert str(empty) in text
@@ -211,8 +224,9 @@ def imdb(root, films, alike=0):
                     lines.append({"id": f"{len(addresses[name])}_5", "label": int(name == "pos"), "text": text})
                     addresses[name].append(f"http://films/{split}{film}/")
         files[f"imdb/imdb_{split}.jsonl"] = "\n".join(map(json.dumps, lines)).encode()
-        files |= {f"imdb/imdb_urls/{split}/urls_{name}.txt": "\n".join(some).encode()
-                  for name, some in addresses.items()}
+        files |= {
+            f"imdb/imdb_urls/{split}/urls_{name}.txt": "\n".join(some).encode() for name, some in addresses.items()
+        }
     return write(root, files)
 
 
@@ -234,15 +248,18 @@ def test_reviews_of_one_film_and_of_two_are_told_apart_by_the_films_alone(tmp_pa
         assert sum(label for label, *_ in pairs) * 2 == len(pairs)
         for place in (1, 2):  # the same first texts, and the same second ones, have both labels
             assert sorted(p[place] for p in pairs if p[0]) == sorted(p[place] for p in pairs if not p[0])
-        kinds = [sorted((sentiment(one), sentiment(two)) for label, one, two in pairs if label == value)
-                 for value in (0, 1)]
+        kinds = [
+            sorted((sentiment(one), sentiment(two)) for label, one, two in pairs if label == value) for value in (0, 1)
+        ]
         assert kinds[0] == kinds[1]
 
 
 def test_splits_share_no_film(tmp_path):
     task = RetrievalSpec(source="imdb_films").load(imdb(tmp_path, 40))
-    films = {split: {film_of(text) for _, *texts in texts_of(task, split) for text in texts}
-             for split in ("train", "val", "test")}
+    films = {
+        split: {film_of(text) for _, *texts in texts_of(task, split) for text in texts}
+        for split in ("train", "val", "test")
+    }
     assert len(films["val"]) == 4
     assert not films["train"] & films["val"]
     assert {split for split, _ in films["test"]} == {"test"}
@@ -281,7 +298,8 @@ def test_a_review_without_an_address_is_named(tmp_path):
     file.write_text("\n".join(file.read_text().split()[:-1]))
     assert why(data, source="imdb_films") == (
         f"{file.parents[1]}, train/urls_pos.txt: has no address of review 159; give the reviews and addresses of one "
-        "data set")
+        "data set"
+    )
 
 
 def test_reviews_without_numbers_have_no_films(tmp_path):

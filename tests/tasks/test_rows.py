@@ -24,8 +24,10 @@ COLUMNS = ("text", "label")
 def read(path, columns=COLUMNS, layouts=()):
     """(rows as (place after the file's name, values), mistakes)."""
     mistakes = Mistakes()
-    found = [(place.removeprefix(str(path)), {name: row[name] for name in columns})
-             for place, row in read_rows(path, columns, mistakes, layouts)]
+    found = [
+        (place.removeprefix(str(path)), {name: row[name] for name in columns})
+        for place, row in read_rows(path, columns, mistakes, layouts)
+    ]
     return found, [text.removeprefix(str(path)) for text in mistakes.found]
 
 
@@ -50,8 +52,15 @@ def test_json_lines_are_read_packed_or_not(tmp_path, ending):
 
 
 def test_every_line_that_is_no_row_is_named(tmp_path):
-    lines = [b'{"text": "a"', b"[1]", b'{"text": "a"}', b"", b'{"text": "\xff", "label": 0}',
-             b'{"text": "b", "label": 0}', b'{"a":' * 100_000]
+    lines = [
+        b'{"text": "a"',
+        b"[1]",
+        b'{"text": "a"}',
+        b"",
+        b'{"text": "\xff", "label": 0}',
+        b'{"text": "b", "label": 0}',
+        b'{"a":' * 100_000,
+    ]
     found, mistakes = read(write(tmp_path / "f.jsonl", b"\n".join(lines)))
     assert [place for place, _ in found] == [", row 6"]
     assert mistakes[0].startswith(", row 1: is no JSON (Expecting")
@@ -82,8 +91,11 @@ def test_parquet_gives_texts_as_bytes_and_numbers_rows(tmp_path):
         pa.parquet.write_table(table, path, row_group_size=2)
         found, mistakes = read(path)
         assert mistakes == []
-        assert found == [(", row 1", {"text": "å".encode(), "label": 0}), (", row 2", {"text": b"b", "label": 1}),
-                         (", row 3", {"text": None, "label": 1})]
+        assert found == [
+            (", row 1", {"text": "å".encode(), "label": 0}),
+            (", row 2", {"text": b"b", "label": 1}),
+            (", row 3", {"text": None, "label": 1}),
+        ]
 
 
 def test_parquet_that_is_none_or_lacks_a_column_is_named(tmp_path):
@@ -109,14 +121,21 @@ def test_tsv_takes_its_fields_from_a_header_or_from_their_number(tmp_path):
         assert [row for _, row in found] == [{"text": "a", "label": "1"}]
         assert mistakes == []
     found, mistakes = read(write(tmp_path / "f.tsv", b"1\ta\n1\n1\t2\t3\t4\n"), COLUMNS, layouts)
-    assert mistakes == [", row 2: has 1 fields separated by tabs, not 2 or 3",
-                        ", row 3: has 4 fields separated by tabs, not 2 or 3"]
+    assert mistakes == [
+        ", row 2: has 1 fields separated by tabs, not 2 or 3",
+        ", row 3: has 4 fields separated by tabs, not 2 or 3",
+    ]
     assert len(found) == 1
 
 
 def test_quotes_around_a_tsv_field_are_taken_off(tmp_path):
-    for field, text in ((b'"a ""b"" c"', 'a "b" c'), (b'say "x"', 'say "x"'), (b'"a" and "b"', '"a" and "b"'),
-                        (b'"', '"'), (b'""', "")):
+    for field, text in (
+        (b'"a ""b"" c"', 'a "b" c'),
+        (b'say "x"', 'say "x"'),
+        (b'"a" and "b"', '"a" and "b"'),
+        (b'"', '"'),
+        (b'""', ""),
+    ):
         found, _ = read(write(tmp_path / "f.tsv", b"1\t" + field), COLUMNS, (("label", "text"),))
         assert found[0][1]["text"] == text
 
@@ -140,7 +159,15 @@ def test_texts_are_utf_8_and_not_empty():
 def test_labels_are_names_or_whole_numbers_however_they_are_written():
     mistakes = Mistakes()
     assert [label_of(value, "f", mistakes) for value in (1, 1.0, "1", "1.0", " pos ", True, "1.5", 10**400)] == [
-        "1", "1", "1", "1", "pos", "1", "1.5", str(10**400)]
+        "1",
+        "1",
+        "1",
+        "1",
+        "pos",
+        "1",
+        "1.5",
+        str(10**400),
+    ]
     for value in (None, "", "  ", 0.5, float("nan"), [1], "inf"):
         label_of(value, "f, row 3", mistakes)
     assert mistakes.found[0] == "f, row 3: the label is None; give a name or a whole number"
@@ -164,8 +191,11 @@ def test_what_is_written_is_what_is_read(examples):
 
 
 @settings(deadline=None, max_examples=80)
-@given(st.binary(max_size=300), st.sampled_from(["jsonl", "jsonl.gz", "jsonl.xz", "tsv", "parquet"]),
-       st.sampled_from([b"", b'{"text": "a", "label": 1}\n', b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"PAR1"]))
+@given(
+    st.binary(max_size=300),
+    st.sampled_from(["jsonl", "jsonl.gz", "jsonl.xz", "tsv", "parquet"]),
+    st.sampled_from([b"", b'{"text": "a", "label": 1}\n', b"\x1f\x8b\x08", b"\xfd7zXZ\0", b"PAR1"]),
+)
 def test_any_bytes_give_rows_or_mistakes(content, ending, start):
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(BadInput):
         found, _ = read(write(Path(folder) / f"f.{ending}", start + content), COLUMNS, (("label", "text"),))

@@ -17,8 +17,14 @@ from headstart.tasks.task import open_task
 from headstart.tasks.ucr import UcrSpec
 from headstart.tasks.uea import UeaSpec
 
-HEAD = ["# a comment", "@problemName Small", "@timeStamps false", "@univariate false", "@classLabel true up down",
-        "@data"]
+HEAD = [
+    "# a comment",
+    "@problemName Small",
+    "@timeStamps false",
+    "@univariate false",
+    "@classLabel true up down",
+    "@data",
+]
 
 
 def placed(lines):
@@ -32,8 +38,18 @@ def tsv(count, seed, length=12):
 
 def ts(count, seed):
     rng = np.random.default_rng(seed)
-    return [*HEAD, *(":".join([*(",".join(f"{x:.4f}" for x in rng.normal(5 * c, 1 + c, 5 + i % 4)) for c in range(3)),
-                               ("up", "down")[i % 2]]) for i in range(count))]
+    return [
+        *HEAD,
+        *(
+            ":".join(
+                [
+                    *(",".join(f"{x:.4f}" for x in rng.normal(5 * c, 1 + c, 5 + i % 4)) for c in range(3)),
+                    ("up", "down")[i % 2],
+                ]
+            )
+            for i in range(count)
+        ),
+    ]
 
 
 def put(root, files):
@@ -147,15 +163,18 @@ def test_a_missing_file_is_named(ucr, tmp_path):
     assert f"uea or Multivariate_ts of {tmp_path}" in why(UeaSpec, tmp_path)
 
 
-@pytest.mark.parametrize(("line", "said"), [
-    ("1\t2\tx7\t3", "value 2 is 'x7', no number"),
-    ("1\tNaN\tNaN", "has a label and no value"),
-    ("1", "has a label and no value"),
-    ("1\t2\tinf\t3", "value 2 is 'inf'"),
-    ("1\t2\t1e300\t3", "value 2 is '1e300'"),
-    ("\t2\t3", "the label is ''"),
-    ("7\t2\t3", "label '7' does not occur in train"),
-])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1\t2\tx7\t3", "value 2 is 'x7', no number"),
+        ("1\tNaN\tNaN", "has a label and no value"),
+        ("1", "has a label and no value"),
+        ("1\t2\tinf\t3", "value 2 is 'inf'"),
+        ("1\t2\t1e300\t3", "value 2 is '1e300'"),
+        ("\t2\t3", "the label is ''"),
+        ("7\t2\t3", "label '7' does not occur in train"),
+    ],
+)
 def test_what_is_wrong_with_a_row_of_tsv_is_said_with_its_place(ucr, line, said):
     path = ucr / "ucr/Small/Small_TEST.tsv"
     path.write_text("\n".join([*tsv(4, 2), line]))
@@ -163,14 +182,17 @@ def test_what_is_wrong_with_a_row_of_tsv_is_said_with_its_place(ucr, line, said)
     assert f"{path}, row 5: {said}" in text
 
 
-@pytest.mark.parametrize(("line", "said"), [
-    ("1,2:3,4:up", "has 2 dimensions, there should be 3"),
-    ("1,2:3,4:5,6", "has 2 dimensions, there should be 3"),
-    ("1,2:3,x:5,6:up", "value 2 is 'x', no number"),
-    ("1,,2:3:5:up", "value 2 is '', no number"),
-    ("1,2:3,4:5,6:left", "label 'left' is none of the header's (up, down)"),
-    ("?:?:?:up", "has no value"),
-])
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ("1,2:3,4:up", "has 2 dimensions, there should be 3"),
+        ("1,2:3,4:5,6", "has 2 dimensions, there should be 3"),
+        ("1,2:3,x:5,6:up", "value 2 is 'x', no number"),
+        ("1,,2:3:5:up", "value 2 is '', no number"),
+        ("1,2:3,4:5,6:left", "label 'left' is none of the header's (up, down)"),
+        ("?:?:?:up", "has no value"),
+    ],
+)
 def test_what_is_wrong_with_a_row_of_ts_is_said_with_its_place(uea, line, said):
     path = uea / "uea/Small_TEST.ts"
     path.write_text("\n".join([*ts(4, 2), line]))
@@ -184,8 +206,10 @@ def test_a_header_that_is_wrong_or_cut_is_refused(uea):
         (HEAD[:-1], "Small_TEST.ts: has no @data line"),
         ([HEAD[0], "@timestamps true", HEAD[4], "@data", "(0,1):up"], "has time stamps"),
         ([*HEAD[:4], "@classLabel false", "@data", "1:2:3"], "@classLabel is 'false'"),
-        ([*HEAD[:5], "@equalLength true", "@seriesLength 3", "@data", "1,2:1,2:1,2:up"],
-         "has 2 values, the header says 3"),
+        (
+            [*HEAD[:5], "@equalLength true", "@seriesLength 3", "@data", "1,2:1,2:1,2:up"],
+            "has 2 values, the header says 3",
+        ),
         ([*HEAD, "1:2:up"], "has 2 dimensions, the first row of all has 3"),
         (HEAD, "holds no sequence"),
     ]:
@@ -239,8 +263,11 @@ def test_what_is_written_as_tsv_is_read_again(rows):
 
 @given(st.lists(st.text(max_size=30), max_size=12))
 def test_any_text_gives_rows_or_mistakes_and_nothing_else(lines):
-    for read in (lambda m: read_tsv(placed(lines), m), lambda m: read_ts(placed([*HEAD, *lines]), "f", m),
-                 lambda m: read_ts(placed(lines), "f", m)):
+    for read in (
+        lambda m: read_tsv(placed(lines), m),
+        lambda m: read_ts(placed([*HEAD, *lines]), "f", m),
+        lambda m: read_ts(placed(lines), "f", m),
+    ):
         mistakes = Mistakes()
         found = read(mistakes)
         assert len(found.values) == len(found.labels) == len(found.places)

@@ -42,17 +42,28 @@ def sound(seed, length=60):
 
 
 def digits(speakers=("ann", "bo"), takes=12):
-    return {f"fsdd/{d}_{s}_{t}.wav": wav(sound(100 * t + 10 * d + len(s), 40 + d + t))
-            for d in range(3) for s in speakers for t in range(takes)}
+    return {
+        f"fsdd/{d}_{s}_{t}.wav": wav(sound(100 * t + 10 * d + len(s), 40 + d + t))
+        for d in range(3)
+        for s in speakers
+        for t in range(takes)
+    }
 
 
 def commands(count=20):
-    files = {f"{word}/{i}_nohash_0.wav": wav(sound(1000 * w + i, 80 if i else 50), 16000)
-             for w, word in enumerate(("yes", "no", "up")) for i in range(count)}
+    files = {
+        f"{word}/{i}_nohash_0.wav": wav(sound(1000 * w + i, 80 if i else 50), 16000)
+        for w, word in enumerate(("yes", "no", "up"))
+        for i in range(count)
+    }
     val = [f"{word}/{i}_nohash_0.wav" for word in ("yes", "no", "up") for i in (3, 4)]
     test = [f"{word}/{i}_nohash_0.wav" for word in ("yes", "no", "up") for i in (7, 8, 9)]
-    files |= {"validation_list.txt": "\n".join(val).encode() + b"\n", "testing_list.txt": "\n".join(test).encode(),
-              "_background_noise_/hum.wav": wav(sound(5, 900), 16000), "README.md": b"words"}
+    files |= {
+        "validation_list.txt": "\n".join(val).encode() + b"\n",
+        "testing_list.txt": "\n".join(test).encode(),
+        "_background_noise_/hum.wav": wav(sound(5, 900), 16000),
+        "README.md": b"words",
+    }
     return {f"speech_commands/{name}": content for name, content in files.items()}
 
 
@@ -126,8 +137,9 @@ def test_the_first_five_takes_of_the_digits_are_test(tmp_path):
     assert set(other.test.index) == set(task.test.index)
 
 
-@pytest.mark.parametrize(("files", "source", "strip"), [(digits, "digits", "fsdd/"),
-                                                        (commands, "commands", "speech_commands/")])
+@pytest.mark.parametrize(
+    ("files", "source", "strip"), [(digits, "digits", "fsdd/"), (commands, "commands", "speech_commands/")]
+)
 def test_an_archive_gives_what_its_folder_gives(tmp_path, files, source, strip):
     folder = put(tmp_path / "a", files())
     archive = put(tmp_path / "b", {f"{strip}data.tar.xz": packed(files(), strip)})
@@ -140,8 +152,9 @@ def test_folders_of_ones_own_are_split_by_content(tmp_path):
     files |= {f"sounds/a/copy{i}.wav": wav(sound(0)) for i in range(9)}
     task = SpeechSpec(source="folders", length=60).load(put(tmp_path, files))
     assert (len(task.train), len(task.val), len(task.test)) == (56, 6, 7)
-    contents = [{tuple(heard(task, name, i)) for i in range(len(task.split(name)))}
-                for name in ("train", "val", "test")]
+    contents = [
+        {tuple(heard(task, name, i)) for i in range(len(task.split(name)))} for name in ("train", "val", "test")
+    ]
     assert not contents[0] & contents[1]
     assert not contents[0] & contents[2]
     assert not contents[1] & contents[2]
@@ -152,8 +165,10 @@ def test_copies_in_official_splits_are_counted(tmp_path):
     files["speech_commands/yes/7_nohash_0.wav"] = files["speech_commands/yes/1_nohash_0.wav"]
     files["speech_commands/yes/3_nohash_0.wav"] = files["speech_commands/yes/2_nohash_0.wav"]
     task = SpeechSpec(length=80).load(put(tmp_path, files))
-    assert task.notes[1:] == ("of the 6 val recordings, 1 also stand in train",
-                              "of the 9 test recordings, 1 also stand in train")
+    assert task.notes[1:] == (
+        "of the 6 val recordings, 1 also stand in train",
+        "of the 9 test recordings, 1 also stand in train",
+    )
 
 
 def test_another_rate_or_stereo_is_refused_unless_asked_for(tmp_path):
@@ -172,18 +187,21 @@ def test_another_rate_or_stereo_is_refused_unless_asked_for(tmp_path):
     assert "resampled to 16000 samples per second (the files have 8000, 16000)" in task.notes
 
 
-@pytest.mark.parametrize(("content", "said"), [
-    (b"", "does not begin as a .wav file does"),
-    (b"RIFX" + wav(sound(1))[4:], "does not begin as a .wav file does"),
-    (wav(sound(1))[:-7], "is cut short: 113 of 120 bytes of its data chunk"),
-    (wav(sound(1))[:30], "is cut short: 10 of 16 bytes of its fmt chunk"),
-    (wav(sound(1))[:40], "has no whole 'fmt ' or 'data' chunk"),
-    (wav([]), "holds no sample"),
-    (wav(sound(1), tag=6), "is of kind 6 with 1 channels of 16 bits"),
-    (wav(sound(1), rate=7), "has 7 samples per second"),
-    (wav([0.5, np.nan], bits=32, tag=3), "sample 1 is nan; floats go from -1 to 1"),
-    (wav([0.5, 3.0], bits=64, tag=3), "sample 1 is 3; floats go from -1 to 1"),
-])
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "does not begin as a .wav file does"),
+        (b"RIFX" + wav(sound(1))[4:], "does not begin as a .wav file does"),
+        (wav(sound(1))[:-7], "is cut short: 113 of 120 bytes of its data chunk"),
+        (wav(sound(1))[:30], "is cut short: 10 of 16 bytes of its fmt chunk"),
+        (wav(sound(1))[:40], "has no whole 'fmt ' or 'data' chunk"),
+        (wav([]), "holds no sample"),
+        (wav(sound(1), tag=6), "is of kind 6 with 1 channels of 16 bits"),
+        (wav(sound(1), rate=7), "has 7 samples per second"),
+        (wav([0.5, np.nan], bits=32, tag=3), "sample 1 is nan; floats go from -1 to 1"),
+        (wav([0.5, 3.0], bits=64, tag=3), "sample 1 is 3; floats go from -1 to 1"),
+    ],
+)
 def test_what_is_wrong_with_a_recording_is_said_with_its_file(tmp_path, content, said):
     data = put(tmp_path, digits() | {"fsdd/1_ann_8.wav": content})
     text = why(data, source="digits")
@@ -210,8 +228,7 @@ def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
     assert "needs takes below 5" in why(put(tmp_path / "f", digits(takes=4)), source="digits")
     one = {f"sounds/a/{i}.wav": wav(sound(i)) for i in range(9)}
     assert "every recording has label 'a'" in why(put(tmp_path / "g", one), source="folders")
-    silent = {f"sounds/{c}/{i}.wav": wav(np.zeros(9 + i + 20 * (c == "b")))
-              for c in "ab" for i in range(20)}
+    silent = {f"sounds/{c}/{i}.wav": wav(np.zeros(9 + i + 20 * (c == "b"))) for c in "ab" for i in range(20)}
     assert "all train samples are equal" in why(put(tmp_path / "h", silent), source="folders")
 
 
@@ -229,9 +246,16 @@ def test_twenty_mistakes_are_gathered_and_no_more(tmp_path):
 
 def test_every_kind_of_wav_gives_the_same_levels():
     levels = sound(1) // 256 * 256
-    kinds = [wav(levels), wav(levels // 256 + 128, bits=8), wav(levels * 256, bits=24), wav(levels * 65536, bits=32),
-             wav(levels / 2**15, bits=32, tag=3), wav(levels / 2**15, bits=64, tag=3), wav(levels, extensible=True),
-             wav(levels, extra=b"LIST\3\0\0\0abc\0")]
+    kinds = [
+        wav(levels),
+        wav(levels // 256 + 128, bits=8),
+        wav(levels * 256, bits=24),
+        wav(levels * 65536, bits=32),
+        wav(levels / 2**15, bits=32, tag=3),
+        wav(levels / 2**15, bits=64, tag=3),
+        wav(levels, extensible=True),
+        wav(levels, extra=b"LIST\3\0\0\0abc\0"),
+    ]
     for content in kinds:
         rate, samples = read_wav(content, "here", Mistakes())
         assert rate == 8000

@@ -28,18 +28,26 @@ WORDS = ["film", "très", "good", "bad", "😀", "plot", "<br />", "naïve"]
 def some_reviews(count, seed):
     """(label, number, text) in the order of label and number; every text is its own."""
     rng = np.random.default_rng(seed)
-    return [(label, i, f"{seed}/{label}/{i} " + " ".join(rng.choice(WORDS, rng.integers(1, 30))))
-            for label in (0, 1) for i in range(count // 2)]
+    return [
+        (label, i, f"{seed}/{label}/{i} " + " ".join(rng.choice(WORDS, rng.integers(1, 30))))
+        for label in (0, 1)
+        for i in range(count // 2)
+    ]
 
 
 def json_lines(some):
-    return "\n".join(json.dumps({"id": f"{i}_{7 * label + 1}", "label": label, "text": text}, ensure_ascii=False)
-                     for label, i, text in some).encode()
+    return "\n".join(
+        json.dumps({"id": f"{i}_{7 * label + 1}", "label": label, "text": text}, ensure_ascii=False)
+        for label, i, text in some
+    ).encode()
 
 
 def text_files(train, test):
-    return {f"{split}/{('neg', 'pos')[label]}/{i}_{7 * label + 1}.txt": text.encode()
-            for split, some in (("train", train), ("test", test)) for label, i, text in some}
+    return {
+        f"{split}/{('neg', 'pos')[label]}/{i}_{7 * label + 1}.txt": text.encode()
+        for split, some in (("train", train), ("test", test))
+        for label, i, text in some
+    }
 
 
 def write(root, files):
@@ -141,15 +149,23 @@ def test_every_form_of_the_same_reviews_has_the_same_arrays(tmp_path, train, tes
     }
     found = {reviews(write(tmp_path / name, form), "text").fingerprint for name, form in forms.items()}
     assert len(found) == 1
-    table = write(tmp_path / "parquet", {f"imdb/plain_text/{split}-00000-of-00001.parquet": parquet(some)
-                                         for split, some in (("train", train), ("test", test))})
+    table = write(
+        tmp_path / "parquet",
+        {
+            f"imdb/plain_text/{split}-00000-of-00001.parquet": parquet(some)
+            for split, some in (("train", train), ("test", test))
+        },
+    )
     # Parquet says no numbers of reviews; the examples are the same.
     assert TextSpec().load(table).fingerprint == TextSpec().load(tmp_path / "jsonl").fingerprint
 
 
 def test_several_parts_are_read_in_the_order_of_their_names(tmp_path, train, test):
-    parts = {"imdb/train-00000-of-2.parquet": parquet(train[:30]), "imdb/train-00001-of-2.parquet": parquet(train[30:]),
-             "imdb/test-00000-of-1.parquet": parquet(test)}
+    parts = {
+        "imdb/train-00000-of-2.parquet": parquet(train[:30]),
+        "imdb/train-00001-of-2.parquet": parquet(train[30:]),
+        "imdb/test-00000-of-1.parquet": parquet(test),
+    }
     values = reviews(write(tmp_path, parts), "text").arrays["all_values"]
     assert values.tobytes() == "".join(text for *_, text in train + test).encode()
 
@@ -193,8 +209,11 @@ def test_copies_stay_in_train_and_overlaps_of_the_official_files_are_said(tmp_pa
 
 
 def test_texts_that_are_equal_once_they_are_cut_are_not_held_out(tmp_path):
-    some = [(label, i, ("same start " if i % 2 else f"{label}{i} other ") + f"end {label}{i}")
-            for label in (0, 1) for i in range(20)]
+    some = [
+        (label, i, ("same start " if i % 2 else f"{label}{i} other ") + f"end {label}{i}")
+        for label in (0, 1)
+        for i in range(20)
+    ]
     data = write(tmp_path, {"imdb/train.jsonl": json_lines(some), "imdb/test.jsonl": json_lines(some)})
     assert all(some[row][1] % 2 == 0 for row in TextSpec(length=8, val_share=0.4).load(data).val.index)
 
@@ -271,12 +290,14 @@ def test_encoding_and_decoding_loses_nothing_but_rare_characters(texts, least):
     ids = [[characters.index(c) + 1 if c in characters else 0 for c in text] for text in texts]
     said = decoder(characters)
     assert [said(np.array(one)) for one in ids] == [
-        "".join(c if counts[c] >= least else RARE for c in text) for text in texts]
+        "".join(c if counts[c] >= least else RARE for c in text) for text in texts
+    ]
 
 
 @settings(deadline=None, max_examples=15)
-@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=4, max_size=8, unique=True),
-       st.integers(2, 30))
+@given(
+    st.lists(st.text(st.characters(codec="utf-8"), min_size=1), min_size=4, max_size=8, unique=True), st.integers(2, 30)
+)
 def test_any_text_goes_through_the_files_unchanged(texts, length):
     with tempfile.TemporaryDirectory() as folder:
         lines = "\n".join(json.dumps({"text": text, "label": i % 2}) for i, text in enumerate(texts)).encode()
@@ -285,8 +306,7 @@ def test_any_text_goes_through_the_files_unchanged(texts, length):
             spec = TextSpec(symbols=symbols, least=1, length=length, split="published")
             task = spec.load(data)
             for i, text in enumerate(texts):
-                cut = (text.encode()[: length - 1].decode(errors="replace") if symbols == "bytes"
-                       else text[: length - 1])
+                cut = text.encode()[: length - 1].decode(errors="replace") if symbols == "bytes" else text[: length - 1]
                 assert task.text(task.train.inputs(i)) == cut + "∎"
 
 
@@ -296,8 +316,10 @@ def test_the_real_reviews(linked):
     task = TextSpec().load(linked)
     assert (len(task.train), len(task.val), len(task.test)) == (22_500, 2_500, 25_000)
     assert np.bincount(task.val.target).tolist() == [1_250, 1_250]
-    assert task.notes == ("123 texts stand in both the official train and test files",
-                          "of the 25000 official test texts, 106 also stand in train and 17 also stand in val")
+    assert task.notes == (
+        "123 texts stand in both the official train and test files",
+        "of the 25000 official test texts, 106 also stand in train and 17 also stand in val",
+    )
     assert (task.signature.length, task.signature.shortest) == (4_096, 33)
     published = TextSpec(symbols="characters", split="published").load(linked)
     # 131 characters, the rare one, the end; with padding and a mask, which need no ids here, they are 135.

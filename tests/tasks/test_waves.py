@@ -129,8 +129,9 @@ def test_a_number_is_scaled_by_the_range_of_train_or_left_in_cycles() -> None:
         assert scaled.split(name).target.dtype == np.float32
         assert np.allclose(scaled.split(name).target, 2 * (cycles - low) / (high - low) - 1, atol=1e-6)
         assert np.array_equal(scaled.split(name).values, plain.split(name).values)
-    assert scaled.notes == (f"slowest frequencies of {low:.4g} to {high:.4g} cycles per window, the range of train, "
-                            "stand as -1 to 1",)
+    assert scaled.notes == (
+        f"slowest frequencies of {low:.4g} to {high:.4g} cycles per window, the range of train, stand as -1 to 1",
+    )
     assert plain.notes == ()
 
 

@@ -47,8 +47,15 @@ class Case:
 
     def make(self, record: Any, steps: int = STEPS) -> tuple[Setting, Progress]:
         number = isinstance(self.objective, RegressSpec)
-        signature = Signature("tokens" if self.tokens else "floats", 5 if self.tokens else 2, LENGTH, LENGTH,
-                              "number" if number else "class", classes=3, paired=self.paired)
+        signature = Signature(
+            "tokens" if self.tokens else "floats",
+            5 if self.tokens else 2,
+            LENGTH,
+            LENGTH,
+            "number" if number else "class",
+            classes=3,
+            paired=self.paired,
+        )
         feed = Feed(_examples(self, number), np.arange(UNITS), torch.device("cpu"), torch.float32)
         spec = read(ModelSpec, {"width": 16, "blocks": 2, **self.model})
         model = build_model(spec, signature, self.objective.output(signature), 0)
@@ -56,8 +63,10 @@ class Case:
         rates, undecayed = rates_and_undecayed(model)
         flat = Flat(model, names, {name for name in names if "weight" in name} - undecayed, rates)
         optim = read(OptimSpec, {"batch_size": BATCH, "lr": 1e-2, **self.optim})
-        return (Setting(self.objective, signature, optim, BudgetSpec(steps=steps), 7, feed, feed, record=record),
-                Progress(model, flat))
+        return (
+            Setting(self.objective, signature, optim, BudgetSpec(steps=steps), 7, feed, feed, record=record),
+            Progress(model, flat),
+        )
 
 
 def _examples(case: Case, number: bool) -> Examples:
@@ -66,8 +75,13 @@ def _examples(case: Case, number: bool) -> Examples:
     lengths = draw.integers(5, LENGTH + 1, rows) if case.ragged else np.full(rows, LENGTH)
     values = draw.standard_normal((int(lengths.sum()), 2)).astype(np.float32)
     target = draw.standard_normal(rows).astype(np.float32) if number else draw.integers(0, 3, rows)
-    return Examples(draw.integers(0, 5, len(values)) if case.tokens else values,
-                    np.concatenate([[0], np.cumsum(lengths)]), target, np.arange(rows), paired=case.paired)
+    return Examples(
+        draw.integers(0, 5, len(values)) if case.tokens else values,
+        np.concatenate([[0], np.cumsum(lengths)]),
+        target,
+        np.arange(rows),
+        paired=case.paired,
+    )
 
 
 MASKED = MaskedSpec(mask_rate=0.5, loss="l1")

@@ -135,6 +135,11 @@ def _map(heard: _Heard, head: int, query: Tensor, key: Tensor, ground: _Ground) 
     far = (mass * torch.arange(length, device=mass.device)).sum() / ground.asks.sum()
     # Divided by 0, a row that is valid nowhere and a distance at which no pair stands become NaN.
     return AttentionMap(
-        heard.block, heard.place, head, (total / ground.asks.sum(0)[:, None]).cpu().numpy(), float(far),
-        ground.level, (mass / ground.pairs).cpu().numpy(),
+        heard.block,
+        heard.place,
+        head,
+        (total / ground.asks.sum(0)[:, None]).cpu().numpy(),
+        float(far),
+        ground.level,
+        (mass / ground.pairs).cpu().numpy(),
     )

@@ -67,8 +67,10 @@ def _deviation(block: int | None, leaf: str, pairs: list[tuple[Tensor, Tensor]])
 def moved(found: Iterable[Deviation]) -> float:
     """|W - W0| / |W0| over several leaves together."""
     rows = list(found)
-    apart, start = (sum(d.numbers * x**2 for d, x in zip(rows, values, strict=True))
-                    for values in ([d.apart for d in rows], [d.start for d in rows]))
+    apart, start = (
+        sum(d.numbers * x**2 for d, x in zip(rows, values, strict=True))
+        for values in ([d.apart for d in rows], [d.start for d in rows])
+    )
     return _share(math.sqrt(apart), math.sqrt(start))
 
 

@@ -39,14 +39,30 @@ def _attention(width: int, blocks: int, heads: int, feed_forward: int) -> dict[s
 
 
 EXAMPLES: dict[str, Example] = {
-    "digits": Example(_attention(32, 2, 4, 128), Signature("floats", 1, 64, 64, "class", classes=10), 32,
-                      "the built-in study `digits`"),
-    "image": Example(_attention(64, 3, 4, 128), Signature("floats", 1, 1024, 1024, "class", classes=10), 32,
-                     "Amos et al. 2023, table 4"),
-    "text": Example(_attention(512, 6, 8, 1024), Signature("tokens", 135, 2048, 2048, "class", classes=2), 1,
-                    "Amos et al. 2023, table 4"),
-    "listops": Example(_attention(512, 6, 8, 1024), Signature("tokens", 15, 2000, 2000, "class", classes=10), 1,
-                       "Amos et al. 2023, table 4"),
+    "digits": Example(
+        _attention(32, 2, 4, 128),
+        Signature("floats", 1, 64, 64, "class", classes=10),
+        32,
+        "the built-in study `digits`",
+    ),
+    "image": Example(
+        _attention(64, 3, 4, 128),
+        Signature("floats", 1, 1024, 1024, "class", classes=10),
+        32,
+        "Amos et al. 2023, table 4",
+    ),
+    "text": Example(
+        _attention(512, 6, 8, 1024),
+        Signature("tokens", 135, 2048, 2048, "class", classes=2),
+        1,
+        "Amos et al. 2023, table 4",
+    ),
+    "listops": Example(
+        _attention(512, 6, 8, 1024),
+        Signature("tokens", 15, 2000, 2000, "class", classes=10),
+        1,
+        "Amos et al. 2023, table 4",
+    ),
 }
 
 

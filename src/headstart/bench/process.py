@@ -82,8 +82,9 @@ class Measurement:
     def __enter__(self) -> Measurement:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-                 ) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self._clock.cancel()
         self._process.kill()
         self._process.communicate()

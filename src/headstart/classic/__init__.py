@@ -1,8 +1,8 @@
 """Models without a neural network that a sequence model has to beat: the table METHODS, and how they come back.
 
-    fitted = METHODS["kernels"].fit(train, val, signature, seed)
-    fitted.predict(test)                              # probabilities (n, K), or numbers (n,)
-    again = from_arrays(fitted.facts.model_dump(mode="json"), fitted.arrays())
+fitted = METHODS["kernels"].fit(train, val, signature, seed)
+fitted.predict(test)                              # probabilities (n, K), or numbers (n,)
+again = from_arrays(fitted.facts.model_dump(mode="json"), fitted.arrays())
 """
 
 from __future__ import annotations
@@ -47,8 +47,9 @@ class Method:
 METHODS: dict[str, Method] = {
     "majority": Method(majority.fit, "shares of the classes, or the mean"),
     "summary": Method(fit_summaries, "logistic (numbers: ridge) regression on summary features"),
-    "kernels": Method(fit_random_kernels, "random convolution kernels with ridge; tokens: n-grams, logistic",
-                      "Dempster et al. 2021"),
+    "kernels": Method(
+        fit_random_kernels, "random convolution kernels with ridge; tokens: n-grams, logistic", "Dempster et al. 2021"
+    ),
 }
 
 _FEATURES: dict[str, Any] = {"summary": summary.Summary, "kernels": kernels.Kernels, "ngrams": ngrams.Ngrams}

@@ -78,8 +78,10 @@ def facts_of(method: str, features: str, signature: Signature, **more: Any) -> F
     """Facts of a signature. Raises: BadInput for one that classic models do not serve."""
     if signature.target == "none" or signature.per_position:
         asked = "a target per position" if signature.per_position else "no target"
-        raise BadInput(f"classic.{method}: the task has {asked}; these models need one class, number or row of "
-                       "numbers per sequence")
+        raise BadInput(
+            f"classic.{method}: the task has {asked}; these models need one class, number or row of "
+            "numbers per sequence"
+        )
     classed = signature.target == "class"
     return read(Facts, {
         "method": method, "features": features, "input": signature.input, "width": signature.width,
@@ -95,16 +97,21 @@ def check_kind(facts: Facts, examples: Examples) -> None:
     if given != facts.input:
         raise BadInput(f"{place}: was fitted on {facts.input}, got {given}; give sequences of the same kind")
     if given == "floats" and examples.values.shape[1] != facts.width:
-        raise BadInput(f"{place}: was fitted on {facts.width} channels, got {examples.values.shape[1]}; "
-                       "give the same channels")
+        raise BadInput(
+            f"{place}: was fitted on {facts.width} channels, got {examples.values.shape[1]}; give the same channels"
+        )
     if given == "tokens" and len(examples.values):
         low, high = int(examples.values.min()), int(examples.values.max())
         if low < 0 or high >= facts.width:
-            raise BadInput(f"{place}: token {low if low < 0 else high} is not in 0..{facts.width - 1}; "
-                           "give tokens of the vocabulary it was fitted on")
+            raise BadInput(
+                f"{place}: token {low if low < 0 else high} is not in 0..{facts.width - 1}; "
+                "give tokens of the vocabulary it was fitted on"
+            )
     if examples.paired != facts.paired:
-        raise BadInput(f"{place}: was fitted on {'pairs' if facts.paired else 'single sequences'}; "
-                       f"got {'pairs' if examples.paired else 'single sequences'}")
+        raise BadInput(
+            f"{place}: was fitted on {'pairs' if facts.paired else 'single sequences'}; "
+            f"got {'pairs' if examples.paired else 'single sequences'}"
+        )
 
 
 def targets(examples: Examples, facts: Facts) -> np.ndarray:
@@ -141,12 +148,15 @@ def check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes)
     place = f"classic.{facts.method}"
     if set(arrays) != set(shapes):
         odd = sorted(set(arrays) ^ set(shapes))
-        raise BadInput(f"{place}: array {odd[0]!r} is {'unknown' if odd[0] in arrays else 'missing'}; "
-                       "save the model again")
+        raise BadInput(
+            f"{place}: array {odd[0]!r} is {'unknown' if odd[0] in arrays else 'missing'}; save the model again"
+        )
     for name, (dtype, shape) in shapes.items():
         given = arrays[name]
         if given.dtype != np.dtype(dtype) or given.shape != shape:
-            raise BadInput(f"{place}: array {name!r} is {given.dtype} {given.shape}, its facts say {dtype} {shape}; "
-                           "save the model again")
+            raise BadInput(
+                f"{place}: array {name!r} is {given.dtype} {given.shape}, its facts say {dtype} {shape}; "
+                "save the model again"
+            )
         if given.dtype.kind == "f" and not np.isfinite(given).all():
             raise BadInput(f"{place}: array {name!r} holds a number that is not finite; fit the model again")

@@ -54,8 +54,9 @@ def convolutions(
     walls = _walls(block.lengths, rows, reach)
     if channels is None:
         return _of_one(tripled[0], _sum_of_taps(block.values[0], dilation), walls, dilation, kernels, padded)
-    return _of_several(tripled, np.stack([_sum_of_taps(x, dilation) for x in block.values]), walls, dilation,
-                       kernels, padded, channels)
+    return _of_several(
+        tripled, np.stack([_sum_of_taps(x, dilation) for x in block.values]), walls, dilation, kernels, padded, channels
+    )
 
 
 def _sum_of_taps(values: np.ndarray, dilation: int) -> np.ndarray:
@@ -80,8 +81,12 @@ def _walls(lengths: np.ndarray, rows: int, reach: int) -> tuple[np.ndarray, np.n
 
 
 def _of_one(
-    tripled: np.ndarray, total: np.ndarray, walls: tuple[np.ndarray, np.ndarray] | None, dilation: int,
-    kernels: Sequence[int], padded: np.ndarray,
+    tripled: np.ndarray,
+    total: np.ndarray,
+    walls: tuple[np.ndarray, np.ndarray] | None,
+    dilation: int,
+    kernels: Sequence[int],
+    padded: np.ndarray,
 ) -> Iterator[np.ndarray]:
     """One feature: kernels that share their first two places share the sum of those."""
     rows, n = total.shape
@@ -105,8 +110,13 @@ def _of_one(
 
 
 def _of_several(
-    tripled: np.ndarray, totals: np.ndarray, walls: tuple[np.ndarray, np.ndarray] | None, dilation: int,
-    kernels: Sequence[int], padded: np.ndarray, channels: np.ndarray,
+    tripled: np.ndarray,
+    totals: np.ndarray,
+    walls: tuple[np.ndarray, np.ndarray] | None,
+    dilation: int,
+    kernels: Sequence[int],
+    padded: np.ndarray,
+    channels: np.ndarray,
 ) -> Iterator[np.ndarray]:
     """Several features: the chosen ones are summed first, since a sum of convolutions is that of the sum."""
     _, rows, n = totals.shape

@@ -45,7 +45,11 @@ def fit_summaries(train: Examples, val: Examples, signature: Signature, seed: in
 
 
 def fit_random_kernels(
-    train: Examples, val: Examples, signature: Signature, seed: int, balanced: bool = False,
+    train: Examples,
+    val: Examples,
+    signature: Signature,
+    seed: int,
+    balanced: bool = False,
     features: int | None = None,
 ) -> Linear:
     """Ridge on random convolution kernels (`kernels`); of tokens, logistic regression on n-grams (`ngrams`).

@@ -63,8 +63,13 @@ class Kernels:
 
     def arrays(self) -> dict[str, np.ndarray]:
         """`dilations`, `each`, `biases`, `mean`, `spread`, and `channels` where they are drawn."""
-        own = {"dilations": self.dilations, "each": self.each, "biases": self.biases, "mean": self.mean,
-               "spread": self.spread}
+        own = {
+            "dilations": self.dilations,
+            "each": self.each,
+            "biases": self.biases,
+            "mean": self.mean,
+            "spread": self.spread,
+        }
         return own if self.channels is None else {**own, "channels": self.channels}
 
     @staticmethod
@@ -107,8 +112,9 @@ def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> Kern
     Raises: BadInput for fewer features than kernels.
     """
     if features < KERNELS:
-        raise BadInput(f"classic.kernels.features: {features} is fewer than the {KERNELS} kernels; "
-                       f"give {KERNELS} or more")
+        raise BadInput(
+            f"classic.kernels.features: {features} is fewer than the {KERNELS} kernels; give {KERNELS} or more"
+        )
     mean, spread = moments(examples)
     # A dilation is of use where most sequences hold its kernel whole; what is shorter is padded.
     length = int(np.sort(examples.lengths)[int(SHORT * len(examples))])

@@ -60,8 +60,10 @@ class Linear:
         """(n, K) probabilities or (n,) numbers, (n, T) where there are several; n units."""
         check_kind(self.facts, examples)
         most = AT_ONCE // max(1, self.facts.columns)
-        found = [self.readout.scores(rows(self.features, examples.take(units)))
-                 for units in pieces(examples, max(1, most), POSITIONS)]
+        found = [
+            self.readout.scores(rows(self.features, examples.take(units)))
+            for units in pieces(examples, max(1, most), POSITIONS)
+        ]
         scores = np.concatenate(found) if found else np.zeros((0, self.facts.outputs))
         if self.facts.classes:
             return softmax(scores, self.facts.temperature)

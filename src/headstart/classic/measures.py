@@ -190,9 +190,16 @@ def balanced_weights(target: np.ndarray, classes: int) -> np.ndarray:
 def scores_of(target: np.ndarray, said: np.ndarray, classes: int) -> dict[str, Any]:
     """All measures of (n, K) probabilities (classes > 0), or of (n,) numbers (classes = 0), by name."""
     if not classes:
-        return {"r2": r2(target, said), "mae": mean_absolute_error(target, said),
-                "rmse": root_mean_squared_error(target, said)}
+        return {
+            "r2": r2(target, said),
+            "mae": mean_absolute_error(target, said),
+            "rmse": root_mean_squared_error(target, said),
+        }
     chosen = said.argmax(axis=1)
-    return {"accuracy": accuracy(target, chosen), "balanced_accuracy": balanced_accuracy(target, chosen),
-            "macro_f1": macro_f1(target, chosen), "log_loss": log_loss(target, said),
-            "calibration_error": calibration_error(target, said)}
+    return {
+        "accuracy": accuracy(target, chosen),
+        "balanced_accuracy": balanced_accuracy(target, chosen),
+        "macro_f1": macro_f1(target, chosen),
+        "log_loss": log_loss(target, said),
+        "calibration_error": calibration_error(target, said),
+    }

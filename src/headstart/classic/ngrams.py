@@ -141,7 +141,8 @@ def _of_length(tokens: np.ndarray, offsets: np.ndarray, length: int, column: np.
     there = (np.arange(runs) + length <= end) & (found >= 0)
     before = np.concatenate([[0], np.cumsum(there)])
     starts = before[np.minimum(offsets, runs)]
-    out = csr_matrix((np.ones(int(before[-1]), dtype=np.float32), found[there], starts),
-                     shape=(len(offsets) - 1, width))
+    out = csr_matrix(
+        (np.ones(int(before[-1]), dtype=np.float32), found[there], starts), shape=(len(offsets) - 1, width)
+    )
     out.sum_duplicates()
     return out

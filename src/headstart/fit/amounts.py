@@ -79,15 +79,16 @@ def _within(steps: float, ends: tuple[int, int]) -> int:
     return round(min(max(steps, ends[0]), ends[1]))
 
 
-def scaled_down(
-    whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings
-) -> Amount:
+def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings) -> Amount:
     """The same with as large a share of its steps as costs at most `left` seconds; what was asked for stays."""
     free, free_before = settings.epochs is None, settings.pretrain_epochs is None
 
     def at(part: float) -> Amount:
-        return replace(whole, steps=max(1, round(whole.steps * part)) if free else whole.steps,
-                       pretrain_steps=round(whole.pretrain_steps * part) if free_before else whole.pretrain_steps)
+        return replace(
+            whole,
+            steps=max(1, round(whole.steps * part)) if free else whole.steps,
+            pretrain_steps=round(whole.pretrain_steps * part) if free_before else whole.pretrain_steps,
+        )
 
     if cost(whole) <= left:
         return whole
@@ -98,8 +99,11 @@ def scaled_down(
     found = at(low)
     few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
     # Far too little time: less than a fifth of what shows anything is no training at all.
-    return replace(found, steps=max(found.steps, few[0] // 5) if free else found.steps,
-                   pretrain_steps=max(found.pretrain_steps, few[1] // 5) if free_before else found.pretrain_steps)
+    return replace(
+        found,
+        steps=max(found.steps, few[0] // 5) if free else found.steps,
+        pretrain_steps=max(found.pretrain_steps, few[1] // 5) if free_before else found.pretrain_steps,
+    )
 
 
 def cost_of(

@@ -23,13 +23,22 @@ def model_card(outcome: Outcome) -> str:
     It holds counts, names of classes and channels, and scores with their intervals.
     """
     parts = [
-        *_front(outcome), f"# {markdown(outcome.title)}", markdown(outcome.answer),
-        "## What it is", _what(outcome), *_classes(outcome),
-        "## How to use it", *_use(outcome),
-        "## The data it was fitted to", *_data(outcome),
-        "## Scores", *_scores(outcome),
-        "## Limits", _list(_limits(outcome)),
-        "## How it was made", *_made(outcome),
+        *_front(outcome),
+        f"# {markdown(outcome.title)}",
+        markdown(outcome.answer),
+        "## What it is",
+        _what(outcome),
+        *_classes(outcome),
+        "## How to use it",
+        *_use(outcome),
+        "## The data it was fitted to",
+        *_data(outcome),
+        "## Scores",
+        *_scores(outcome),
+        "## Limits",
+        _list(_limits(outcome)),
+        "## How it was made",
+        *_made(outcome),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -42,9 +51,11 @@ def _front(outcome: Outcome) -> list[str]:
 
 
 def _what(outcome: Outcome) -> str:
-    return (f"A {'classifier' if outcome.labels else 'regressor'} of sequences. Served is "
-            f"**{markdown(outcome.serves)}**: {markdown(shown.served_words(outcome))}. "
-            f"{markdown(shown.input_words(outcome))}")
+    return (
+        f"A {'classifier' if outcome.labels else 'regressor'} of sequences. Served is "
+        f"**{markdown(outcome.serves)}**: {markdown(shown.served_words(outcome))}. "
+        f"{markdown(shown.input_words(outcome))}"
+    )
 
 
 def _classes(outcome: Outcome) -> list[str]:
@@ -65,11 +76,15 @@ def _use(outcome: Outcome) -> Iterator[str]:
     yield "```\nheadstart predict model/ new.csv -o predictions.csv\n```"
     yield "and from Python:"
     more = "\nmodel.predict_proba(sequences)  # a column for each of model.classes_" if outcome.labels else ""
-    yield (f'```python\nfrom headstart import {kind}\n\nmodel = {kind}.from_pretrained("model/")\n'
-           f"model.predict(sequences){more}\n```")
+    yield (
+        f'```python\nfrom headstart import {kind}\n\nmodel = {kind}.from_pretrained("model/")\n'
+        f"model.predict(sequences){more}\n```"
+    )
     if len(outcome.served.choices) > 1:
-        yield (f"`model/` is this folder. It holds {words.listed([f'`{one}`' for one in outcome.served.choices])}; "
-               "`--use NAME` asks another than the one that is served.")
+        yield (
+            f"`model/` is this folder. It holds {words.listed([f'`{one}`' for one in outcome.served.choices])}; "
+            "`--use NAME` asks another than the one that is served."
+        )
 
 
 def _data(outcome: Outcome) -> Iterator[str]:
@@ -88,8 +103,10 @@ def _scores(outcome: Outcome) -> Iterator[str]:
     others = [f"test {shown.NAMES[one]}" for one in more]
     heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
     yield _table(heads, [_line(one, more) for one in outcome.candidates])
-    yield (f"Mean ± one standard error over n seeds. {shown.how_chosen(outcome)} Differences are on test, paired by "
-           "seed, with their 95 % interval: where it holds 0, the two cannot be told apart.")
+    yield (
+        f"Mean ± one standard error over n seeds. {shown.how_chosen(outcome)} Differences are on test, paired by "
+        "seed, with their 95 % interval: where it holds 0, the two cannot be told apart."
+    )
     yield markdown(shown.own_score(outcome))
     found = shown.scores_on_test(outcome)
     if found:
@@ -100,14 +117,22 @@ def _scores(outcome: Outcome) -> Iterator[str]:
 
 
 def _line(one: Candidate, more: Sequence[str]) -> list[str]:
-    return [f"{one.name}: {one.said}", words.plus_minus(one.val), words.plus_minus(one.test),
-            words.difference(one.difference), *(words.plus_minus(one.more.get(name)) for name in more), str(one.n)]
+    return [
+        f"{one.name}: {one.said}",
+        words.plus_minus(one.val),
+        words.plus_minus(one.test),
+        words.difference(one.difference),
+        *(words.plus_minus(one.more.get(name)) for name in more),
+        str(one.n),
+    ]
 
 
 def _limits(outcome: Outcome) -> Iterator[str]:
     """What the scores do not say, in the order of how often it is overlooked."""
-    yield ("The scores hold for sequences that come from where these came from. Nothing was tested on another source, "
-           "device, population or time.")
+    yield (
+        "The scores hold for sequences that come from where these came from. Nothing was tested on another source, "
+        "device, population or time."
+    )
     lengths = outcome.card.facts["lengths"]
     if lengths["min"] != lengths["max"]:
         yield f"It was fitted to sequences of {lengths['min']:,} to {lengths['max']:,} positions; others are untested."
@@ -115,8 +140,10 @@ def _limits(outcome: Outcome) -> Iterator[str]:
         yield f"It was fitted to sequences of {lengths['min']:,} positions; other lengths are untested."
     if outcome.labels:
         often = "equally frequent" if outcome.metric == "balanced_accuracy" else "as frequent as there"
-        yield ("It always names one of its classes, also for a sequence that belongs to none of them. Its "
-               f"probabilities were calibrated on validation, and mean what they say only where classes are {often}.")
+        yield (
+            "It always names one of its classes, also for a sequence that belongs to none of them. Its "
+            f"probabilities were calibrated on validation, and mean what they say only where classes are {often}."
+        )
         yield from _rare(outcome)
     if 0 < len(outcome.seeds) < FEW_SEEDS:
         yield f"Networks were trained with {words.many(len(outcome.seeds), 'seed')}, which says little of their spread."

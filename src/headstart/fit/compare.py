@@ -20,8 +20,10 @@ from headstart.tasks.task import Task
 
 SIMPLEST = ("majority", "summary", "kernels", "scratch", "self_pretrained")
 """Of models with equal validation scores the first of these is taken."""
-SAID = {"floats": {"kernels": "random convolution kernels with ridge", "summary": "a linear model of summary features"},
-        "tokens": {"kernels": "a linear model of n-grams", "summary": "a linear model of single symbols and pairs"}}
+SAID = {
+    "floats": {"kernels": "random convolution kernels with ridge", "summary": "a linear model of summary features"},
+    "tokens": {"kernels": "a linear model of n-grams", "summary": "a linear model of single symbols and pairs"},
+}
 """What a classic method is, by its input."""
 SEEDED = ("kernels",)
 """Classic methods that draw random numbers."""
@@ -59,7 +61,7 @@ def worth(found: Scored, metric: str) -> float:
     """What models are chosen by, the greater the better. R² of one split falls as its squared error grows, and where
     all its targets are equal there is only the latter."""
     scores = measured(found)
-    return -scores["rmse"] ** 2 if metric == "r2" else scores[metric]
+    return -(scores["rmse"] ** 2) if metric == "r2" else scores[metric]
 
 
 def metric_of(facts: OwnFacts, balanced: bool) -> str:
@@ -160,8 +162,13 @@ def _candidate(
 ) -> Candidate:
     vals, tests = [measured(one.val) for one in made], [measured(one.test) for one in made]
     found = Candidate(
-        name, said, len(made), _over(vals, metric), _over(tests, metric),
-        {key: over for key in tests[0] if (over := _over(tests, key)) is not None}, seconds=seconds,
+        name,
+        said,
+        len(made),
+        _over(vals, metric),
+        _over(tests, metric),
+        {key: over for key in tests[0] if (over := _over(tests, key)) is not None},
+        seconds=seconds,
     )
     if row is None:
         return found

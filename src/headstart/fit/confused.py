@@ -73,8 +73,9 @@ def confused(target: np.ndarray, chosen: np.ndarray, labels: tuple[str, ...]) ->
     """Of true classes (n,) and the classes said (n,), n at least 1."""
     counts = confusion(target, chosen, len(labels))
     there, said = counts.sum(1), counts.sum(0)
-    classes = tuple(Kept(i + 1, short(name), int(there[i]), int(said[i]), int(counts[i, i]))
-                    for i, name in enumerate(labels))
+    classes = tuple(
+        Kept(i + 1, short(name), int(there[i]), int(said[i]), int(counts[i, i])) for i, name in enumerate(labels)
+    )
     few = len(labels) <= FEW
     numbered = len(labels) > NAMED or any(len(name) > LONG for name in labels)
     heads = tuple(str(i + 1) if numbered else short(name) for i, name in enumerate(labels)) if few else ()
@@ -91,5 +92,8 @@ def _mistakes(counts: np.ndarray, shares: np.ndarray, classes: tuple[Kept, ...])
     wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
     order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
     rows, columns = np.unravel_index(order, wrong.shape)
-    return tuple(Mistake(classes[i].name, classes[j].name, int(wrong[i, j]), float(shares[i, j]))
-                 for i, j in zip(rows.tolist(), columns.tolist(), strict=True) if wrong[i, j])
+    return tuple(
+        Mistake(classes[i].name, classes[j].name, int(wrong[i, j]), float(shares[i, j]))
+        for i, j in zip(rows.tolist(), columns.tolist(), strict=True)
+        if wrong[i, j]
+    )

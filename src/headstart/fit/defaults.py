@@ -91,8 +91,12 @@ def model_table(kind: str, labelled: int, lengths: np.ndarray) -> dict[str, Any]
     position = KINDS[kind].aligned if (lengths == lengths[0]).all() else KINDS[kind].position
     width = 32 if labelled < FEW and kind == "numbers" else 64
     return {
-        "width": width, "blocks": 2, "mixer": dict(KINDS[kind].mixer), "pool": KINDS[kind].pool,
-        "feed_forward": {"kind": "mlp", "width": 2 * width}, "position": {"kind": position},
+        "width": width,
+        "blocks": 2,
+        "mixer": dict(KINDS[kind].mixer),
+        "pool": KINDS[kind].pool,
+        "feed_forward": {"kind": "mlp", "width": 2 * width},
+        "position": {"kind": position},
     }
 
 

@@ -35,8 +35,16 @@ def reliable(after: Reliability, before: Reliability | None, dark: bool) -> Figu
             _confidence(upper, before, look.colour(1), "s", "before calibration")
         _confidence(upper, after, look.colour(0), "o", "as served" if before is None else "as served, calibrated")
         upper.set(ylabel="share that was right", xlim=(0, 1.02), ylim=(-0.04, 1.05))
-        lower.bar(after.edges[:-1], after.count, width=np.diff(after.edges), align="edge", color=look.colour(0),
-                  alpha=0.55, edgecolor=look.paper, linewidth=0.6)
+        lower.bar(
+            after.edges[:-1],
+            after.count,
+            width=np.diff(after.edges),
+            align="edge",
+            color=look.colour(0),
+            alpha=0.55,
+            edgecolor=look.paper,
+            linewidth=0.6,
+        )
         lower.set(xlabel="probability of the class that was said", ylabel="sequences")
         handles, labels = upper.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
@@ -47,8 +55,17 @@ def _confidence(axes: Axes, found: Reliability, colour: str, mark: str, label: s
     """A point per bin with examples, its area by how many there are."""
     held = found.count > 0
     sizes = 14 + 110 * found.count[held] / found.count.max()
-    axes.scatter(found.confidence[held], found.accuracy[held], s=sizes, color=colour, marker=mark, alpha=0.85,
-                 linewidths=0, label=label, zorder=3)
+    axes.scatter(
+        found.confidence[held],
+        found.accuracy[held],
+        s=sizes,
+        color=colour,
+        marker=mark,
+        alpha=0.85,
+        linewidths=0,
+        label=label,
+        zorder=3,
+    )
 
 
 def numbers(target: np.ndarray, said: np.ndarray, dark: bool) -> Figure:
@@ -65,8 +82,14 @@ def numbers(target: np.ndarray, said: np.ndarray, dark: bool) -> Figure:
         left.scatter(target[keep], said[keep], s=16, color=look.colour(0), alpha=0.55, linewidths=0)
         left.set(title="said against true", xlabel="true number", ylabel="number said")
         error = said - target
-        right.hist(error, bins=min(40, max(8, round(len(error) ** 0.5))), color=look.colour(0), alpha=0.7,
-                   edgecolor=look.paper, linewidth=0.6)
+        right.hist(
+            error,
+            bins=min(40, max(8, round(len(error) ** 0.5))),
+            color=look.colour(0),
+            alpha=0.7,
+            edgecolor=look.paper,
+            linewidth=0.6,
+        )
         right.axvline(0, color=look.quiet, linestyle=(0, (2, 3)), linewidth=1.2)
         right.set(title="errors", xlabel="number said less true number", ylabel="sequences")
     return figure
@@ -81,15 +104,33 @@ def looks(found: Looked, classes: bool, dark: bool) -> Figure:
     with style(dark) as look:
         figure = Figure(figsize=(7.6, 2.9))
         axes = figure.add_subplot()
-        axes.bar(edges[:-1], found.drop, width=100 / windows, align="edge", color=look.colour(0), alpha=0.7,
-                 edgecolor=look.paper, linewidth=0.8)
+        axes.bar(
+            edges[:-1],
+            found.drop,
+            width=100 / windows,
+            align="edge",
+            color=look.colour(0),
+            alpha=0.7,
+            edgecolor=look.paper,
+            linewidth=0.8,
+        )
         known = np.isfinite(found.error)
         middle = (edges[:-1] + edges[1:]) / 2
-        axes.errorbar(middle[known], found.drop[known], yerr=found.error[known], fmt="none", ecolor=look.ink,
-                      elinewidth=1.0, capsize=2)
+        axes.errorbar(
+            middle[known],
+            found.drop[known],
+            yerr=found.error[known],
+            fmt="none",
+            ecolor=look.ink,
+            elinewidth=1.0,
+            capsize=2,
+        )
         axes.axhline(0, color=look.quiet, linewidth=0.8)
-        axes.set(xlabel="place in the sequence (0 % its start, 100 % its end)", xlim=(0, 100),
-                 ylabel=_wrapped(f"{'fall' if classes else 'growth'} of the {found.what}"))
+        axes.set(
+            xlabel="place in the sequence (0 % its start, 100 % its end)",
+            xlim=(0, 100),
+            ylabel=_wrapped(f"{'fall' if classes else 'growth'} of the {found.what}"),
+        )
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f} %")
     return figure
 
@@ -107,7 +148,10 @@ def single(found: Filled, patch: int) -> Filled:
         return found
     n, length, size = found.inputs.shape
     shape = (n, length * patch, size // patch)
-    return replace(found, inputs=found.inputs.reshape(shape), filled=found.filled.reshape(shape),
-                   masked=found.masked.repeat(patch, axis=1), valid=found.valid.repeat(patch, axis=1))
-
-
+    return replace(
+        found,
+        inputs=found.inputs.reshape(shape),
+        filled=found.filled.reshape(shape),
+        masked=found.masked.repeat(patch, axis=1),
+        valid=found.valid.repeat(patch, axis=1),
+    )

@@ -44,13 +44,16 @@ def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
     except (FileNotFoundError, NotADirectoryError):
         return None
     except BadInput as error:
-        raise BadInput(f"{error}\n{path}: is no plan that this headstart reads; give another folder with -o, or delete "
-                       "it to plan anew") from None
+        raise BadInput(
+            f"{error}\n{path}: is no plan that this headstart reads; give another folder with -o, or delete "
+            "it to plan anew"
+        ) from None
     except Damaged as error:
         raise BadInput(f"{error}; delete it to plan anew") from None
     if found.made_for != wanted:
-        raise BadInput(f"{path}: was made for other data or settings; give another folder with -o, or delete it to "
-                       "plan anew")
+        raise BadInput(
+            f"{path}: was made for other data or settings; give another folder with -o, or delete it to plan anew"
+        )
     return found
 
 

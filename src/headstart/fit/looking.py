@@ -21,7 +21,12 @@ MOST = 200
 
 
 def where_it_looks(
-    served: Served, x: Examples, target: np.ndarray, use: str | None = None, windows: int = WINDOWS, seed: int = 0,
+    served: Served,
+    x: Examples,
+    target: np.ndarray,
+    use: str | None = None,
+    windows: int = WINDOWS,
+    seed: int = 0,
     most: int = MOST,
 ) -> Looked | None:
     """Where the model `use` (default: the one that serves) looks, on up to `most` of these sequences.
@@ -34,7 +39,12 @@ def where_it_looks(
 
 
 def looked(
-    answer: Answer, x: Examples, target: np.ndarray, classes: bool, windows: int = WINDOWS, seed: int = 0,
+    answer: Answer,
+    x: Examples,
+    target: np.ndarray,
+    classes: bool,
+    windows: int = WINDOWS,
+    seed: int = 0,
     most: int = MOST,
 ) -> Looked | None:
     """As `where_it_looks`, of anything that answers. `windows` at most; none is shorter than a position of the longest

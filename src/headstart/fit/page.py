@@ -41,18 +41,29 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
     if outcome.labels and len(tested.target):
         matrix = confused(tested.target, tested.said.argmax(1), outcome.labels)
     return template.render(
-        o=outcome, heads=_heads(outcome), lines=[_line(one, outcome) for one in outcome.candidates],
-        explained=[shown.EXPLAINED[name] for name in shown.measures(outcome)], own=shown.own_score(outcome),
-        compared=_compared(outcome), served=shown.served_words(outcome),
-        takes=shown.input_words(outcome), chosen=shown.how_chosen(outcome), caveats=shown.caveats(outcome),
-        matrix=matrix, matrix_said=_matrix_said(matrix),
+        o=outcome,
+        heads=_heads(outcome),
+        lines=[_line(one, outcome) for one in outcome.candidates],
+        explained=[shown.EXPLAINED[name] for name in shown.measures(outcome)],
+        own=shown.own_score(outcome),
+        compared=_compared(outcome),
+        served=shown.served_words(outcome),
+        takes=shown.input_words(outcome),
+        chosen=shown.how_chosen(outcome),
+        caveats=shown.caveats(outcome),
+        matrix=matrix,
+        matrix_said=_matrix_said(matrix),
         right=[found for found in (_numbers(outcome),) if found],
         figures=[found for found in (_reliable(outcome), _looks(outcome), _curves(outcome)) if found],
-        filled=_filled(outcome, examples), filling=shown.filling_score(outcome), examples=examples is not None,
-        pairs=shown.data_pairs(outcome), findings=shown.data_findings(outcome),
+        filled=_filled(outcome, examples),
+        filling=shown.filling_score(outcome),
+        examples=examples is not None,
+        pairs=shown.data_pairs(outcome),
+        findings=shown.data_findings(outcome),
         tables=[one for one in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if one[1]],
         runs=[_runs(row, outcome) for row in outcome.results.table if row.runs],
-        about=_about(outcome), dash=words.NONE,
+        about=_about(outcome),
+        dash=words.NONE,
     )
 
 
@@ -77,11 +88,20 @@ def _line(one: Candidate, outcome: Outcome) -> dict[str, Any]:
         cells += [words.plus_minus(one.more.get(name)) for name in shown.measures(outcome)[1:]]
     cells += [str(one.n), words.duration(one.seconds)]
     chosen = shown.chosen_words(one.chosen)
-    badges = [text for text, holds in (("best on validation", one.name == outcome.winner),
-                                       ("served", one.name == outcome.serves)) if holds]
+    badges = [
+        text
+        for text, holds in (("best on validation", one.name == outcome.winner), ("served", one.name == outcome.serves))
+        if holds
+    ]
     said = f"{one.said}; {chosen}" if chosen else one.said
-    return {"name": one.name, "said": said, "cells": cells, "badges": badges, "best": one.name == outcome.winner,
-            "quiet": one.name == "majority"}
+    return {
+        "name": one.name,
+        "said": said,
+        "cells": cells,
+        "badges": badges,
+        "best": one.name == outcome.winner,
+        "quiet": one.name == "majority",
+    }
 
 
 def _has_test(outcome: Outcome) -> bool:
@@ -96,12 +116,16 @@ def _matrix_said(found: Confused | None) -> str:
     if found is None:
         return ""
     if not found.lines:
-        return (f"There are {len(found.classes)} classes, too many for a matrix: the commonest mistakes on test, each "
-                "with its share of the sequences of the true class.")
+        return (
+            f"There are {len(found.classes)} classes, too many for a matrix: the commonest mistakes on test, each "
+            "with its share of the sequences of the true class."
+        )
     names = " Columns have the numbers of the rows." if found.numbered else ""
-    return ("Each row is a true class; it says how many of its test sequences were said to be of which class, with the "
-            f"share of the row below.{names} Right answers are on the diagonal. Found: how many of the row's sequences "
-            "were right. The last line: of those said to be of a class, how many are.")
+    return (
+        "Each row is a true class; it says how many of its test sequences were said to be of which class, with the "
+        f"share of the row below.{names} Right answers are on the diagonal. Found: how many of the row's sequences "
+        "were right. The last line: of those said to be of a class, how many are."
+    )
 
 
 def _figure(title: str, said: str, draw: Callable[[bool], Figure | None]) -> dict[str, Any] | None:
@@ -109,8 +133,13 @@ def _figure(title: str, said: str, draw: Callable[[bool], Figure | None]) -> dic
     light = draw(False)
     if light is None:
         return None
-    return {"title": title, "said": said, "light": embedded(light), "dark": embedded(draw(True)),
-            "width": round(100 * light.get_figwidth())}
+    return {
+        "title": title,
+        "said": said,
+        "light": embedded(light),
+        "dark": embedded(draw(True)),
+        "width": round(100 * light.get_figwidth()),
+    }
 
 
 def _reliable(outcome: Outcome) -> dict[str, Any] | None:
@@ -119,16 +148,22 @@ def _reliable(outcome: Outcome) -> dict[str, Any] | None:
     if not outcome.labels or not len(tested.target):
         return None
     after, before = reliability(tested.target, tested.said), None
-    told = (f"The expected calibration error, the mean distance from that line over all test sequences, is "
-            f"{words.score(after.error)}")
+    told = (
+        f"The expected calibration error, the mean distance from that line over all test sequences, is "
+        f"{words.score(after.error)}"
+    )
     if outcome.uncalibrated is not None:
         raw = outcome.uncalibrated[outcome.test.target >= 0]
         before = reliability(tested.target, raw)
-        told += (f"; without calibration (one temperature, {_temperature(outcome)}, chosen on validation, by which "
-                 f"scores are divided) it is {words.score(calibration_error(tested.target, raw))}")
-    said = ("Of the test sequences to whose class the model gives about 80 %, about 80 % should be right: points on "
-            "the dotted line. Points below it are answers that are surer than they should be; larger points stand "
-            f"for more sequences, and the bars count them. {told}.")
+        told += (
+            f"; without calibration (one temperature, {_temperature(outcome)}, chosen on validation, by which "
+            f"scores are divided) it is {words.score(calibration_error(tested.target, raw))}"
+        )
+    said = (
+        "Of the test sequences to whose class the model gives about 80 %, about 80 % should be right: points on "
+        "the dotted line. Points below it are answers that are surer than they should be; larger points stand "
+        f"for more sequences, and the bars count them. {told}."
+    )
     return _figure("Can its probabilities be believed?", said, lambda dark: reliable(after, before, dark))
 
 
@@ -143,9 +178,11 @@ def _numbers(outcome: Outcome) -> dict[str, Any] | None:
     tested = shown.there(outcome.test)
     if outcome.labels or not len(tested.target):
         return None
-    said = ("Left: each point is a test sequence, its true number across and what the served model says of it upwards; "
-            "on the dotted line it is right. Right: how many errors there are of each size; one above 0 is a number "
-            "said too high.")
+    said = (
+        "Left: each point is a test sequence, its true number across and what the served model says of it upwards; "
+        "on the dotted line it is right. Right: how many errors there are of each size; one above 0 is a number "
+        "said too high."
+    )
     return _figure("Right and wrong on test", said, lambda dark: numbers(tested.target, tested.said, dark))
 
 
@@ -156,10 +193,12 @@ def _looks(outcome: Outcome) -> dict[str, Any] | None:
     classes = bool(outcome.labels)
     verb = "falls" if classes else "grows"
     cost = f"how much the {found.what} {verb} on average" + ("" if classes else ", in the target's unit")
-    said = (f"Of {words.many(found.rows, 'sequence')}, one of {len(found.drop)} equal windows at a time was replaced "
-            f"by what another sequence has in that place. The height is {cost}: where it is high, the served model "
-            "relies on what stands there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard "
-            "error over sequences.")
+    said = (
+        f"Of {words.many(found.rows, 'sequence')}, one of {len(found.drop)} equal windows at a time was replaced "
+        f"by what another sequence has in that place. The height is {cost}: where it is high, the served model "
+        "relies on what stands there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard "
+        "error over sequences."
+    )
     return _figure("Where the model looks", said, lambda dark: looks(found, classes, dark))
 
 
@@ -173,9 +212,11 @@ def _curves(outcome: Outcome) -> dict[str, Any] | None:
 
     both = any(len(run.stages) > 1 for row in results.table for run in row.runs)
     before = " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
-    said = ("How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
-            f"standard error; {TRAIN}. finetune is training on the labels.{before} Where validation gets worse while "
-            "train gets better, the best weights on validation are kept.")
+    said = (
+        "How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
+        f"standard error; {TRAIN}. finetune is training on the labels.{before} Where validation gets worse while "
+        "train gets better, the best weights on validation are kept."
+    )
     return _figure("How the networks learnt", said, draw)
 
 
@@ -201,11 +242,24 @@ def _runs(row: Row, outcome: Outcome) -> dict[str, Any]:
         others = base.by_seed()
         gaps = {seed: value - others[seed] for seed, value in row.by_seed().items() if seed in others}
     return {
-        "name": row.arm, "metric": words.metric(row.metric), "compared": bool(gaps),
-        "seeds": [(run.seed, words.score(run.val), words.score(run.test), words.signed(gaps.get(run.seed)))
-                  for run in row.runs],
-        "points": [(shown.chosen_words(point.settings), words.plus_minus(point.val), len(point.runs),
-                    point.settings == row.chosen) for point in row.points] if len(row.points) > 1 else [],
+        "name": row.arm,
+        "metric": words.metric(row.metric),
+        "compared": bool(gaps),
+        "seeds": [
+            (run.seed, words.score(run.val), words.score(run.test), words.signed(gaps.get(run.seed)))
+            for run in row.runs
+        ],
+        "points": [
+            (
+                shown.chosen_words(point.settings),
+                words.plus_minus(point.val),
+                len(point.runs),
+                point.settings == row.chosen,
+            )
+            for point in row.points
+        ]
+        if len(row.points) > 1
+        else [],
     }
 
 

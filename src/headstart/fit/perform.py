@@ -128,25 +128,52 @@ class Fit:
         best = winner(lines, self.metric)
         serves, network = serving(self.settings.serve, best, lines, self.metric)
         chosen = None if network is None else trained(network, network.best(self.metric), self.store, self.data)
-        served = served_model(self.facts, self.source.layout, serves.candidate.name, chosen,
-                              [(line, line.best(self.metric)) for line in lines])
+        served = served_model(
+            self.facts,
+            self.source.layout,
+            serves.candidate.name,
+            chosen,
+            [(line, line.best(self.metric)) for line in lines],
+        )
         made = serves.best(self.metric)
         shown = self.task.test if len(made.test.target) else self.task.val
         target = (made.test if len(made.test.target) else made.val).target
         stages = [identity for row in results.table for identity in row.stages]
         return Outcome(
-            title=_title(self.facts), metric=self.metric, card=self.card,
-            labels=self.facts.labels, candidates=tuple(line.candidate for line in lines),
-            winner=best.candidate.name, serves=serves.candidate.name, served=served, val=made.val, test=made.test,
-            uncalibrated=_uncalibrated(made.raw, self.facts.labels), results=results,
-            answer=answer(lines, best, serves, self.metric), plan=self.plan.said,
-            notes=tuple(notes(lines, serves, results, left=self.left(), metric=self.metric, labels=self.facts.labels,
-                              train=self.task.train.target, failed=self.failed, task_notes=self.task.notes)),
+            title=_title(self.facts),
+            metric=self.metric,
+            card=self.card,
+            labels=self.facts.labels,
+            candidates=tuple(line.candidate for line in lines),
+            winner=best.candidate.name,
+            serves=serves.candidate.name,
+            served=served,
+            val=made.val,
+            test=made.test,
+            uncalibrated=_uncalibrated(made.raw, self.facts.labels),
+            results=results,
+            answer=answer(lines, best, serves, self.metric),
+            plan=self.plan.said,
+            notes=tuple(
+                notes(
+                    lines,
+                    serves,
+                    results,
+                    left=self.left(),
+                    metric=self.metric,
+                    labels=self.facts.labels,
+                    train=self.task.train.target,
+                    failed=self.failed,
+                    task_notes=self.task.notes,
+                )
+            ),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(self.task.train.labelled_units())},
-            looked=where_it_looks(served, shown, target), command=_command(self.source, self.settings),
+            looked=where_it_looks(served, shown, target),
+            command=_command(self.source, self.settings),
             records={identity: list(self.store.records(identity)) for identity in dict.fromkeys(stages)},
-            versions={name: version(name) for name in ("headstart", "torch", "numpy")}, seeds=self.settings.seeds,
+            versions={name: version(name) for name in ("headstart", "torch", "numpy")},
+            seeds=self.settings.seeds,
         )
 
     def left(self) -> int:
@@ -174,16 +201,31 @@ class Fit:
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
         task_table = {name: value for name, value in self.source.task.items() if name not in PLACES}
         return Known(
-            task_table, self.facts.kind, task.signature, len(train.labelled_units()), train.units,
-            task.val.units, task.test.units, lengths, weights, self.data, self.source.places, self._split(),
+            task_table,
+            self.facts.kind,
+            task.signature,
+            len(train.labelled_units()),
+            train.units,
+            task.val.units,
+            task.test.units,
+            lengths,
+            weights,
+            self.data,
+            self.source.places,
+            self._split(),
         )
 
     def _split(self) -> str:
         """How the rows were dealt out, in words."""
         sizes = ", ".join(f"{self.task.split(name).units:,} {name}" for name in ("train", "val", "test"))
         grouped = self.source.sequences.groups is not None and self.settings.by_group
-        how = ("each group on one side" if grouped else
-               "each class in proportion" if self.facts.labels else "drawn at random")
+        how = (
+            "each group on one side"
+            if grouped
+            else "each class in proportion"
+            if self.facts.labels
+            else "drawn at random"
+        )
         test = ", test from its own file" if self.settings.test is not None else ""
         return f"{sizes}; {how}{test}"
 
@@ -250,8 +292,13 @@ def _store(given: Any, store: Path | None) -> Iterator[Path]:
 
 
 def _title(facts: OwnFacts) -> str:
-    what = {"numbers": "sequences of numbers", "text": "texts", "dna": "DNA", "protein": "proteins",
-            "tokens": "sequences of tokens"}[facts.kind]
+    what = {
+        "numbers": "sequences of numbers",
+        "text": "texts",
+        "dna": "DNA",
+        "protein": "proteins",
+        "tokens": "sequences of tokens",
+    }[facts.kind]
     return f"A classifier of {what} into {len(facts.labels)} classes" if facts.labels else f"A regressor of {what}"
 
 
@@ -265,8 +312,10 @@ def _command(source: Source, settings: FitSettings) -> str:
 def _check_target(source: Source, settings: FitSettings) -> None:
     s = source.sequences
     if settings.balanced and s.target == "number":
-        raise BadInput(f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
-                       "layout.target_kind=class")
+        raise BadInput(
+            f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
+            "layout.target_kind=class"
+        )
     if s.target == "none" or not s.labelled.any():
         raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
     if s.target == "class" and len(s.classes) == 1:
@@ -275,4 +324,3 @@ def _check_target(source: Source, settings: FitSettings) -> None:
 
 def _uncalibrated(raw: np.ndarray | None, labels: tuple[str, ...]) -> np.ndarray | None:
     return softmax(raw) if raw is not None and labels and len(raw) else None
-

@@ -62,7 +62,12 @@ def plan_for(
 
 
 def _fitted(
-    known: Known, shape: Shape, settings: FitSettings, made_for: str, seconds: Mapping[str, Seconds], spent: float,
+    known: Known,
+    shape: Shape,
+    settings: FitSettings,
+    made_for: str,
+    seconds: Mapping[str, Seconds],
+    spent: float,
     share: float,
 ) -> tuple[FitPlan, bool]:
     """The plan for one way to read the sequences, and whether its networks train long enough to have seen something."""
@@ -84,8 +89,13 @@ def _fitted(
     asked = _resolved(resolved, amount)
     by_plan = asked == amount
     said = _said(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved)
-    plan = FitPlan(made_for=made_for, study=study, seconds=round(cost(asked) + START, 1), said=tuple(said),
-                   made_by=version("headstart"))
+    plan = FitPlan(
+        made_for=made_for,
+        study=study,
+        seconds=round(cost(asked) + START, 1),
+        said=tuple(said),
+        made_by=version("headstart"),
+    )
     return plan, enough
 
 
@@ -108,8 +118,11 @@ def with_places(table: Mapping[str, Any], places: Mapping[str, str]) -> dict[str
 def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the networks, as a file would hold it, but for where its data are."""
     size = batch_size(known.labelled, known.rows)
-    task = {**known.task, **({"patch": shape.patch} if shape.patch > 1 else {}),
-            **({"longest": shape.longest} if shape.longest is not None else {})}
+    task = {
+        **known.task,
+        **({"patch": shape.patch} if shape.patch > 1 else {}),
+        **({"longest": shape.longest} if shape.longest is not None else {}),
+    }
 
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
@@ -117,15 +130,22 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
     def budget(steps: int) -> dict[str, Any]:
         return {"steps": steps, "evaluate_every": max(1, steps / EVALUATIONS)}
 
-    pretrain = {"objective": {"kind": "masked", "mask_rate": KINDS[known.kind].mask_rate},
-                "optim": optim(PRETRAIN_RATE), "budget": budget(amount.pretrain_steps)}
-    finetune = {"objective": objective_table(known.signature, known.weights), "optim": optim(amount.rates[0]),
-                "budget": budget(amount.steps)}
+    pretrain = {
+        "objective": {"kind": "masked", "mask_rate": KINDS[known.kind].mask_rate},
+        "optim": optim(PRETRAIN_RATE),
+        "budget": budget(amount.pretrain_steps),
+    }
+    finetune = {
+        "objective": objective_table(known.signature, known.weights),
+        "optim": optim(amount.rates[0]),
+        "budget": budget(amount.steps),
+    }
     arms: dict[str, Any] = {"scratch": {}}
     if settings.pretrain:
         arms["self_pretrained"] = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     return {
-        "name": "fit", "title": "Training from scratch and from self-pretraining on the same sequences",
+        "name": "fit",
+        "title": "Training from scratch and from self-pretraining on the same sequences",
         "stages": {"pretrain": pretrain, "finetune": finetune},
         "columns": {COLUMN: {"task": task, "model": model_table(known.kind, known.labelled, known.lengths)}},
         "arms": arms,
@@ -135,7 +155,12 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
 
 
 def _said(
-    known: Known, shape: Shape, settings: FitSettings, amount: Amount, whole: Amount, enough: bool,
+    known: Known,
+    shape: Shape,
+    settings: FitSettings,
+    amount: Amount,
+    whole: Amount,
+    enough: bool,
     plan: Plan,
 ) -> list[str]:
     """What was decided, in words."""
@@ -145,35 +170,50 @@ def _said(
     lines = [f"split: {known.split}"] if known.split else []
     if known.kind == "numbers":
         lines.append("numbers are standardised by the mean and deviation of train")
-    lines.append(f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.pool} over "
-                 "positions")
+    lines.append(
+        f"network: {many(model.blocks, 'block')} of {mixers}, width {model.width}, {model.pool} over positions"
+    )
     if shape.patch > 1:
         longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
-        lines.append(f"{shape.patch} neighbouring positions are joined into one, so that a sequence of "
-                     f"{longest:,} has {-(-longest // shape.patch):,}")
+        lines.append(
+            f"{shape.patch} neighbouring positions are joined into one, so that a sequence of "
+            f"{longest:,} has {-(-longest // shape.patch):,}"
+        )
     if shape.longest is not None:
         cut = int((known.lengths > shape.longest).sum())
-        lines.append(f"the first {shape.longest:,} positions of a sequence are read; "
-                     f"{many(cut, 'sequence')} of {len(known.lengths):,} "
-                     f"{'has' if cut == 1 else 'have'} more")
+        lines.append(
+            f"the first {shape.longest:,} positions of a sequence are read; "
+            f"{many(cut, 'sequence')} of {len(known.lengths):,} "
+            f"{'has' if cut == 1 else 'have'} more"
+        )
     rates = ", ".join(f"{rate:g}" for rate in amount.rates)
-    loss = "squared error" if known.signature.target == "number" else "cross-entropy" + (
-        ", each class weighing the same" if known.weights else "")
-    lines.append(f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
-                 f"{many(len(settings.seeds), 'seed')}; {loss}")
+    loss = (
+        "squared error"
+        if known.signature.target == "number"
+        else "cross-entropy" + (", each class weighing the same" if known.weights else "")
+    )
+    lines.append(
+        f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
+        f"{many(len(settings.seeds), 'seed')}; {loss}"
+    )
     if settings.pretrain:
         asked = next((stage.spec.objective for stage in plan.stages.values() if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
-        lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, "
-                     f"{hidden}; "
-                     f"{'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held")
+        lines.append(
+            f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, "
+            f"{hidden}; "
+            f"{'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held"
+        )
     if settings.time is not None and amount.steps < whole.steps:
-        lines.append(f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
-                     "would be taken with more time")
+        lines.append(
+            f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
+            "would be taken with more time"
+        )
     if not enough:
-        lines.append(f"that is too little for networks to learn from (at least {LEAST_STEPS} steps are): give more "
-                     "--time")
+        lines.append(
+            f"that is too little for networks to learn from (at least {LEAST_STEPS} steps are): give more --time"
+        )
     return lines
 
 

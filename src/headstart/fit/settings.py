@@ -82,7 +82,7 @@ def _check_override(word: str) -> None:
 
 ELSEWHERE = {
     "task": "set how the file is read with layout.NAME=value, and the splits with --test, --val-share, --test-share, "
-            "--split-seed and --no-group",
+    "--split-seed and --no-group",
     "seed": "give --seeds N",
     "arms": "a fit compares training from scratch with self-pretraining; `headstart run` compares any arms",
     "columns": "a fit has one file; `headstart run` compares several",

@@ -18,18 +18,22 @@ from headstart.study.results import Row
 from headstart.study.statistics import LEVEL, mean, t_quantile
 
 NAMES = {
-    "accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "r2": "R²", "mae": "MAE",
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro-F1",
+    "r2": "R²",
+    "mae": "MAE",
     "rmse": "RMSE",
 }
 """Measures that tables show, as a reader writes them."""
 EXPLAINED = {
     "accuracy": "Accuracy: the share of sequences whose class was right.",
     "balanced_accuracy": "Balanced accuracy: that share for each class by itself, averaged, so that small classes "
-                         "count as much as large ones.",
+    "count as much as large ones.",
     "macro_f1": "Macro-F1: for each class the harmonic mean of how many of it were found and how many said to be of "
-                "it were, averaged over classes.",
+    "it were, averaged over classes.",
     "r2": "R²: the share of the variance of the true numbers that is explained; 1 is perfect, 0 is no better than "
-          "always saying their mean.",
+    "always saying their mean.",
     "mae": "MAE: the mean distance from the true number, in the target's unit.",
     "rmse": "RMSE: the same with large errors weighing more (the root of the mean squared error).",
 }
@@ -84,22 +88,31 @@ def own_score(outcome: Outcome) -> str:
     count = len(found.target)
     if not count:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
-    others = " The table holds means over seeds; this is the one model of them that is served." if (
-        outcome.candidate(outcome.serves).n > 1) else ""
+    others = (
+        " The table holds means over seeds; this is the one model of them that is served."
+        if (outcome.candidate(outcome.serves).n > 1)
+        else ""
+    )
     if outcome.labels:
         right = int((found.said.argmax(1) == found.target).sum())
         low, high = likely_share(right, count)
-        return (f"The model that is served was right on {right:,} of {words.many(count, 'test sequence')}, "
-                f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(low)} to "
-                f"{words.score(high)} (95 % interval).{others}")
+        return (
+            f"The model that is served was right on {right:,} of {words.many(count, 'test sequence')}, "
+            f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(low)} to "
+            f"{words.score(high)} (95 % interval).{others}"
+        )
     errors = np.abs(found.said - found.target)
     off, between = float(errors.mean()), ""
     if count > 1:
         reach = t_quantile(count - 1) * float(errors.std(ddof=1)) / count**0.5
-        between = (f"; from a draw of that size it may be {words.score(max(0.0, off - reach))} to "
-                   f"{words.score(off + reach)} (95 % interval)")
-    return (f"On {words.many(count, 'test sequence')} the model that is served is {words.score(off)} off on average"
-            f"{between}. Half of its errors are below {words.score(float(np.median(errors)))}.{others}")
+        between = (
+            f"; from a draw of that size it may be {words.score(max(0.0, off - reach))} to "
+            f"{words.score(off + reach)} (95 % interval)"
+        )
+    return (
+        f"On {words.many(count, 'test sequence')} the model that is served is {words.score(off)} off on average"
+        f"{between}. Half of its errors are below {words.score(float(np.median(errors)))}.{others}"
+    )
 
 
 def likely_share(right: int, count: int) -> tuple[float, float]:
@@ -173,16 +186,19 @@ def filling_score(outcome: Outcome) -> str:
     best: dict[str, list[float]] = {}
     for identity in _parents(outcome.results.table):
         for name in ("r2", "accuracy"):
-            said = [record["val"][name] for record in outcome.records.get(identity, ())
-                    if name in record.get("val", {})]
+            said = [
+                record["val"][name] for record in outcome.records.get(identity, ()) if name in record.get("val", {})
+            ]
             if said:
                 best.setdefault(name, []).append(max(said))
     if "accuracy" in best:
         return f"It names {words.percent(mean(best['accuracy']))} of the hidden symbols right on validation."
     if "r2" in best:
         share = words.score(mean(best["r2"]))
-        return (f"On validation it explains {share} of the variance of the hidden values (R²: 1 is perfect, 0 no "
-                "better than their mean).")
+        return (
+            f"On validation it explains {share} of the variance of the hidden values (R²: 1 is perfect, 0 no "
+            "better than their mean)."
+        )
     return ""
 
 
@@ -192,8 +208,10 @@ def _parents(rows: tuple[Row, ...]) -> dict[str, None]:
 
 def chosen_words(chosen: Mapping[str, Any]) -> str:
     """`learning rate 0.003`: settings that validation chose; empty without any."""
-    names = {name: {"lr": "learning rate"}.get(short_name, short_name)
-             for name, short_name in words.short_names(chosen).items()}
+    names = {
+        name: {"lr": "learning rate"}.get(short_name, short_name)
+        for name, short_name in words.short_names(chosen).items()
+    }
     return words.settings(chosen, names) if chosen else ""
 
 

@@ -46,9 +46,7 @@ def from_file(path: Path, settings: FitSettings) -> Source:
     return Source(task, sequences, sequences.layout.fixed(), str(path))
 
 
-def from_memory(
-    given: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any
-) -> Source:
+def from_memory(given: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> Source:
     """Arrays, lists or tables, written into `folder` by their content. Raises: BadInput for what is wrong with them."""
     if settings.test is not None or settings.unlabelled is not None:
         raise BadInput("test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
@@ -83,10 +81,18 @@ def _kept(s: Sequences, folder: Path, name: str) -> dict[str, Any]:
         os.makedirs(folder, exist_ok=True)
         publish(path, data)
     layout = {
-        "format": "parquet", "shape": "text" if s.kind in ("text", "dna", "protein") else "list",
-        "values": list(values), "target": LABEL if s.target != "none" else "", "id": "", "time": "",
-        "group": GROUP if s.groups is not None else "", "kind": s.kind, "symbols": list(s.layout.symbols),
-        "target_kind": "auto" if s.target == "none" else s.target, "ends": "missing", "optional": True,
+        "format": "parquet",
+        "shape": "text" if s.kind in ("text", "dna", "protein") else "list",
+        "values": list(values),
+        "target": LABEL if s.target != "none" else "",
+        "id": "",
+        "time": "",
+        "group": GROUP if s.groups is not None else "",
+        "kind": s.kind,
+        "symbols": list(s.layout.symbols),
+        "target_kind": "auto" if s.target == "none" else s.target,
+        "ends": "missing",
+        "optional": True,
     }
     return {"file": str(path.absolute()), "layout": layout}
 
@@ -108,4 +114,3 @@ def _columns(s: Sequences) -> dict[str, Any]:
         flat = pa.array(np.ascontiguousarray(s.values[:, place]), pa.float32(), mask=gone)
         out[f"channel {place}"] = pa.LargeListArray.from_arrays(offsets, flat)
     return out
-

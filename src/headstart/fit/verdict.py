@@ -126,16 +126,26 @@ def draw_error(one: Line, other: Line) -> float | None:
 
 
 def notes(
-    lines: Sequence[Line], serves: Line, results: Results, *, left: int, metric: str, train: np.ndarray | None,
-    labels: tuple[str, ...], failed: Sequence[str], task_notes: Sequence[str],
+    lines: Sequence[Line],
+    serves: Line,
+    results: Results,
+    *,
+    left: int,
+    metric: str,
+    train: np.ndarray | None,
+    labels: tuple[str, ...],
+    failed: Sequence[str],
+    task_notes: Sequence[str],
 ) -> list[str]:
     """What must be known beside the table, the gravest first."""
     lost = words.listed(list(dict.fromkeys(failed)))
     said = [f"Not every stage was trained ({lost}): what hangs on those is not in the table."] if failed else []
     if left and not failed:
         verb = "was" if left == 1 else "were"
-        said.append(f"The time was over before {words.many(left, 'stage')} {verb} done, so that "
-                    "models may have other seeds, and the choice may change: the same command goes on with them.")
+        said.append(
+            f"The time was over before {words.many(left, 'stage')} {verb} done, so that "
+            "models may have other seeds, and the choice may change: the same command goes on with them."
+        )
     made = serves.best(metric)
     said += list(_test_size(serves.candidate, made, metric))
     if metric != "r2":
@@ -156,8 +166,10 @@ def _test_size(one: Candidate, made: Made, metric: str) -> Iterator[str]:
         error = binomial_error(min(max(one.test.mean, 0.0), 1.0), count)
         few = "only " if count < FEW_TEST else ""
         drawn = f"a standard error of {words.score(error)}" if error else "an error"
-        yield (f"The test split has {few}{count:,} sequences: an accuracy on it has {drawn} from their draw alone, "
-               "besides the spread over seeds.")
+        yield (
+            f"The test split has {few}{count:,} sequences: an accuracy on it has {drawn} from their draw alone, "
+            "besides the spread over seeds."
+        )
 
 
 def _majority(lines: Sequence[Line], metric: str) -> Iterator[str]:
@@ -167,8 +179,10 @@ def _majority(lines: Sequence[Line], metric: str) -> Iterator[str]:
         if floor is None or one is floor or one.test is None or floor.test is None:
             continue
         if one.test.mean <= floor.test.mean:
-            yield (f"{one.name} is no better on test than naming the commonest class "
-                   f"({words.score(floor.test.mean)} {metric_words(metric)}).")
+            yield (
+                f"{one.name} is no better on test than naming the commonest class "
+                f"({words.score(floor.test.mean)} {metric_words(metric)})."
+            )
 
 
 def _rare(target: np.ndarray | None, labels: tuple[str, ...]) -> Iterator[str]:
@@ -180,13 +194,17 @@ def _rare(target: np.ndarray | None, labels: tuple[str, ...]) -> Iterator[str]:
         more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
         yield f"Classes with fewer than {RARE} train sequences are hardly learnt: {', '.join(rare[:5])}{more}."
     if len(counts) > 1 and counts.min() and counts.max() > 5 * counts.min():
-        yield ("Classes are of very different size: read balanced accuracy and macro-F1 beside accuracy; --balanced "
-               "makes all classes weigh the same.")
+        yield (
+            "Classes are of very different size: read balanced accuracy and macro-F1 beside accuracy; --balanced "
+            "makes all classes weigh the same."
+        )
 
 
 def _budgets(lines: Sequence[Line]) -> str:
     both = {line.candidate.name: line.candidate.seconds for line in lines if line.candidate.name in NETWORKS}
     if len(both) < 2 or not all(both.values()):
         return ""
-    return (f"A self-pretrained run trained for {words.duration(both['self_pretrained'])}, one from scratch for "
-            f"{words.duration(both['scratch'])}: the gain, where there is one, is bought with that time.")
+    return (
+        f"A self-pretrained run trained for {words.duration(both['self_pretrained'])}, one from scratch for "
+        f"{words.duration(both['scratch'])}: the gain, where there is one, is bought with that time."
+    )

@@ -36,13 +36,21 @@ def served_model(
     """Every model that `predict` may be asked for: a network, and the classic models among these lines."""
     classics = {line.candidate.name: made.fitted for line, made in lines if made.fitted is not None}
     preparation = Preparation(
-        kind=facts.kind, symbols=facts.symbols, channels=facts.channels, classes=facts.labels,
-        mean=facts.mean, deviation=facts.deviation, low=facts.low, high=facts.high,
+        kind=facts.kind,
+        symbols=facts.symbols,
+        channels=facts.channels,
+        classes=facts.labels,
+        mean=facts.mean,
+        deviation=facts.deviation,
+        low=facts.low,
+        high=facts.high,
         patch=network.patch if network is not None else 1,
         missing=network is not None and network.signature.missing,
     )
     config = ModelConfig(
-        made_by=f"headstart {version('headstart')}", layout=layout, preparation=preparation,
+        made_by=f"headstart {version('headstart')}",
+        layout=layout,
+        preparation=preparation,
         network=network.config if network is not None else None,
         classics={name: fitted.facts for name, fitted in classics.items()},
         serve=serve if serve in classics else NETWORK,
@@ -59,6 +67,11 @@ def trained(line: Line, made: Made, store: Store, data: Path) -> Network:
     signature = open_task(spec.task, data).signature
     model = build_model(spec.model, signature, spec.objective.output(signature), spec.seed)
     model.load_state_dict(store.weights(made.identity, "best"))
-    config = NetworkConfig(model=spec.model, objective=spec.objective, length=signature.length,
-                           temperature=made.temperature, arm=line.candidate.name)
+    config = NetworkConfig(
+        model=spec.model,
+        objective=spec.objective,
+        length=signature.length,
+        temperature=made.temperature,
+        arm=line.candidate.name,
+    )
     return Network(model.float().eval(), config, signature, spec.task.patch)

@@ -190,8 +190,12 @@ class _Slot:
         before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
         try:
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=self._log, stderr=self._log,
-                pass_fds=(theirs.fileno(),), env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

@@ -108,8 +108,13 @@ class _Attempt:
             return
         outcome = run.finish()
         result = {
-            "status": outcome.status, "name": job.name, "monitor": outcome.monitor, "scores": outcome.scores,
-            "budget": outcome.budget, "parameters": outcome.account, "provenance": self._provenance(outcome),
+            "status": outcome.status,
+            "name": job.name,
+            "monitor": outcome.monitor,
+            "scores": outcome.scores,
+            "budget": outcome.budget,
+            "parameters": outcome.account,
+            "provenance": self._provenance(outcome),
         }
         references = _references(job, outcome, parent)
         whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references)
@@ -147,20 +152,30 @@ class _Attempt:
         name = (self.job.identity, self.job.name)
         for key in ("device", "torch"):
             if _THEN in self.ran[key]:
-                yield Notice(*name, f"{key} changed within the stage ({self.ran[key]}): "
-                                    "its bits may differ from those of a run in one go")
+                yield Notice(
+                    *name,
+                    f"{key} changed within the stage ({self.ran[key]}): "
+                    "its bits may differ from those of a run in one go",
+                )
         if self.ran["threads"] != self.runtime.threads:
-            yield Notice(*name, f"goes on with {self.ran['threads']} threads, as it began "
-                                f"(not {self.runtime.threads}: its bits depend on it)")
+            yield Notice(
+                *name,
+                f"goes on with {self.ran['threads']} threads, as it began "
+                f"(not {self.runtime.threads}: its bits depend on it)",
+            )
 
     def _provenance(self, outcome: Any) -> dict[str, Any]:
         names = ("headstart", "torch", "numpy", "safetensors")
         versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
         versions["torch"] = self.ran["torch"]
         return {
-            "versions": versions, "machine": machine(), "device": self.ran["device"],
-            "threads": self.ran["threads"], "precision": getattr(self.job.spec.optim, "precision", "float32"),
-            "started": self.folder.started, "attempts": self.folder.attempts,
+            "versions": versions,
+            "machine": machine(),
+            "device": self.ran["device"],
+            "threads": self.ran["threads"],
+            "precision": getattr(self.job.spec.optim, "precision", "float32"),
+            "started": self.folder.started,
+            "attempts": self.folder.attempts,
             # A CPU takes every step in the one plain way; a GPU may record one and play it.
             **({"steps": outcome.how} if outcome.how and self.device != "cpu" else {}),
         }
@@ -209,8 +224,10 @@ def close_tasks() -> None:
 def _explain(error: BaseException, place: Path) -> str:
     """One line for a person: what went wrong and, where it is known, the way out."""
     if disk_full(error):
-        return (f"{place}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
-                "kept. Make room, or move the store and name it with --store; give the same command again")
+        return (
+            f"{place}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
+            "kept. Make room, or move the store and name it with --store; give the same command again"
+        )
     if isinstance(error, Damaged):
         return f"{error}; give the same command again and that stage is done anew"
     if isinstance(error, BadInput):

@@ -62,8 +62,12 @@ class _Resolvent(torch.autograd.Function):
         for part in _chunks(square, sine):
             real, imaginary = _tables(square[part], damping[part], sine, cosine)
             by_real, by_imaginary = weights[part] @ real, weights[part] @ imaginary
-            out.append((cosine * by_real[:, half:] - sine * by_imaginary[:, :half],
-                        sine * by_real[:, :half] + cosine * by_imaginary[:, half:]))
+            out.append(
+                (
+                    cosine * by_real[:, half:] - sine * by_imaginary[:, :half],
+                    sine * by_real[:, :half] + cosine * by_imaginary[:, half:],
+                )
+            )
         return torch.cat([pair[0] for pair in out]), torch.cat([pair[1] for pair in out])
 
     @staticmethod
@@ -82,10 +86,11 @@ class _Resolvent(torch.autograd.Function):
             # With r = 1 / denominator: dr = -r^2 d(denominator), and t = conj(toward r) r below.
             through_real = weights[part].mT @ toward_real
             through_imaginary = weights[part].mT @ toward_imaginary
-            t = (torch.addcmul(through_real * real, through_imaginary, imaginary),
-                 torch.addcmul(through_real * imaginary, through_imaginary, real, value=-1))
-            t = (torch.addcmul(t[0] * real, t[1], imaginary, value=-1),
-                 torch.addcmul(t[0] * imaginary, t[1], real))
+            t = (
+                torch.addcmul(through_real * real, through_imaginary, imaginary),
+                torch.addcmul(through_real * imaginary, through_imaginary, real, value=-1),
+            )
+            t = (torch.addcmul(t[0] * real, t[1], imaginary, value=-1), torch.addcmul(t[0] * imaginary, t[1], real))
             found.append((for_weights, -(t[0] @ (cosine * cosine)), t[1] @ (sine * cosine)))
         return (*(torch.cat([one[i] for one in found]) for i in range(3)), None, None)
 
@@ -99,7 +104,8 @@ def pair_sums(vectors: Pair, states: Pair, circle: Pair) -> Tensor:
     even = -2 * (vectors[0] * states[0].unsqueeze(1) + vectors[1] * states[1].unsqueeze(1))
     square, damping = states[0] ** 2 + states[1] ** 2, -2 * states[0]
     real, imaginary = _Resolvent.apply(  # type: ignore[no-untyped-call]
-        torch.cat([odd, even], 1), square, damping, *circle)
+        torch.cat([odd, even], 1), square, damping, *circle
+    )
     return torch.complex(real, imaginary)
 
 

@@ -79,16 +79,16 @@ def _draws(rows: slice = slice(None)) -> list[Draw | None]:
     return [None, Draw(3, 1, torch.arange(len(LENGTHS))[rows])]
 
 
-def _close(
-    case: Case, what: str, one: Tensor, two: Tensor, tolerance: float, scale: float | None = None
-) -> None:
+def _close(case: Case, what: str, one: Tensor, two: Tensor, tolerance: float, scale: float | None = None) -> None:
     """Raises: Broken where the largest difference is above `tolerance` x scale (default: that of `one`)."""
     size = float(one.detach().abs().max()) if scale is None else scale
     far = float((one.detach() - two.detach()).abs().max())
     if not far <= tolerance * size:
         share, kind = far / max(size, 1e-300), str(one.dtype).removeprefix("torch.")
-        raise Broken(f"{case}: {what}: they differ by {far:.1e}, {share:.1e} of the scale {size:.2g}; "
-                     f"at most {tolerance:.0e} is allowed in {kind}")
+        raise Broken(
+            f"{case}: {what}: they differ by {far:.1e}, {share:.1e} of the scale {size:.2g}; "
+            f"at most {tolerance:.0e} is allowed in {kind}"
+        )
 
 
 def check_shape(spec: MixerSpec) -> None:
@@ -101,12 +101,19 @@ def check_shape(spec: MixerSpec) -> None:
                 for draw in _draws():
                     answer = module(given, there, draw)
                     if answer.shape != given.shape or answer.dtype != dtype:
-                        raise Broken(f"{case}: shape {tuple(given.shape)} {dtype} went in, "
-                                     f"{tuple(answer.shape)} {answer.dtype} came out")
+                        raise Broken(
+                            f"{case}: shape {tuple(given.shape)} {dtype} went in, "
+                            f"{tuple(answer.shape)} {answer.dtype} came out"
+                        )
                     if not bool(answer.isfinite().all()):
                         raise Broken(f"{case}: NaN or infinity in the output at length {length}")
-                    _close(case, "valid = None and valid = all true must be one thing", answer,
-                           module(given, None, draw), tolerance)
+                    _close(
+                        case,
+                        "valid = None and valid = all true must be one thing",
+                        answer,
+                        module(given, None, draw),
+                        tolerance,
+                    )
             if not bool(module(x, valid).isfinite().all()):
                 raise Broken(f"{case}: NaN or infinity in the output of a padded batch")
 
@@ -130,12 +137,24 @@ def check_padding(spec: MixerSpec) -> None:
             for row, draw in enumerate(_draws()):
                 answer = module(x, valid, draw)
                 scale = float(answer[valid].detach().abs().max())
-                _close(case, "other numbers in the padding moved a valid position", answer[valid],
-                       module(other, valid, draw)[valid], tolerance, scale)
+                _close(
+                    case,
+                    "other numbers in the padding moved a valid position",
+                    answer[valid],
+                    module(other, valid, draw)[valid],
+                    tolerance,
+                    scale,
+                )
                 for i, length in enumerate(LENGTHS):
                     alone = module(x[i : i + 1, :length], None, _draws(slice(i, i + 1))[row])
-                    _close(case, f"a sequence of {length} differs alone and padded to {LENGTH}",
-                           answer[i : i + 1, :length], alone, tolerance, scale)
+                    _close(
+                        case,
+                        f"a sequence of {length} differs alone and padded to {LENGTH}",
+                        answer[i : i + 1, :length],
+                        alone,
+                        tolerance,
+                        scale,
+                    )
 
 
 def check_causality(spec: MixerSpec) -> None:
@@ -145,16 +164,21 @@ def check_causality(spec: MixerSpec) -> None:
             spec.build(WIDTH, LENGTH, True)
         except BadInput:
             return
-        raise Broken(f"mixer {spec.kind!r}: can_be_causal is False, so that build(causal=True) must raise "
-                     f"BadInput")
+        raise Broken(f"mixer {spec.kind!r}: can_be_causal is False, so that build(causal=True) must raise BadInput")
     for case in (case for case in cases(spec) if case.causal):
         for dtype, tolerance in TOLERANCE.items():
             module, (x, _) = case.build(dtype=dtype), _batch(dtype)
             answer = module(x, None)
             for place in (1, LENGTH // 2, LENGTH - 1):
                 other = torch.cat([x[:, :place], _normal(4, *x[:, place:].shape).to(dtype)], 1)
-                _close(case, f"position {place} and later ones moved an earlier one", answer[:, :place],
-                       module(other, None)[:, :place], tolerance, float(answer.detach().abs().max()))
+                _close(
+                    case,
+                    f"position {place} and later ones moved an earlier one",
+                    answer[:, :place],
+                    module(other, None)[:, :place],
+                    tolerance,
+                    float(answer.detach().abs().max()),
+                )
 
 
 def check_gradients(spec: MixerSpec) -> None:
@@ -182,8 +206,7 @@ def check_purity(spec: MixerSpec) -> None:
         before = {name: value.detach().clone() for name, value in _tensors(module).items()}
         for draw in _draws():
             if not torch.equal(module(x, valid, draw), module(x, valid, draw)):
-                raise Broken(f"{case}: two equal calls gave two answers; draw random numbers with "
-                             f"`draw(name, shape)`")
+                raise Broken(f"{case}: two equal calls gave two answers; draw random numbers with `draw(name, shape)`")
         for name, value in _tensors(module).items():
             if not torch.equal(before[name], value):
                 raise Broken(f"{case}: a forward changed {name!r}; keep no state between calls")
@@ -216,8 +239,10 @@ def check_flops(spec: MixerSpec) -> None:
             stated = spec.flops(WIDTH, length, case.causal)
             off = stated / max(counted, 1.0) - 1.0
             if off < -FLOPS_AGREE or (off > FLOPS_AGREE and not spec.uncounted):
-                raise Broken(f"{case}: flops(width={WIDTH}, length={length}) says {stated:.0f}, a count "
-                             f"{counted:.0f}; correct it, or say in `uncounted` what the count cannot see")
+                raise Broken(
+                    f"{case}: flops(width={WIDTH}, length={length}) says {stated:.0f}, a count "
+                    f"{counted:.0f}; correct it, or say in `uncounted` what the count cannot see"
+                )
 
 
 def check_stacking(spec: MixerSpec) -> None:
@@ -268,8 +293,7 @@ def check_facts(cls: type[MixerSpec], facts: Mapping[str, Any]) -> None:
     }
     for name, value in true.items():
         if facts.get(name) != value:
-            raise Broken(f"mixer {spec.kind!r}: the table's {name} is {facts.get(name)!r}, "
-                         f"the module's {value!r}")
+            raise Broken(f"mixer {spec.kind!r}: the table's {name} is {facts.get(name)!r}, the module's {value!r}")
 
 
 def check_mixer(cls: type[MixerSpec]) -> dict[str, str | None]:

@@ -100,11 +100,13 @@ def build_encoder(spec: EncoderSpec, signature: Signature, width: int) -> nn.Mod
     if signature.input == "floats":
         return FloatEncoder(signature, width, spec)
     if spec.masked == "channel":
-        raise BadInput("model.encoder.masked: 'channel' is for float inputs, this task has tokens; "
-                       "use 'vector' or 'zero'")
+        raise BadInput(
+            "model.encoder.masked: 'channel' is for float inputs, this task has tokens; use 'vector' or 'zero'"
+        )
     if spec.init == "orthogonal":
-        raise BadInput("model.encoder.init: 'orthogonal' is for float inputs, this task has tokens; "
-                       "leave it at 'standard'")
+        raise BadInput(
+            "model.encoder.init: 'orthogonal' is for float inputs, this task has tokens; leave it at 'standard'"
+        )
     return TokenEncoder(signature.width, width, spec.masked)
 
 

@@ -105,8 +105,10 @@ def build_head(output: Output, width: int, pool: Pool) -> nn.Module:
     """The head that an objective asks for. Raises: BadInput where a bare one has fewer numbers than answers."""
     if output.bare:
         if width < output.size:
-            raise BadInput(f"model.width: {width} is less than the {output.size} answers that an objective without a "
-                           'head reads off it; make it wider, or set objective.head = "linear"')
+            raise BadInput(
+                f"model.width: {width} is less than the {output.size} answers that an objective without a "
+                'head reads off it; make it wider, or set objective.head = "linear"'
+            )
         return BareHead()
     if output.kind == "position":
         return PositionHead(width, output.size)

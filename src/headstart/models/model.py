@@ -47,9 +47,7 @@ def _numbered(number: int, given: Any) -> Any:
         raise PydanticCustomError("nested", "{text}", {"text": context["text"], "lines": placed}) from None
 
 
-MixerField = Annotated[
-    SerializeAsAny[MixerSpec] | tuple[SerializeAsAny[MixerSpec], ...], BeforeValidator(_mixers)
-]
+MixerField = Annotated[SerializeAsAny[MixerSpec] | tuple[SerializeAsAny[MixerSpec], ...], BeforeValidator(_mixers)]
 
 
 class ModelSpec(Spec):
@@ -78,12 +76,15 @@ class ModelSpec(Spec):
     @model_validator(mode="after")
     def _one_mixer_per_block(self) -> ModelSpec:
         if isinstance(self.mixer, tuple) and len(self.mixer) != self.blocks:
-            raise ValueError(f"mixer lists {len(self.mixer)} mixers for {self.blocks} blocks; "
-                             f"give one per block, or one for all")
+            raise ValueError(
+                f"mixer lists {len(self.mixer)} mixers for {self.blocks} blocks; give one per block, or one for all"
+            )
         if self.position.kind == "rotary" and not any(mixer.rotary for mixer in self.mixers):
             kinds = ", ".join(sorted({mixer.kind for mixer in self.mixers}))
-            raise ValueError(f"position.kind 'rotary' turns queries and keys, and no mixer here has them "
-                             f"({kinds}); use 'sinusoidal', 'learned' or 'none'")
+            raise ValueError(
+                f"position.kind 'rotary' turns queries and keys, and no mixer here has them "
+                f"({kinds}); use 'sinusoidal', 'learned' or 'none'"
+            )
         return self
 
     @property
@@ -147,8 +148,10 @@ def _block(spec: ModelSpec, number: int, length: int, seed: int) -> Block:
     name, width = f"blocks.{number}", spec.width
     mixer = _seeded(seed, f"{name}.mixer", lambda: _mixer(spec.mixers[number], spec, length))
     fed = _seeded(seed, f"{name}.feed_forward", lambda: build_feed_forward(spec.feed_forward, width))
-    norms = (build_norm(spec.norm, width, f"{name}.norm_mixer"),
-             build_norm(spec.norm, width, f"{name}.norm_feed_forward"))
+    norms = (
+        build_norm(spec.norm, width, f"{name}.norm_mixer"),
+        build_norm(spec.norm, width, f"{name}.norm_feed_forward"),
+    )
     return Block(mixer, fed, norms, spec.norm_place, spec.residual, spec.dropout, name)
 
 
@@ -159,8 +162,10 @@ def model_length(spec: ModelSpec, signature: Signature) -> int:
     """
     length = spec.position.length or signature.length
     if length < signature.length:
-        raise BadInput(f"model.position.length: {length} is less than the task's longest sequence of "
-                       f"{signature.length}; give at least that, or leave it out")
+        raise BadInput(
+            f"model.position.length: {length} is less than the task's longest sequence of "
+            f"{signature.length}; give at least that, or leave it out"
+        )
     return length
 
 

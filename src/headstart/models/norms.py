@@ -62,9 +62,7 @@ class BatchNorm(nn.Module):
         gain = self.weight * torch.rsqrt(variance + EPSILON)
         return torch.addcmul(self.bias - mean * gain, x, gain.to(x.dtype))
 
-    def _of_batch(
-        self, x: Tensor, valid: Tensor | None, statistics: Tensors
-    ) -> tuple[Tensor, Tensor]:
+    def _of_batch(self, x: Tensor, valid: Tensor | None, statistics: Tensors) -> tuple[Tensor, Tensor]:
         """Mean and variance (both (D,)) over valid positions; notes the new running values."""
         x = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
         if valid is None:

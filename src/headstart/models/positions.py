@@ -69,8 +69,10 @@ class Learned(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         length = x.shape[1]
         if length > self.table.shape[0]:
-            raise BadInput(f"model.position.length: a sequence of {length} positions, places are learned for "
-                           f"{self.table.shape[0]}; set position.length = {length} or kind = 'sinusoidal'")
+            raise BadInput(
+                f"model.position.length: a sequence of {length} positions, places are learned for "
+                f"{self.table.shape[0]}; set position.length = {length} or kind = 'sinusoidal'"
+            )
         return x + self.table[:length]
 
 

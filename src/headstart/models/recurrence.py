@@ -13,9 +13,7 @@ import torch
 from torch import Tensor
 
 
-def _fold(
-    info: Any, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], at: tuple[int, ...]
-) -> list[Tensor]:
+def _fold(info: Any, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], at: tuple[int, ...]) -> list[Tensor]:
     """Stacked arguments with the stack's axis folded into the groups' axis `at`."""
     out = []
     for tensor, dim, place in zip(tensors, dims, at, strict=True):
@@ -40,8 +38,7 @@ class _Step(torch.autograd.Function):
         state = cell = cells.new_zeros(cells.shape[1:])
         # Views of all positions at once: made one by one they would take longer than the arithmetic.
         views = (gates, active, active[..., : 3 * size], *torch.split(active, size, -1), cells, hidden)
-        for given, four, three, leave, enter, forget, new, now, out in zip(*(v.unbind() for v in views),
-                                                                           strict=True):
+        for given, four, three, leave, enter, forget, new, now, out in zip(*(v.unbind() for v in views), strict=True):
             torch.baddbmm(given, state, weight, out=four)
             three.sigmoid_()
             new.tanh_()
@@ -78,18 +75,26 @@ class _StepBack(torch.autograd.Function):
         bent = torch.tanh(cells)
         through = leave * (1 - bent * bent)
         leaving = bent * leave * (1 - leave)
-        entering = torch.stack([new * enter * (1 - enter), before * forget * (1 - forget),
-                                enter * (1 - new * new)], -2)
+        entering = torch.stack([new * enter * (1 - enter), before * forget * (1 - forget), enter * (1 - new * new)], -2)
         gates = torch.empty_like(active)
         inner = gates[..., size:].view(*gates.shape[:-1], 3, size)
         back = weight.mT.contiguous()
         later = gates.new_zeros(gates.shape[1:])
         cell = cells.new_zeros(*cells.shape[1:-1], 1, size)
         keep = cell
-        views = (toward, forget.unsqueeze(-2), through.unsqueeze(-2), leaving, entering, gates[..., :size], inner,
-                 gates)
-        for one, kept, bend, ends, slopes, first, rest, all_four in zip(*(reversed(v.unbind()) for v in views),
-                                                                        strict=True):
+        views = (
+            toward,
+            forget.unsqueeze(-2),
+            through.unsqueeze(-2),
+            leaving,
+            entering,
+            gates[..., :size],
+            inner,
+            gates,
+        )
+        for one, kept, bend, ends, slopes, first, rest, all_four in zip(
+            *(reversed(v.unbind()) for v in views), strict=True
+        ):
             state = torch.baddbmm(one, later, back)
             cell = torch.addcmul(cell * keep, state.unsqueeze(-2), bend)
             torch.mul(ends, state, out=first)

@@ -11,8 +11,10 @@ from headstart.study.results import Results, Row
 from headstart.study.statistics import Difference, paired_difference
 
 TOLD: Mapping[Outcome, tuple[str, str]] = {
-    "holds": ("holds", "hold"), "the other way round": ("is the other way round", "are the other way round"),
-    "does not hold": ("does not hold", "do not hold"), "not seen": ("is not seen", "are not seen"),
+    "holds": ("holds", "hold"),
+    "the other way round": ("is the other way round", "are the other way round"),
+    "does not hold": ("does not hold", "do not hold"),
+    "not seen": ("is not seen", "are not seen"),
 }
 """What is said of one direction with this outcome, and of several."""
 
@@ -69,8 +71,10 @@ def _claims(results: Results) -> str:
 def _one_arm(scored: list[Row]) -> str:
     """Scores of an arm that has none beside it, by column where these are few enough to be read."""
     arm, metrics = scored[0].arm, list(dict.fromkeys(words.metric(row.metric) for row in scored))
-    each = [f"{words.metric(row.metric) + ' ' if len(metrics) > 1 else ''}{_measured(row)} on {row.column}"
-            for row in scored]
+    each = [
+        f"{words.metric(row.metric) + ' ' if len(metrics) > 1 else ''}{_measured(row)} on {row.column}"
+        for row in scored
+    ]
     if len(scored) > 6 and len(metrics) == 1:
         means = [row.test.mean for row in scored if row.test is not None]
         each = [f"{words.score(min(means))} to {words.score(max(means))} over {words.many(len(scored), 'column')}"]
@@ -102,8 +106,18 @@ def _one_column(results: Results, scored: list[Row]) -> str:
 
 def _base(results: Results, arm: str) -> str | None:
     """The arm that a claim says this one is above: the two differ in what the claim is about. Else the study's."""
-    return next((claim.lower for claim in results.every_claim if claim.higher == arm and isinstance(claim.lower, str)
-                 and claim.quantity == "test" and claim.within is None and not claim.at), results.against)
+    return next(
+        (
+            claim.lower
+            for claim in results.every_claim
+            if claim.higher == arm
+            and isinstance(claim.lower, str)
+            and claim.quantity == "test"
+            and claim.within is None
+            and not claim.at
+        ),
+        results.against,
+    )
 
 
 def _gap(results: Results, row: Row, base: Row) -> Difference | None:
@@ -112,8 +126,7 @@ def _gap(results: Results, row: Row, base: Row) -> Difference | None:
 
 def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
     better = gap.mean > 0 if row.greater else gap.mean < 0
-    scores = (f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against "
-              f"{words.plus_minus(base.test)}")
+    scores = f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against {words.plus_minus(base.test)}"
     said = f"a difference of {words.signed(gap.mean)}"
     if gap.interval is not None:
         said += f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'paired seed')})"
@@ -135,9 +148,13 @@ def _below(results: Results, row: Row) -> str:
     """A clause where a trivial method does as well."""
     facts = results.facts.get(row.task)
     sign = 1 if row.greater else -1
-    above = [(value, b.name) for b in (facts.baselines if facts else ())
-             if (value := b.score("test", row.metric)) is not None and row.test is not None
-             and sign * value >= sign * row.test.mean]
+    above = [
+        (value, b.name)
+        for b in (facts.baselines if facts else ())
+        if (value := b.score("test", row.metric)) is not None
+        and row.test is not None
+        and sign * value >= sign * row.test.mean
+    ]
     if not above:
         return ""
     value, name = max(above, key=lambda pair: sign * pair[0])
@@ -155,8 +172,11 @@ def _columns(results: Results, scored: list[Row]) -> str:
     arm = max(arms or results.arms, key=lambda a: leads[a])
     against = _base(results, arm)
     mine, bases = ({row.column: row for row in scored if row.arm == one} for one in (arm, against))
-    found = {column: (row, gap) for column, row in mine.items()
-             if column in bases and (gap := _gap(results, row, bases[column]))}
+    found = {
+        column: (row, gap)
+        for column, row in mine.items()
+        if column in bases and (gap := _gap(results, row, bases[column]))
+    }
     total = len(results.columns)
     if not found:
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
@@ -164,12 +184,16 @@ def _columns(results: Results, scored: list[Row]) -> str:
     better = [column for column, up in signs.items() if up]
     worse = [column for column, up in signs.items() if not up]
     unclear = [column for column in found if column not in signs]
-    said = ((f"is better than {against} (95 % interval above 0)", better),
-            (f"is worse than {against} (95 % interval below 0)", worse),
-            (f"cannot be told apart from {against} (the interval holds 0)", unclear))
+    said = (
+        (f"is better than {against} (95 % interval above 0)", better),
+        (f"is worse than {against} (95 % interval below 0)", worse),
+        (f"cannot be told apart from {against} (the interval holds 0)", unclear),
+    )
     parts = [f"{text} {_share(columns, total)}" for text, columns in said if columns]
-    average = next((a for a in results.averages if a.arm == arm and not a.over and a.difference
-                    and against == results.against), None)
+    average = next(
+        (a for a in results.averages if a.arm == arm and not a.over and a.difference and against == results.against),
+        None,
+    )
     tail = f"; on average {words.difference(average.difference)}" if average else ""
     return f"{arm} {words.listed(parts)}{tail}"
 

@@ -93,13 +93,19 @@ def _map(axes: Axes, head: HeadMap, look: Look) -> None:
 
     shades = LinearSegmentedColormap.from_list("weights", [look.paper, look.colour(0), look.ink])
     top = float(np.nanmax(head.cells))
-    axes.imshow(head.cells, cmap=shades.with_extremes(bad=look.rule), norm=PowerNorm(0.5, 0.0, top or 1.0),
-                interpolation="nearest", extent=(-0.5, head.length - 0.5, head.length - 0.5, -0.5))
+    axes.imshow(
+        head.cells,
+        cmap=shades.with_extremes(bad=look.rule),
+        norm=PowerNorm(0.5, 0.0, top or 1.0),
+        interpolation="nearest",
+        extent=(-0.5, head.length - 0.5, head.length - 0.5, -0.5),
+    )
     axes.set_xticks([0, head.length - 1])
     axes.set_yticks([0, head.length - 1])
     axes.grid(False)
-    axes.set_title(f"head {head.head}: {far(head.distance)}\nat the start {far(head.first)}", fontsize=9,
-                   fontweight="normal")
+    axes.set_title(
+        f"head {head.head}: {far(head.distance)}\nat the start {far(head.first)}", fontsize=9, fontweight="normal"
+    )
 
 
 def _curves(axes: Axes, heads: Sequence[HeadMap], look: Look) -> None:
@@ -143,14 +149,23 @@ def distance_figure(lines: Sequence[HeadLine], dark: bool = False) -> Figure:
         for place, line in enumerate(lines):
             colour, mark = look.colour(line.place), MARKS[line.place % len(MARKS)]
             shift = 0.06 * (place - (len(lines) - 1) / 2)
-            axes.plot([h.block + shift for h in line.heads], [h.distance for h in line.heads], linestyle="none",
-                      marker=mark, markersize=4.5, color=colour, alpha=0.6)
+            axes.plot(
+                [h.block + shift for h in line.heads],
+                [h.distance for h in line.heads],
+                linestyle="none",
+                marker=mark,
+                markersize=4.5,
+                color=colour,
+                alpha=0.6,
+            )
             _means(axes, line, shift, lambda h: h.distance, color=colour)
             _means(axes, line, shift, lambda h: h.first, color=colour, linestyle=DASHES, linewidth=1.2)
             handles.append(Line2D([], [], color=colour, marker=mark, markersize=4.5, label=plain(line.label)))
         _means(axes, lines[0], 0.0, lambda h: h.level, color=look.quiet, linestyle=":", linewidth=1.2)
-        handles += [Line2D([], [], color=look.quiet, linestyle=DASHES, linewidth=1.2, label="at the start"),
-                    Line2D([], [], color=look.quiet, linestyle=":", linewidth=1.2, label="weighing all alike")]
+        handles += [
+            Line2D([], [], color=look.quiet, linestyle=DASHES, linewidth=1.2, label="at the start"),
+            Line2D([], [], color=look.quiet, linestyle=":", linewidth=1.2, label="weighing all alike"),
+        ]
         axes.set_xticks(sorted({h.block for line in lines for h in line.heads}))
         axes.set_xlabel("block")
         axes.set_ylabel("mean attended distance")

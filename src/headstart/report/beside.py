@@ -82,32 +82,49 @@ def _sized(results: Results) -> bool:
 
 
 def _note(paper: Paper, notes: _Notes) -> str:
-    ours = ("Paper: as printed. Ours: mean ± standard error over n seeds, at the best weights by validation, in the "
-            "paper's unit; budget per run, parents included.")
+    ours = (
+        "Paper: as printed. Ours: mean ± standard error over n seeds, at the best weights by validation, in the "
+        "paper's unit; budget per run, parents included."
+    )
     steps = ""
     if any(row.quantity in STEPS for row in paper.rows):
-        steps = ("Steps are those of the last stage, read on validation: until the mean curve over seeds is there "
-                 "(in brackets, how many seeds are by themselves).")
+        steps = (
+            "Steps are those of the last stage, read on validation: until the mean curve over seeds is there "
+            "(in brackets, how many seeds are by themselves)."
+        )
     return " ".join(filter(None, [ours, steps, paper.note, str(notes)]))
 
 
 def _line(
-    results: Results, paper: Paper, row: PaperRow, cell: PaperCell, column: str, place: str, several: bool,
-    sized: bool, notes: _Notes,
+    results: Results,
+    paper: Paper,
+    row: PaperRow,
+    cell: PaperCell,
+    column: str,
+    place: str,
+    several: bool,
+    sized: bool,
+    notes: _Notes,
 ) -> Line:
     found = _average(results, row, paper) if column == AVERAGE else _measured(results, paper, row, column, place)
     why = "" if row.arm else row.why
     printed = cell.text if cell.kind in ("measured", cell.text) else f"{cell.text} ({cell.kind})"
-    who = Cell((row.arm or row.label) + notes.mark(why),
-               {"arm": row.arm or "", "row": row.label, "status": found.status})
+    who = Cell(
+        (row.arm or row.label) + notes.mark(why), {"arm": row.arm or "", "row": row.label, "status": found.status}
+    )
     cells = [Cell(_head(results, paper, column, place), {"column": place}), who]
     cells += [Cell(QUANTITIES[row.quantity], {"quantity": row.quantity})] if several else []
     cells += [
-        Cell(printed + notes.mark(words.sentences([cell.erratum, row.note])),
-             {"paper_text": cell.text, "paper_kind": cell.kind, "paper": cell.value, "paper_sem": cell.sem}),
-        Cell(found.text + "".join(map(notes.mark, found.remarks)), found.values), Cell(found.n),
+        Cell(
+            printed + notes.mark(words.sentences([cell.erratum, row.note])),
+            {"paper_text": cell.text, "paper_kind": cell.kind, "paper": cell.value, "paper_sem": cell.sem},
+        ),
+        Cell(found.text + "".join(map(notes.mark, found.remarks)), found.values),
+        Cell(found.n),
         Cell(found.chosen, {"chosen": found.chosen}),
-        *([Cell(found.parameters)] if sized else []), Cell(found.budget), Cell(found.status),
+        *([Cell(found.parameters)] if sized else []),
+        Cell(found.budget),
+        Cell(found.status),
     ]
     return Line("beside", tuple(cells), found.status, found.key)
 
@@ -137,11 +154,21 @@ def _measured(results: Results, paper: Paper, row: PaperRow, column: str, place:
     match = found.match(row.quantity)
     together = {"ours_together": match.together if match else None} if row.quantity in MATCHES else {}
     return _Ours(
-        text, str(n) if n == found.expected else f"{n} of {found.expected}",
-        words.settings(found.chosen, results.names), words.count(found.parameters),
-        budget(found.budget, seconds=False), found.status, found.key,
-        {"metric": found.metric, **_numbers(value), **together, "parameters": found.parameters,
-         **{name: found.budget.get(name) for name in AMOUNTS}}, tuple(_remarks(results, found, row.quantity)),
+        text,
+        str(n) if n == found.expected else f"{n} of {found.expected}",
+        words.settings(found.chosen, results.names),
+        words.count(found.parameters),
+        budget(found.budget, seconds=False),
+        found.status,
+        found.key,
+        {
+            "metric": found.metric,
+            **_numbers(value),
+            **together,
+            "parameters": found.parameters,
+            **{name: found.budget.get(name) for name in AMOUNTS},
+        },
+        tuple(_remarks(results, found, row.quantity)),
     )
 
 
@@ -154,8 +181,11 @@ def _remarks(results: Results, found: Row, quantity: str) -> Iterator[str]:
 
 
 def _numbers(value: Estimate | None) -> dict[str, float | None]:
-    return {"ours": value.mean if value else None, "ours_sem": value.sem if value else None,
-            "n": value.n if value else 0}
+    return {
+        "ours": value.mean if value else None,
+        "ours_sem": value.sem if value else None,
+        "n": value.n if value else 0,
+    }
 
 
 def _average(results: Results, row: PaperRow, paper: Paper) -> _Ours:
@@ -169,8 +199,13 @@ def _average(results: Results, row: PaperRow, paper: Paper) -> _Ours:
     over = f"over {found.columns} of {words.many(len(paper.columns), 'column')}"
     lost = [f"chance for {c}" for c in found.chance] + [f"without {c}" for c in found.missing]
     return _Ours(
-        _score(found.value, paper.in_percent(AVERAGE)), str(found.value.n) if found.value else words.NONE,
-        ", ".join([over, *([found.over] if found.over else []), *lost]), words.NONE, words.NONE, status, "",
+        _score(found.value, paper.in_percent(AVERAGE)),
+        str(found.value.n) if found.value else words.NONE,
+        ", ".join([over, *([found.over] if found.over else []), *lost]),
+        words.NONE,
+        words.NONE,
+        status,
+        "",
         _numbers(found.value),
     )
 

@@ -80,8 +80,15 @@ def _lines(axes: Axes, results: Results, rows: list[Row], look: Look) -> None:
     over_columns(axes, results, found, look)
     for row in rows:
         number = results.arms.index(row.arm)
-        _beside(axes, results, row, _place(results, row.arm, row.column), False, look.colour(number),
-                MARKS[number % len(MARKS)])
+        _beside(
+            axes,
+            results,
+            row,
+            _place(results, row.arm, row.column),
+            False,
+            look.colour(number),
+            MARKS[number % len(MARKS)],
+        )
 
 
 def over_columns(axes: Axes, results: Results, found: Mapping[str, Mapping[str, Estimate]], look: Look) -> None:
@@ -91,11 +98,21 @@ def over_columns(axes: Axes, results: Results, found: Mapping[str, Mapping[str, 
         marked: dict[str, Any] = {"color": look.colour(number), "marker": MARKS[number % len(MARKS)]}
         for stem in dict.fromkeys(stem_of(column) for column in of):
             line = {column: value for column, value in of.items() if stem_of(column) == stem}
-            axes.errorbar([_place(results, arm, column) for column in line], [value.mean for value in line.values()],
-                          [value.sem or 0.0 for value in line.values()], markersize=5, capsize=2.5, label=plain(arm),
-                          linewidth=1.3, **marked)
-    axes.set_xticks(range(len(results.columns)), [plain(column) for column in results.columns],
-                    rotation=20 if len(results.columns) > 4 else 0)
+            axes.errorbar(
+                [_place(results, arm, column) for column in line],
+                [value.mean for value in line.values()],
+                [value.sem or 0.0 for value in line.values()],
+                markersize=5,
+                capsize=2.5,
+                label=plain(arm),
+                linewidth=1.3,
+                **marked,
+            )
+    axes.set_xticks(
+        range(len(results.columns)),
+        [plain(column) for column in results.columns],
+        rotation=20 if len(results.columns) > 4 else 0,
+    )
 
 
 def _place(results: Results, arm: str, column: str) -> float:
@@ -108,8 +125,17 @@ def _dots(axes: Axes, results: Results, rows: list[Row], look: Look) -> None:
     for place, row in enumerate(rows):
         number = results.arms.index(row.arm)
         mark = MARKS[number % len(MARKS)]
-        axes.errorbar([row.test.mean if row.test else 0.0], [place], xerr=[_error(row)], color=look.colour(number),
-                      marker=mark, markersize=5.5, capsize=2.5, linestyle="none", label="test")
+        axes.errorbar(
+            [row.test.mean if row.test else 0.0],
+            [place],
+            xerr=[_error(row)],
+            color=look.colour(number),
+            marker=mark,
+            markersize=5.5,
+            capsize=2.5,
+            linestyle="none",
+            label="test",
+        )
         _beside(axes, results, row, place, True, look.colour(number), mark)
         labels.append(plain(row.arm if len(results.columns) == 1 else f"{row.column}: {row.arm}"))
     axes.set_yticks(range(len(rows)), labels)
@@ -135,5 +161,12 @@ def _beside(axes: Axes, results: Results, row: Row, at: float, level: bool, colo
         axes.plot(*point, color=colour, marker=mark, markersize=2.5, linestyle="none", label="train")
     for quantity, value in _cells(results, row):
         point = ([value], [at]) if level else ([at], [value])
-        axes.plot(*point, color=colour, marker=mark, markersize=7 if quantity == "test" else 4, linestyle="none",
-                  markerfacecolor="none", label="the paper's")
+        axes.plot(
+            *point,
+            color=colour,
+            marker=mark,
+            markersize=7 if quantity == "test" else 4,
+            linestyle="none",
+            markerfacecolor="none",
+            label="the paper's",
+        )

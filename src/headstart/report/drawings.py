@@ -78,14 +78,33 @@ def _together(plan: Plan, results: Results) -> list[Drawn]:
     mark, out = _headed(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
     if finished >= MANY and (results.paper is not None or len(results.columns) > 1):
-        out.append(Drawn("compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark),
-                         False, mark))
+        out.append(
+            Drawn(
+                "compared", "All arms and columns", told(results), lambda dark, _: compared(results, dark), False, mark
+            )
+        )
     if any(one.value for one in results.averages):
-        out.append(Drawn("averages", "Averages over columns", averaged_told(results),
-                         lambda dark, _: averaged(results, dark), False, mark))
+        out.append(
+            Drawn(
+                "averages",
+                "Averages over columns",
+                averaged_told(results),
+                lambda dark, _: averaged(results, dark),
+                False,
+                mark,
+            )
+        )
     if plan.study.report.gain:
-        out.append(Drawn("gains", f"Relative gain over {results.against}", gains_told(results),
-                         lambda dark, _: gains(results, dark), False, mark))
+        out.append(
+            Drawn(
+                "gains",
+                f"Relative gain over {results.against}",
+                gains_told(results),
+                lambda dark, _: gains(results, dark),
+                False,
+                mark,
+            )
+        )
     return out
 
 
@@ -96,8 +115,17 @@ def _insights(plan: Plan, results: Results, store: Store) -> tuple[list[Drawn], 
     from headstart.report.insight import insight_figures
 
     found, undrawn = insight_figures(plan, results, store, plan.study.report.figures)
-    return [Drawn(one.name, one.title, one.said, lambda dark, _, draw=one.draw: draw(dark),  # type: ignore[misc]
-                  False, _mark(results, one.column)) for one in found], undrawn
+    return [
+        Drawn(
+            one.name,
+            one.title,
+            one.said,
+            lambda dark, _, draw=one.draw: draw(dark),  # type: ignore[misc]
+            False,
+            _mark(results, one.column),
+        )
+        for one in found
+    ], undrawn
 
 
 def _mark(results: Results, column: str) -> str:
@@ -122,28 +150,42 @@ def _of_scores(plan: Plan, results: Results, store: Store) -> list[Drawn]:
                 label = results.names.get(report.mark.setting, report.mark.setting)
                 at, what = words.plain(report.mark.value), report.mark.says.rstrip(".")
                 said.append(f"The dotted line, at {label} {at}, is {what}.")
-            out.append(Drawn(
-                f"sweep-{name}", f"The sweep{of}", " ".join(said),
-                lambda dark, titled, c=column: sweep(  # type: ignore[misc]
-                    results, c, dark, titled, report.sweep == "test", report.mark),
-                True, mark,
-            ))
-        out.append(Drawn(
-            f"curves-{name}", f"Learning curves{of}",
-            f"Each arm at its chosen settings: mean over seeds, band of one standard error; {TRAIN}.",
-            lambda dark, _, c=column: curves(results, c, undamaged(store.records), dark),  # type: ignore[misc]
-            False, mark,
-        ))
+            out.append(
+                Drawn(
+                    f"sweep-{name}",
+                    f"The sweep{of}",
+                    " ".join(said),
+                    lambda dark, titled, c=column: sweep(  # type: ignore[misc]
+                        results, c, dark, titled, report.sweep == "test", report.mark
+                    ),
+                    True,
+                    mark,
+                )
+            )
+        out.append(
+            Drawn(
+                f"curves-{name}",
+                f"Learning curves{of}",
+                f"Each arm at its chosen settings: mean over seeds, band of one standard error; {TRAIN}.",
+                lambda dark, _, c=column: curves(results, c, undamaged(store.records), dark),  # type: ignore[misc]
+                False,
+                mark,
+            )
+        )
         picture = _picture(plan, results, store, column)
         if picture is not None:
             row, found, task = picture
             draw = task.picture if task is not None else None
-            out.append(Drawn(
-                f"reconstruction-{name}", f"What pretraining learnt to fill in{of}",
-                caption(found, draw is not None),
-                lambda dark, _, f=found, d=draw: reconstruction(f, d, dark),  # type: ignore[misc]
-                False, _headed(row.stand_in),
-            ))
+            out.append(
+                Drawn(
+                    f"reconstruction-{name}",
+                    f"What pretraining learnt to fill in{of}",
+                    caption(found, draw is not None),
+                    lambda dark, _, f=found, d=draw: reconstruction(f, d, dark),  # type: ignore[misc]
+                    False,
+                    _headed(row.stand_in),
+                )
+            )
     return out
 
 

@@ -68,8 +68,11 @@ def page_stages(plan: Plan, results: Results, store: Store) -> list[PageStage]:
     for cell in plan.cells:
         for planned in cell.chain:
             serves.setdefault(planned.identity, {})[_served(cell, results)] = None
-            own = {k: v for k, v in cell.settings.items()
-                   if k.startswith(f"{planned.name}.") or k.split(".")[0] not in plan.study.stages}
+            own = {
+                k: v
+                for k, v in cell.settings.items()
+                if k.startswith(f"{planned.name}.") or k.split(".")[0] not in plan.study.stages
+            }
             text = words.settings(own, results.names)
             if text != words.NONE:
                 settings.setdefault(planned.identity, {})[text] = None
@@ -96,32 +99,47 @@ def _stage(identity: str, planned: Any, title: str, chosen: bool, store: Store) 
     monitor = result.get("monitor", {}).get("name", "")
     best = result.get("scores", {}).get("best", {}).get("val", {}).get(monitor)
     return PageStage(
-        identity, planned.name, title, str(status), chosen, int(planned.spec.seed),
-        f"{words.metric(monitor)} {words.score(best)}" if monitor else "", parent,
-        json.dumps(spec, indent=1, ensure_ascii=False), result, *_scores(result), _budget(result),
-        _provenance(result), tuple(result.get("parameters", {}).get("account", ())),
+        identity,
+        planned.name,
+        title,
+        str(status),
+        chosen,
+        int(planned.spec.seed),
+        f"{words.metric(monitor)} {words.score(best)}" if monitor else "",
+        parent,
+        json.dumps(spec, indent=1, ensure_ascii=False),
+        result,
+        *_scores(result),
+        _budget(result),
+        _provenance(result),
+        tuple(result.get("parameters", {}).get("account", ())),
         tuple(result.get("files", {}).items()),
     )
 
 
-def _scores(
-    result: Mapping[str, Any]
-) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
+def _scores(result: Mapping[str, Any]) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
     """Lines (weights and split -> scores as text) and the names of the scores."""
     scores = result.get("scores", {})
     names = list(dict.fromkeys(n for w in scores.values() for s in ("train", "val", "test") for n in w.get(s, {})))
     lines = [
-        (f"{weights} (epoch {words.plain(found.get('epoch'))}), {split}",
-         tuple(words.score(found[split].get(name)) for name in names))
-        for weights, found in sorted(scores.items()) for split in ("train", "val", "test") if split in found
+        (
+            f"{weights} (epoch {words.plain(found.get('epoch'))}), {split}",
+            tuple(words.score(found[split].get(name)) for name in names),
+        )
+        for weights, found in sorted(scores.items())
+        for split in ("train", "val", "test")
+        if split in found
     ]
     return tuple(lines), tuple(words.metric(n) for n in names)
 
 
 def _budget(result: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     given = result.get("budget", {})
-    out = [(name, words.duration(given[name]) if name == "seconds" else words.count(given[name]))
-           for name in AMOUNTS if given.get(name) is not None]
+    out = [
+        (name, words.duration(given[name]) if name == "seconds" else words.count(given[name]))
+        for name in AMOUNTS
+        if given.get(name) is not None
+    ]
     if given.get("peak_memory"):
         out.append(("peak memory", words.measure(given["peak_memory"], "B")))
     total = result.get("parameters", {})
@@ -145,21 +163,33 @@ def sweep_rows(row: Row, results: Results, anchors: Anchors) -> dict[str, Any]:
     other = reference(row, results.table, results.against)
     theirs = by_seed(other) if other is not None else {}
     runs = [
-        {"seed": run.seed, "status": run.status, "val": words.score(run.val), "test": words.score(run.test),
-         "gap": words.signed(run.test - theirs[run.seed])
-         if run.test is not None and run.seed in theirs else words.NONE,
-         "time": words.duration(run.budget.get("seconds")), "stages": _links(run.stages)}
+        {
+            "seed": run.seed,
+            "status": run.status,
+            "val": words.score(run.val),
+            "test": words.score(run.test),
+            "gap": words.signed(run.test - theirs[run.seed])
+            if run.test is not None and run.seed in theirs
+            else words.NONE,
+            "time": words.duration(run.budget.get("seconds")),
+            "stages": _links(run.stages),
+        }
         for run in row.runs
     ]
     title = f"{row.arm} on {row.column}" if len(results.columns) > 1 else row.arm
     return {
-        "anchor": anchors.row(row.key), "title": title, "row": row, "runs": runs,
-        "chosen": words.settings(row.chosen, results.names), "metric": words.metric(row.metric),
+        "anchor": anchors.row(row.key),
+        "title": title,
+        "row": row,
+        "runs": runs,
+        "chosen": words.settings(row.chosen, results.names),
+        "metric": words.metric(row.metric),
         "against": results.against if other is not None else "",
         "other": anchors.row(other.key) if other is not None else "",
         "points": [_point(point, row, results) for point in row.points] if len(row.points) > 1 else [],
-        "amounts": [(name, *(_amount(name, a.get(name)) for a in (row.budget, row.last, row.tried)))
-                    for name in AMOUNTS],
+        "amounts": [
+            (name, *(_amount(name, a.get(name)) for a in (row.budget, row.last, row.tried))) for name in AMOUNTS
+        ],
     }
 
 
@@ -169,8 +199,11 @@ def _amount(name: str, value: float | None) -> str:
 
 def _point(point: Point, row: Row, results: Results) -> dict[str, Any]:
     return {
-        "settings": words.settings(point.settings, results.names), "val": words.plus_minus(point.val),
-        "n": point.val.n if point.val else 0, "status": point.status, "chosen": point.settings == row.chosen,
+        "settings": words.settings(point.settings, results.names),
+        "val": words.plus_minus(point.val),
+        "n": point.val.n if point.val else 0,
+        "status": point.status,
+        "chosen": point.settings == row.chosen,
         "stages": _links([run.stages[-1] for run in point.runs]),
     }
 

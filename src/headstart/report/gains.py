@@ -42,13 +42,17 @@ def gains(results: Results, dark: bool = False) -> Figure | None:
 def gains_told(results: Results) -> str:
     """What the figure of gains says, in words, with its numbers where they are few."""
     found = _gains(results)
-    each = [f"{arm} {words.listed([f'{_percent(value)} on {column}' for column, value in of.items()])}"
-            for arm, of in found.items()]
+    each = [
+        f"{arm} {words.listed([f'{_percent(value)} on {column}' for column, value in of.items()])}"
+        for arm, of in found.items()
+    ]
     numbers = f": {'; '.join(each)}" if sum(map(len, found.values())) <= FEW else ""
     seeds = sorted({value.n for of in found.values() for value in of.values()})
     n = " to ".join(dict.fromkeys((str(seeds[0]), str(seeds[-1])))) if seeds else "0"
-    return (f"Gain in test score over {results.against}, in percent of its score at the same seed: mean and one "
-            f"standard error over n = {n} paired seeds{numbers}.")
+    return (
+        f"Gain in test score over {results.against}, in percent of its score at the same seed: mean and one "
+        f"standard error over n = {n} paired seeds{numbers}."
+    )
 
 
 def _percent(value: Estimate) -> str:
@@ -86,14 +90,30 @@ def averaged(results: Results, dark: bool = False) -> Figure | None:
         for place, (one, value) in enumerate(found):
             number = results.arms.index(one.arm)
             marked: dict[str, Any] = {"color": look.colour(number), "marker": MARKS[number % len(MARKS)]}
-            axes.errorbar([value.mean], [place], xerr=[value.sem or 0.0], markersize=5.5, capsize=2.5,
-                          linestyle="none", label="test", **marked)
+            axes.errorbar(
+                [value.mean],
+                [place],
+                xerr=[value.sem or 0.0],
+                markersize=5.5,
+                capsize=2.5,
+                linestyle="none",
+                label="test",
+                **marked,
+            )
             cell = _average_cell(results, one)
             if cell is not None:
-                axes.plot([cell], [place], markersize=7, linestyle="none", markerfacecolor="none",
-                          label="the paper's", **marked)
-        axes.set_yticks(range(len(found)), [plain(f"{one.over}: {one.arm}" if one.over else one.arm)
-                                            for one, _ in found])
+                axes.plot(
+                    [cell],
+                    [place],
+                    markersize=7,
+                    linestyle="none",
+                    markerfacecolor="none",
+                    label="the paper's",
+                    **marked,
+                )
+        axes.set_yticks(
+            range(len(found)), [plain(f"{one.over}: {one.arm}" if one.over else one.arm) for one, _ in found]
+        )
         axes.invert_yaxis()
         axes.grid(axis="x")
         axes.set_xlabel(f"average test {words.metric(results.table[0].metric)}")
@@ -106,8 +126,11 @@ def averaged_told(results: Results) -> str:
     found = _averages(results)
     numbers = sorted({one.columns for one, _ in found})
     over = f"{numbers[0]} to {numbers[-1]} columns" if len(numbers) > 1 else words.many(numbers[0], "column")
-    paper = ("; a hollow mark is the paper's average, over its own columns, data and sizes"
-             if any(_average_cell(results, one) is not None for one, _ in found) else "")
+    paper = (
+        "; a hollow mark is the paper's average, over its own columns, data and sizes"
+        if any(_average_cell(results, one) is not None for one, _ in found)
+        else ""
+    )
     return f"Test score of each arm, averaged over {over}: mean and one standard error over seeds{paper}."
 
 

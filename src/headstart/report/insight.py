@@ -100,8 +100,10 @@ class _Column:
 
     def leave_out(self, what: str, who: str, why: str) -> None:
         """Note one sentence."""
-        self.reasons.append(f"{what} of {who}{self.of} {'are' if what != 'Attention' else 'is'} not drawn: "
-                            f"{' '.join(why.split()).rstrip('.')}.")
+        self.reasons.append(
+            f"{what} of {who}{self.of} {'are' if what != 'Attention' else 'is'} not drawn: "
+            f"{' '.join(why.split()).rstrip('.')}."
+        )
 
     def looks(self, what: str, parent: bool) -> Iterator[_Look]:
         """The arms' stages, each once: the one that is reported, or its parent where it has one."""
@@ -171,22 +173,34 @@ def _kernels(column: _Column) -> list[Insight]:
             label = f"{told(look.arms)} after {look.stage.name}"
             lines.append(KernelLine(label, look.place, learnt, start))
             row, seed, step = positions_of_a_row(look.stage.task), look.seed, -(-length // POINTS)
-            moves = [f"{now.half} ({first.half}) in {block_name(now.block, now.place)}"
-                     for now, first in zip(learnt, start, strict=True)]
+            moves = [
+                f"{now.half} ({first.half}) in {block_name(now.block, now.place)}"
+                for now, first in zip(learnt, start, strict=True)
+            ]
             said.append(f"{label}: {words.listed(moves)}")
     out = []
     for number, first in enumerate(range(0, len(lines), len(LIGHT))):
         here = lines[first : first + len(LIGHT)]
-        notes = [f"seed {seed}", *([f"grid lines are rows of the image, {row} positions each"] if row else []),
-                 *([f"each point is the largest of {step} positions"] if step > 1 else [])]
+        notes = [
+            f"seed {seed}",
+            *([f"grid lines are rows of the image, {row} positions each"] if row else []),
+            *([f"each point is the largest of {step} positions"] if step > 1 else []),
+        ]
         caption = (
             "Largest absolute value of each block's kernel over channels and directions, by distance; solid as learnt, "
             f"dashed as it started; {'; '.join(notes)}. Positions that hold half of the sum, and in brackets at the "
             f"start: {'; '.join(said[first : first + len(LIGHT)])}."
         )
         more = [str(number + 1)] if number else []
-        out.append(Insight(column.file("kernels", *more), f"Kernels{column.of}", caption, column.name,
-                           lambda dark, x=here, r=row: kernel_figure(x, r, dark)))  # type: ignore[misc]
+        out.append(
+            Insight(
+                column.file("kernels", *more),
+                f"Kernels{column.of}",
+                caption,
+                column.name,
+                lambda dark, x=here, r=row: kernel_figure(x, r, dark),
+            )
+        )  # type: ignore[misc]
     return out
 
 
@@ -213,9 +227,15 @@ def _attention(column: _Column) -> list[Insight]:
                 f"{far(heads[0].level)}. Right: mean weight by distance, a colour per head; dashed: the heads' mean "
                 "at the start."
             )
-            out.append(Insight(column.file("attention", *look.arms[:1]), f"Attention of {told(look.arms)}{column.of}",
-                               caption, column.name,
-                               lambda dark, x=heads: attention_figure(x, dark)))  # type: ignore[misc]
+            out.append(
+                Insight(
+                    column.file("attention", *look.arms[:1]),
+                    f"Attention of {told(look.arms)}{column.of}",
+                    caption,
+                    column.name,
+                    lambda dark, x=heads: attention_figure(x, dark),
+                )
+            )  # type: ignore[misc]
     return [*out, *([_distances(column, lines)] if lines else [])]
 
 
@@ -226,8 +246,18 @@ def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
 
     batch = first_batch(stage, max(2, min(EXAMPLES, WEIGHTS // stage.task.signature.length**2)))
     heads = [
-        HeadMap(now.block, now.place, now.head, len(now.weights), pooled(now.weights), now.distance, first.distance,
-                now.level, now.by_distance, first.by_distance)
+        HeadMap(
+            now.block,
+            now.place,
+            now.head,
+            len(now.weights),
+            pooled(now.weights),
+            now.distance,
+            first.distance,
+            now.level,
+            now.by_distance,
+            first.by_distance,
+        )
         for now, first in zip(each_map(stage.model, batch), each_map(stage.start, batch), strict=True)
     ]
     return heads, len(batch)
@@ -240,8 +270,13 @@ def _distances(column: _Column, lines: Sequence[HeadLine]) -> Insight:
         f"dashed at the start, dotted where all is weighed alike. Over all heads, at the start in brackets: "
         f"{words.listed(means)}."
     )
-    return Insight(column.file("distances"), f"How far heads look{column.of}", caption, column.name,
-                   lambda dark: distance_figure(lines, dark))
+    return Insight(
+        column.file("distances"),
+        f"How far heads look{column.of}",
+        caption,
+        column.name,
+        lambda dark: distance_figure(lines, dark),
+    )
 
 
 def _mean(line: HeadLine, what: str) -> float:
@@ -272,5 +307,12 @@ def _deviations(column: _Column) -> list[Insight]:
         f"activations after each block, below; dashed or hollow: at the start; seed {seed}. All weights together "
         f"moved by {words.listed(said)}."
     )
-    return [Insight(column.file("deviations"), f"How far training moved the weights{column.of}", caption, column.name,
-                    lambda dark: deviation_figure(lines, dark))]
+    return [
+        Insight(
+            column.file("deviations"),
+            f"How far training moved the weights{column.of}",
+            caption,
+            column.name,
+            lambda dark: deviation_figure(lines, dark),
+        )
+    ]

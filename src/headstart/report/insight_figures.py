@@ -103,8 +103,13 @@ def _kernel(axes: Axes, found: Sequence[Kernel], panel: tuple[int, str], colour:
         if (kernel.block, kernel.place) == panel:
             step = math.ceil(len(kernel.largest) / POINTS)
             firsts = np.arange(0, len(kernel.largest), step)
-            axes.plot(firsts, np.maximum.reduceat(kernel.largest, firsts), color=colour, linestyle=dash,
-                      linewidth=1.5 if dash == "solid" else 1.2)
+            axes.plot(
+                firsts,
+                np.maximum.reduceat(kernel.largest, firsts),
+                color=colour,
+                linestyle=dash,
+                linewidth=1.5 if dash == "solid" else 1.2,
+            )
 
 
 def _kernel_scale(axes: Axes, lines: Sequence[KernelLine]) -> None:
@@ -170,16 +175,23 @@ def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figu
         axes.set_title("activations")
         from_zero(axes)
         _blocks(axes, lines)
-        handles = [Line2D([], [], color=look.colour(line.place), marker=MARKS[line.place % len(MARKS)], markersize=4.5,
-                          label=plain(line.label)) for line in lines]
+        handles = [
+            Line2D(
+                [],
+                [],
+                color=look.colour(line.place),
+                marker=MARKS[line.place % len(MARKS)],
+                markersize=4.5,
+                label=plain(line.label),
+            )
+            for line in lines
+        ]
         handles.append(Line2D([], [], color=look.quiet, linestyle=DASHES, linewidth=1.2, label="at the start"))
         legend(figure, handles)
     return figure
 
 
-def _deviation(
-    axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], distance: bool, look: Look
-) -> None:
+def _deviation(axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], distance: bool, look: Look) -> None:
     """One arm in one panel: the blocks of a leaf, or the leaves that are in no block."""
     if leaf:
         found = [d for d in line.found if d.leaf == leaf and d.block is not None]
@@ -188,15 +200,33 @@ def _deviation(
         found = [d for d in line.found if d.block is None]
         x = [outside.index(d.leaf) for d in found]
     if distance:
-        axes.plot(x, [d.moved if math.isfinite(d.moved) else np.nan for d in found], color=look.colour(line.place),
-                  marker=MARKS[line.place % len(MARKS)], markersize=4.5, linestyle="solid" if leaf else "none")
+        axes.plot(
+            x,
+            [d.moved if math.isfinite(d.moved) else np.nan for d in found],
+            color=look.colour(line.place),
+            marker=MARKS[line.place % len(MARKS)],
+            markersize=4.5,
+            linestyle="solid" if leaf else "none",
+        )
     else:
-        _with_start(axes, x, [d.size for d in found], [d.start for d in found], look.colour(line.place), line.place,
-                    joined=bool(leaf))
+        _with_start(
+            axes,
+            x,
+            [d.size for d in found],
+            [d.start for d in found],
+            look.colour(line.place),
+            line.place,
+            joined=bool(leaf),
+        )
 
 
 def _with_start(
-    axes: Axes, x: Sequence[int], now: Sequence[float], first: Sequence[float], colour: str, place: int,
+    axes: Axes,
+    x: Sequence[int],
+    now: Sequence[float],
+    first: Sequence[float],
+    colour: str,
+    place: int,
     joined: bool = True,
 ) -> None:
     mark = MARKS[place % len(MARKS)]

@@ -11,8 +11,10 @@ from headstart.study.results import AMOUNTS, MATCHES, MORE, Average, Baseline, R
 
 Kind = Literal["arm", "baseline", "average", "beside"]
 
-R2 = ("R² is the share of the variance of the test targets that is explained, 1 at best; it is the same for targets in "
-      "their own unit and scaled.")
+R2 = (
+    "R² is the share of the variance of the test targets that is explained, 1 at best; it is the same for targets in "
+    "their own unit and scaled."
+)
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,13 @@ def make_table(results: Results) -> Table:
 
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
-    gap = (" Differences are on test, paired by seed, with a 95 % t-interval in brackets."
-           if results.against else "")
+    gap = " Differences are on test, paired by seed, with a 95 % t-interval in brackets." if results.against else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
-    return ("Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
-            f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
-            f"validation.{explained}")
+    return (
+        "Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
+        f"validation alone.{gap} Budget: per run, parents included. Tried: settings per arm. Bold: best on "
+        f"validation.{explained}"
+    )
 
 
 def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]]) -> list[Line]:
@@ -87,8 +90,11 @@ def _column(results: Results, column: str, wide: bool, told: set[tuple[str, str]
         facts = results.facts.get(task)
         if facts is not None and (task, metric) not in told:
             told.add((task, metric))
-            lines += [_baseline(b, metric, column, results, wide) for b in facts.baselines
-                      if b.score("val", metric) is not None or b.score("test", metric) is not None]
+            lines += [
+                _baseline(b, metric, column, results, wide)
+                for b in facts.baselines
+                if b.score("val", metric) is not None or b.score("test", metric) is not None
+            ]
     return lines
 
 
@@ -101,17 +107,28 @@ def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
     chosen = words.settings(row.chosen, results.names)
     full = ", ".join(f"{name}={words.plain(value)}" for name, value in row.chosen.items())
     cells += [
-        _named(row.arm, row.status, here, results.apart(row)), Cell(chosen, {"chosen": full}),
+        _named(row.arm, row.status, here, results.apart(row)),
+        Cell(chosen, {"chosen": full}),
         Cell(words.plus_minus(val), {"val": val.mean if val else None, "val_sem": val.sem if val else None}),
-        Cell(words.plus_minus(test), {"test": test.mean if test else None, "test_sem": test.sem if test else None,
-                                      **more(row)}),
-        Cell(str(row.n) if row.n == row.expected else f"{row.n} of {row.expected}",
-             {"n": row.n, "planned": row.expected}),
+        Cell(
+            words.plus_minus(test),
+            {"test": test.mean if test else None, "test_sem": test.sem if test else None, **more(row)},
+        ),
+        Cell(
+            str(row.n) if row.n == row.expected else f"{row.n} of {row.expected}", {"n": row.n, "planned": row.expected}
+        ),
     ]
     if results.against:
-        cells.append(Cell(words.difference(gap), {
-            "difference": gap.mean if gap else None, "low": gap.low if gap else None,
-            "high": gap.high if gap else None}))
+        cells.append(
+            Cell(
+                words.difference(gap),
+                {
+                    "difference": gap.mean if gap else None,
+                    "low": gap.low if gap else None,
+                    "high": gap.high if gap else None,
+                },
+            )
+        )
     cells += [
         Cell(budget(row.budget), {name: row.budget.get(name) for name in AMOUNTS}),
         Cell(str(len(row.points)), {"tried": len(row.points)}),
@@ -122,8 +139,13 @@ def _arm(row: Row, results: Results, wide: bool, best: bool) -> Line:
 def _baseline(base: Baseline, metric: str, column: str, results: Results, wide: bool) -> Line:
     val, test = base.score("val", metric), base.score("test", metric)
     cells = [Cell(column, {"column": column})] if wide else []
-    cells += [Cell(base.name, {"arm": base.name, "status": "baseline"}), Cell("baseline", {"chosen": ""}),
-              Cell(words.score(val), {"val": val}), Cell(words.score(test), {"test": test}), Cell(words.NONE)]
+    cells += [
+        Cell(base.name, {"arm": base.name, "status": "baseline"}),
+        Cell("baseline", {"chosen": ""}),
+        Cell(words.score(val), {"val": val}),
+        Cell(words.score(test), {"test": test}),
+        Cell(words.NONE),
+    ]
     cells += [Cell(words.NONE)] * (2 if results.against else 1)
     cells.append(Cell(words.NONE))
     return Line("baseline", tuple(cells), "baseline")
@@ -135,16 +157,25 @@ def _average(found: Average, results: Results, wide: bool) -> Line:
     cells = [Cell(over, {"column": over})] if wide else []
     rank = f"mean rank {found.rank:.2f}" if found.rank is not None else words.NONE
     cells += [
-        Cell(found.arm, {"arm": found.arm, "status": "average"}), Cell(rank, {"mean_rank": found.rank}),
+        Cell(found.arm, {"arm": found.arm, "status": "average"}),
+        Cell(rank, {"mean_rank": found.rank}),
         Cell(words.NONE),
-        Cell(words.plus_minus(value), {"test": value.mean if value else None,
-                                       "test_sem": value.sem if value else None}),
+        Cell(
+            words.plus_minus(value), {"test": value.mean if value else None, "test_sem": value.sem if value else None}
+        ),
         Cell(str(value.n) if value else words.NONE, {"n": value.n if value else None}),
     ]
     if results.against:
-        cells.append(Cell(words.difference(gap), {
-            "difference": gap.mean if gap else None, "low": gap.low if gap else None,
-            "high": gap.high if gap else None}))
+        cells.append(
+            Cell(
+                words.difference(gap),
+                {
+                    "difference": gap.mean if gap else None,
+                    "low": gap.low if gap else None,
+                    "high": gap.high if gap else None,
+                },
+            )
+        )
     cells += [Cell(words.NONE), Cell(words.NONE)]
     return Line("average", tuple(cells), "average")
 
@@ -162,8 +193,11 @@ def more(row: Row) -> dict[str, float | None]:
         found = row.estimate(name)
         if found is not None:
             out |= {name: found.mean, f"{name}_sem": found.sem}
-    out |= {f"{name}_together": float(match.together) for name in MATCHES
-            if (match := row.match(name)) is not None and match.together is not None}
+    out |= {
+        f"{name}_together": float(match.together)
+        for name in MATCHES
+        if (match := row.match(name)) is not None and match.together is not None
+    }
     return out
 
 

@@ -81,6 +81,8 @@ def _of_kernels(change: str) -> Measure:
 
 
 MEASURES: Mapping[str, Measure] = {
-    "parent_left": _parent_left, "kernel_narrowing": _of_kernels("narrowing"), "kernel_spread": _of_kernels("spread"),
+    "parent_left": _parent_left,
+    "kernel_narrowing": _of_kernels("narrowing"),
+    "kernel_spread": _of_kernels("spread"),
     "kernel_rows": _of_kernels("rows"),
 }

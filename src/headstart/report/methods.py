@@ -15,17 +15,45 @@ if TYPE_CHECKING:
 
 Spec = Mapping[str, Any]
 
-LOSSES = {"l1": "absolute error", "l2": "squared error", "levels": "cross-entropy over input levels",
-          "tokens": "cross-entropy over tokens"}
+LOSSES = {
+    "l1": "absolute error",
+    "l2": "squared error",
+    "levels": "cross-entropy over input levels",
+    "tokens": "cross-entropy over tokens",
+}
 
 FEED_FORWARD = {"mlp": "an MLP", "glu": "a gated linear unit"}
 
 TOLD = (
-    "task", "seed", "parent", "weights", "start", "trainable", "model.width", "model.blocks", "model.mixer",
-    "model.norm", "model.feed_forward", "model.position.kind", "model.encoder.init", "model.causal", "model.dropout",
-    "model.pool", "objective.kind", "objective.mask_rate", "objective.loss", "optim.lr", "optim.batch_size",
-    "optim.schedule", "optim.warmup", "optim.weight_decay", "optim.clip", "budget.epochs", "budget.steps",
-    "budget.tokens", "budget.share",
+    "task",
+    "seed",
+    "parent",
+    "weights",
+    "start",
+    "trainable",
+    "model.width",
+    "model.blocks",
+    "model.mixer",
+    "model.norm",
+    "model.feed_forward",
+    "model.position.kind",
+    "model.encoder.init",
+    "model.causal",
+    "model.dropout",
+    "model.pool",
+    "objective.kind",
+    "objective.mask_rate",
+    "objective.loss",
+    "optim.lr",
+    "optim.batch_size",
+    "optim.schedule",
+    "optim.warmup",
+    "optim.weight_decay",
+    "optim.clip",
+    "budget.epochs",
+    "budget.steps",
+    "budget.tokens",
+    "budget.share",
 )
 """Settings, or beginnings of their names, that have words of their own; others are told by name where they differ."""
 ALWAYS = ("window", "state")
@@ -33,7 +61,7 @@ ALWAYS = ("window", "state")
 VERBS = {
     "draw": "here draw(part, s) puts normal numbers around 0 of standard deviation s in place of a part's weights",
     "match": "here match(part) puts normal numbers of the mean and the standard deviation of each of the parent's "
-             "tensors in place of a part's weights",
+    "tensors in place of a part's weights",
 }
 
 
@@ -65,8 +93,10 @@ def _sizes(facts: Facts) -> str:
         return ""
     labelled = sizes.get("labelled", sizes["train"])
     kept = f" ({labelled:,} of them labelled)" if labelled != sizes["train"] else ""
-    return (f"{sizes['train']:,} training examples{kept}, {sizes['val']:,} validation examples and "
-            f"{sizes['test']:,} test examples")
+    return (
+        f"{sizes['train']:,} training examples{kept}, {sizes['val']:,} validation examples and "
+        f"{sizes['test']:,} test examples"
+    )
 
 
 def _stages(plan: Plan, results: Results) -> list[str]:
@@ -90,8 +120,11 @@ def _stages(plan: Plan, results: Results) -> list[str]:
             trained[planned.name].setdefault(text, []).append(key)
             starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
     every = list(chains)
-    out = [f"{_where(keys, every, results)}{text}." for said in (models, *trained.values(), *starts.values())
-           for text, keys in said.items()]
+    out = [
+        f"{_where(keys, every, results)}{text}."
+        for said in (models, *trained.values(), *starts.values())
+        for text, keys in said.items()
+    ]
     began = " ".join(entry for chain in chains.values() for planned in chain for entry in planned.spec.start)
     out += [f"{text}." for verb, text in VERBS.items() if f"{verb}(" in began]
     return [text[:1].upper() + text[1:] for text in out]
@@ -171,9 +204,12 @@ def _model(model: ModelSpec) -> str:
     forward = model.feed_forward
     wide = f" of width {forward.width}" if forward.width else ""
     layer = f"{FEED_FORWARD[forward.kind]}{wide} as" if forward.kind in FEED_FORWARD else "no"
-    return (f"{made}, width {model.width}, {position} positions, {normed}, {layer} feed-forward layer and "
-            f"{model.pool} pooling" + (", causal" if model.causal else "")
-            + (f", dropout {words.plain(model.dropout)}" if model.dropout else ""))
+    return (
+        f"{made}, width {model.width}, {position} positions, {normed}, {layer} feed-forward layer and "
+        f"{model.pool} pooling"
+        + (", causal" if model.causal else "")
+        + (f", dropout {words.plain(model.dropout)}" if model.dropout else "")
+    )
 
 
 def _mixer(mixer: MixerSpec) -> str:
@@ -199,14 +235,19 @@ def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) 
     rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim['lr'])}"
     warm = f"{optim['warmup_steps']:,} steps of" if optim["warmup_steps"] else ""
     warm = words.percent(optim["warmup_share"]) if optim["warmup_share"] else warm
-    told = [rate, f"batch size {optim['batch_size']}",
-            f"{optim['schedule']} schedule" + (f" after {warm} warm-up" if warm else "")]
+    told = [
+        rate,
+        f"batch size {optim['batch_size']}",
+        f"{optim['schedule']} schedule" + (f" after {warm} warm-up" if warm else ""),
+    ]
     told += [f"weight decay {words.plain(optim['weight_decay'])}"] if optim["weight_decay"] else []
     told += [f"gradients clipped to norm {words.plain(optim['clip'])}"] if optim["clip"] else []
     length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
     frozen = "" if spec["trainable"] == "all" else f", training only {spec['trainable']}"
-    return (f"stage {planned.name}{elsewhere} {_objective(spec['objective'])} with AdamW ({', '.join(told)}) for "
-            f"{length}{frozen}")
+    return (
+        f"stage {planned.name}{elsewhere} {_objective(spec['objective'])} with AdamW ({', '.join(told)}) for "
+        f"{length}{frozen}"
+    )
 
 
 def _objective(objective: Spec) -> str:
@@ -219,8 +260,11 @@ def _objective(objective: Spec) -> str:
         return f"reconstructed {masked}, hidden at random{scored}, without labels,"
     if kind == "causal":
         return f"predicted each next position{scored}, without labels,"
-    verbs = {"classify": "classified sequences", "regress": f"predicted numbers{scored}",
-             "retrieve": "classified pairs of sequences"}
+    verbs = {
+        "classify": "classified sequences",
+        "regress": f"predicted numbers{scored}",
+        "retrieve": "classified pairs of sequences",
+    }
     return verbs.get(str(kind), str(kind))
 
 
@@ -240,21 +284,29 @@ def _choice(plan: Plan, results: Results) -> str:
     axes: Mapping[str, Sequence[Any]] = plan.study.axes
     seeds = axes.get("seed", ())
     repeated = f"Every run was repeated with {words.many(len(seeds), 'seed')}" if len(seeds) > 1 else ""
-    swept = [f"{name} over {{{', '.join(words.plain(v) for v in axes[name])}}}"
-             for name in plan.choose if name in axes and len(axes[name]) > 1]
+    swept = [
+        f"{name} over {{{', '.join(words.plain(v) for v in axes[name])}}}"
+        for name in plan.choose
+        if name in axes and len(axes[name]) > 1
+    ]
     if not swept:
         return f"{repeated}; nothing was tuned." if repeated else "Nothing was tuned."
     metric = words.listed(list(dict.fromkeys(words.metric(r.metric) for r in results.table)))
-    chosen = [f"{words.settings(row.chosen, results.names)} for {row.arm}"
-              + (f" on {row.column}" if len(results.columns) > 1 else "")
-              for row in results.table if row.chosen]
+    chosen = [
+        f"{words.settings(row.chosen, results.names)} for {row.arm}"
+        + (f" on {row.column}" if len(results.columns) > 1 else "")
+        for row in results.table
+        if row.chosen
+    ]
     same = {words.settings(row.chosen, results.names) for row in results.table if row.chosen}
     told = f" The choice was {words.listed(chosen)}." if 0 < len(chosen) <= 8 else ""
     if len(same) == 1 and len(chosen) > 1:
         told = f" The choice was {same.pop()} in every arm."
     lead = f"{repeated}. We" if repeated else "We"
-    return (f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "
-            f"mean validation {metric} over seeds; settings at which a run diverged were left out.{told}")
+    return (
+        f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "
+        f"mean validation {metric} over seeds; settings at which a run diverged were left out.{told}"
+    )
 
 
 def _reported(results: Results) -> str:
@@ -264,8 +316,10 @@ def _reported(results: Results) -> str:
     n = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     spread = " with their standard error" if seeds[-1] > 1 else ""
     paired = ", and differences paired by seed with 95 % t-intervals" if results.against and seeds[-1] > 1 else ""
-    return ("The test set was scored once per run, at the weights of the best validation score, and was not "
-            f"used for any choice. We report means over n = {n} seeds{spread}{paired}.")
+    return (
+        "The test set was scored once per run, at the weights of the best validation score, and was not "
+        f"used for any choice. We report means over n = {n} seeds{spread}{paired}."
+    )
 
 
 def _computed(stages: Sequence[Mapping[str, Any]]) -> str:
@@ -277,6 +331,8 @@ def _computed(stages: Sequence[Mapping[str, Any]]) -> str:
     precision = {str(p.get("precision", "")): None for p in provenance}
     seconds = sum(float(s.get("budget", {}).get("seconds") or 0.0) for s in stages)
     flops = sum(float(s.get("budget", {}).get("flops") or 0.0) for s in stages)
-    return (f"All {words.many(len(stages), 'training stage')} took {words.duration(seconds)} and about "
-            f"{words.measure(flops, 'FLOP')} in {words.listed(list(precision))} on {words.listed(list(machines))}, "
-            f"with {words.listed(list(versions))}.")
+    return (
+        f"All {words.many(len(stages), 'training stage')} took {words.duration(seconds)} and about "
+        f"{words.measure(flops, 'FLOP')} in {words.listed(list(precision))} on {words.listed(list(machines))}, "
+        f"with {words.listed(list(versions))}."
+    )

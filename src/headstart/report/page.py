@@ -69,8 +69,13 @@ def _figure(drawn: Drawn, folder: Path) -> dict[str, str] | None:
         return None
     publish(folder / f"{drawn.name}.png", png(figure))
     light = drawn.figure(False, False) if drawn.titled else figure
-    return {"title": drawn.title, "said": drawn.caption, "light": embedded(light),
-            "dark": embedded(drawn.figure(True, False)), "width": str(round(100 * figure.get_figwidth()))}
+    return {
+        "title": drawn.title,
+        "said": drawn.caption,
+        "light": embedded(light),
+        "dark": embedded(drawn.figure(True, False)),
+        "width": str(round(100 * figure.get_figwidth())),
+    }
 
 
 def _document(plan: Plan) -> Mapping[str, Any]:
@@ -89,15 +94,24 @@ def render(
     rows = [row for row in results.table if row.val is not None and row.test is not None]
     paper = results.paper
     return template.render(
-        results=results, table=_cells(make_table(results), results, anchors), answer=answer(results),
+        results=results,
+        table=_cells(make_table(results), results, anchors),
+        answer=answer(results),
         besides=[_cells(table, results, anchors) for table in more_tables(plan, results)],
         paper=_cells(beside(results, paper), results, anchors) if paper is not None else None,
-        verdicts=verdicts(results, paper), asked=asked(results), unprinted=unprinted(results),
-        lead=anchors.row(leader(rows).key) if rows else "", anchors=anchors, figures=figures,
+        verdicts=verdicts(results, paper),
+        asked=asked(results),
+        unprinted=unprinted(results),
+        lead=anchors.row(leader(rows).key) if rows else "",
+        anchors=anchors,
+        figures=figures,
         undrawn=undrawn,
-        methods=f"{methods(plan, results, done)} {tried(results)}", stages=stages,
+        methods=f"{methods(plan, results, done)} {tried(results)}",
+        stages=stages,
         evidence=[sweep_rows(row, results, anchors) for row in results.table],
-        command=command(plan), metrics=words.metric, version=_versions(done),
+        command=command(plan),
+        metrics=words.metric,
+        version=_versions(done),
     )
 
 
@@ -113,17 +127,23 @@ def _cells(table: Table, results: Results, anchors: Anchors) -> dict[str, Any]:
     for line in table.lines:
         column = str(line.cells[0].values.get("column", "")) if grouped else ""
         cells = [
-            {"parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text], "head": head,
-             "link": _link(line, column, results, anchors)
-             if (numeric or "chosen" in cell.values) and cell.text != words.NONE else "",
-             "numeric": numeric, "name": "arm" in cell.values, "empty": cell.text == words.NONE}
+            {
+                "parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text],
+                "head": head,
+                "link": _link(line, column, results, anchors)
+                if (numeric or "chosen" in cell.values) and cell.text != words.NONE
+                else "",
+                "numeric": numeric,
+                "name": "arm" in cell.values,
+                "empty": cell.text == words.NONE,
+            }
             for cell, head, numeric in zip(line.cells, table.heads, table.numeric, strict=True)
         ]
         group = line.cells[0].text if grouped and column != before else ""
-        lines.append({"kind": line.kind, "best": line.best, "group": group, "cells": cells[int(grouped):]})
+        lines.append({"kind": line.kind, "best": line.best, "group": group, "cells": cells[int(grouped) :]})
         before = column
     heads = list(zip(table.heads, table.numeric, strict=True))
-    return {"title": table.title, "heads": heads[int(grouped):], "lines": lines, "note": table.note}
+    return {"title": table.title, "heads": heads[int(grouped) :], "lines": lines, "note": table.note}
 
 
 def _link(line: Line, column: str, results: Results, anchors: Anchors) -> str:

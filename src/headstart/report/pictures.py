@@ -41,9 +41,7 @@ class Filled:
     valid: np.ndarray
 
 
-def read_predictions(
-    predictions: Mapping[str, np.ndarray], signature: Signature | None = None
-) -> Filled | None:
+def read_predictions(predictions: Mapping[str, np.ndarray], signature: Signature | None = None) -> Filled | None:
     """The examples of a masked stage's predictions, or None where they are not of one.
 
     val/inputs (n, L[, F]), val/masked and val/valid (n, L), val/output (n, L, size): size is F for values,
@@ -87,8 +85,10 @@ def caption(found: Filled, pictured: bool) -> str:
     """What the figure shows, in words."""
     share = found.masked.sum() / max(found.valid.sum(), 1)
     what = "tokens" if found.inputs.ndim == 2 else ("images" if pictured else "curves")
-    return (f"Validation {what} that pretraining never trained on, {words.percent(share)} of their positions masked, "
-            "and what the pretrained model fills in (at masked positions; the rest is the input).")
+    return (
+        f"Validation {what} that pretraining never trained on, {words.percent(share)} of their positions masked, "
+        "and what the pretrained model fills in (at masked positions; the rest is the input)."
+    )
 
 
 def _images(found: Filled, picture: Picture, look: Look) -> Figure:
@@ -138,13 +138,21 @@ def _curves(found: Filled, look: Look) -> Figure:
         axes = figure.add_subplot(number, 1, place + 1)
         hidden = found.masked[place, :length]
         position = np.arange(length)
-        axes.bar(position[hidden], 1, width=1, color=look.rule, alpha=0.6, linewidth=0,
-                 transform=axes.get_xaxis_transform(), label="masked")
-        axes.plot(position, found.inputs[place, :length, 0], color=look.quiet, linewidth=1.2,
-                  label="original")
+        axes.bar(
+            position[hidden],
+            1,
+            width=1,
+            color=look.rule,
+            alpha=0.6,
+            linewidth=0,
+            transform=axes.get_xaxis_transform(),
+            label="masked",
+        )
+        axes.plot(position, found.inputs[place, :length, 0], color=look.quiet, linewidth=1.2, label="original")
         filled = np.where(hidden, found.filled[place, :length, 0], np.nan)
-        axes.plot(position, filled, color=look.colour(1), marker=".", markersize=3, linewidth=1.4,
-                  label="reconstruction")
+        axes.plot(
+            position, filled, color=look.colour(1), marker=".", markersize=3, linewidth=1.4, label="reconstruction"
+        )
         axes.set_xlim(-0.5, max(length - 0.5, 0.5))
     axes.set_xlabel("position")
     handles, labels = axes.get_legend_handles_labels()
@@ -165,8 +173,14 @@ def _strips(found: Filled, look: Look) -> Figure:
         original, filled = found.inputs[place, :length], found.filled[place, :length]
         lines = np.stack([original, np.where(hidden, -1, original), filled]).astype(float)
         lines[lines < 0] = np.nan
-        axes.imshow(lines, aspect="auto", cmap="tab20", interpolation="nearest",
-                    vmin=0, vmax=max(float(found.inputs.max()), 1.0))
+        axes.imshow(
+            lines,
+            aspect="auto",
+            cmap="tab20",
+            interpolation="nearest",
+            vmin=0,
+            vmax=max(float(found.inputs.max()), 1.0),
+        )
         wrong = np.flatnonzero(hidden & (original != filled))
         axes.plot(wrong, np.full(len(wrong), 2), linestyle="none", marker="x", color=look.ink, markersize=4)
         axes.set_yticks(range(3), [plain(r) for r in ROWS], fontsize=7)

@@ -31,8 +31,10 @@ DARK = ("#6CB8F0", "#FF9A5C", "#3FCF9F", "#EBA6CB", "#E6C34D", "#A9DCF7", "#DDDD
 MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
 """One more than there are colours: an arm that has the colour of another has another mark."""
 
-TRAIN = ("train, where it was recorded, is dashed: the running mean over the batches since the last evaluation, of the "
-         "model as it trains (dropout on)")
+TRAIN = (
+    "train, where it was recorded, is dashed: the running mean over the batches since the last evaluation, of the "
+    "model as it trains (dropout on)"
+)
 """What learning curves show of train, in a caption."""
 
 
@@ -68,13 +70,30 @@ def style(dark: bool) -> Iterator[Look]:
 
     look = LOOKS[dark]
     settings: Any = {
-        "svg.hashsalt": "headstart", "font.size": 10.0, "axes.spines.top": False, "axes.spines.right": False,
-        "axes.edgecolor": look.rule, "axes.labelcolor": look.quiet, "text.color": look.ink,
-        "xtick.color": look.quiet, "ytick.color": look.quiet, "axes.titlecolor": look.ink,
-        "axes.titlesize": 10.5, "axes.titleweight": "bold", "axes.titlelocation": "left", "axes.grid": True,
-        "axes.grid.axis": "y", "grid.color": look.rule, "grid.linewidth": 0.6, "axes.axisbelow": True,
-        "legend.frameon": False, "figure.facecolor": look.paper, "axes.facecolor": look.paper,
-        "savefig.facecolor": look.paper, "lines.linewidth": 1.8, "figure.constrained_layout.use": True,
+        "svg.hashsalt": "headstart",
+        "font.size": 10.0,
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.edgecolor": look.rule,
+        "axes.labelcolor": look.quiet,
+        "text.color": look.ink,
+        "xtick.color": look.quiet,
+        "ytick.color": look.quiet,
+        "axes.titlecolor": look.ink,
+        "axes.titlesize": 10.5,
+        "axes.titleweight": "bold",
+        "axes.titlelocation": "left",
+        "axes.grid": True,
+        "axes.grid.axis": "y",
+        "grid.color": look.rule,
+        "grid.linewidth": 0.6,
+        "axes.axisbelow": True,
+        "legend.frameon": False,
+        "figure.facecolor": look.paper,
+        "axes.facecolor": look.paper,
+        "savefig.facecolor": look.paper,
+        "lines.linewidth": 1.8,
+        "figure.constrained_layout.use": True,
         "mathtext.default": "regular",
     }
     with matplotlib.rc_context(settings):
@@ -149,17 +168,22 @@ def _panels(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return out
 
 
-def _curve(
-    axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str, mark: str
-) -> bool:
+def _curve(axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str, mark: str) -> bool:
     """Val, and train where records have it, of one stage, over its seeds. Says whether there was anything."""
     drawn = False
     for split, dash in (("train", (0, (3, 2))), ("val", "solid")):
         x, middle, low, high = _band(lines, split, metric)
         if x:
-            axes.plot(x, middle, color=colour, linestyle=dash, alpha=1.0 if split == "val" else 0.75,
-                      linewidth=1.9 if split == "val" else 1.2, markersize=4.5,
-                      marker=mark if len(x) > 1 else MARKS[split == "train"])
+            axes.plot(
+                x,
+                middle,
+                color=colour,
+                linestyle=dash,
+                alpha=1.0 if split == "val" else 0.75,
+                linewidth=1.9 if split == "val" else 1.2,
+                markersize=4.5,
+                marker=mark if len(x) > 1 else MARKS[split == "train"],
+            )
             axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
             drawn = True
     return drawn
@@ -192,8 +216,17 @@ def _legend(figure: Figure, results: Results, rows: Sequence[Row], look: Look) -
     from matplotlib.patches import Patch
 
     places = _places(results)
-    handles: list[Any] = [Line2D([], [], color=look.colour(places[r.arm]), marker=look.mark(places[r.arm]),
-                                  markersize=4.5, label=plain(r.arm)) for r in rows]
+    handles: list[Any] = [
+        Line2D(
+            [],
+            [],
+            color=look.colour(places[r.arm]),
+            marker=look.mark(places[r.arm]),
+            markersize=4.5,
+            label=plain(r.arm),
+        )
+        for r in rows
+    ]
     handles.append(Line2D([], [], color=look.quiet, linestyle=(0, (3, 2)), linewidth=1.2, label="train"))
     handles.append(Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error over seeds"))
     across = fitting(handles, figure.get_figwidth())

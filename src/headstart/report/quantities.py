@@ -23,9 +23,14 @@ def quantities(results: Results) -> Table | None:
     wide = len(results.columns) > 1
     heads = ([("column", False)] if wide else []) + [("arm", False)] + [(QUANTITIES[q], True) for q in SCORES]
     paced = any(row.pace for row in rows)
-    matched = [(q, head) for q, head in (("reach", f"steps to match {results.match}"),
-                                         ("fit", f"steps to fit as well as {results.match}"))
-               if any(row.match(q) for row in rows)]
+    matched = [
+        (q, head)
+        for q, head in (
+            ("reach", f"steps to match {results.match}"),
+            ("fit", f"steps to fit as well as {results.match}"),
+        )
+        if any(row.match(q) for row in rows)
+    ]
     heads += [(QUANTITIES["converge"], True)] if paced else []
     heads += [(head, True) for _, head in matched]
     lines = []
@@ -38,9 +43,13 @@ def quantities(results: Results) -> Table | None:
         cells += [Cell(converged(row), {"converge": row.converge.mean if row.converge else None})] if paced else []
         cells += [Cell(matching(row, q), {q: match.together if (match := row.match(q)) else None}) for q, _ in matched]
         lines.append(Line("arm", tuple(cells), row.status, row.key))
-    return Table("Train, the last weights and steps" if paced else "Train and the last weights",
-                 tuple(h for h, _ in heads), tuple(n for _, n in heads), tuple(lines),
-                 _note(results, paced, [q for q, _ in matched]))
+    return Table(
+        "Train, the last weights and steps" if paced else "Train and the last weights",
+        tuple(h for h, _ in heads),
+        tuple(n for _, n in heads),
+        tuple(lines),
+        _note(results, paced, [q for q, _ in matched]),
+    )
 
 
 def _note(results: Results, paced: bool, matched: Collection[str]) -> str:
@@ -48,11 +57,15 @@ def _note(results: Results, paced: bool, matched: Collection[str]) -> str:
     if any(row.status == "diverged" for row in results.table):
         parts.append(NO_LAST)
     if paced:
-        parts.append("Steps are those of the last stage alone, read on validation. Converged: the first evaluation "
-                     "within 1 % of the run's best.")
+        parts.append(
+            "Steps are those of the last stage alone, read on validation. Converged: the first evaluation "
+            "within 1 % of the run's best."
+        )
     if matched:
-        parts.append(f"To match: until the mean over seeds is as good as that of {results.match} ever is; in brackets, "
-                     "how many seeds are by themselves.")
+        parts.append(
+            f"To match: until the mean over seeds is as good as that of {results.match} ever is; in brackets, "
+            "how many seeds are by themselves."
+        )
     if "fit" in matched:
         parts.append("To fit: the same of train, the running mean over the batches since the evaluation before.")
     return " ".join(parts)

@@ -26,7 +26,10 @@ Result = Mapping[str, Any]
 
 
 def results_page(
-    plan: Plan, results: Results, store: Store, figures: Sequence[tuple[str, str, str]] = (),
+    plan: Plan,
+    results: Results,
+    store: Store,
+    figures: Sequence[tuple[str, str, str]] = (),
     undrawn: Sequence[str] = (),
 ) -> str:
     """The page. Nothing foreign in it is read as markup.
@@ -85,8 +88,9 @@ def _setting(plan: Plan, results: Results) -> Iterator[str]:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
         told.append(f"Scale {results.scale}{note}.")
     if results.stood_in:
-        told.append(f"Stand-in data: {results.stood_in}. No score that rests on them can be held "
-                    "against one on the data meant.")
+        told.append(
+            f"Stand-in data: {results.stood_in}. No score that rests on them can be held against one on the data meant."
+        )
     yield markdown(" ".join(told))
 
 
@@ -117,8 +121,10 @@ def _beside(results: Results) -> Iterator[str]:
         if unprinted(results):
             yield markdown(unprinted(results))
         here = f" {words.sentences(results.setting)}." if results.stood_in else ""
-        yield markdown("Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
-                       f"their number.{here}")
+        yield markdown(
+            "Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
+            f"their number.{here}"
+        )
         yield _bullets(found)
 
 
@@ -141,8 +147,9 @@ def _cost(plan: Plan, store: Store) -> str:
     for name, found in [*((markdown(name), found) for name, found in names.items() if found), ("all", every)]:
         done = [one.get("budget", {}) for one in found if one is not None]
         flops, seconds = (sum(float(b.get(key) or 0) for b in done) for key in ("flops", "seconds"))
-        lines.append(f"| {name} | {len(found)} | {len(done)} | {words.measure(flops, 'FLOP')} | "
-                     f"{words.duration(seconds)} |")
+        lines.append(
+            f"| {name} | {len(found)} | {len(done)} | {words.measure(flops, 'FLOP')} | {words.duration(seconds)} |"
+        )
     lines += ["", "Time covers training and its evaluations, summed over stages, which may have run side by side."]
     return "\n".join(lines)
 

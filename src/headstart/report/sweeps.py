@@ -25,9 +25,7 @@ def swept(results: Results, column: str) -> list[str]:
     """Settings with at least two numeric values in some arm of a column, in the study's order."""
     out = []
     for name in dict.fromkeys([*results.choose, *_settings(results, column)]):
-        values = [
-            [p.settings[name] for p in row.points if name in p.settings] for row in results.in_column(column)
-        ]
+        values = [[p.settings[name] for p in row.points if name in p.settings] for row in results.in_column(column)]
         # Tables and lists can be axes too; they have no place on a scale.
         if all(_number(x) for v in values for x in v) and any(len(set(v)) > 1 for v in values):
             out.append(name)
@@ -62,7 +60,11 @@ def _rank(point: Point, sign: int) -> tuple[bool, float]:
 
 
 def sweep(
-    results: Results, column: str, dark: bool = False, titled: bool = True, test: bool = False,
+    results: Results,
+    column: str,
+    dark: bool = False,
+    titled: bool = True,
+    test: bool = False,
     mark: MarkSpec | None = None,
 ) -> Figure | None:
     """Validation score by each swept setting, with standard errors; the chosen value is ringed.
@@ -86,8 +88,9 @@ def sweep(
         handles = _handles(results, column, names, look)
         if mark is not None and marked(results, column, mark):
             handles.append(_line(look, (0, (1, 2)), mark.says))
-        figure.legend(handles=handles, loc="outside lower left", ncols=fitting(handles, figure.get_figwidth()),
-                      fontsize=9)
+        figure.legend(
+            handles=handles, loc="outside lower left", ncols=fitting(handles, figure.get_figwidth()), fontsize=9
+        )
         sentence = plain(sweep_sentence(results, column))
         sentence = f"{sentence} {ON_VALIDATION}" if test and sentence else sentence
         if titled and sentence:
@@ -104,13 +107,26 @@ def _handles(results: Results, column: str, names: list[str], look: Look) -> lis
     out = []
     for row in rows:
         place = results.arms.index(row.arm)
-        out.append(Line2D([], [], color=look.colour(place), marker=MARKS[place % len(MARKS)], markersize=5.5,
-                          label=plain(row.arm)))
+        out.append(
+            Line2D(
+                [], [], color=look.colour(place), marker=MARKS[place % len(MARKS)], markersize=5.5, label=plain(row.arm)
+            )
+        )
     if any(not best_points(row, name) for row in rows for name in names):
         out.append(_line(look, (0, (3, 2)), "without this setting"))
     if any(p.status == "diverged" for row in rows for name in names for p in best_points(row, name).values()):
-        out.append(Line2D([], [], color=look.quiet, linestyle="none", marker="x", markersize=7, markeredgewidth=2,
-                          label="diverged"))
+        out.append(
+            Line2D(
+                [],
+                [],
+                color=look.quiet,
+                linestyle="none",
+                marker="x",
+                markersize=7,
+                markeredgewidth=2,
+                label="diverged",
+            )
+        )
     return out
 
 
@@ -151,9 +167,7 @@ def _sweep_panel(axes: Axes, results: Results, column: str, name: str, split: st
     axes.minorticks_off()
 
 
-def _sweep_line(
-    axes: Axes, row: Row, name: str, split: str, at: Mapping[float, float], colour: str, mark: str
-) -> None:
+def _sweep_line(axes: Axes, row: Row, name: str, split: str, at: Mapping[float, float], colour: str, mark: str) -> None:
     points = best_points(row, name)
     sound = {v: e for v, p in points.items() if (e := _score(p, split)) is not None and p.status != "diverged"}
     if not points:
@@ -161,17 +175,39 @@ def _sweep_line(
         if only is not None:
             axes.axhline(only.mean, color=colour, linestyle=(0, (3, 2)), linewidth=1.2)
         return
-    axes.errorbar([at[v] for v in sound], [e.mean for e in sound.values()],
-                  yerr=[e.sem or 0.0 for e in sound.values()], color=colour, marker=mark, markersize=5.5,
-                  capsize=2.5, elinewidth=1.2)
+    axes.errorbar(
+        [at[v] for v in sound],
+        [e.mean for e in sound.values()],
+        yerr=[e.sem or 0.0 for e in sound.values()],
+        color=colour,
+        marker=mark,
+        markersize=5.5,
+        capsize=2.5,
+        elinewidth=1.2,
+    )
     chosen = row.chosen.get(name)
     if chosen is not None and float(chosen) in sound:
-        axes.plot([at[float(chosen)]], [sound[float(chosen)].mean], marker="o", markersize=13,
-                  markerfacecolor="none", markeredgecolor=colour, markeredgewidth=1.4)
+        axes.plot(
+            [at[float(chosen)]],
+            [sound[float(chosen)].mean],
+            marker="o",
+            markersize=13,
+            markerfacecolor="none",
+            markeredgecolor=colour,
+            markeredgewidth=1.4,
+        )
     lost = [at[v] for v in points if v not in sound and points[v].status == "diverged"]
     if lost:
-        axes.plot(lost, [0.04] * len(lost), transform=axes.get_xaxis_transform(), linestyle="none", marker="x",
-                  color=colour, markersize=7, markeredgewidth=2)
+        axes.plot(
+            lost,
+            [0.04] * len(lost),
+            transform=axes.get_xaxis_transform(),
+            linestyle="none",
+            marker="x",
+            color=colour,
+            markersize=7,
+            markeredgewidth=2,
+        )
 
 
 def _score(of: Point | Row, split: str) -> Estimate | None:
@@ -199,10 +235,17 @@ def sweep_table(results: Results) -> Table | None:
     metrics = list(dict.fromkeys(words.metric(row.metric) for row in results.table))
     score = metrics[0] if len(metrics) == 1 else "score"
     heads = ["column"] * wide + ["arm", *labels]
-    note = ("Mean ± standard error over seeds, n in brackets, at the best weights by validation. * is the setting that "
-            f"was chosen. {ON_VALIDATION}")
-    return Table(f"Test {score} at every {words.listed(list(names.values()))}", tuple(heads),
-                 (*[False] * (1 + wide), *[True] * len(labels)), tuple(lines), note)
+    note = (
+        "Mean ± standard error over seeds, n in brackets, at the best weights by validation. * is the setting that "
+        f"was chosen. {ON_VALIDATION}"
+    )
+    return Table(
+        f"Test {score} at every {words.listed(list(names.values()))}",
+        tuple(heads),
+        (*[False] * (1 + wide), *[True] * len(labels)),
+        tuple(lines),
+        note,
+    )
 
 
 def _label(point: Point, names: Mapping[str, str]) -> str:
@@ -214,8 +257,10 @@ def _cell(label: str, point: Point | None, chosen: bool) -> Cell:
     if point is None or test is None:
         return Cell("diverged" if point is not None and point.status == "diverged" else words.NONE)
     lost = " diverged" if point.status == "diverged" else ""
-    return Cell(f"{words.plus_minus(test)} ({test.n}){lost}{'*' if chosen else ''}",
-                {f"test {label}": test.mean, f"test_sem {label}": test.sem, f"n {label}": test.n})
+    return Cell(
+        f"{words.plus_minus(test)} ({test.n}){lost}{'*' if chosen else ''}",
+        {f"test {label}": test.mean, f"test_sem {label}": test.sem, f"n {label}": test.n},
+    )
 
 
 def sweep_sentence(results: Results, column: str) -> str:
@@ -234,8 +279,11 @@ def sweep_sentence(results: Results, column: str) -> str:
     if told and base is not None:
         moved = f"; the choice of {label} alone moves {base.arm} by {words.score(span)}" if span else ""
         return f"On validation {metric}, against {base.arm} at the same {label}: {'; '.join(told)}{moved}."
-    parts = [f"{row.arm} is best at {words.plain(row.chosen[name])} ({words.score(row.val.mean)})"
-             for row in rows.values() if row.val is not None and name in row.chosen]
+    parts = [
+        f"{row.arm} is best at {words.plain(row.chosen[name])} ({words.score(row.val.mean)})"
+        for row in rows.values()
+        if row.val is not None and name in row.chosen
+    ]
     return f"Of the values of {label}, {words.listed(parts)} on validation {metric}." if parts else ""
 
 
@@ -256,7 +304,7 @@ def _told(row: Row, base: Row, name: str) -> str:
         return f"{row.arm} is {'better' if above else 'no better'} at the one value ({words.signed(gaps[0])})"
     every = "both" if len(gaps) == 2 else f"all {len(gaps)}"
     share = every if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none of the")
-    return (f"{row.arm} is better at {share} values ({words.signed(min(gaps))} to {words.signed(max(gaps))})")
+    return f"{row.arm} is better at {share} values ({words.signed(min(gaps))} to {words.signed(max(gaps))})"
 
 
 def _span(row: Row, name: str) -> float | None:

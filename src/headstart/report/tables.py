@@ -19,8 +19,17 @@ if TYPE_CHECKING:
 
 __all__ = ["Cell", "Line", "Table", "make_table", "note", "to_csv", "to_latex", "to_markdown", "to_rich"]
 
-TONES = {"measured": "", "best": "bold", "partial": "yellow", "diverged": "red", "failed": "red",
-         "at chance": "yellow", "absent": "dim", "baseline": "dim", "not run here": "dim"}
+TONES = {
+    "measured": "",
+    "best": "bold",
+    "partial": "yellow",
+    "diverged": "red",
+    "failed": "red",
+    "at chance": "yellow",
+    "absent": "dim",
+    "baseline": "dim",
+    "not run here": "dim",
+}
 """Style of a line in a terminal, by its status."""
 
 
@@ -45,11 +54,17 @@ def _laid_out(table: Table, width: int) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    out = RichTable(title=Text(printable(table.title)), caption=Text(table.note), box=box.SIMPLE_HEAD,
-                    title_justify="left", caption_justify="left", title_style="bold", padding=(0, 1, 0, 0))
+    out = RichTable(
+        title=Text(printable(table.title)),
+        caption=Text(table.note),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        padding=(0, 1, 0, 0),
+    )
     for head, numeric, wide in zip(table.heads, table.numeric, _widths(table, width), strict=True):
-        out.add_column(Text(printable(head)), justify="right" if numeric else "left", overflow="fold",
-                       width=wide)
+        out.add_column(Text(printable(head)), justify="right" if numeric else "left", overflow="fold", width=wide)
     before: Line | None = None
     for line in table.lines:
         grouped = "column" in line.cells[0].values
@@ -68,8 +83,9 @@ def _laid_out(table: Table, width: int) -> RichTable:
 def _widths(table: Table, width: int) -> list[int]:
     """Width of each column. In a narrow terminal numbers break between their words and never inside one;
     names are folded to what is left."""
-    texts = [[_narrow(head), *(_narrow(line.cells[i].text) for line in table.lines)]
-             for i, head in enumerate(table.heads)]
+    texts = [
+        [_narrow(head), *(_narrow(line.cells[i].text) for line in table.lines)] for i, head in enumerate(table.heads)
+    ]
     full = [max(len(text) for text in column) for column in texts]
     least = [max(len(word) for text in column for word in text.split(" ")) for column in texts]
     room = width - 2 * len(full) - 2
@@ -146,10 +162,26 @@ def _cell(value: Any) -> str:
     return guarded(printable(str(value)))
 
 
-_LATEX = {"\\": r"\textbackslash{}", "&": r"\&", "%": r"\%", "$": r"\$", "#": r"\#", "_": r"\_", "{": r"\{",
-          "}": r"\}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "<": r"\textless{}",
-          ">": r"\textgreater{}", "±": r"$\pm$", words.MINUS: "$-$", words.NONE: "---", "²": "$^2$",
-          '"': "''", "|": r"\textbar{}"}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    "&": r"\&",
+    "%": r"\%",
+    "$": r"\$",
+    "#": r"\#",
+    "_": r"\_",
+    "{": r"\{",
+    "}": r"\}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    words.MINUS: "$-$",
+    words.NONE: "---",
+    "²": "$^2$",
+    '"': "''",
+    "|": r"\textbar{}",
+}
 
 
 def latex(text: str) -> str:
@@ -160,9 +192,16 @@ def latex(text: str) -> str:
 def to_latex(table: Table) -> str:
     """A `table` with booktabs rules (`\\usepackage{booktabs}`); baselines and averages stand below a rule."""
     layout = "".join("r" if numeric else "l" for numeric in table.numeric)
-    lines = [r"% needs \usepackage{booktabs}", r"\begin{table}", r"\centering",
-             rf"\caption{{{latex(table.title)}. {latex(table.note)}}}", rf"\begin{{tabular}}{{{layout}}}",
-             r"\toprule", " & ".join(latex(h) for h in table.heads) + r" \\", r"\midrule"]
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex(table.title)}. {latex(table.note)}}}",
+        rf"\begin{{tabular}}{{{layout}}}",
+        r"\toprule",
+        " & ".join(latex(h) for h in table.heads) + r" \\",
+        r"\midrule",
+    ]
     before: Line | None = None
     for line in table.lines:
         if before is not None and line.kind != before.kind:

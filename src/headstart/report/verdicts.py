@@ -43,9 +43,16 @@ class Verdict:
     def document(self) -> dict[str, Any]:
         """What `--json` says of it: the claim, and its difference, interval, n and outcome on each column."""
         parts = [
-            {"column": part.column, "outcome": part.outcome, "why": part.why, "n": gap.n if gap else 0,
-             "difference": gap.mean if gap else None, "interval": gap.interval if gap else None}
-            for part in self.parts for gap in (part.difference,)
+            {
+                "column": part.column,
+                "outcome": part.outcome,
+                "why": part.why,
+                "n": gap.n if gap else 0,
+                "difference": gap.mean if gap else None,
+                "interval": gap.interval if gap else None,
+            }
+            for part in self.parts
+            for gap in (part.difference,)
         ]
         return {**self.claim.model_dump(mode="json"), "columns": parts}
 
@@ -63,8 +70,9 @@ class Verdict:
             if held:
                 told.append(f"{outcome} on " + words.listed([f"{words.listed(c)} ({t})" for t, c in held.items()]))
         margin = f"within ±{self.claim.within:g}" if self.claim.within else ""
-        compared = ", ".join(filter(None, [self.claim.compares, QUANTITIES[self.claim.quantity],
-                                           _at(self.claim), margin]))
+        compared = ", ".join(
+            filter(None, [self.claim.compares, QUANTITIES[self.claim.quantity], _at(self.claim), margin])
+        )
         return f"{says} ({compared}): {'; '.join(told)}."
 
 
@@ -154,8 +162,11 @@ def _difference(
     if lost:
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
     short = {sign for (sign, _, _), row in zip(terms, found, strict=True) if _never(row, claim.quantity)}
-    return (_compared(claim, terms, numbers), "; ".join(dict.fromkeys(_remarks(found, claim))),
-            _Open(above=1 in short, below=-1 in short))
+    return (
+        _compared(claim, terms, numbers),
+        "; ".join(dict.fromkeys(_remarks(found, claim))),
+        _Open(above=1 in short, below=-1 in short),
+    )
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
@@ -209,8 +220,9 @@ def _compared(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int
 def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
     """Sum of the terms at the seeds that all of them have, against the number that the claim names, or 0."""
     shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
-    sums = {seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True))
-            for seed in shared}
+    sums = {
+        seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True)) for seed in shared
+    }
     return paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
 
 

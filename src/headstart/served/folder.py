@@ -83,8 +83,10 @@ def load_model(folder: str | os.PathLike[str]) -> Served:
         raise BadInput(f"{path}: {CONFIG} was changed, or comes from another model than {WEIGHTS}; take both from one "
                        "save (another model of the folder is chosen with --use, not in the file)")  # fmt: skip
     _check_finite(tensors, weights)
-    classics = {name: from_arrays(facts.model_dump(mode="json"), arrays_of(tensors, name))
-                for name, facts in config.classics.items()}
+    classics = {
+        name: from_arrays(facts.model_dump(mode="json"), arrays_of(tensors, name))
+        for name, facts in config.classics.items()
+    }
     return Served(config, _network(config, tensors), classics)
 
 

@@ -63,8 +63,10 @@ def read_header(path: Path) -> Header:
             raise BadInput(f"{path}: the header gives {name!r} other bytes than its shape needs; save it again")
         end = last
     if size != 8 + length + end:
-        raise BadInput(f"{path}: is cut short or too long: its header says {8 + length + end:,} bytes, it has "
-                       f"{size:,}; save or download it again")
+        raise BadInput(
+            f"{path}: is cut short or too long: its header says {8 + length + end:,} bytes, it has "
+            f"{size:,}; save or download it again"
+        )
     return {name: (dtype, shape) for name, dtype, shape, _, _ in entries}
 
 
@@ -95,8 +97,10 @@ def check_header(header: Header, config: ModelConfig, path: Path) -> None:
         if name not in header:
             raise BadInput(f"{path}: lacks {name!r}, the model of config.json has it; save the model again")
         if header[name] != wanted[name]:
-            raise BadInput(f"{path}: {name!r} is {_said(header[name])}, by config.json it is {_said(wanted[name])}; "
-                           "save the model again")
+            raise BadInput(
+                f"{path}: {name!r} is {_said(header[name])}, by config.json it is {_said(wanted[name])}; "
+                "save the model again"
+            )
 
 
 def skeleton(config: ModelConfig) -> SequenceModel:
@@ -120,8 +124,10 @@ def _of_network(config: ModelConfig, path: Path) -> Header:
     saved = model.state_dict()
     beside = sum(x.numel() * x.element_size() for name, x in model.named_buffers() if name not in saved)
     if beside > MOST_BESIDE:
-        raise BadInput(f"{path.with_name('config.json')}: the network asks for {beside:,} bytes of constants, at most "
-                       f"{MOST_BESIDE:,} are made; lower its length")
+        raise BadInput(
+            f"{path.with_name('config.json')}: the network asks for {beside:,} bytes of constants, at most "
+            f"{MOST_BESIDE:,} are made; lower its length"
+        )
     return {name: (TYPES[str(x.dtype).removeprefix("torch.")], tuple(x.shape)) for name, x in saved.items()}
 
 
@@ -133,8 +139,10 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
     _, shape = header.get(f"{NETWORK}.head.output.weight", ("", ()))
     if (blocks, shape[1:]) != (model.blocks, (model.width,)):
         there = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
-        raise BadInput(f"{path}: holds a network of {there}, by {place.name} it has {model.blocks} of width "
-                       f"{model.width}; save the model again")
+        raise BadInput(
+            f"{path}: holds a network of {there}, by {place.name} it has {model.blocks} of width "
+            f"{model.width}; save the model again"
+        )
     sizes = {"length": config.network.length, "patch": config.preparation.patch, "model": model.model_dump()}
     for where, value in _whole_numbers(sizes):
         most = MOST_SIZE

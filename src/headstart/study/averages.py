@@ -25,7 +25,7 @@ def averages(results: Results, spec: AverageSpec | None, bases: Sequence[str]) -
     for column in results.columns:
         base = base_of(column, bases)
         if not spec.columns or base in spec.columns:
-            groups.setdefault(column[len(base):].strip(), []).append(column)
+            groups.setdefault(column[len(base) :].strip(), []).append(column)
     out: list[Average] = []
     for rest, columns in groups.items():
         if len(columns) > 1:
@@ -52,8 +52,19 @@ def _group(results: Results, chance: bool, rest: str, columns: Sequence[str]) ->
         if same and arm != results.against:
             gap = paired_difference(seeds[arm], base)
         lost = [c for c, row in rows[arm].items() if not _measured(row)]
-        out.append(Average(arm, rest, _value(found, seeds[arm]), gap, rank.get(arm), len(found),
-                           tuple(c for c in lost if c in found), tuple(c for c in lost if c not in found), seeds[arm]))
+        out.append(
+            Average(
+                arm,
+                rest,
+                _value(found, seeds[arm]),
+                gap,
+                rank.get(arm),
+                len(found),
+                tuple(c for c in lost if c in found),
+                tuple(c for c in lost if c not in found),
+                seeds[arm],
+            )
+        )
     return out
 
 

@@ -95,10 +95,16 @@ class _Method:
 
 def _methods(classed: bool) -> tuple[_Method, ...]:
     if classed:
-        return (_Method("majority class", _majority, False), _Method("logistic regression", _logistic, True),
-                _Method("1-nearest neighbour", _nearest, True))
-    return (_Method("mean of train", _mean, False), _Method("ridge regression", _ridge, True),
-            _Method("1-nearest neighbour", _nearest, True))
+        return (
+            _Method("majority class", _majority, False),
+            _Method("logistic regression", _logistic, True),
+            _Method("1-nearest neighbour", _nearest, True),
+        )
+    return (
+        _Method("mean of train", _mean, False),
+        _Method("ridge regression", _ridge, True),
+        _Method("1-nearest neighbour", _nearest, True),
+    )
 
 
 def _unit_rows(task: Task, metric: str) -> list[Baseline]:
@@ -116,10 +122,13 @@ def _unit_rows(task: Task, metric: str) -> list[Baseline]:
     for method in _methods(metric == "accuracy"):
         scores = {}
         for split in ("val", "test"):
-            said = np.stack([
-                _on_present(method.predict, features["train"], targets["train"][:, t], features[split])
-                for t in range(targets["train"].shape[1])
-            ], axis=1)
+            said = np.stack(
+                [
+                    _on_present(method.predict, features["train"], targets["train"][:, t], features[split])
+                    for t in range(targets["train"].shape[1])
+                ],
+                axis=1,
+            )
             scores[split] = {metric: _score(said, targets[split], metric)}
         out.append(Baseline(f"{method.name} on {what}{part}" if method.looks else method.name, scores))
     return out
@@ -132,10 +141,13 @@ def _position_rows(task: Task, metric: str) -> list[Baseline]:
     scores = {}
     for split in ("val", "test"):
         empty = np.zeros((len(targets[split]), 0))
-        said = np.stack([
-            _on_present(method.predict, np.zeros((len(targets["train"]), 0)), column, empty)
-            for column in targets["train"].T
-        ], axis=1)
+        said = np.stack(
+            [
+                _on_present(method.predict, np.zeros((len(targets["train"]), 0)), column, empty)
+                for column in targets["train"].T
+            ],
+            axis=1,
+        )
         scores[split] = {metric: _score(said, targets[split], metric)}
     return [Baseline(method.name, scores)]
 
@@ -217,11 +229,16 @@ def _nearest(x: np.ndarray, target: np.ndarray, asked: np.ndarray) -> np.ndarray
 
 def _to_json(facts: Facts) -> dict[str, Any]:
     rows = [{"name": b.name, "scores": b.scores, "source": b.source} for b in facts.baselines]
-    return {"kind": facts.kind, "sizes": dict(facts.sizes), "chance": dict(facts.chance), "baselines": rows,
-            "notes": list(facts.notes), "labels": list(facts.labels)}
+    return {
+        "kind": facts.kind,
+        "sizes": dict(facts.sizes),
+        "chance": dict(facts.chance),
+        "baselines": rows,
+        "notes": list(facts.notes),
+        "labels": list(facts.labels),
+    }
 
 
 def _from_json(given: Mapping[str, Any]) -> Facts:
     rows = tuple(Baseline(b["name"], b["scores"], b["source"]) for b in given["baselines"])
-    return Facts(given["kind"], given["sizes"], given["chance"], rows, tuple(given["notes"]),
-                 tuple(given["labels"]))
+    return Facts(given["kind"], given["sizes"], given["chance"], rows, tuple(given["notes"]), tuple(given["labels"]))

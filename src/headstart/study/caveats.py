@@ -27,8 +27,11 @@ _BITS = "random bits have no structure to learn besides the rule: this says noth
 LIMITS = {
     "digits": "64 positions of one small data set: this says nothing of long sequences, nor of other data.",
     "mnist": "MNIST is nearly solved: small differences near the top say little of harder images.",
-    **dict.fromkeys(LRA, "much of the signal of the Long Range Arena is short-range: a high score here does "
-                         "not show that a model uses long-range context."),
+    **dict.fromkeys(
+        LRA,
+        "much of the signal of the Long Range Arena is short-range: a high score here does "
+        "not show that a model uses long-range context.",
+    ),
     "scifar": _SMALL_PICTURES,
     "cifar_patches": _SMALL_PICTURES,
     "bit_memory": _BITS,
@@ -37,15 +40,15 @@ LIMITS = {
     "bidmc": "53 patients of one hospital: this does not show that a model knows new patients, wards or devices.",
     "fasta": "relatives of test sequences may stand in train: this does not show that a model knows new families.",
     "homology": "single domains, few examples of most folds: this says little of whole proteins, nor of folds that "
-                "are not in train.",
+    "are not in train.",
     "waves": "sums of three sines stand in for signals: this says nothing of recorded ones.",
     "pairs": "made-up sources stand in for texts: this says nothing of retrieval among real ones.",
     "ucr": "one small set of the UCR archive: a difference here says little of other sets, and its official test split "
-           "is one draw.",
+    "is one draw.",
     "uea": "one small set of the UEA archive: a difference here says little of other sets, and its official test split "
-           "is one draw.",
+    "is one draw.",
     "own": "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
-           "stand in train and test, and then the score says less of new ones.",
+    "stand in train and test, and then the score says less of new ones.",
 }
 """What a benchmark does not show, by kind of task."""
 
@@ -53,8 +56,19 @@ LIMITS = {
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     """All caveats, the gravest first; what holds for several columns is said once."""
     said: list[tuple[str, str, str]] = []
-    for part in (_stand_ins, _scale, _diverged, _unfinished, _chance, _baselines, _zero, _seeds, _edges, _tried,
-                 _budgets):
+    for part in (
+        _stand_ins,
+        _scale,
+        _diverged,
+        _unfinished,
+        _chance,
+        _baselines,
+        _zero,
+        _seeds,
+        _edges,
+        _tried,
+        _budgets,
+    ):
         said += part(results)
     said += _averages(results)
     said += _steps(results)
@@ -78,8 +92,12 @@ def _stand_ins(results: Results) -> Said:
     for row in results.table:
         if row.stand_in:
             who, whose = (f"{row.arm}: stand-in", "of it") if results.apart(row) else ("Stand-in", "here")
-            yield ("stand-in", row.column, f"{who} data ({row.stand_in}): no score {whose} can be held against one on "
-                                           "the data meant; a difference may still show its direction.")
+            yield (
+                "stand-in",
+                row.column,
+                f"{who} data ({row.stand_in}): no score {whose} can be held against one on "
+                "the data meant; a difference may still show its direction.",
+            )
 
 
 def _scale(results: Results) -> Said:
@@ -122,9 +140,12 @@ def _chance(results: Results) -> Said:
     for row in results.table:
         if row.status == "at chance" and row.test is not None:
             level = results.facts[row.task].chance[row.metric]
-            yield ("at chance", row.column,
-                   f"{row.arm} is at chance: test {words.metric(row.metric)} {words.plus_minus(row.test)}, "
-                   f"chance {words.score(level)}.")
+            yield (
+                "at chance",
+                row.column,
+                f"{row.arm} is at chance: test {words.metric(row.metric)} {words.plus_minus(row.test)}, "
+                f"chance {words.score(level)}.",
+            )
 
 
 def _baselines(results: Results) -> Said:
@@ -134,28 +155,41 @@ def _baselines(results: Results) -> Said:
             facts = results.facts.get(row.task)
             sign = 1 if row.greater else -1
             scores = [(b.score("test", row.metric), b.name) for b in (facts.baselines if facts else ())]
-            above = [(value, name) for value, name in scores if value is not None and row.test is not None
-                     and sign * value >= sign * row.test.mean]
+            above = [
+                (value, name)
+                for value, name in scores
+                if value is not None and row.test is not None and sign * value >= sign * row.test.mean
+            ]
             if above:
                 value, name = max(above, key=lambda pair: sign * pair[0])
                 beaten.setdefault((name, value), []).append(row)
         for (name, value), rows in beaten.items():
             arms = words.listed([f"{row.arm} ({words.score(row.test.mean)})" for row in rows if row.test])
             verb = "is" if len(rows) == 1 else "are"
-            yield ("baseline", column,
-                   f"{arms} {verb} no better on test than a trivial baseline: {name} ({words.score(value)}).")
+            yield (
+                "baseline",
+                column,
+                f"{arms} {verb} no better on test than a trivial baseline: {name} ({words.score(value)}).",
+            )
 
 
 def _zero(results: Results) -> Said:
     for column in results.columns:
         gaps = {row.arm: row.difference for row in results.in_column(column) if row.difference is not None}
-        unclear = [f"{arm} ({words.interval(gap)})" for arm, gap in gaps.items()
-                   if gap.interval is not None and not gap.clear]
+        unclear = [
+            f"{arm} ({words.interval(gap)})" for arm, gap in gaps.items() if gap.interval is not None and not gap.clear
+        ]
         if unclear:
-            noun = "the interval of the difference contains" if len(unclear) == 1 else (
-                "the intervals of the differences contain")
-            yield ("interval", column, f"{results.against} cannot be told apart from "
-                                       f"{words.listed(unclear, 'or')}: {noun} 0.")
+            noun = (
+                "the interval of the difference contains"
+                if len(unclear) == 1
+                else ("the intervals of the differences contain")
+            )
+            yield (
+                "interval",
+                column,
+                f"{results.against} cannot be told apart from {words.listed(unclear, 'or')}: {noun} 0.",
+            )
 
 
 def _seeds(results: Results) -> Said:
@@ -182,8 +216,10 @@ def _edges(results: Results) -> Said:
                 values = sorted(set(swept))
                 if len(values) > 1 and value in (values[0], values[-1]):
                     side = "lowest" if value == values[0] else "highest"
-                    text = (f"the chosen {names.get(name, name)} {words.plain(value)} is the {side} of its sweep "
-                            f"({', '.join(words.plain(v) for v in values)})")
+                    text = (
+                        f"the chosen {names.get(name, name)} {words.plain(value)} is the {side} of its sweep "
+                        f"({', '.join(words.plain(v) for v in values)})"
+                    )
                     edges.setdefault(text, []).append(row.arm)
         for text, arms in edges.items():
             yield "edge", column, f"{words.listed(arms)}: {text}; a wider sweep may do better."
@@ -219,8 +255,11 @@ def _budget_gap(row: Row, base: Row) -> str:
     more = f"{words.times(whole)} as many training examples as {base.arm}"
     if all(len(run.stages) == 1 for run in (*row.runs, *base.runs)):
         return f"{more}."
-    alone = "in the last stage alone as many" if abs(last - 1) <= 0.01 else (
-        f"in the last stage alone {words.times(last)} as many")
+    alone = (
+        "in the last stage alone as many"
+        if abs(last - 1) <= 0.01
+        else (f"in the last stage alone {words.times(last)} as many")
+    )
     return f"{more}, pretraining included; {alone}."
 
 
@@ -228,16 +267,19 @@ def _averages(results: Results) -> Said:
     for found in results.averages:
         for columns, text in ((found.chance, "chance stands in for it"), (found.missing, "it is left out")):
             if columns:
-                yield ("average", "",
-                       f"The average of {found.arm} lacks a number for {words.listed(columns)}: {text}.")
+                yield ("average", "", f"The average of {found.arm} lacks a number for {words.listed(columns)}: {text}.")
 
 
 def _steps(results: Results) -> Said:
     if results.match and any(row.match() for row in results.table):
-        yield ("steps", "", f"Steps to match {results.match} are those of the last stage alone, until the mean "
-                            f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
-                            f"of {results.match}; test is not read, and steps are known as finely as validation was "
-                            "scored.")
+        yield (
+            "steps",
+            "",
+            f"Steps to match {results.match} are those of the last stage alone, until the mean "
+            f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
+            f"of {results.match}; test is not read, and steps are known as finely as validation was "
+            "scored.",
+        )
 
 
 def _learnt_nothing(results: Results, find: Find) -> Said:
@@ -249,10 +291,13 @@ def _learnt_nothing(results: Results, find: Find) -> Said:
             for identities, arms in sharing_stage(rows, name).items():
                 found = [value for one in identities if (value := score_of(find(one), "val", "r2")) is not None]
                 if found and mean(found) < EXPLAINED:
-                    yield ("pretraining", column,
-                           f"{words.listed(arms)}: stage {name} learnt next to nothing. On validation it predicts no "
-                           f"better than a constant (R² {words.score(mean(found))}; the mean has 0), so that what is "
-                           "seen here says little of a start that learnt.")
+                    yield (
+                        "pretraining",
+                        column,
+                        f"{words.listed(arms)}: stage {name} learnt next to nothing. On validation it predicts no "
+                        f"better than a constant (R² {words.score(mean(found))}; the mean has 0), so that what is "
+                        "seen here says little of a start that learnt.",
+                    )
 
 
 def _mixed(results: Results, find: Find) -> Said:
@@ -267,8 +312,12 @@ def _mixed(results: Results, find: Find) -> Said:
     for name, values in kinds.items():
         if len(values) > 1:
             noun = {"threads": "thread counts", "torch": "versions of torch"}.get(name, f"{name}s")
-            yield ("mixed", "", f"The table mixes {noun}: {words.listed(sorted(values))}. Results agree "
-                               "between them within their intervals, not bit for bit.")
+            yield (
+                "mixed",
+                "",
+                f"The table mixes {noun}: {words.listed(sorted(values))}. Results agree "
+                "between them within their intervals, not bit for bit.",
+            )
 
 
 def _test_error(results: Results) -> Said:
@@ -281,13 +330,20 @@ def _test_error(results: Results) -> Said:
             if row.metric == "accuracy" and row.test is not None and units:
                 best = _best(results.in_column(column))
                 error = binomial_error(min(max(best, 0.0), 1.0), units)
-                yield ("test set", column,
-                       f"The test set has {units:,} examples: its own binomial standard error is "
-                       f"{words.score(error)} at the best arm's score, from one draw that all arms share.")
+                yield (
+                    "test set",
+                    column,
+                    f"The test set has {units:,} examples: its own binomial standard error is "
+                    f"{words.score(error)} at the best arm's score, from one draw that all arms share.",
+                )
                 break
     if spread:
-        yield ("error", "", "Standard errors and intervals cover training only (seeds of initial weights, "
-                            "order and masks), not the draw of the data or of the split.")
+        yield (
+            "error",
+            "",
+            "Standard errors and intervals cover training only (seeds of initial weights, "
+            "order and masks), not the draw of the data or of the split.",
+        )
 
 
 def _best(rows: Sequence[Row]) -> float:

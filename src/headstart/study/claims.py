@@ -10,8 +10,20 @@ from pydantic import BeforeValidator, Field
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec
 
-Quantity = Literal["test", "train", "last_train", "last_test", "last_gap", "reach", "fit", "converge", "parent_left",
-                   "kernel_narrowing", "kernel_spread", "kernel_rows"]
+Quantity = Literal[
+    "test",
+    "train",
+    "last_train",
+    "last_test",
+    "last_gap",
+    "reach",
+    "fit",
+    "converge",
+    "parent_left",
+    "kernel_narrowing",
+    "kernel_spread",
+    "kernel_rows",
+]
 SCORES = ("test", "train", "last_train", "last_test", "last_gap")
 """Quantities in the unit of a score."""
 STEPS = ("reach", "fit", "converge")
@@ -88,16 +100,22 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], p
     if claim.higher is None and (other or claim.within or claim.at):
         raise BadInput(f"{place}: name 'higher' too: without it a claim is only told")
     if claim.higher is not None and not other:
-        raise BadInput(f"{place}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
-                       "'higher' and a number that it is more 'than')")
+        raise BadInput(
+            f"{place}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
+            "'higher' and a number that it is more 'than')"
+        )
     if claim.than is not None and (claim.lower is not None or claim.pairs):
         raise BadInput(f"{place}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
     if claim.presumed and (isinstance(claim.higher, str) or claim.lower is None or claim.pairs):
-        raise BadInput(f"{place}: 'presumed' is of a claim whose 'higher' is two arms, with a 'lower' and without "
-                       "'pairs'; leave it out")
+        raise BadInput(
+            f"{place}: 'presumed' is of a claim whose 'higher' is two arms, with a 'lower' and without "
+            "'pairs'; leave it out"
+        )
     if claim.at and claim.quantity not in SCORES:
-        raise BadInput(f"{place}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
-                       "settings alone, so leave one of them out")
+        raise BadInput(
+            f"{place}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
+            "settings alone, so leave one of them out"
+        )
     if claim.pairs and claim.columns:
         raise BadInput(f"{place}: 'pairs' are columns already; leave 'columns' out")
     for key, side in (("higher", claim.higher), ("lower", claim.lower)):

@@ -36,8 +36,7 @@ def side_by_side(plan: Plan) -> dict[tuple[str, str], list[Cell]]:
                 if fitting:
                     mine = max(fitting, key=len)
                     labels[label, arm] = [
-                        c for c in cells
-                        if c.arm == arm and {k: v for k, v in c.settings.items() if k in wide} == mine
+                        c for c in cells if c.arm == arm and {k: v for k, v in c.settings.items() if k in wide} == mine
                     ]
     return labels
 

@@ -57,8 +57,11 @@ def study_costs() -> list[StudyCost]:
 def pace_of(results: Iterable[Mapping[str, Any]], guess: Pace) -> Pace | None:
     """The guess, slowed or hastened as the median of these finished stages says; None where there are too few."""
     budgets = [r.get("budget", {}) for r in results]
-    slower = [b["seconds"] / guess.seconds(b.get("steps", 0), b["flops"])
-              for b in budgets if b.get("seconds", 0) > 1 and b.get("flops")]
+    slower = [
+        b["seconds"] / guess.seconds(b.get("steps", 0), b["flops"])
+        for b in budgets
+        if b.get("seconds", 0) > 1 and b.get("flops")
+    ]
     if len(slower) < FEW:
         return None
     factor = median(slower)

@@ -65,7 +65,10 @@ def task_key(spec: Any) -> str:
 
 
 def summarise(
-    plan: Plan, find: Find, state: State | None = None, facts: Mapping[str, Facts] | None = None,
+    plan: Plan,
+    find: Find,
+    state: State | None = None,
+    facts: Mapping[str, Facts] | None = None,
     records: Records | None = None,
 ) -> Results:
     """Everything a report says, from what is finished; rows of unfinished runs are there and marked so.
@@ -80,21 +83,38 @@ def summarise(
     lookup, on_the_way = remembered(find), undamaged(records)
     rows = [
         _row(groups[column, arm], column, tuple(plan.choose), lookup, state or (lambda _: "absent"), found, on_the_way)
-        for column in columns for arm in arms if (column, arm) in groups
+        for column in columns
+        for arm in arms
+        if (column, arm) in groups
     ]
     study, report = plan.study, plan.study.report
     rows = [_compared(_marked(row, plan, groups[row.column, row.arm]), rows, report.against) for row in rows]
     results = Results(
-        study.name, study.title, arms, columns, report.against, tuple(plan.choose),
-        tuple(paced(rows, report.match, on_the_way)), facts=found, match=report.match, scale=study.scale,
-        scale_note=study.scale_note, paper=read_paper(study.paper) if study.paper else None, claims=study.claims,
+        study.name,
+        study.title,
+        arms,
+        columns,
+        report.against,
+        tuple(plan.choose),
+        tuple(paced(rows, report.match, on_the_way)),
+        facts=found,
+        match=report.match,
+        scale=study.scale,
+        scale_note=study.scale_note,
+        paper=read_paper(study.paper) if study.paper else None,
+        claims=study.claims,
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
 
 
 def _row(
-    cells: Sequence[Cell], column: str, axes: Sequence[str], find: Find, state: State, facts: Mapping[str, Facts],
+    cells: Sequence[Cell],
+    column: str,
+    axes: Sequence[str],
+    find: Find,
+    state: State,
+    facts: Mapping[str, Facts],
     records: Records,
 ) -> Row:
     metric, greater = monitored(cells, find)
@@ -113,14 +133,24 @@ def _row(
     chosen = points[picked] if picked is not None else None
     scored = [run for run in chosen.runs if run.val is not None] if chosen else []
     row = Row(
-        arm=cells[0].arm, column=column, chosen=chosen.settings if chosen else {},
-        status="measured", metric=metric, greater=greater, n=len(scored),
-        expected=len({cell.seed for cell in cells}), val=chosen.val if chosen else None,
-        test=chosen.test if chosen else None, difference=None,
+        arm=cells[0].arm,
+        column=column,
+        chosen=chosen.settings if chosen else {},
+        status="measured",
+        metric=metric,
+        greater=greater,
+        n=len(scored),
+        expected=len({cell.seed for cell in cells}),
+        val=chosen.val if chosen else None,
+        test=chosen.test if chosen else None,
+        difference=None,
         budget=averaged([run.budget for run in scored]),
         last=averaged([run.last for run in scored]),
-        tried=all_tried(cells, find), points=tuple(points), runs=tuple(chosen.runs if chosen else ()),
-        task=task, parameters=parameters(find(scored[0].stages[-1][1])) if scored else None,
+        tried=all_tried(cells, find),
+        points=tuple(points),
+        runs=tuple(chosen.runs if chosen else ()),
+        task=task,
+        parameters=parameters(find(scored[0].stages[-1][1])) if scored else None,
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
 
@@ -147,8 +177,11 @@ def _point(settings: Mapping[str, Any], runs: Sequence[Run]) -> Point:
     else:
         status = "failed" if "failed" in states else "absent"
     return Point(
-        dict(settings), status, estimate(r.val for r in runs if r.val is not None),
-        estimate(r.test for r in runs if r.test is not None), tuple(runs),
+        dict(settings),
+        status,
+        estimate(r.val for r in runs if r.val is not None),
+        estimate(r.test for r in runs if r.test is not None),
+        tuple(runs),
     )
 
 

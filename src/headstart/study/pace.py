@@ -80,8 +80,11 @@ def _curves(held: Mapping[int, Sequence[Record]], metric: str, split: str) -> Cu
 
 def _matches(rows: Sequence[Row], match: str | None, curves: Mapping[str, Curves]) -> dict[str, Match]:
     """Key of a row -> how soon it is as good as the arm to be matched; those without a curve, or target, left out."""
-    targets = {row.column: best_of(found, row.greater) for row in rows
-               if row.arm == match and (found := mean_curve(list(curves[row.key].values())))}
+    targets = {
+        row.column: best_of(found, row.greater)
+        for row in rows
+        if row.arm == match and (found := mean_curve(list(curves[row.key].values())))
+    }
     out = {}
     for row in rows:
         if row.column in targets and curves[row.key]:

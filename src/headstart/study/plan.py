@@ -108,7 +108,11 @@ def _cell(arm: str, column: str, axes: dict[str, Any], chain: tuple[PlannedStage
 
 
 def _chain(
-    study: StudySpec, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any], data: Path,
+    study: StudySpec,
+    column: Mapping[str, Any],
+    arm: Mapping[str, Any],
+    axes: Mapping[str, Any],
+    data: Path,
     may_be_open: bool,
 ) -> tuple[PlannedStage, ...]:
     """The reported stage and its ancestors, the first one first."""
@@ -152,7 +156,8 @@ def _identity(spec: StageSpec, data: Path, may_be_open: bool) -> str:
 def _way_out(study: StudySpec, column: str) -> str:
     others = [name for name in study.columns if name != column]
     ways = ([f"keep others with columns={others[:3]}".replace("'", '"')] if others else []) + (
-        ["take --scale tiny, which has stand-ins"] if study.scale not in (None, "tiny") else [])
+        ["take --scale tiny, which has stand-ins"] if study.scale not in (None, "tiny") else []
+    )
     return f"columns.{column}: its data are not there; put them there" + "".join(f", or {way}" for way in ways)
 
 

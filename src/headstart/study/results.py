@@ -19,8 +19,22 @@ if TYPE_CHECKING:
     from headstart.study.claims import Claim
     from headstart.study.papers import Paper
 
-__all__ = ["AMOUNTS", "MATCHES", "MORE", "QUANTITIES", "Average", "Baseline", "Caveat", "Facts", "Pace", "Point",
-           "Results", "Row", "Run", "Status"]
+__all__ = [
+    "AMOUNTS",
+    "MATCHES",
+    "MORE",
+    "QUANTITIES",
+    "Average",
+    "Baseline",
+    "Caveat",
+    "Facts",
+    "Pace",
+    "Point",
+    "Results",
+    "Row",
+    "Run",
+    "Status",
+]
 
 
 @dataclass(frozen=True)
@@ -197,14 +211,29 @@ class Results:
         names = self.names
         head = ["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "status"]
         lines = [
-            [row.arm, row.column, words.settings(row.chosen, names), f"{row.n}",
-             words.plus_minus(row.val), words.plus_minus(row.test), words.difference(row.difference),
-             row.status]
+            [
+                row.arm,
+                row.column,
+                words.settings(row.chosen, names),
+                f"{row.n}",
+                words.plus_minus(row.val),
+                words.plus_minus(row.test),
+                words.difference(row.difference),
+                row.status,
+            ]
             for row in self.table
         ]
         lines += [
-            [base.name, column, "", "", words.score(base.score("val", metric)),
-             words.score(base.score("test", metric)), "", "baseline"]
+            [
+                base.name,
+                column,
+                "",
+                "",
+                words.score(base.score("val", metric)),
+                words.score(base.score("test", metric)),
+                "",
+                "baseline",
+            ]
             for column in self.columns
             for metric in dict.fromkeys(r.metric for r in self.in_column(column))
             for facts in self.facts_of(column)
@@ -214,7 +243,6 @@ class Results:
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in lines)
         said = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in self.caveats)
         title = escape(self.heading)
-        return (
-            f"<table><caption>{title}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>"
-            + (f"<ul>{said}</ul>" if said else "")
+        return f"<table><caption>{title}</caption><thead><tr>{header}</tr></thead><tbody>{body}</tbody></table>" + (
+            f"<ul>{said}</ul>" if said else ""
         )

@@ -17,10 +17,16 @@ MORE = ("train", "last_train", "last_val", "last_test")
 """Scores of a run besides val and test: of train at the best weights, and of all three at the last ones."""
 
 QUANTITIES = {
-    "val": "val", "test": "test", "train": "train", "last_train": "train at the last step",
-    "last_val": "val at the last step", "last_test": "test at the last step",
-    "last_gap": "train less test at the last step", "reach": "steps to match",
-    "fit": "steps to fit the training data as well", "converge": "steps to converge",
+    "val": "val",
+    "test": "test",
+    "train": "train",
+    "last_train": "train at the last step",
+    "last_val": "val at the last step",
+    "last_test": "test at the last step",
+    "last_gap": "train less test at the last step",
+    "reach": "steps to match",
+    "fit": "steps to fit the training data as well",
+    "converge": "steps to converge",
     "parent_left": "share of the parent stage left when it had converged",
     "kernel_narrowing": "positions that the kernels' mean distance is below that at the start",
     "kernel_spread": "spread of the kernels' decay between blocks, above that at the start",
@@ -199,15 +205,22 @@ class Row:
         gap = self.difference
         more = {name: found.mean if (found := self.estimate(name)) else None for name in (*MORE, "converge")}
         return {
-            "arm": self.arm, "column": self.column, "chosen": dict(self.chosen), "n": self.n,
-            "val": self.val.mean if self.val else None, "test": self.test.mean if self.test else None,
-            "sem": self.test.sem if self.test else None, "difference": gap.mean if gap else None,
+            "arm": self.arm,
+            "column": self.column,
+            "chosen": dict(self.chosen),
+            "n": self.n,
+            "val": self.val.mean if self.val else None,
+            "test": self.test.mean if self.test else None,
+            "sem": self.test.sem if self.test else None,
+            "difference": gap.mean if gap else None,
             "interval": list(gap.interval) if gap and gap.interval else None,
             "budget": {**amounts["run"], **{k: amounts[k] for k in ("last_stage", "all_tried")}},
-            "tried": len(self.points), **more,
+            "tried": len(self.points),
+            **more,
             **{name: match.together if (match := self.match(name)) else None for name in MATCHES},
             "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
-            "stages": list(self.stages), "status": self.status,
+            "stages": list(self.stages),
+            "status": self.status,
         }
 
 

@@ -45,9 +45,7 @@ def undamaged(records: Records | None) -> Records:
     return read
 
 
-def score_of(
-    result: Mapping[str, Any] | None, split: str, metric: str, weights: str = "best"
-) -> float | None:
+def score_of(result: Mapping[str, Any] | None, split: str, metric: str, weights: str = "best") -> float | None:
     """A finite score at the best (or last) weights, or None."""
     if result is None:
         return None

@@ -41,11 +41,14 @@ def stand_in_told(column: str, stages: Mapping[str, StandIn], chain: Collection[
     for stage, stand in stages.items():
         if stage in chain:
             by_kind.setdefault(stand, []).append(stage)
-    return words.listed([
-        f"{stand.kind} for {column}" if reported in names else
-        f"{stand.kind} for {stand.meant} in stage {words.listed(names)} of {column}"
-        for stand, names in by_kind.items()
-    ])
+    return words.listed(
+        [
+            f"{stand.kind} for {column}"
+            if reported in names
+            else f"{stand.kind} for {stand.meant} in stage {words.listed(names)} of {column}"
+            for stand, names in by_kind.items()
+        ]
+    )
 
 
 def stand_ins_told(said: Iterable[str]) -> str:
@@ -57,8 +60,9 @@ def stand_ins_told(said: Iterable[str]) -> str:
     for told in dict.fromkeys(filter(None, said)):
         kind, _, column = told.partition(" for ")
         by_kind.setdefault(told if " in stage " in told else kind, []).append(column)
-    return "; ".join(kind if " in stage " in kind else f"{kind} for {words.listed(names)}"
-                     for kind, names in by_kind.items())
+    return "; ".join(
+        kind if " in stage " in kind else f"{kind} for {words.listed(names)}" for kind, names in by_kind.items()
+    )
 
 
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
@@ -177,15 +181,22 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
             meant = {name: str(_task(laid, stages, name)["kind"]) for name in lost}
             laid = over(laid, stand, stages)
             left = _lost(laid, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
-            found = {name: {"kind": str(_task(laid, stages, name)["kind"]), "meant": kind}
-                     for name, kind in meant.items() if name not in left}
+            found = {
+                name: {"kind": str(_task(laid, stages, name)["kind"]), "meant": kind}
+                for name, kind in meant.items()
+                if name not in left
+            }
             stood_in.update({column: found} if found else {})
         columns[column] = laid
     arms, changed = table.get("arms", {}), scale.get("arms", {})
     arms = {arm: over(bundle, changed.get(arm, {}), stages) for arm, bundle in arms.items()}
     return {
-        **table, "columns": columns, "arms": arms, "axes": {**table.get("axes", {}), **scale.get("axes", {})},
-        "report": merge(table.get("report", {}), scale.get("report", {})), "scale_note": scale.get("note", ""),
+        **table,
+        "columns": columns,
+        "arms": arms,
+        "axes": {**table.get("axes", {}), **scale.get("axes", {})},
+        "report": merge(table.get("report", {}), scale.get("report", {})),
+        "scale_note": scale.get("note", ""),
         "stood_in": stood_in,
     }
 

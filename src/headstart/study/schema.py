@@ -31,10 +31,15 @@ def study_schema() -> dict[str, Any]:
         "properties": {key: own[key] for key in STAGE_KEYS},
         "additionalProperties": False,
     }
-    variants = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"},
-                "description": "Of a column: settings that arms take by name."}
-    variant = {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-               "description": "Of an arm: which variants of a column it takes, from left to right."}
+    variants = {
+        "type": "object",
+        "additionalProperties": {"$ref": "#/$defs/bundle"},
+        "description": "Of a column: settings that arms take by name.",
+    }
+    variant = {
+        "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+        "description": "Of an arm: which variants of a column it takes, from left to right.",
+    }
     definitions["bundle"] = {
         "type": "object",
         "properties": {**definitions["stage"]["properties"], "variants": variants, "variant": variant},
@@ -45,16 +50,25 @@ def study_schema() -> dict[str, Any]:
     several = {"type": "object", "additionalProperties": {"$ref": "#/$defs/bundle"}}
     only = {"type": "object", "additionalProperties": {"type": "array", "items": {"type": "string"}}}
     scale = {
-        "type": "object", "additionalProperties": {},
-        "properties": {"note": {"type": "string"}, "only": only, "columns": several, "arms": several,
-                       "stand_in": several, "axes": study["properties"]["axes"],
-                       "report": study["properties"]["report"]},
+        "type": "object",
+        "additionalProperties": {},
+        "properties": {
+            "note": {"type": "string"},
+            "only": only,
+            "columns": several,
+            "arms": several,
+            "stand_in": several,
+            "axes": study["properties"]["axes"],
+            "report": study["properties"]["report"],
+        },
     }
     # What a base gives need not be said again.
     study["required"] = ["name"]
     study["properties"].update(
-        extends={"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
-                 "description": "Studies or parts that this one is laid over, from left to right."},
+        extends={
+            "anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}],
+            "description": "Studies or parts that this one is laid over, from left to right.",
+        },
         only=only,
         scales={"type": "object", "properties": dict.fromkeys(SCALES, scale), "additionalProperties": False},
         arms=several,

@@ -260,8 +260,11 @@ def full_names(stages: Iterable[str], path: str) -> list[str]:
 def set_by(stages: Iterable[str], path: str, values: Iterable[Any], other: str) -> list[str]:
     """Full names of `other` that are set where `path` is given these values (tables set what is in them)."""
     known = list(stages)
-    return [name for name in full_names(known, other)
-            if any(_sets(own, value, name) for own in full_names(known, path) for value in values)]
+    return [
+        name
+        for name in full_names(known, other)
+        if any(_sets(own, value, name) for own in full_names(known, path) for value in values)
+    ]
 
 
 def _sets(path: str, value: Any, name: str) -> bool:

@@ -119,9 +119,7 @@ def ranks(values: Sequence[float], greater: bool = True) -> list[float]:
     return out
 
 
-def mean_ranks(
-    table: Mapping[str, Mapping[str, float]], greater: Mapping[str, bool] | None = None
-) -> dict[str, float]:
+def mean_ranks(table: Mapping[str, Mapping[str, float]], greater: Mapping[str, bool] | None = None) -> dict[str, float]:
     """Mean rank of each arm over the columns in which every arm has a number; {} where there is none.
 
     `table` is arm -> column -> score; `greater` says per column whether more is better (default: yes).

@@ -85,7 +85,7 @@ def measure(value: float | None, unit: str) -> str:
     """`4.4 TFLOP`, `412 MB`: a count with its unit."""
     text = count(value)
     head = text.rstrip("kMGTPEZ")
-    return text if value is None else f"{head} {text[len(head):]}{unit}"
+    return text if value is None else f"{head} {text[len(head) :]}{unit}"
 
 
 def duration(seconds: float | None) -> str:

@@ -77,8 +77,14 @@ class BidmcSpec(TaskSpec):
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         found = self._prepared(data)
         facts = found.facts
-        signature = Signature(input="floats", width=2, length=facts["length"], shortest=facts["shortest"],
-                              target="number", missing=facts["missing"])
+        signature = Signature(
+            input="floats",
+            width=2,
+            length=facts["length"],
+            shortest=facts["shortest"],
+            target="number",
+            missing=facts["missing"],
+        )
         train, val, test = (opened(found, name) for name in SPLITS)
         return Task(signature, train, val, test, notes=tuple(facts["notes"]), fingerprint=found.fingerprint)
 
@@ -90,9 +96,15 @@ class BidmcSpec(TaskSpec):
 
     def _prepared(self, data: Path) -> Prepared:
         document: dict[str, Any] = {
-            "reader": _READER, "files": stamps(self.files(data)), "vital": self.vital, "length": self.length,
-            "scale_target": self.scale_target, "standardise": self.standardise, "val_share": self.val_share,
-            "seed": self.split_seed}
+            "reader": _READER,
+            "files": stamps(self.files(data)),
+            "vital": self.vital,
+            "length": self.length,
+            "scale_target": self.scale_target,
+            "standardise": self.standardise,
+            "val_share": self.val_share,
+            "seed": self.split_seed,
+        }
         if self.source == "records":
             document |= {"stride": self.stride, "test_share": self.test_share}
         return prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data))
@@ -105,8 +117,9 @@ class BidmcSpec(TaskSpec):
             if low == high:
                 raise BadInput(f"task.vital: every train window has a {self.vital} of {low:g}; give others")
             numbers = 2 * (numbers - low) / (high - low) - 1
-            notes.append(f"{self.vital} of {low:.4g} to {high:.4g} {UNITS[self.vital]}, the range of train, stands as "
-                         "-1 to 1")
+            notes.append(
+                f"{self.vital} of {low:.4g} to {high:.4g} {UNITS[self.vital]}, the range of train, stands as -1 to 1"
+            )
         facts = write_splits(builder, values, numbers.astype(np.float32), rows, self.standardise, copies(values))
         return {**facts, "notes": [*notes, *facts["notes"]]}
 
@@ -121,8 +134,12 @@ class BidmcSpec(TaskSpec):
         values, numbers = train.values + test.values, np.array(train.numbers + test.numbers)
         zeros = np.zeros(len(values), dtype=np.int64)  # numbers are not stratified
         rows = held_out(copies(values), zeros, len(train), self.val_share, self.split_seed)
-        return values, numbers, rows, ["these files do not say whose a window is: windows of one patient may stand in "
-                                       "train, val and test"]
+        return (
+            values,
+            numbers,
+            rows,
+            ["these files do not say whose a window is: windows of one patient may stand in train, val and test"],
+        )
 
     def _records(self, data: Path) -> tuple[list[np.ndarray], np.ndarray, dict[str, np.ndarray], list[str]]:
         """Windows, numbers, rows of each split and notes, from records."""
@@ -134,8 +151,10 @@ class BidmcSpec(TaskSpec):
         shares = {"test": self.test_share, "val": self.val_share}
         counts = {split: max(1, round(share * len(names))) for split, share in shares.items()}
         if sum(counts.values()) >= len(names):
-            raise BadInput(f"task.val_share: {self.val_share} and task.test_share {self.test_share} leave no train "
-                           f"record of {len(names)}; take less")
+            raise BadInput(
+                f"task.val_share: {self.val_share} and task.test_share {self.test_share} leave no train "
+                f"record of {len(names)}; take less"
+            )
         for split, count in counts.items():
             parts[split], order = {names[i] for i in order[:count]}, order[count:]
         rows = {split: np.flatnonzero([record in some for record in found.records]) for split, some in parts.items()}
@@ -145,8 +164,10 @@ class BidmcSpec(TaskSpec):
         notes += [f"{again} windows of val and test that also stand in an earlier split are left out"] if again else []
         for split in SPLITS:
             if not len(rows[split]):
-                raise BadInput(f"task.length: {self.length} leaves no window with a {self.vital} in the records of "
-                               f"{split}; take a smaller one, or another split_seed")
+                raise BadInput(
+                    f"task.length: {self.length} leaves no window with a {self.vital} in the records of "
+                    f"{split}; take a smaller one, or another split_seed"
+                )
         return found.values, np.array(found.numbers), rows, notes
 
 
@@ -156,8 +177,9 @@ def _check(rows: Rows, name: str, length: int, mistakes: Mistakes) -> None:
         mistakes.add(name, "holds no window that can be read; give the file again")
     for values, place in zip(rows.values, rows.places, strict=True):
         if values.shape != (length, 2):
-            mistakes.add(place, f"has {values.shape[1]} channels of {values.shape[0]} values, not 2 of task.length = "
-                                f"{length}")
+            mistakes.add(
+                place, f"has {values.shape[1]} channels of {values.shape[0]} values, not 2 of task.length = {length}"
+            )
 
 
 def _apart(group: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:

@@ -45,7 +45,10 @@ class _BitsSpec(TaskSpec):
 
         test = draw("test", np.arange(self.test))
         return Task(
-            signature, epoch(0), draw("val", np.arange(self.val)), replace(test, index=test.index + self.val),
+            signature,
+            epoch(0),
+            draw("val", np.arange(self.val)),
+            replace(test, index=test.index + self.val),
             labels=("0", "1"),
             text=_said,
             fresh=epoch if self.endless else None,
@@ -78,8 +81,17 @@ class BitMemorySpec(_BitsSpec):
         parts = self.bits // self.chunk
         length = (self.strings + 1) * parts
         signature = Signature(
-            input="floats", width=self.chunk, length=length, shortest=length, target="class", classes=2,
-            targets=self.chunk, per_position=True, levels=3, level_scale=1.0, level_shift=1.0,
+            input="floats",
+            width=self.chunk,
+            length=length,
+            shortest=length,
+            target="class",
+            classes=2,
+            targets=self.chunk,
+            per_position=True,
+            levels=3,
+            level_scale=1.0,
+            level_shift=1.0,
         )
         task = self._task(signature, self._draw)
         return replace(task, baselines=(_copying(task),))
@@ -127,14 +139,25 @@ class BitXorSpec(_BitsSpec):
         """The whole task."""
         del data
         signature = Signature(
-            input="floats", width=1, length=2 * self.bits, shortest=2 * self.bits, target="class", classes=2,
-            per_position=True, levels=2, level_scale=0.5, level_shift=0.5,
+            input="floats",
+            width=1,
+            length=2 * self.bits,
+            shortest=2 * self.bits,
+            target="class",
+            classes=2,
+            per_position=True,
+            levels=2,
+            level_scale=0.5,
+            level_shift=0.5,
         )
         task = self._task(signature, self._draw)
         counts = overlaps(task)
-        notes = [f"{counts[one, other]} of the {task.split(other).units} {other} sequences stand in {one} too"
-                 for one, other in counts if counts[one, other]]
-        few = f"there are only {4 ** self.bits} different sequences: " if notes and self.bits <= 16 else ""
+        notes = [
+            f"{counts[one, other]} of the {task.split(other).units} {other} sequences stand in {one} too"
+            for one, other in counts
+            if counts[one, other]
+        ]
+        few = f"there are only {4**self.bits} different sequences: " if notes and self.bits <= 16 else ""
         return replace(task, notes=tuple(few + note for note in notes))
 
     def _draw(self, split: str, numbers: np.ndarray) -> Examples:
@@ -178,5 +201,9 @@ def _copying(task: Task) -> Baseline:
         said = x.values[asked] > 0  # hidden bits are stored as 1, shown ones as 0 or 2
         return float((said == (answer[asked] == 1)).mean())
 
-    return Baseline("copy the visible bits, guess the others", score("val"), score("test"),
-                    "75 % in expectation, where half of the bits are shown")
+    return Baseline(
+        "copy the visible bits, guess the others",
+        score("val"),
+        score("test"),
+        "75 % in expectation, where half of the bits are shown",
+    )

@@ -137,8 +137,13 @@ def _seal(folder: Path, document: Mapping[str, Any], facts: Mapping[str, Any]) -
             total.update(memoryview(array.reshape(-1)).cast("B"))
         sizes[file.stem] = file.stat().st_size
         _sync(file)
-    seal = {"format": 1, "document": dict(document), "facts": dict(facts), "sizes": sizes,
-            "fingerprint": total.hexdigest()}
+    seal = {
+        "format": 1,
+        "document": dict(document),
+        "facts": dict(facts),
+        "sizes": sizes,
+        "fingerprint": total.hexdigest(),
+    }
     path = folder / SEAL
     path.write_text(json.dumps(seal, indent=1, sort_keys=True), encoding="utf-8")
     _sync(path)

@@ -56,8 +56,10 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
             return root, (*(root / name for name in listed(root, _is_image)), *orders)
     found = sorted(p for p in outer.glob("*") if _ARCHIVE.search(p.name) and "python" not in p.name)
     if len(found) > 1:
-        raise BadInput(f"task.kind: {task!r}: {outer} holds several archives ({', '.join(p.name for p in found)}); "
-                       "leave the one that is meant")
+        raise BadInput(
+            f"task.kind: {task!r}: {outer} holds several archives ({', '.join(p.name for p in found)}); "
+            "leave the one that is meant"
+        )
     if found:
         return found[0], (found[0], *orders)
     pickled = any(outer.glob("*python*")) or (outer / "data_batch_1").is_file()
@@ -65,7 +67,8 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
         f"task.kind: {task!r} looks for {BATCHES[0]} to {BATCHES[4]} and {BATCHES[5]}, for folders train/<class> "
         f"and test/<class> of images, or for a tar archive of either in {outer}, and none is there"
         f"{' (files of the Python version are pickles, which are never opened)' if pickled else ''}; {ORIGIN}; "
-        "name the folder above it with --data or HEADSTART_DATA")
+        "name the folder above it with --data or HEADSTART_DATA"
+    )
 
 
 def order_file(split: str) -> str:
@@ -93,8 +96,10 @@ def grey(pixels: np.ndarray) -> np.ndarray:
 
 def _refuse_missing(names: list[str], task: str) -> None:
     if names:
-        raise BadInput(f"task.kind: {task!r}: {', '.join(names)} is missing; {ORIGIN}; name the folder that holds "
-                       "all of it with --data or HEADSTART_DATA")
+        raise BadInput(
+            f"task.kind: {task!r}: {', '.join(names)} is missing; {ORIGIN}; name the folder that holds "
+            "all of it with --data or HEADSTART_DATA"
+        )
 
 
 def _is_image(name: str) -> bool:
@@ -129,7 +134,8 @@ def _read(builder: Builder, root: Path) -> tuple[dict[str, bytes], Images, set[s
             decoded = decode(content, f"{root / name if root.is_dir() else f'{root}, member {name}'}", mistakes)
             if decoded is not None:
                 images.setdefault((image[1].lower(), CLASSES.index(image[2].lower())), []).append(
-                    (_key(image[3]), decoded[0]))
+                    (_key(image[3]), decoded[0])
+                )
                 formats.add(decoded[1])
             done += 1
             if done % 1000 == 0:
@@ -178,8 +184,11 @@ def _from_batches(batches: dict[str, bytes], root: Path) -> tuple[Splits, int]:
 def _records(content: bytes, place: str, mistakes: Mistakes) -> tuple[np.ndarray, np.ndarray]:
     whole = len(content) // RECORD
     if len(content) % RECORD or not whole:
-        mistakes.add(place, f"{len(content)} bytes are no whole number of records of {RECORD} bytes: it is cut "
-                            "short or of another kind; download it again")
+        mistakes.add(
+            place,
+            f"{len(content)} bytes are no whole number of records of {RECORD} bytes: it is cut "
+            "short or of another kind; download it again",
+        )
     table = np.frombuffer(content, dtype=np.uint8, count=whole * RECORD).reshape(whole, RECORD)
     for row in np.flatnonzero(table[:, 0] > 9):
         mistakes.add(f"{place}, image {row}", f"label {table[row, 0]} is none of 0 to 9; download it again")
@@ -210,8 +219,11 @@ def _order(file: Path, counts: np.ndarray, mistakes: Mistakes) -> np.ndarray:
         mistakes.add(f"{file}, byte {row}", f"label {label[row]} is none of 0 to 9")
     for value, count in enumerate(np.bincount(label, minlength=10)[:10]):
         if count != counts[value]:
-            mistakes.add(str(file), f"has {count} labels of {CLASSES[value]}, the folder has {counts[value]} images; "
-                                    "give the file of this copy")
+            mistakes.add(
+                str(file),
+                f"has {count} labels of {CLASSES[value]}, the folder has {counts[value]} images; "
+                "give the file of this copy",
+            )
     return label
 
 

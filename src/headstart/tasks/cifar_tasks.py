@@ -67,12 +67,27 @@ class CifarSpec(TaskSpec):
             return shown
 
         signature = Signature(
-            input="floats", width=features * tile * tile, length=positions, shortest=positions, target="class",
-            classes=10, levels=256, level_scale=deviation, level_shift=mean,
+            input="floats",
+            width=features * tile * tile,
+            length=positions,
+            shortest=positions,
+            target="class",
+            classes=10,
+            levels=256,
+            level_scale=deviation,
+            level_shift=mean,
         )
         splits = {name: stored(found, name, scale=1 / deviation, shift=-mean / deviation) for name in SPLITS}
-        task = Task(signature, splits["train"], splits["val"], splits["test"], labels=CLASSES,
-                    notes=tuple(found.facts["notes"]), picture=picture, fingerprint=found.fingerprint)
+        task = Task(
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=CLASSES,
+            notes=tuple(found.facts["notes"]),
+            picture=picture,
+            fingerprint=found.fingerprint,
+        )
         if not self.augment:
             return task
         change = augmenter(lambda x: untiled_many(x, features, tile), lambda i: tiled(i, tile), self.split_seed, True)
@@ -82,10 +97,21 @@ class CifarSpec(TaskSpec):
         base = colours(data, self.kind)
         features, tile = self.layout()
         drawn = {"val": self.val, "seed": self.split_seed} if self.split == "drawn" else {}
-        document = {"maker": _MAKER, "images": base.fingerprint, "facts": dict(base.facts), "features": features,
-                    "tile": tile, "split": self.split, **drawn}
-        return prepared(data, "cifar10-grey" if features == 1 else "cifar10-colours", document,
-                        lambda builder: _build(builder, self, base))
+        document = {
+            "maker": _MAKER,
+            "images": base.fingerprint,
+            "facts": dict(base.facts),
+            "features": features,
+            "tile": tile,
+            "split": self.split,
+            **drawn,
+        }
+        return prepared(
+            data,
+            "cifar10-grey" if features == 1 else "cifar10-colours",
+            document,
+            lambda builder: _build(builder, self, base),
+        )
 
 
 def tiled(images: np.ndarray, tile: int) -> np.ndarray:
@@ -146,7 +172,8 @@ def split_rows(spec: CifarSpec, base: Prepared) -> dict[str, np.ndarray]:
     else:
         raise BadInput(
             "task.split: 'rothermel' holds out a stock batch, and class folders do not say which images that is; "
-            "put train_labels_official_order.u8 (one byte per label, in the official order) beside them")
+            "put train_labels_official_order.u8 (one byte per label, in the official order) beside them"
+        )
     return {"train": np.setdiff1d(np.arange(train), val), "val": val, "test": np.arange(train, len(label))}
 
 
@@ -157,8 +184,10 @@ def _notes(base: Prepared, group: np.ndarray, rows: dict[str, np.ndarray]) -> li
     if lossy:
         notes.append(f"lossy copy of CIFAR-10: decoded from {' and '.join(lossy)} images, not the official pixels")
     if sizes != OFFICIAL:
-        notes.append(f"not the official CIFAR-10: {sizes['train']} train and {sizes['test']} test images "
-                     "(official: 50000 and 10000)")
+        notes.append(
+            f"not the official CIFAR-10: {sizes['train']} train and {sizes['test']} test images "
+            "(official: 50000 and 10000)"
+        )
     inner = int(np.isin(group[rows["val"]], group[rows["train"]]).sum())
     if inner:
         notes.append(f"of the {len(rows['val'])} images of the held-out stock batch, {inner} also stand in train")

@@ -70,13 +70,24 @@ class DigitsSpec(TaskSpec):
             return np.clip(grey, 0.0, 1.0)
 
         signature = Signature(
-            input="floats", width=1, length=SIDE * SIDE, shortest=SIDE * SIDE, target="class", classes=10,
-            levels=LEVELS, level_scale=deviation, level_shift=mean,
+            input="floats",
+            width=1,
+            length=SIDE * SIDE,
+            shortest=SIDE * SIDE,
+            target="class",
+            classes=10,
+            levels=LEVELS,
+            level_scale=deviation,
+            level_shift=mean,
         )
         names = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
         return Task(
-            signature, examples(split["train"]), examples(split["val"]), examples(split["test"]),
-            labels=names, picture=picture,
+            signature,
+            examples(split["train"]),
+            examples(split["val"]),
+            examples(split["test"]),
+            labels=names,
+            picture=picture,
         )
 
 

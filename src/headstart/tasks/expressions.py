@@ -70,7 +70,10 @@ def evaluate(tokens: Iterable[int] | np.ndarray, place: str = "expression") -> i
                 raise BadInput(f"{place}: the bracket at symbol {position} {what}")
             stack[-1][1].append(_OPERATIONS[operator](values))
     if len(stack) > 1 or len(stack[0][1]) != 1:
-        what = f"{len(stack) - 1} brackets are open at the end" if len(stack) > 1 else (
-            f"gives {len(stack[0][1])} values, not one")
+        what = (
+            f"{len(stack) - 1} brackets are open at the end"
+            if len(stack) > 1
+            else (f"gives {len(stack[0][1])} values, not one")
+        )
         raise BadInput(f"{place}: {what}")
     return stack[0][1][0]

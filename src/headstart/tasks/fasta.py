@@ -28,14 +28,13 @@ PROMOTERS = {
 }
 """Files with the promoters, and with other sequences of the same genome."""
 SPLICE = "uci_splice.tsv"
-DEEPLOC = {"train": "deeploc_our_train_set.fasta", "val": "deeploc_our_val_set.fasta",
-           "test": "deeploc_test_set.fasta"}
+DEEPLOC = {"train": "deeploc_our_train_set.fasta", "val": "deeploc_our_val_set.fasta", "test": "deeploc_test_set.fasta"}
 ORIGINS = {
     "promoters": "the promoters of Umarov and Solovyev 2017 are at https://github.com/solovictor/CNNPromoterData",
     "splice": "the splice junctions (UCI) are at https://archive.ics.uci.edu/dataset/69; write label, id and sequence "
-              "as a .tsv file",
+    "as a .tsv file",
     "deeploc": "the DeepLoc sets as Staerk et al. 2021 divide them are at https://github.com/HannesStark/protein-"
-               "localization",
+    "localization",
     "files": "there is no download for it, these are files of your own (https://en.wikipedia.org/wiki/FASTA_format)",
 }
 FOLDERS = {"promoters": ("promoters", "biology"), "splice": ("splice", "biology"), "deeploc": ("deeploc", "biology")}
@@ -102,8 +101,14 @@ class FastaSpec(TaskSpec):
     def _prepared(self, data: Path) -> Prepared:
         named = self._named(data)
         document: dict[str, Any] = {
-            "reader": _READER, "files": stamps(named.files), "source": self.source, "letters": self._letters(),
-            "length": self.length, "shares": [self.val_share, self.test_share], "seed": self.split_seed}
+            "reader": _READER,
+            "files": stamps(named.files),
+            "source": self.source,
+            "letters": self._letters(),
+            "length": self.length,
+            "shares": [self.val_share, self.test_share],
+            "seed": self.split_seed,
+        }
         if self.source == "promoters":
             document["organism"] = self.organism
         elif self.source == "files":
@@ -179,7 +184,8 @@ def _own(data: Path, task: str) -> Named:
         raise BadInput(
             f"task.kind: {task!r} looks for train and test (.fa, .fasta, .faa or .fna; .gz or .xz), or for one "
             f"such file per class, in {folder}, and {'no test' if 'train' in stems else 'none'} is there; "
-            f"{ORIGINS['files']}; name the folder above it with --data or HEADSTART_DATA, or take another task.source")
+            f"{ORIGINS['files']}; name the folder above it with --data or HEADSTART_DATA, or take another task.source"
+        )
     return Named(tuple(paths), paths, ())
 
 
@@ -191,9 +197,7 @@ def _header_label(header: str, word: int, place: str, mistakes: Mistakes) -> str
     return label_of(parts[word - 1], place, mistakes)
 
 
-def _splice(
-    lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes
-) -> Iterator[tuple[str, str, Any]]:
+def _splice(lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes) -> Iterator[tuple[str, str, Any]]:
     """Rows `label<TAB>id<TAB>sequence` under a header."""
     for place, line in lines:
         fields = [one.strip() for one in line.split("\t")]

@@ -39,7 +39,8 @@ def find_addresses(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
     raise BadInput(
         f"task.source: 'imdb_films' of {task!r} looks for the films' addresses, train/urls_neg.txt and so on, or an "
         f"archive imdb_urls.tar.xz of them, in {roots[0]}, and none is there; {ORIGIN} has them; name the folder above "
-        "it with --data or HEADSTART_DATA")
+        "it with --data or HEADSTART_DATA"
+    )
 
 
 def films_files(data: Path, task: str) -> tuple[Path, ...]:
@@ -55,15 +56,18 @@ def films(data: Path, task: str, length: int, val_share: float, seed: int) -> Pr
     """
     base = reviews(data, task)
     root, files = find_addresses(data, task)
-    document = {"reader": _READER, "reviews": base.fingerprint, "files": stamps(files), "length": length,
-                "val_share": val_share, "seed": seed}
-    return prepared(data, "imdb-films", document,
-                    lambda builder: _build(builder, base, root, length, val_share, seed))
+    document = {
+        "reader": _READER,
+        "reviews": base.fingerprint,
+        "files": stamps(files),
+        "length": length,
+        "val_share": val_share,
+        "seed": seed,
+    }
+    return prepared(data, "imdb-films", document, lambda builder: _build(builder, base, root, length, val_share, seed))
 
 
-def _build(
-    builder: Builder, base: Prepared, root: Path, length: int, val_share: float, seed: int
-) -> dict[str, Any]:
+def _build(builder: Builder, base: Prepared, root: Path, length: int, val_share: float, seed: int) -> dict[str, Any]:
     film, names = _film_of_each(base, root)
     label, group = np.asarray(base.arrays["all_target"]), np.asarray(base.arrays["group"])
     places = split_films(film, int(base.facts["train"]), val_share, seed)
@@ -72,8 +76,10 @@ def _build(
         rows = np.flatnonzero(places[split] & alone)
         chosen, target = film_pairs(rows, film, label, seed)
         if not len(chosen):
-            raise BadInput(f"{root}: the {len(rows)} reviews of {split} give no pairs (of one film, and as many of two "
-                           "films with the same labels); give more reviews")
+            raise BadInput(
+                f"{root}: the {len(rows)} reviews of {split} give no pairs (of one film, and as many of two "
+                "films with the same labels); give more reviews"
+            )
         writer, seen = Writer(builder, split), []
         for pair in chosen:
             texts = [_text(base, row, length) for row in pair]
@@ -85,8 +91,10 @@ def _build(
         writer.finish(np.repeat(target, 2), np.arange(index, index + 2 * len(chosen)))
         index, marks[split], counts[split] = index + 2 * len(chosen), seen, len(np.unique(film[chosen]))
     if shared(marks):
-        raise BadInput(f"task.split_seed: {seed} gives equal pairs to two splits ({shared(marks)}) once texts are cut "
-                       f"to task.length {length}; take a larger length")
+        raise BadInput(
+            f"task.split_seed: {seed} gives equal pairs to two splits ({shared(marks)}) once texts are cut "
+            f"to task.length {length}; take a larger length"
+        )
     return {"labels": ["two films", "one film"], "shared": {}, "films": counts, "named": len(names)}
 
 
@@ -105,8 +113,10 @@ def _film_of_each(base: Prepared, root: Path) -> tuple[np.ndarray, list[str]]:
             addresses[match[1], int(match[2] == "pos")] = (f"{root}, {name}", lines)
     train, label, number = int(base.facts["train"]), base.arrays["all_target"], base.arrays["all_index"]
     if len(base.facts["labels"]) != 2:
-        raise BadInput(f"{root}: addresses are of negative and positive reviews, the reviews have labels "
-                       f"{', '.join(base.facts['labels'])}; give IMDb's")
+        raise BadInput(
+            f"{root}: addresses are of negative and positive reviews, the reviews have labels "
+            f"{', '.join(base.facts['labels'])}; give IMDb's"
+        )
     names: dict[str, int] = {}
     film = np.zeros(len(label), dtype=np.int64)
     for row, (value, place) in enumerate(zip(label.tolist(), number.tolist(), strict=True)):

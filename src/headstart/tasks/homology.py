@@ -19,8 +19,10 @@ from headstart.tasks.rows import label_of
 from headstart.tasks.task import Task, TaskSpec
 
 FOLDERS = ("remote_homology", "tape/remote_homology", "data/remote_homology")
-ORIGIN = ("TAPE's remote homology (Rao et al. 2019) is at http://s3.amazonaws.com/songlabdata/proteindata/"
-          "data_raw_pytorch/remote_homology.tar.gz")
+ORIGIN = (
+    "TAPE's remote homology (Rao et al. 2019) is at http://s3.amazonaws.com/songlabdata/proteindata/"
+    "data_raw_pytorch/remote_homology.tar.gz"
+)
 FOLDS = 1195
 _READER = 1
 """Raised when the same files give other arrays."""
@@ -57,8 +59,11 @@ class HomologySpec(TaskSpec):
         return letter_task(self._prepared(data), "protein")
 
     def _names(self) -> dict[str, str]:
-        return {"train": "remote_homology_train.json", "val": "remote_homology_valid.json",
-                "test": f"remote_homology_test_{self.test}_holdout.json"}
+        return {
+            "train": "remote_homology_train.json",
+            "val": "remote_homology_valid.json",
+            "test": f"remote_homology_test_{self.test}_holdout.json",
+        }
 
     def _named(self, data: Path) -> Named:
         return find_named(data, self.kind, FOLDERS, tuple(self._names().values()), ORIGIN)
@@ -93,8 +98,11 @@ def _proteins(lines: Iterator[tuple[str, str]], length: int, mistakes: Mistakes)
     for place, row in _objects(lines, mistakes):
         text = row.get("primary")
         if "fold_label" not in row or not isinstance(text, str) or not text:
-            mistakes.add(place, f"has fold_label {row.get('fold_label')!r} and primary {str(text)[:20]!r}; give a "
-                                "number and a sequence that is not empty")
+            mistakes.add(
+                place,
+                f"has fold_label {row.get('fold_label')!r} and primary {str(text)[:20]!r}; give a "
+                "number and a sequence that is not empty",
+            )
             continue
         label = label_of(row["fold_label"], place, mistakes)
         ids = encode(text, "protein", place, mistakes)

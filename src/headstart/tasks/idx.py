@@ -41,8 +41,10 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             head = file.read(4 + 4 * dimensions)
             if head[:4] != bytes([0, 0, 8, dimensions]):
                 right = bytes([0, 0, 8, dimensions]).hex(" ")
-                raise BadInput(f"{path}: begins with {head[:4].hex(' ') or 'nothing'}, an idx file of this "
-                               f"kind begins with {right}; {again}")
+                raise BadInput(
+                    f"{path}: begins with {head[:4].hex(' ') or 'nothing'}, an idx file of this "
+                    f"kind begins with {right}; {again}"
+                )
             if len(head) < 4 + 4 * dimensions:
                 raise BadInput(f"{path}: is cut short within its header; {again}")
             shape = tuple(int(size) for size in np.frombuffer(head[4:], dtype=">u4"))
@@ -52,8 +54,10 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             if size == 0:
                 raise BadInput(f"{path}: holds no data (its header says {_times(shape)}); {again}")
             if size > LIMIT:
-                raise BadInput(f"{path}: its header says {_times(shape)} = {size} bytes, more than the "
-                               f"{LIMIT} that are read; {again}")
+                raise BadInput(
+                    f"{path}: its header says {_times(shape)} = {size} bytes, more than the "
+                    f"{LIMIT} that are read; {again}"
+                )
             body = file.read(size)
             rest = file.read(1)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
@@ -61,11 +65,11 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error})") from None
     if len(body) < size:
-        raise BadInput(f"{path}: is cut short: {len(body)} of the {size} bytes that its header says "
-                       f"({_times(shape)}); {again}")
+        raise BadInput(
+            f"{path}: is cut short: {len(body)} of the {size} bytes that its header says ({_times(shape)}); {again}"
+        )
     if rest:
-        raise BadInput(f"{path}: goes on after the {size} bytes that its header says "
-                       f"({_times(shape)}); {again}")
+        raise BadInput(f"{path}: goes on after the {size} bytes that its header says ({_times(shape)}); {again}")
     return np.frombuffer(body, dtype=np.uint8).reshape(shape)
 
 

@@ -37,7 +37,11 @@ class Labelled:
 
 
 def write_letters(
-    builder: Builder, given: Mapping[str, Labelled], length: int, shares: Mapping[str, float], seed: int,
+    builder: Builder,
+    given: Mapping[str, Labelled],
+    length: int,
+    shares: Mapping[str, float],
+    seed: int,
     mistakes: Mistakes,
 ) -> dict[str, Any]:
     """Write train, val and test, each sequence cut to `length`; splits that are not `given` are drawn from train.
@@ -70,20 +74,36 @@ def write_letters(
         writer.finish(target[rows[split]], rows[split])
     lengths = [len(one) for one in sequences]
     notes = [f"{cut} sequences are longer than {length} letters and lose their rest"] if cut else []
-    return {"labels": labels, "length": max(lengths), "shortest": min(lengths),
-            "notes": [*notes, *_doubtful(group, target), *copies_note(group, rows, "sequences")]}
+    return {
+        "labels": labels,
+        "length": max(lengths),
+        "shortest": min(lengths),
+        "notes": [*notes, *_doubtful(group, target), *copies_note(group, rows, "sequences")],
+    }
 
 
 def letter_task(found: Prepared, letters: str) -> Task:
     """The task that `write_letters` wrote, memory-mapped."""
     facts, labels = found.facts, tuple(found.facts["labels"])
     signature = Signature(
-        input="tokens", width=len(ALPHABETS[letters]), length=facts["length"], shortest=facts["shortest"],
-        target="class", classes=len(labels),
+        input="tokens",
+        width=len(ALPHABETS[letters]),
+        length=facts["length"],
+        shortest=facts["shortest"],
+        target="class",
+        classes=len(labels),
     )
     train, val, test = (stored(found, name) for name in SPLITS)
-    return Task(signature, train, val, test, labels=labels, notes=tuple(facts["notes"]), text=spoken(letters),
-                fingerprint=found.fingerprint)
+    return Task(
+        signature,
+        train,
+        val,
+        test,
+        labels=labels,
+        notes=tuple(facts["notes"]),
+        text=spoken(letters),
+        fingerprint=found.fingerprint,
+    )
 
 
 def _doubtful(group: np.ndarray, target: np.ndarray) -> list[str]:

@@ -21,8 +21,11 @@ def encode(text: str, letters: str, place: str, mistakes: Mistakes) -> np.ndarra
     ids = known[np.minimum(raw, 127)]
     wrong = np.flatnonzero(ids == _NONE)
     if len(wrong):
-        mistakes.add(place, f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {NAMES[letters]} "
-                            f"({ALPHABETS[letters]}); correct it, or leave the sequence out")
+        mistakes.add(
+            place,
+            f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {NAMES[letters]} "
+            f"({ALPHABETS[letters]}); correct it, or leave the sequence out",
+        )
         return None
     return np.asarray(ids)
 

@@ -186,7 +186,10 @@ def _task(spec: ListOpsSpec, found: Prepared) -> Task:
         classes=10,
     )
     return Task(
-        signature, splits["train"], splits["val"], splits["test"],
+        signature,
+        splits["train"],
+        splits["val"],
+        splits["test"],
         labels=tuple("0123456789"),
         baselines=_baselines(arrays, rows),
         text=decode,
@@ -206,9 +209,7 @@ def _baselines(arrays: dict[str, np.ndarray], rows: dict[str, slice]) -> tuple[B
     )
 
 
-def _look_up(
-    name: str, feature: np.ndarray, target: np.ndarray, rows: dict[str, slice], source: str
-) -> Baseline:
+def _look_up(name: str, feature: np.ndarray, target: np.ndarray, rows: dict[str, slice], source: str) -> Baseline:
     """Accuracy of a table from a whole number to the commonest label that it has in train."""
     known, place = np.unique(feature[rows["train"]], return_inverse=True)
     counts = np.zeros((len(known), 10), dtype=np.int64)

@@ -63,8 +63,13 @@ class ListOpsFilesSpec(TaskSpec):
         lengths = np.concatenate([part.lengths for part in splits.values()])
         signature = Signature("tokens", len(SYMBOLS), int(lengths.max()), int(lengths.min()), "class", classes=10)
         return Task(
-            signature, splits["train"], splits["val"], splits["test"],
-            labels=tuple("0123456789"), text=decode, fingerprint=found.fingerprint,
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=tuple("0123456789"),
+            text=decode,
+            fingerprint=found.fingerprint,
         )
 
 

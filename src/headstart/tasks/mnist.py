@@ -70,8 +70,14 @@ class MnistSpec(TaskSpec):
         def examples(pixels: np.ndarray, target: np.ndarray, index: np.ndarray) -> Examples:
             values = tiles(_padded(pixels, side), tile)  # bytes stay bytes until a batch is made
             offsets = np.arange(len(pixels) + 1, dtype=np.int64) * values.shape[1]
-            return Examples(values.reshape(-1, tile * tile), offsets, target.astype(np.int64), index,
-                            scale=1 / deviation, shift=-mean / deviation)
+            return Examples(
+                values.reshape(-1, tile * tile),
+                offsets,
+                target.astype(np.int64),
+                index,
+                scale=1 / deviation,
+                shift=-mean / deviation,
+            )
 
         def picture(x: np.ndarray) -> np.ndarray:
             image = untiled(np.asarray(x, dtype=np.float64), side, tile)
@@ -85,8 +91,15 @@ class MnistSpec(TaskSpec):
         change = augmenter(images_of, lambda new: tiles(new[..., 0], tile), self.split_seed, mirror=False)
         positions = (side // tile) ** 2
         signature = Signature(
-            input="floats", width=tile * tile, length=positions, shortest=positions, target="class",
-            classes=10, levels=256, level_scale=deviation, level_shift=mean,
+            input="floats",
+            width=tile * tile,
+            length=positions,
+            shortest=positions,
+            target="class",
+            classes=10,
+            levels=256,
+            level_scale=deviation,
+            level_shift=mean,
         )
         return Task(
             signature,
@@ -129,8 +142,9 @@ def _read_pair(images: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
         )
     wrong = np.flatnonzero(label > 9)
     if len(wrong):
-        raise BadInput(f"{labels}: label {label[wrong[0]]} of image {wrong[0]} is no digit 0 to 9; "
-                       "give the official file")
+        raise BadInput(
+            f"{labels}: label {label[wrong[0]]} of image {wrong[0]} is no digit 0 to 9; give the official file"
+        )
     return pixels, label
 
 
@@ -154,8 +168,10 @@ def _refuse_copies(images: np.ndarray, train: np.ndarray, val: np.ndarray, file:
     group = groups(images)
     count = int(np.isin(group[val], group[train]).sum())
     if count:
-        raise BadInput(f"{file}: {count} of the {len(val)} images held out for val also stand in train; remove the "
-                       "copies, or take another task.split_seed")
+        raise BadInput(
+            f"{file}: {count} of the {len(val)} images held out for val also stand in train; remove the "
+            "copies, or take another task.split_seed"
+        )
 
 
 def _moments(images: np.ndarray, side: int) -> tuple[float, float]:

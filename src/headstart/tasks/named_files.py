@@ -45,17 +45,21 @@ def find_named(
         if there:
             lost = [name for name in names if name not in there]
             if lost:
-                raise BadInput(f"task.kind: {task!r}: {' and '.join(str(root / name) for name in lost)} is missing; "
-                               f"{origin}; put it there, or name another data folder with --data")
+                raise BadInput(
+                    f"task.kind: {task!r}: {' and '.join(str(root / name) for name in lost)} is missing; "
+                    f"{origin}; put it there, or name another data folder with --data"
+                )
             return Named(wanted, there, ())
-    archives = tuple(p for folder in folders for p in sorted((data / folder).glob("*"))
-                     if ARCHIVE.search(p.name) and p.is_file())
+    archives = tuple(
+        p for folder in folders for p in sorted((data / folder).glob("*")) if ARCHIVE.search(p.name) and p.is_file()
+    )
     if archives:
         return Named(wanted, {}, archives)
     raise BadInput(
         f"task.kind: {task!r} looks for {', '.join(names)}, or a tar archive that holds it, in "
         f"{' or '.join(folders)} of {data}, and none is there; {origin}; name the folder above it with --data or "
-        "HEADSTART_DATA")
+        "HEADSTART_DATA"
+    )
 
 
 def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[tuple[str, Iterator[tuple[str, str]]]]:
@@ -92,8 +96,10 @@ def _text_lines(content: bytes, place: str, mistakes: Mistakes) -> Iterator[tupl
         try:
             yield f"{place}, row {row}", line.removesuffix(b"\r").decode()
         except UnicodeDecodeError as error:
-            mistakes.add(f"{place}, row {row}", f"is not UTF-8 (byte {line[error.start]:#04x} at {error.start}); "
-                                                "convert the file to UTF-8")
+            mistakes.add(
+                f"{place}, row {row}",
+                f"is not UTF-8 (byte {line[error.start]:#04x} at {error.start}); convert the file to UTF-8",
+            )
 
 
 def _below(root: Path, name: str) -> Path | None:
@@ -117,6 +123,7 @@ def archives_or_files(root: Path, pattern: re.Pattern[str]) -> tuple[Path, tuple
         return root, there
     found = sorted(p for p in root.glob("*") if ARCHIVE.search(p.name) and p.is_file())
     if len(found) > 1:
-        raise BadInput(f"{root}: holds several archives ({', '.join(p.name for p in found)}); leave the one that is "
-                       "meant")
+        raise BadInput(
+            f"{root}: holds several archives ({', '.join(p.name for p in found)}); leave the one that is meant"
+        )
     return (found[0], (found[0],)) if found else None

@@ -135,15 +135,23 @@ class OwnSpec(TaskSpec):
         facts = found.facts
         splits = {name: _opened(found, name) for name in SPLITS}
         return Task(
-            Signature(**facts["signature"]), splits["train"], splits["val"], splits["test"],
-            labels=tuple(facts["labels"]), notes=tuple(facts["notes"]), fingerprint=found.fingerprint,
-            text=_text(facts["kind"], facts["symbols"]), decided=facts["decided"],
+            Signature(**facts["signature"]),
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=tuple(facts["labels"]),
+            notes=tuple(facts["notes"]),
+            fingerprint=found.fingerprint,
+            text=_text(facts["kind"], facts["symbols"]),
+            decided=facts["decided"],
         )
 
     def facts(self, data: Path) -> OwnFacts:
         """What the file decides. Raises: BadInput for whatever is wrong with it."""
-        found: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value
-                                 for name, value in self._prepared(data).facts["served"].items()}
+        found: dict[str, Any] = {
+            name: tuple(value) if isinstance(value, list) else value
+            for name, value in self._prepared(data).facts["served"].items()
+        }
         return OwnFacts(**{**found, "layout": read(LayoutSpec, found["layout"], "layout")})
 
     def _paths(self, data: Path) -> dict[str, Path]:
@@ -164,8 +172,12 @@ class OwnSpec(TaskSpec):
 
     def _prepared(self, data: Path) -> Prepared:
         whole = self.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
-        document = {"reader": _READER, "task": whole.document(places=False), "files": stamps(self.files(data)),
-                    "given": sorted(self._paths(data))}
+        document = {
+            "reader": _READER,
+            "task": whole.document(places=False),
+            "files": stamps(self.files(data)),
+            "given": sorted(self._paths(data)),
+        }
         return prepared(data, "own", document, lambda builder: self._build(builder, data))
 
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
@@ -192,10 +204,18 @@ class OwnSpec(TaskSpec):
         seen, cut = _cut(replace(whole, values=values, observed=observed), self.longest)
         facts = _written(builder, seen, wanted, rows)
         counts = np.bincount(target[rows["train"]][target[rows["train"]] != IGNORE], minlength=len(train.classes))
-        served = {"kind": train.kind, "symbols": list(train.layout.symbols), "channels": list(train.channels),
-                  "labels": list(train.classes), "layout": layout.model_dump(mode="json"), "mean": mean,
-                  "deviation": deviation, "low": low, "high": high,
-                  "counts": counts.tolist() if train.target == "class" else []}
+        served = {
+            "kind": train.kind,
+            "symbols": list(train.layout.symbols),
+            "channels": list(train.channels),
+            "labels": list(train.classes),
+            "layout": layout.model_dump(mode="json"),
+            "mean": mean,
+            "deviation": deviation,
+            "low": low,
+            "high": high,
+            "counts": counts.tolist() if train.target == "class" else [],
+        }
         return {**facts, **_decided(train, scaled), "served": served, "notes": [*notes, *cut, *more_notes, *scaled]}
 
     def _sides(
@@ -212,9 +232,11 @@ class OwnSpec(TaskSpec):
         lost = len(train) - sum(map(len, rows.values()))
         if len(official):
             rows["test"] = official[target[official] != IGNORE]
-        return rows, [*_about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
-                      *_about_copies(whole, copies, rows, len(official) > 0),
-                      *_about_groups(groups, rows, self.by_group, len(official) > 0)]
+        return rows, [
+            *_about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
+            *_about_copies(whole, copies, rows, len(official) > 0),
+            *_about_groups(groups, rows, self.by_group, len(official) > 0),
+        ]
 
     def _targets(
         self, whole: Sequences, target: np.ndarray, train: np.ndarray
@@ -263,7 +285,7 @@ def _files(path: Path) -> list[Path]:
 def _check_labels(train: Sequences) -> None:
     if train.target == "class" and len(train.classes) == 1:
         raise BadInput(
-            f"{train.layout.source}: every label is {train.classes[0]!r}; give two classes or more, or target=\"\" to "
+            f'{train.layout.source}: every label is {train.classes[0]!r}; give two classes or more, or target="" to '
             "pretrain alone"
         )
 

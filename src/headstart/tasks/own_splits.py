@@ -68,7 +68,10 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
 
 
 def check_sides(
-    rows: Mapping[str, np.ndarray], target: np.ndarray, labels: tuple[str, ...], settings: Mapping[str, float],
+    rows: Mapping[str, np.ndarray],
+    target: np.ndarray,
+    labels: tuple[str, ...],
+    settings: Mapping[str, float],
     blocks: int,
 ) -> None:
     """Raises: BadInput where a side has no labelled row, or a class none in train. `settings`: drawn sides' shares."""

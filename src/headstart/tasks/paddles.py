@@ -83,8 +83,9 @@ def recipe(size: int, contour: int) -> Recipe:
     """
     padding, length, thickness, margins, radius, apart, continuity, contrast, total = _TABLE[size]
     short = contour // 3
-    return Recipe(size, padding, length, thickness, margins, radius, apart, continuity, contrast, contour,
-                  short, total // short)
+    return Recipe(
+        size, padding, length, thickness, margins, radius, apart, continuity, contrast, contour, short, total // short
+    )
 
 
 def circle(distance: float) -> np.ndarray:
@@ -94,9 +95,7 @@ def circle(distance: float) -> np.ndarray:
     return np.array(steps, dtype=np.int32)
 
 
-def _inside(
-    y: np.ndarray, x: np.ndarray, direction: int, length: float, across: float, rounded: bool
-) -> np.ndarray:
+def _inside(y: np.ndarray, x: np.ndarray, direction: int, length: float, across: float, rounded: bool) -> np.ndarray:
     """Which points lie within `across` of the axis of a paddle centred at 0 (flat ends unless `rounded`)."""
     angle = 2 * math.pi * direction / DIRECTIONS
     along = x * math.cos(angle) + y * math.sin(angle)
@@ -212,9 +211,7 @@ def tables(recipe: Recipe) -> Tables:
     )
 
 
-def paint(
-    tables: Tables, centres: np.ndarray, directions: np.ndarray, discs: np.ndarray
-) -> np.ndarray:
+def paint(tables: Tables, centres: np.ndarray, directions: np.ndarray, discs: np.ndarray) -> np.ndarray:
     """Images of paddles and discs, darkest rescaled to 0 and brightest to 255.
 
     centres (n, paddles, 2) in units, directions (n, paddles) with -1 where there is no paddle, discs

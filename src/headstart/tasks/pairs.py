@@ -22,10 +22,14 @@ LAYOUTS = (("label", "id1", "id2", "text1", "text2"), ("label", "text1", "text2"
 """Fields of TSV files without a header; the first is AAN's."""
 AAN = {"train": "new_aan_pairs.train.tsv", "val": "new_aan_pairs.eval.tsv", "test": "new_aan_pairs.test.tsv"}
 AAN_FOLDERS = ("aan", "lra_release/lra_release/tsv_data", "lra_release/tsv_data", "lra/tsv_data")
-AAN_ORIGIN = ("it is in Long Range Arena's archive lra_release.gz, once at https://storage.googleapis.com/"
-              "long-range-arena; AAN's own site no longer gives it")
-FILES_ORIGIN = ("there is no download for it, these are files of your own with fields label, text1 and text2 (see "
-                "https://jsonlines.org for .jsonl)")
+AAN_ORIGIN = (
+    "it is in Long Range Arena's archive lra_release.gz, once at https://storage.googleapis.com/"
+    "long-range-arena; AAN's own site no longer gives it"
+)
+FILES_ORIGIN = (
+    "there is no download for it, these are files of your own with fields label, text1 and text2 (see "
+    "https://jsonlines.org for .jsonl)"
+)
 _FILE = re.compile(r"^(train|val|test)\.(?:(?:jsonl|tsv)(?:\.gz|\.xz)?|parquet)$")
 _READER = 1
 """Raised when the same files give other arrays."""
@@ -43,7 +47,8 @@ def find_aan(data: Path, task: str) -> dict[str, Path]:
     raise BadInput(
         f"task.kind: {task!r} looks for {', '.join(AAN.values())} in {' or '.join(AAN_FOLDERS)} of {data}, and none is "
         f"there; {AAN_ORIGIN}; name another data folder with --data or HEADSTART_DATA, or take task.source "
-        "'imdb_films' or 'files'")
+        "'imdb_films' or 'files'"
+    )
 
 
 def find_files(data: Path, task: str) -> dict[str, Path]:
@@ -54,14 +59,17 @@ def find_files(data: Path, task: str) -> dict[str, Path]:
         match = _FILE.match(path.name)
         if match is not None and path.is_file():
             if match[1] in found:
-                raise BadInput(f"task.kind: {task!r}: {folder} has {found[match[1]].name} and {path.name}; "
-                               "leave the one that is meant")
+                raise BadInput(
+                    f"task.kind: {task!r}: {folder} has {found[match[1]].name} and {path.name}; "
+                    "leave the one that is meant"
+                )
             found[match[1]] = path
     lost = [split for split in ("train", "test") if split not in found]
     if lost:
         raise BadInput(
             f"task.kind: {task!r} looks for {' and '.join(lost)} (.tsv, .jsonl, packed as .gz or .xz, or .parquet) in "
-            f"{folder}, and it is not there; {FILES_ORIGIN}; name the folder above it with --data or HEADSTART_DATA")
+            f"{folder}, and it is not there; {FILES_ORIGIN}; name the folder above it with --data or HEADSTART_DATA"
+        )
     return {split: found[split] for split in SPLITS if split in found}
 
 
@@ -75,8 +83,7 @@ def pairs(data: Path, files: dict[str, Path], length: int, val_share: float, see
     document = {"reader": _READER, "length": length, "files": stamps(files.values()), **drawn}
     if "val" in files:
         return prepared(data, "pairs", document, lambda builder: _build(builder, files, length))
-    whole = prepared(data, "pairs", {**document, "drawn": None},
-                     lambda builder: _build(builder, files, length))
+    whole = prepared(data, "pairs", {**document, "drawn": None}, lambda builder: _build(builder, files, length))
     return prepared(data, "pairs", document, lambda builder: _drawn(builder, whole, val_share, seed))
 
 
@@ -141,8 +148,11 @@ def shared(marks: dict[str, list[bytes]]) -> dict[str, int]:
     """How many pairs of val and test also stand in an earlier split: {"val in train": 3, ...}."""
     known = {split: set(seen) for split, seen in marks.items()}
     names = [split for split in SPLITS if split in marks]
-    found = {f"{late} in {early}": sum(one in known[early] for one in marks[late])
-             for i, late in enumerate(names) for early in names[:i]}
+    found = {
+        f"{late} in {early}": sum(one in known[early] for one in marks[late])
+        for i, late in enumerate(names)
+        for early in names[:i]
+    }
     return {name: count for name, count in found.items() if count}
 
 
@@ -154,8 +164,11 @@ def _drawn(builder: Builder, whole: Prepared, val_share: float, seed: int) -> di
     _, group = np.unique(seen, axis=0, return_inverse=True)
     units = len(seen)
     val = hold_out(target[::2], occurs_once(group.reshape(-1)), round(val_share * units), seed, "task.val_share")
-    chosen = {"train": ("train", np.setdiff1d(np.arange(units), val)), "val": ("train", val),
-              "test": ("test", np.arange(every["test"].units))}
+    chosen = {
+        "train": ("train", np.setdiff1d(np.arange(units), val)),
+        "val": ("train", val),
+        "test": ("test", np.arange(every["test"].units)),
+    }
     marks = {}
     for split, (source, some) in chosen.items():
         examples, rows = every[source], every[source].rows(some)

@@ -59,8 +59,10 @@ class PathfinderSpec(TaskSpec):
     @model_validator(mode="after")
     def _room(self) -> PathfinderSpec:
         if self.size == 16 and self.contour_length != 6:
-            raise ValueError(f"contour_length: {self.contour_length} paddles have no room at size 16; "
-                             "set contour_length = 6, or a size of at least 32")
+            raise ValueError(
+                f"contour_length: {self.contour_length} paddles have no room at size 16; "
+                "set contour_length = 6, or a size of at least 32"
+            )
         return self
 
     def prepare(self, data: Path, workers: int = 1) -> None:
@@ -82,8 +84,13 @@ class PathfinderSpec(TaskSpec):
 
     def _prepared(self, data: Path, workers: int) -> Prepared:
         sizes = {name: getattr(self, name) for name in SPLITS}
-        document = {"generator": self.version, "size": self.size, "contour_length": self.contour_length,
-                    "sizes": sizes, "seed": self.data_seed}
+        document = {
+            "generator": self.version,
+            "size": self.size,
+            "contour_length": self.contour_length,
+            "sizes": sizes,
+            "seed": self.data_seed,
+        }
         return prepared(data, "pathfinder", document, lambda builder: _build(self, builder, workers))
 
 
@@ -109,11 +116,26 @@ def as_task(
         return np.clip((np.asarray(x, dtype=np.float64).reshape(size, size) + 1) / 2, 0.0, 1.0)
 
     signature = Signature(
-        input="floats", width=1, length=size * size, shortest=size * size, target="class", classes=2,
-        levels=256, level_scale=127.5, level_shift=127.5,
+        input="floats",
+        width=1,
+        length=size * size,
+        shortest=size * size,
+        target="class",
+        classes=2,
+        levels=256,
+        level_scale=127.5,
+        level_shift=127.5,
     )
-    return Task(signature, splits["train"], splits["val"], splits["test"], labels=LABELS, baselines=baselines,
-                picture=picture, fingerprint=fingerprint)
+    return Task(
+        signature,
+        splits["train"],
+        splits["val"],
+        splits["test"],
+        labels=LABELS,
+        baselines=baselines,
+        picture=picture,
+        fingerprint=fingerprint,
+    )
 
 
 def _build(spec: PathfinderSpec, builder: Builder, workers: int) -> dict[str, Any]:
@@ -134,8 +156,9 @@ def _build(spec: PathfinderSpec, builder: Builder, workers: int) -> dict[str, An
         marks[name], near[name] = mine, (distance, np.array(labels))
     for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
         if marks[one] & marks[other]:
-            raise BadInput(f"task.data_seed: {spec.data_seed} gives one image to both {one} and {other}; "
-                           "take another seed")
+            raise BadInput(
+                f"task.data_seed: {spec.data_seed} gives one image to both {one} and {other}; take another seed"
+            )
     return {"baselines": [_by_distance(near)]}
 
 

@@ -16,9 +16,11 @@ from headstart.tasks.task import SPLITS, Task, TaskSpec, stratified_split
 
 FOLDERS = {14: "curv_contour_length_14", 9: "curv_contour_length_9", 6: "curv_baseline"}
 """The archive's names of its contour lengths."""
-ORIGIN = ("Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds "
-          "it; name the folder above it with --data or HEADSTART_DATA; the task `pathfinder` generates the like "
-          "without a download")
+ORIGIN = (
+    "Long Range Arena's archive (lra_release, https://github.com/google-research/long-range-arena) holds "
+    "it; name the folder above it with --data or HEADSTART_DATA; the task `pathfinder` generates the like "
+    "without a download"
+)
 MOST = 20
 """Mistakes that are gathered before reading stops."""
 _STEP = 4096
@@ -52,8 +54,10 @@ class PathfinderFilesSpec(TaskSpec):
         for outer in (data, data / "lra_release", data / "lra"):
             if (outer / inner / "metadata").is_dir():
                 return outer / inner
-        raise BadInput(f"task.kind: 'pathfinder_files': no {inner}/metadata in {data}, nor in its lra_release or "
-                       f"lra folder; {ORIGIN}")
+        raise BadInput(
+            f"task.kind: 'pathfinder_files': no {inner}/metadata in {data}, nor in its lra_release or "
+            f"lra folder; {ORIGIN}"
+        )
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """The metadata files, and the folders of the images (which change when an image comes or goes)."""
@@ -71,8 +75,13 @@ class PathfinderFilesSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput with up to 20 mistakes, each with file and row."""
         folder, seen = self.folder(data), [(str(p), p.stat()) for p in self.files(data)]
-        document = {"reader": self.version, "size": self.size, "skip": list(self.skip), "seed": self.split_seed,
-                    "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in seen]}
+        document = {
+            "reader": self.version,
+            "size": self.size,
+            "skip": list(self.skip),
+            "seed": self.split_seed,
+            "files": [[name, stat.st_size, stat.st_mtime_ns] for name, stat in seen],
+        }
         found = prepared(data, "pathfinder-files", document, lambda builder: _build(self, folder, builder))
         arrays = {name: np.asarray(array) for name, array in found.arrays.items()}
         splits = {}
@@ -144,6 +153,7 @@ def _rows(spec: PathfinderFilesSpec, folder: Path) -> tuple[list[tuple[str, Path
 
 def _lines(folder: Path, wrong: list[str]) -> Iterator[tuple[str, str]]:
     """(file:row, line) of the metadata files, in the order of their numbers."""
+
     def order(path: Path) -> tuple[int, str]:
         return (int(path.stem) if path.stem.isdecimal() else -1, path.name)
 

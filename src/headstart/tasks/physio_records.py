@@ -45,20 +45,28 @@ def find_records(data: Path, task: str) -> dict[str, dict[str, Path]]:
             match = _FILE.match(name)
             if match is not None:
                 found.setdefault(match[1], {})[match[2]] = root / name
-        lost = [str(root / f"{name}_{what}.csv") for name, files in found.items() for what in ("Signals", "Numerics")
-                if what not in files]
+        lost = [
+            str(root / f"{name}_{what}.csv")
+            for name, files in found.items()
+            for what in ("Signals", "Numerics")
+            if what not in files
+        ]
         if lost:
-            raise BadInput(f"task.kind: {task!r}: {', '.join(lost[:5])} is missing; {ORIGIN}; put it there, or name "
-                           "another data folder with --data")
+            raise BadInput(
+                f"task.kind: {task!r}: {', '.join(lost[:5])} is missing; {ORIGIN}; put it there, or name "
+                "another data folder with --data"
+            )
         if len(found) >= 3:
             return found
         if found:
-            raise BadInput(f"task.kind: {task!r}: {root} has {len(found)} records, and train, val and test need one "
-                           f"each; {ORIGIN}")
+            raise BadInput(
+                f"task.kind: {task!r}: {root} has {len(found)} records, and train, val and test need one each; {ORIGIN}"
+            )
     raise BadInput(
         f"task.kind: {task!r} looks for bidmc_01_Signals.csv, bidmc_01_Numerics.csv and so on in "
         f"{' or '.join(FOLDERS)} of {data}, and none is there; {ORIGIN}; name the folder above it with --data or "
-        "HEADSTART_DATA")
+        "HEADSTART_DATA"
+    )
 
 
 def cut(records: dict[str, dict[str, Path]], vital: str, length: int, stride: int, mistakes: Mistakes) -> Windows:
@@ -70,8 +78,9 @@ def cut(records: dict[str, dict[str, Path]], vital: str, length: int, stride: in
     out = Windows()
     for record in sorted(records):
         signals = read_signals(lines(records[record]["Signals"], mistakes), str(records[record]["Signals"]), mistakes)
-        seconds = read_columns(lines(records[record]["Numerics"], mistakes), str(records[record]["Numerics"]),
-                               (COLUMNS[vital],), mistakes)
+        seconds = read_columns(
+            lines(records[record]["Numerics"], mistakes), str(records[record]["Numerics"]), (COLUMNS[vital],), mistakes
+        )
         if signals is None or seconds is None:
             continue
         begin = signals[0, 0]
@@ -99,8 +108,11 @@ def read_signals(rows: Iterator[tuple[str, str]], file: str, mistakes: Mistakes)
     wrong = np.flatnonzero(~(np.abs(table[:, 0] - expected) < _SLACK))
     if len(wrong):
         i = int(wrong[0])
-        mistakes.add(f"{file}, row {i + 2}", f"the time is {table[i, 0]:g} s, {RATE} samples per second give "
-                                             f"{expected[i]:g} s: rows are missing, or the rate is another")
+        mistakes.add(
+            f"{file}, row {i + 2}",
+            f"the time is {table[i, 0]:g} s, {RATE} samples per second give "
+            f"{expected[i]:g} s: rows are missing, or the rate is another",
+        )
         return None
     return table
 
@@ -113,8 +125,10 @@ def read_columns(
     wanted = ("Time [s]", *columns)
     lost = [name for name in wanted if name not in header]
     if lost:
-        mistakes.add(f"{file}, row 1", f"has no column {' and no '.join(map(repr, lost))} (it has "
-                                       f"{', '.join(map(repr, header[:8]))})")
+        mistakes.add(
+            f"{file}, row 1",
+            f"has no column {' and no '.join(map(repr, lost))} (it has {', '.join(map(repr, header[:8]))})",
+        )
         return None
     places, out = [header.index(name) for name in wanted], []
     before = len(mistakes.found)

@@ -34,8 +34,7 @@ LOOKS = {
     "folders": "folders <label>/*.wav, or a tar archive of them,",
 }
 ORIGINS = {
-    "commands": "Speech Commands (Warden 2018) is at "
-                "http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
+    "commands": "Speech Commands (Warden 2018) is at http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
     "digits": "the Free Spoken Digit Dataset is at https://github.com/Jakobovski/free-spoken-digit-dataset",
     "folders": "there is no download for it, these are recordings of your own (https://en.wikipedia.org/wiki/WAV)",
 }
@@ -83,9 +82,11 @@ def find_recordings(data: Path, task: str, source: str) -> tuple[Path, tuple[Pat
         found = archives_or_files(data / folder, _pattern(source))
         if found is not None:
             return found
-    raise BadInput(f"task.kind: {task!r} looks for {LOOKS[source]} in {' or '.join(FOLDERS[source])} of {data}, and "
-                   f"none is there; {ORIGINS[source]}; name the folder above it with --data or HEADSTART_DATA, or take "
-                   "another task.source")
+    raise BadInput(
+        f"task.kind: {task!r} looks for {LOOKS[source]} in {' or '.join(FOLDERS[source])} of {data}, and "
+        f"none is there; {ORIGINS[source]}; name the folder above it with --data or HEADSTART_DATA, or take "
+        "another task.source"
+    )
 
 
 def build(builder: Builder, root: Path, asked: Asked) -> dict[str, Any]:
@@ -120,8 +121,14 @@ def build(builder: Builder, root: Path, asked: Asked) -> dict[str, Any]:
     del values, clips
     for name in ("values", "offsets", "target", "index"):
         builder.drop(f"all_{name}")
-    return {"labels": classes, "mean": mean, "deviation": deviation, "length": max(lengths), "shortest": min(lengths),
-            "notes": _notes(found, rows, group, asked)}
+    return {
+        "labels": classes,
+        "mean": mean,
+        "deviation": deviation,
+        "length": max(lengths),
+        "shortest": min(lengths),
+        "notes": _notes(found, rows, group, asked),
+    }
 
 
 def _read(builder: Builder, root: Path, asked: Asked, mistakes: Mistakes) -> _Found:
@@ -132,8 +139,11 @@ def _read(builder: Builder, root: Path, asked: Asked, mistakes: Mistakes) -> _Fo
         place = str(root / name) if root.is_dir() else f"{root}, member {name}"
         listed = _LIST.search(name)
         if listed is not None:
-            found.lists[LISTS[listed[1]]] = [(f"{place}, row {i + 1}", line.strip()) for i, line in enumerate(
-                content.decode(errors="replace").splitlines()) if line.strip()]
+            found.lists[LISTS[listed[1]]] = [
+                (f"{place}, row {i + 1}", line.strip())
+                for i, line in enumerate(content.decode(errors="replace").splitlines())
+                if line.strip()
+            ]
             continue
         match = pattern.search(name)
         clip = _clip(content, place, found, asked, mistakes)
@@ -162,14 +172,22 @@ def _clip(content: bytes, place: str, found: _Found, asked: Asked, mistakes: Mis
     found.rate = found.rate or rate
     found.rates.add(rate)
     if asked.resample is None and (rate != found.rate or samples.shape[1] != 1):
-        mistakes.add(place, f"has {rate} samples per second in {samples.shape[1]} channels, not {found.rate} in one; "
-                            f"set task.resample = {found.rate} to have every recording mixed and resampled")
+        mistakes.add(
+            place,
+            f"has {rate} samples per second in {samples.shape[1]} channels, not {found.rate} in one; "
+            f"set task.resample = {found.rate} to have every recording mixed and resampled",
+        )
         return None
     return to_levels(at_rate(samples, rate, found.rate))
 
 
 def _split(
-    found: _Found, order: Sequence[int], target: np.ndarray, group: np.ndarray, asked: Asked, root: Path,
+    found: _Found,
+    order: Sequence[int],
+    target: np.ndarray,
+    group: np.ndarray,
+    asked: Asked,
+    root: Path,
     mistakes: Mistakes,
 ) -> dict[str, np.ndarray]:
     """Rows (places in `order`) of each split: by the lists, by the takes, or drawn."""

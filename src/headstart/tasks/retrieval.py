@@ -62,11 +62,24 @@ class RetrievalSpec(TaskSpec):
         if self.source == "aan" and labels == ("0", "1"):
             labels = ("no citation", "citation")
         signature = Signature(
-            input="tokens", width=256, length=int(lengths.max()), shortest=int(lengths.min()), target="class",
-            classes=len(labels), paired=True,
+            input="tokens",
+            width=256,
+            length=int(lengths.max()),
+            shortest=int(lengths.min()),
+            target="class",
+            classes=len(labels),
+            paired=True,
         )
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=labels, notes=_notes(found),
-                    text=decoder(None), fingerprint=found.fingerprint)
+        return Task(
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=labels,
+            notes=_notes(found),
+            text=decoder(None),
+            fingerprint=found.fingerprint,
+        )
 
     def _prepared(self, data: Path) -> Prepared:
         if self.source == "imdb_films":
@@ -77,6 +90,5 @@ class RetrievalSpec(TaskSpec):
 
 def _notes(found: Prepared) -> tuple[str, ...]:
     """What a table must say of these pairs."""
-    said = [f"{count} of {place.replace(' in ', ' also stand in ')}"
-            for place, count in found.facts["shared"].items()]
+    said = [f"{count} of {place.replace(' in ', ' also stand in ')}" for place, count in found.facts["shared"].items()]
     return (f"equal pairs in two splits: {', '.join(said)}",) if said else ()

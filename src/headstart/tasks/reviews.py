@@ -17,8 +17,10 @@ from headstart.tasks.rows import in_order, label_of, read_rows, text_of
 from headstart.tasks.stored import Writer, groups
 
 OFFICIAL = {"train": 25_000, "test": 25_000}
-ORIGIN = ("IMDb's reviews (Maas et al. 2011) are at https://ai.stanford.edu/~amaas/data/sentiment "
-          "(aclImdb_v1.tar.gz) and, as Parquet files, at https://huggingface.co/datasets/stanfordnlp/imdb")
+ORIGIN = (
+    "IMDb's reviews (Maas et al. 2011) are at https://ai.stanford.edu/~amaas/data/sentiment "
+    "(aclImdb_v1.tar.gz) and, as Parquet files, at https://huggingface.co/datasets/stanfordnlp/imdb"
+)
 SAME = ({"0": "0", "1": "1"}, {"neg": "0", "pos": "1"}, {"negative": "0", "positive": "1"})
 """Ways to write the two labels of IMDb."""
 _READER = 1
@@ -57,8 +59,10 @@ def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
             if some:
                 lost = [split for split in OFFICIAL if not any(_split(p) == split for p in some)]
                 if lost:
-                    raise BadInput(f"task.kind: {task!r}: {root} has {some[0].name} and no file named "
-                                   f"{' or '.join(lost)} beside it; {ORIGIN}; put it there")
+                    raise BadInput(
+                        f"task.kind: {task!r}: {root} has {some[0].name} and no file named "
+                        f"{' or '.join(lost)} beside it; {ORIGIN}; put it there"
+                    )
                 return None, tuple(sorted(some, key=lambda p: (_split(p) == "test", p.name)))
     for root in folders:
         for archive in sorted(p for p in root.glob("*") if _ARCHIVE.match(p.name)):
@@ -66,7 +70,8 @@ def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
     raise BadInput(
         f"task.kind: {task!r} looks for train/neg, train/pos, test/neg and test/pos with .txt files, for train and "
         f"test files (.jsonl, .jsonl.gz, .jsonl.xz or .parquet), or for aclImdb_v1.tar.gz in {folders[0]}, and none "
-        f"is there; {ORIGIN}; name the folder above it with --data or HEADSTART_DATA")
+        f"is there; {ORIGIN}; name the folder above it with --data or HEADSTART_DATA"
+    )
 
 
 def reviews(data: Path, task: str) -> Prepared:

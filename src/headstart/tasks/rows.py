@@ -82,8 +82,9 @@ def _decoded(value: bytes, place: str, mistakes: Mistakes) -> str | None:
     try:
         return value.decode()
     except UnicodeDecodeError as error:
-        mistakes.add(place, f"is not UTF-8 (byte {value[error.start]:#04x} at {error.start}); "
-                            "convert the file to UTF-8")
+        mistakes.add(
+            place, f"is not UTF-8 (byte {value[error.start]:#04x} at {error.start}); convert the file to UTF-8"
+        )
         return None
 
 
@@ -128,8 +129,10 @@ def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator
         with pyarrow.parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             if lost := [column for column in columns if column not in names]:
-                mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has "
-                                        f"{', '.join(map(repr, names[:8]))})")
+                mistakes.add(
+                    str(path),
+                    f"has no column {' and no '.join(map(repr, lost))} (it has {', '.join(map(repr, names[:8]))})",
+                )
                 return
             size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
             if size > TOTAL:
@@ -166,8 +169,9 @@ def _tsv(
         elif len(fields) in known:
             yield place, dict(zip(known[len(fields)], fields, strict=True))
         else:
-            mistakes.add(place, f"has {len(fields)} fields separated by tabs, not "
-                                f"{' or '.join(map(str, sorted(known)))}")
+            mistakes.add(
+                place, f"has {len(fields)} fields separated by tabs, not {' or '.join(map(str, sorted(known)))}"
+            )
 
 
 def _unquoted(field: str) -> str:

@@ -56,8 +56,9 @@ class PairsSpec(TaskSpec):
     @model_validator(mode="after")
     def _in_order(self) -> PairsSpec:
         if self.min_length > self.max_length:
-            raise ValueError(f"min_length: {self.min_length} is more than max_length {self.max_length}; "
-                             "take a smaller one")
+            raise ValueError(
+                f"min_length: {self.min_length} is more than max_length {self.max_length}; take a smaller one"
+            )
         return self
 
     def load(self, data: Path) -> Task:
@@ -69,12 +70,24 @@ class PairsSpec(TaskSpec):
             first += len(splits[name])
         lengths = np.concatenate([splits[name].lengths for name in SPLITS])
         signature = Signature(
-            input="tokens", width=self.symbols, length=int(lengths.max()), shortest=int(lengths.min()),
-            target="class", classes=2, paired=True,
+            input="tokens",
+            width=self.symbols,
+            length=int(lengths.max()),
+            shortest=int(lengths.min()),
+            target="class",
+            classes=2,
+            paired=True,
         )
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=LABELS,
-                    notes=(f"the same {self.sources} sources write in train, val and test",),
-                    baselines=(_by_bigrams(splits, self.symbols),), text=_letters)
+        return Task(
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=LABELS,
+            notes=(f"the same {self.sources} sources write in train, val and test",),
+            baselines=(_by_bigrams(splits, self.symbols),),
+            text=_letters,
+        )
 
     def orders(self) -> np.ndarray:
         """(sources, 2, symbols) int64: the symbol that each order puts after each symbol."""
@@ -107,8 +120,13 @@ class PairsSpec(TaskSpec):
             some = slice(begin, begin + step)
             written = self._written(split, row[some], source[some])
             parts.append(written[np.arange(self.max_length) < lengths[some, None]])
-        return Examples(np.concatenate(parts), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-                        np.repeat(label, 2), row + first, paired=True)
+        return Examples(
+            np.concatenate(parts),
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            np.repeat(label, 2),
+            row + first,
+            paired=True,
+        )
 
     def _written(self, split: str, row: np.ndarray, source: np.ndarray) -> np.ndarray:
         """(n, max_length) uint8: what the sources write, one symbol of every row at a time."""

@@ -76,14 +76,20 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: str = "class") 
         return out
     known = header.get("classlabel", "").split()
     if (known[:1] or [""])[0].lower() != "true" if target == "class" else known[:1] == ["true"]:
-        mistakes.add(file, f"@classLabel is {' '.join(known[:3]) or 'not there'!r}, a task with a {target} as target "
-                           f"needs {'@classLabel true' if target == 'class' else '@targetLabel true'}")
+        mistakes.add(
+            file,
+            f"@classLabel is {' '.join(known[:3]) or 'not there'!r}, a task with a {target} as target "
+            f"needs {'@classLabel true' if target == 'class' else '@targetLabel true'}",
+        )
         return out
     if target == "class":
         out.declared = [label for text in known[1:] if (label := label_of(text, file, mistakes)) is not None]
     expected = _dimensions(header)
-    length = int(header.get("serieslength", "0")) if _says(header, "equallength", "true") and header.get(
-        "serieslength", "").isdecimal() else 0
+    length = (
+        int(header.get("serieslength", "0"))
+        if _says(header, "equallength", "true") and header.get("serieslength", "").isdecimal()
+        else 0
+    )
     for place, line in lines:
         line = line.strip()
         if not line or line.startswith(("#", "%")):
@@ -144,8 +150,11 @@ def _dimensions(header: dict[str, str]) -> int:
 def _case(fields: list[str], expected: int, length: int, place: str, mistakes: Mistakes) -> np.ndarray | None:
     """The dimensions of one row as (L, F)."""
     if len(fields) != expected or not 0 < expected <= DIMENSIONS:
-        mistakes.add(place, f"has {len(fields)} dimensions, there should be {expected} (at most {DIMENSIONS}); the row "
-                            "is cut short or the header is wrong")
+        mistakes.add(
+            place,
+            f"has {len(fields)} dimensions, there should be {expected} (at most {DIMENSIONS}); the row "
+            "is cut short or the header is wrong",
+        )
         return None
     found = [numbers(one.split(","), place, mistakes, ("?",)) for one in fields]
     parts = [part for part in found if part is not None]
@@ -153,8 +162,9 @@ def _case(fields: list[str], expected: int, length: int, place: str, mistakes: M
         return None
     longest = max(len(part) for part in parts)
     if length and longest != length:
-        mistakes.add(place, f"has {longest} values, the header says {length}; the row is cut short or the header is "
-                            "wrong")
+        mistakes.add(
+            place, f"has {longest} values, the header says {length}; the row is cut short or the header is wrong"
+        )
         return None
     out = np.full((longest, expected), np.nan, dtype=np.float32)
     for i, part in enumerate(parts):

@@ -47,7 +47,11 @@ def held_out(group: np.ndarray, target: np.ndarray, train: int, share: float, se
 
 
 def write_splits(
-    builder: Builder, values: Sequence[np.ndarray], target: np.ndarray, rows: Mapping[str, np.ndarray], scale: bool,
+    builder: Builder,
+    values: Sequence[np.ndarray],
+    target: np.ndarray,
+    rows: Mapping[str, np.ndarray],
+    scale: bool,
     group: np.ndarray,
 ) -> dict[str, Any]:
     """Write each split; with `scale`, each channel has mean 0 and deviation 1 over the train values.
@@ -69,8 +73,13 @@ def write_splits(
         builder.save(f"{name}_target", target[rows[name]])
         builder.save(f"{name}_index", np.asarray(rows[name], dtype=np.int64))
     lengths = [len(one) for one in values]
-    return {"missing": missing, "length": max(lengths), "shortest": min(lengths), "width": values[0].shape[1],
-            "notes": list(shared_note(group, dict(rows), "sequences"))}
+    return {
+        "missing": missing,
+        "length": max(lengths),
+        "shortest": min(lengths),
+        "width": values[0].shape[1],
+        "notes": list(shared_note(group, dict(rows), "sequences")),
+    }
 
 
 def copies(values: Sequence[np.ndarray]) -> np.ndarray:
@@ -103,6 +112,7 @@ def _rounded(x: np.ndarray) -> np.ndarray:
 def opened(found: Prepared, split: str) -> Examples:
     """A split that `write_splits` wrote, memory-mapped."""
     values, offsets, target, index = (
-        np.asarray(found.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index"))
+        np.asarray(found.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index")
+    )
     seen = found.arrays.get(f"{split}_observed")
     return Examples(values, offsets, target, index, observed=None if seen is None else np.asarray(seen))

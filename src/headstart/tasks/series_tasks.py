@@ -58,12 +58,24 @@ class SeriesSpec(TaskSpec):
         found = self._prepared(data)
         facts, labels = found.facts, tuple(found.facts["labels"])
         signature = Signature(
-            input="floats", width=facts["width"], length=facts["length"], shortest=facts["shortest"], target="class",
-            classes=len(labels), missing=facts["missing"],
+            input="floats",
+            width=facts["width"],
+            length=facts["length"],
+            shortest=facts["shortest"],
+            target="class",
+            classes=len(labels),
+            missing=facts["missing"],
         )
         splits = {name: opened(found, name) for name in SPLITS}
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=labels,
-                    notes=tuple(facts["notes"]), fingerprint=found.fingerprint)
+        return Task(
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=labels,
+            notes=tuple(facts["notes"]),
+            fingerprint=found.fingerprint,
+        )
 
     def _names(self) -> tuple[str, str]:
         return f"{self.name}_TRAIN{self.ending}", f"{self.name}_TEST{self.ending}"
@@ -73,8 +85,14 @@ class SeriesSpec(TaskSpec):
 
     def _prepared(self, data: Path) -> Prepared:
         named = self._named(data)
-        document = {"reader": _READER, "name": self.name, "files": stamps(named.files), "val_share": self.val_share,
-                    "seed": self.split_seed, "standardise": self.standardise}
+        document = {
+            "reader": _READER,
+            "name": self.name,
+            "files": stamps(named.files),
+            "val_share": self.val_share,
+            "seed": self.split_seed,
+            "standardise": self.standardise,
+        }
         return prepared(data, f"{self.kind}-{self.name}", document, lambda builder: self._build(builder, named))
 
     def _build(self, builder: Builder, named: Named) -> dict[str, Any]:

@@ -45,17 +45,24 @@ def facts(spec: TaskSpec, task: Task) -> dict[str, Any]:
 def describe(spec: TaskSpec, task: Task) -> list[str]:
     """Blocks of plain text, in the order in which a person reads them."""
     known = facts(spec, task)
-    blocks = ["\n".join([
-        f"{spec.kind}   fingerprint {task.fingerprint[:16]}",
-        f"input      {_input(task.signature)}",
-        f"target     {_target(task.signature)}",
-        "defaults   {objective}; self-pretraining masks {mask_rate:.0%}, loss {loss}".format(**known["defaults"]),
-    ])]
+    blocks = [
+        "\n".join(
+            [
+                f"{spec.kind}   fingerprint {task.fingerprint[:16]}",
+                f"input      {_input(task.signature)}",
+                f"target     {_target(task.signature)}",
+                "defaults   {objective}; self-pretraining masks {mask_rate:.0%}, loss {loss}".format(
+                    **known["defaults"]
+                ),
+            ]
+        )
+    ]
     blocks.append("\n".join(_split_line(name, known["splits"][name]) for name in SPLITS))
     if any(known["splits"][name]["labels"] for name in SPLITS):
         blocks.append(_label_table(known["splits"]))
-    shared = [f"{count} of {pair.split('/')[1]} in {pair.split('/')[0]}"
-              for pair, count in known["overlaps"].items() if count]
+    shared = [
+        f"{count} of {pair.split('/')[1]} in {pair.split('/')[0]}" for pair, count in known["overlaps"].items() if count
+    ]
     blocks.append("equal sequences in two splits: " + (", ".join(shared) or "none"))
     blocks += [f"note: {printable(note)}" for note in task.notes]
     blocks += [_baseline_line(b) for b in known["baselines"]]
@@ -113,16 +120,18 @@ def _input(s: Signature) -> str:
     what = f"tokens, {s.width} symbols" if s.input == "tokens" else f"floats, {s.width} per position"
     lengths = f"{s.length}" if s.length == s.shortest else f"{s.shortest} to {s.length}"
     extra = f", {s.levels} levels" if s.levels else ""
-    return f"{what}{extra}; {lengths} positions" + ("; in pairs" if s.paired else "") + (
-        "; some values missing" if s.missing else "")
+    return (
+        f"{what}{extra}; {lengths} positions"
+        + ("; in pairs" if s.paired else "")
+        + ("; some values missing" if s.missing else "")
+    )
 
 
 def _target(s: Signature) -> str:
     if s.target == "none":
         return "none"
     what = f"{s.classes} classes" if s.target == "class" else "numbers"
-    return what + (f", {s.targets} at once" if s.targets > 1 else "") + (
-        ", one per position" if s.per_position else "")
+    return what + (f", {s.targets} at once" if s.targets > 1 else "") + (", one per position" if s.per_position else "")
 
 
 def _split_line(name: str, split: dict[str, Any]) -> str:

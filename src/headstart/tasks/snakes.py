@@ -60,7 +60,12 @@ class Flock:
         return found
 
     def stamp(
-        self, which: int, rows: np.ndarray, at: np.ndarray, stencils: list[np.ndarray], direction: np.ndarray,
+        self,
+        which: int,
+        rows: np.ndarray,
+        at: np.ndarray,
+        stencils: list[np.ndarray],
+        direction: np.ndarray,
         change: int = 1,
     ) -> None:
         """Count one stencil per row in a map (`change` -1 takes it out again)."""
@@ -86,6 +91,7 @@ class Paddles:
     @staticmethod
     def none(n: int, paddles: int) -> Paddles:
         """No paddles yet."""
+
         def zeros(*shape: int) -> np.ndarray:
             return np.zeros((n, *shape), dtype=np.int32)
 
@@ -97,9 +103,7 @@ class Paddles:
             getattr(self, name)[rows] = getattr(other, name)[theirs]
 
 
-def images(
-    tables: Tables, seed: int, stream: str, first: int, count: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def images(tables: Tables, seed: int, stream: str, first: int, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Images `first` to `first + count` of a stream, grown together.
 
     Returns (count, size, size) uint8 images, (count,) uint8 labels (1: the discs end one snake) and
@@ -194,9 +198,7 @@ def _two_seeds(flock: Flock, grown: Paddles) -> np.ndarray:
     return rows
 
 
-def _place(
-    flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, start: np.ndarray, direction: np.ndarray
-) -> None:
+def _place(flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, start: np.ndarray, direction: np.ndarray) -> None:
     """Write down a paddle that begins at `start` (rows, 2)."""
     grown.head[rows, slot] = start - 2 * flock.tables.middle[direction]
     grown.centre[rows, slot] = start - flock.tables.middle[direction]
@@ -249,15 +251,12 @@ def _distractor(flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, trial
     reached = np.ones(len(flock.index), dtype=np.int64)
     for j in range(1, length):
         rows = _extend(flock, 0, grown, rows, slot + j, trial=trial)
-        flock.stamp(0, rows, grown.centre[rows, slot + j - 1], tables.taken,
-                    grown.direction[rows, slot + j - 1])
+        flock.stamp(0, rows, grown.centre[rows, slot + j - 1], tables.taken, grown.direction[rows, slot + j - 1])
         reached[rows] = j + 1
-    flock.stamp(0, rows, grown.centre[rows, slot + length - 1], tables.taken,
-                grown.direction[rows, slot + length - 1])
+    flock.stamp(0, rows, grown.centre[rows, slot + length - 1], tables.taken, grown.direction[rows, slot + length - 1])
     for j in range(length - 1):
         stuck = began[(reached[began] < length) & (reached[began] > j + 1)]
-        flock.stamp(0, stuck, grown.centre[stuck, slot + j], tables.taken, grown.direction[stuck, slot + j],
-                    change=-1)
+        flock.stamp(0, stuck, grown.centre[stuck, slot + j], tables.taken, grown.direction[stuck, slot + j], change=-1)
     return rows
 
 
@@ -267,8 +266,17 @@ def _free_place(flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, trial
     tables, recipe = flock.tables, flock.tables.recipe
     room = (recipe.size - 2 * recipe.padding) * UNIT
     drawn = [
-        below(flock.seed, f"{flock.stream}/place", limit, flock.index[rows, None], flock.attempt[rows, None],
-              slot, trial, axis, np.arange(_TRIES))
+        below(
+            flock.seed,
+            f"{flock.stream}/place",
+            limit,
+            flock.index[rows, None],
+            flock.attempt[rows, None],
+            slot,
+            trial,
+            axis,
+            np.arange(_TRIES),
+        )
         for axis, limit in enumerate((room, room, DIRECTIONS))
     ]
     centre = np.stack(drawn[:2], -1) + (recipe.padding + recipe.apron) * UNIT
@@ -277,6 +285,12 @@ def _free_place(flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, trial
         taken |= flock.taken(0, rows, centre - tables.middle[toward])
     found = np.flatnonzero(~taken.all(1))
     chosen = taken[found].argmin(1)
-    _place(flock, grown, rows[found], slot, centre[found, chosen] + tables.middle[drawn[2][found, chosen]],
-           drawn[2][found, chosen])
+    _place(
+        flock,
+        grown,
+        rows[found],
+        slot,
+        centre[found, chosen] + tables.middle[drawn[2][found, chosen]],
+        drawn[2][found, chosen],
+    )
     return rows[found]

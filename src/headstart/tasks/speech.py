@@ -64,21 +64,34 @@ class SpeechSpec(TaskSpec):
         found = self._prepared(data)
         facts, labels = found.facts, tuple(found.facts["labels"])
         signature = Signature(
-            input="floats", width=1, length=facts["length"], shortest=facts["shortest"], target="class",
+            input="floats",
+            width=1,
+            length=facts["length"],
+            shortest=facts["shortest"],
+            target="class",
             classes=len(labels),
         )
         scale, shift = 1 / facts["deviation"], -facts["mean"] / facts["deviation"]
         splits = {}
         for name in SPLITS:
             values, offsets, target, index = (
-                np.asarray(found.arrays[f"{name}_{part}"]) for part in ("values", "offsets", "target", "index"))
+                np.asarray(found.arrays[f"{name}_{part}"]) for part in ("values", "offsets", "target", "index")
+            )
             splits[name] = Examples(values.reshape(-1, 1), offsets, target, index, scale=scale, shift=shift)
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=labels,
-                    notes=tuple(facts["notes"]), fingerprint=found.fingerprint)
+        return Task(
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=labels,
+            notes=tuple(facts["notes"]),
+            fingerprint=found.fingerprint,
+        )
 
     def _prepared(self, data: Path) -> Prepared:
         root, files = find_recordings(data, self.kind, self.source)
-        asked = Asked(self.source, self.length, self.pad, self.resample, self.val_share, self.test_share,
-                      self.split_seed)
+        asked = Asked(
+            self.source, self.length, self.pad, self.resample, self.val_share, self.test_share, self.split_seed
+        )
         document = {"reader": _READER, "files": stamps(files), **asdict(asked)}
         return prepared(data, f"speech-{self.source}", document, lambda builder: build(builder, root, asked))

@@ -58,11 +58,13 @@ class Writer:
         self._builder.save(f"{name}_index", index.astype(np.int64))
 
 
-def stored(found: Prepared, split: str, paired: bool = False, scale: float | None = None,
-           shift: float = 0.0) -> Examples:
+def stored(
+    found: Prepared, split: str, paired: bool = False, scale: float | None = None, shift: float = 0.0
+) -> Examples:
     """A split that was written, memory-mapped."""
     values, offsets, target, index = (
-        np.asarray(found.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index"))
+        np.asarray(found.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index")
+    )
     return Examples(values, offsets, target, index, paired=paired, scale=scale, shift=shift)
 
 
@@ -94,8 +96,10 @@ def hold_out(target: np.ndarray, may: np.ndarray, count: int, seed: int, field: 
     for value, some in zip(classes, share, strict=True):
         members = np.flatnonzero((target == value) & may)
         if some > len(members) or some >= (target == value).sum():
-            raise BadInput(f"{field}: holding out {count} takes {some} of class {value}, which has "
-                           f"{len(members)} without a copy in train; take fewer")
+            raise BadInput(
+                f"{field}: holding out {count} takes {some} of class {value}, which has "
+                f"{len(members)} without a copy in train; take fewer"
+            )
         chosen.append(members[np.argsort(noise[members], kind="stable")[:some]])
     return np.sort(np.concatenate(chosen))
 

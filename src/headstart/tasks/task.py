@@ -276,8 +276,9 @@ def patched(examples: Examples, patch: int, missing: bool) -> Examples:
     seen = examples.observed
     if seen is None and missing:
         seen = np.ones(examples.values.shape, dtype=bool)
-    return replace(examples, values=joined(examples.values), offsets=offsets,
-                   observed=None if seen is None else joined(seen))
+    return replace(
+        examples, values=joined(examples.values), offsets=offsets, observed=None if seen is None else joined(seen)
+    )
 
 
 def fingerprint(task: Task) -> str:

@@ -62,20 +62,36 @@ class TextSpec(TaskSpec):
         lengths = np.concatenate([examples.lengths for examples in splits.values()])
         labels = tuple(found.facts["labels"])
         signature = Signature(
-            input="tokens", width=found.facts["width"], length=int(lengths.max()), shortest=int(lengths.min()),
-            target="class", classes=len(labels),
+            input="tokens",
+            width=found.facts["width"],
+            length=int(lengths.max()),
+            shortest=int(lengths.min()),
+            target="class",
+            classes=len(labels),
         )
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=labels,
-                    notes=tuple(found.facts["notes"]), text=decoder(found.facts["characters"]),
-                    fingerprint=found.fingerprint)
+        return Task(
+            signature,
+            splits["train"],
+            splits["val"],
+            splits["test"],
+            labels=labels,
+            notes=tuple(found.facts["notes"]),
+            text=decoder(found.facts["characters"]),
+            fingerprint=found.fingerprint,
+        )
 
     def _stored_as(self, split: str) -> str:
         return "test" if self.split == "published" and split == "val" else split
 
     def _prepared(self, data: Path) -> Prepared:
         base = reviews(data, self.kind)
-        document: dict[str, Any] = {"maker": _MAKER, "reviews": base.fingerprint, "length": self.length,
-                                    "symbols": self.symbols, "split": self.split}
+        document: dict[str, Any] = {
+            "maker": _MAKER,
+            "reviews": base.fingerprint,
+            "length": self.length,
+            "symbols": self.symbols,
+            "split": self.split,
+        }
         if self.symbols == "characters":
             document["least"] = self.least
         if self.split == "described":
@@ -166,8 +182,12 @@ def _build(builder: Builder, spec: TextSpec, base: Prepared) -> dict[str, Any]:
             if len(writer) % 1000 == 0:
                 builder.report(len(writer), len(chosen))
         writer.finish(label[chosen], chosen)
-    return {"width": end + 1, "characters": characters, "labels": base.facts["labels"],
-            "notes": _notes(spec, base, group, rows)}
+    return {
+        "width": end + 1,
+        "characters": characters,
+        "labels": base.facts["labels"],
+        "notes": _notes(spec, base, group, rows),
+    }
 
 
 def _notes(spec: TextSpec, base: Prepared, group: np.ndarray, rows: dict[str, np.ndarray]) -> list[str]:
@@ -175,8 +195,9 @@ def _notes(spec: TextSpec, base: Prepared, group: np.ndarray, rows: dict[str, np
     notes, train, whole = [], int(base.facts["train"]), np.asarray(base.arrays["group"])
     sizes = {"train": train, "test": len(rows["test"])}
     if sizes != OFFICIAL:
-        notes.append(f"not the official IMDb: {sizes['train']} train and {sizes['test']} test texts "
-                     "(official: 25000 and 25000)")
+        notes.append(
+            f"not the official IMDb: {sizes['train']} train and {sizes['test']} test texts (official: 25000 and 25000)"
+        )
     both = len(np.intersect1d(whole[:train], whole[train:]))
     if both:
         notes.append(f"{both} texts stand in both the official train and test files")

@@ -27,8 +27,10 @@ class UcrSpec(SeriesSpec):
 
     folders: ClassVar[tuple[str, ...]] = ("ucr", "UCRArchive_2018")
     ending: ClassVar[str] = ".tsv"
-    origin: ClassVar[str] = ("the UCR archive (Dau et al. 2018) is at https://www.cs.ucr.edu/~eamonn/time_series_data_2018"
-                             " (unpack its zip file)")
+    origin: ClassVar[str] = (
+        "the UCR archive (Dau et al. 2018) is at https://www.cs.ucr.edu/~eamonn/time_series_data_2018"
+        " (unpack its zip file)"
+    )
 
     def read(self, lines: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> Rows:
         """Rows with the label first."""

@@ -27,8 +27,9 @@ class UeaSpec(SeriesSpec):
 
     folders: ClassVar[tuple[str, ...]] = ("uea", "Multivariate_ts")
     ending: ClassVar[str] = ".ts"
-    origin: ClassVar[str] = ("the UEA archive (Bagnall et al. 2018) is at https://www.timeseriesclassification.com "
-                             "(unpack its zip file)")
+    origin: ClassVar[str] = (
+        "the UEA archive (Bagnall et al. 2018) is at https://www.timeseriesclassification.com (unpack its zip file)"
+    )
 
     def read(self, lines: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> Rows:
         """Rows with the label last."""

@@ -32,15 +32,19 @@ def read_wav(content: bytes, place: str, mistakes: Mistakes) -> tuple[int, np.nd
         tag = struct.unpack("<H", chunks[b"fmt "][24:26])[0]
     known = (tag == _PCM and bits in (8, 16, 24, 32)) or (tag == _FLOAT and bits in (32, 64))
     if not known or not 0 < channels <= 64 or block != channels * bits // 8:
-        mistakes.add(place, f"is of kind {tag} with {channels} channels of {bits} bits; PCM of 8, 16, 24 or 32 bits "
-                            "and floats of 32 or 64 bits are read: convert it")
+        mistakes.add(
+            place,
+            f"is of kind {tag} with {channels} channels of {bits} bits; PCM of 8, 16, 24 or 32 bits "
+            "and floats of 32 or 64 bits are read: convert it",
+        )
     elif not RATES[0] <= rate <= RATES[1]:
         mistakes.add(place, f"has {rate} samples per second; {RATES[0]} to {RATES[1]} are read")
     elif not chunks[b"data"]:
         mistakes.add(place, "holds no sample; leave it out")
     elif len(chunks[b"data"]) % block or len(chunks[b"data"]) // block > SAMPLES:
-        mistakes.add(place, f"has {len(chunks[b'data'])} bytes of samples of {block}: they are cut short, or more than "
-                            f"{SAMPLES}")
+        mistakes.add(
+            place, f"has {len(chunks[b'data'])} bytes of samples of {block}: they are cut short, or more than {SAMPLES}"
+        )
     else:
         levels = _levels(chunks[b"data"], tag, bits, place, mistakes)
         return None if levels is None else (rate, levels.reshape(-1, channels))
@@ -74,8 +78,9 @@ def _chunks(content: bytes, place: str, mistakes: Mistakes) -> dict[bytes, bytes
         name, size = content[at : at + 4], int.from_bytes(content[at + 4 : at + 8], "little")
         part = content[at + 8 : at + 8 + size]
         if len(part) < size and name in (b"fmt ", b"data"):
-            mistakes.add(place, f"is cut short: {len(part)} of {size} bytes of its "
-                                f"{name.decode().strip()} chunk; give it again")
+            mistakes.add(
+                place, f"is cut short: {len(part)} of {size} bytes of its {name.decode().strip()} chunk; give it again"
+            )
             return None
         found.setdefault(name, part)
         at += 8 + size + size % 2  # chunks begin at even places
@@ -88,8 +93,9 @@ def _levels(data: bytes, tag: int, bits: int, place: str, mistakes: Mistakes) ->
         floats = np.frombuffer(data, dtype="<f4" if bits == 32 else "<f8").astype(np.float64)
         wrong = np.flatnonzero(~(np.abs(floats) <= 1))
         if len(wrong):
-            mistakes.add(place, f"sample {wrong[0]} is {floats[wrong[0]]:.6g}; floats go from -1 to 1: scale it, or "
-                                "leave it out")
+            mistakes.add(
+                place, f"sample {wrong[0]} is {floats[wrong[0]]:.6g}; floats go from -1 to 1: scale it, or leave it out"
+            )
             return None
         return np.asarray(floats * 2.0**15)
     if bits == 8:

@@ -81,8 +81,10 @@ class WavesSpec(TaskSpec):
     def _room(self) -> WavesSpec:
         highest = (frequencies(self.classes).max() + DETUNE) // CYCLE + 1
         if self.target == "class" and 4 * highest > self.length:
-            raise ValueError(f"classes: {self.classes} sets reach up to {highest} cycles per window, and a cycle takes "
-                             f"4 of its {self.length} positions; take fewer, or a length of at least {4 * highest}")
+            raise ValueError(
+                f"classes: {self.classes} sets reach up to {highest} cycles per window, and a cycle takes "
+                f"4 of its {self.length} positions; take fewer, or a length of at least {4 * highest}"
+            )
         return self
 
     def load(self, data: Path) -> Task:
@@ -93,7 +95,11 @@ class WavesSpec(TaskSpec):
             splits[name] = self._examples(name, getattr(self, name), first)
             first += getattr(self, name)
         signature = Signature(
-            input="floats", width=self.channels, length=self.length, shortest=self.length, target=self.target,
+            input="floats",
+            width=self.channels,
+            length=self.length,
+            shortest=self.length,
+            target=self.target,
             classes=self.classes if self.target == "class" else 0,
         )
         if self.target == "number" and self.scale_target:
@@ -117,8 +123,12 @@ class WavesSpec(TaskSpec):
         for begin in range(0, count, step):
             some = slice(begin, begin + step)
             values[some] = self._windows(split, numbers[some], frequency[some])
-        return Examples(values.reshape(-1, self.channels), np.arange(count + 1, dtype=np.int64) * self.length, target,
-                        numbers + first)
+        return Examples(
+            values.reshape(-1, self.channels),
+            np.arange(count + 1, dtype=np.int64) * self.length,
+            target,
+            numbers + first,
+        )
 
     def _spread(self, split: str, numbers: np.ndarray) -> np.ndarray:
         """(n, 3) frequencies, the slowest first, each of the others a random way above the one before."""
@@ -176,8 +186,10 @@ def _scale(splits: dict[str, Examples]) -> str:
     known = np.asarray(splits["train"].target, dtype=np.float64)
     low, high = float(known.min()), float(known.max())
     if low == high:
-        raise BadInput(f"task.train: every one of the {len(known)} train windows has a target of {low:g}, which leaves "
-                       "no range to scale by; take more, or scale_target = false")
+        raise BadInput(
+            f"task.train: every one of the {len(known)} train windows has a target of {low:g}, which leaves "
+            "no range to scale by; take more, or scale_target = false"
+        )
     for name, examples in splits.items():
         scaled = 2 * (np.asarray(examples.target, dtype=np.float64) - low) / (high - low) - 1
         splits[name] = Examples(examples.values, examples.offsets, scaled.astype(np.float32), examples.index)

@@ -100,16 +100,18 @@ def _check_mixer(name: str) -> None:
     from headstart.models.contract import check_mixer
 
     found = check_mixer(MIXERS[name].load())
-    console().print(table(["check", "", "what is wrong"], [
-        [check, "ok" if wrong is None else "fails", wrong or ""] for check, wrong in found.items()]))
+    console().print(
+        table(
+            ["check", "", "what is wrong"],
+            [[check, "ok" if wrong is None else "fails", wrong or ""] for check, wrong in found.items()],
+        )
+    )
     broken = [check for check, wrong in found.items() if wrong is not None]
     if broken:
         raise BadInput(f"check: mixer {name!r} does not keep the contract: {', '.join(broken)}")
 
 
-def _check_study(
-    what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None
-) -> None:
+def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None) -> None:
     from headstart.api import Study
     from headstart.study.estimate import survey
 

@@ -89,17 +89,24 @@ def fit_file(
     return 1 if fit.broken else 0
 
 
-def _settings(
-    layout: LayoutSpec, of_study: tuple[str, ...], given: Mapping[str, Any], device: str
-) -> FitSettings:
+def _settings(layout: LayoutSpec, of_study: tuple[str, ...], given: Mapping[str, Any], device: str) -> FitSettings:
     """The settings as words of the command line gave them; a GPU has no limit of time unless one is given."""
     said = given["time"]
     limit = read_time(said) if said is not None else (DEFAULT_TIME if device == "cpu" else None)
     test, more = (Path(given[name]) if given[name] is not None else None for name in ("test", "unlabelled"))
     return FitSettings(
-        layout=layout, test=test, unlabelled=more, time=limit, seeds=tuple(range(given["seeds"])),
-        balanced=given["balanced"], serve=given["serve"], split_seed=given["split_seed"], overrides=of_study,
-        val_share=given["val_share"], test_share=given["test_share"], by_group=given["by_group"],
+        layout=layout,
+        test=test,
+        unlabelled=more,
+        time=limit,
+        seeds=tuple(range(given["seeds"])),
+        balanced=given["balanced"],
+        serve=given["serve"],
+        split_seed=given["split_seed"],
+        overrides=of_study,
+        val_share=given["val_share"],
+        test_share=given["test_share"],
+        by_group=given["by_group"],
     )
 
 
@@ -163,21 +170,36 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
     if len(outcome.notes) > SHOWN:
         screen.print(f"- {len(outcome.notes) - SHOWN} more on the page")
     screen.print()
-    screen.print(Text(f"model {folder}\npage {folder / PAGE}\n"
-                      f"next  headstart predict {folder} NEW_FILE -o predictions.csv"))
+    screen.print(
+        Text(f"model {folder}\npage {folder / PAGE}\nnext  headstart predict {folder} NEW_FILE -o predictions.csv")
+    )
 
 
 def _table(outcome: Outcome) -> Table:
     name = metric_words(outcome.metric)
     extra = {"r2": ("mae", "rmse")}.get(outcome.metric, ("balanced_accuracy", "macro_f1"))
-    heads = ["model", "chosen", f"val {name}", f"test {name}", "n", "difference to scratch",
-             *(MEASURES[one] for one in extra)]
+    heads = [
+        "model",
+        "chosen",
+        f"val {name}",
+        f"test {name}",
+        "n",
+        "difference to scratch",
+        *(MEASURES[one] for one in extra),
+    ]
     rows = []
     for one in outcome.candidates:
         chosen = words.settings(one.chosen, words.short_names(one.chosen)) if one.chosen else ""
         mark = " *" if one.name == outcome.serves else ""
-        cells = [f"{one.name}{mark}", chosen, words.plus_minus(one.val), words.plus_minus(one.test), one.n,
-                 words.difference(one.difference), *(words.plus_minus(one.more.get(key)) for key in extra)]
+        cells = [
+            f"{one.name}{mark}",
+            chosen,
+            words.plus_minus(one.val),
+            words.plus_minus(one.test),
+            one.n,
+            words.difference(one.difference),
+            *(words.plus_minus(one.more.get(key)) for key in extra),
+        ]
         rows.append([str(cell) for cell in cells])
     return table(heads, rows, right=range(2, len(heads)))
 

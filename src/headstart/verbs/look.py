@@ -113,8 +113,17 @@ def _studies(store: str | None) -> None:
     for cost in study_costs():
         new = cost.study != before
         question = [title_of(paths[cost.study]) if new else ""] if wide else []
-        rows.append([short_name(cost.study) if new else "", cost.scale, str(cost.stages), count(cost.examples),
-                     count(cost.flops), count(round(pace.seconds(cost.steps, cost.flops) / 3600, 2)), *question])
+        rows.append(
+            [
+                short_name(cost.study) if new else "",
+                cost.scale,
+                str(cost.stages),
+                count(cost.examples),
+                count(cost.flops),
+                count(round(pace.seconds(cost.steps, cost.flops) / 3600, 2)),
+                *question,
+            ]
+        )
         before = cost.study
     heads = ["study", "scale", "stages", "examples", "FLOP", "hours here"] + ["question"] * wide
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
@@ -122,8 +131,11 @@ def _studies(store: str | None) -> None:
         out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE} columns")
     out.print(
         f"hours on one core: {1000 * pace.step:.3g} ms a step and {count(pace.rate)}FLOP/s, "
-        + ("as the median of the store's finished stages has it" if found else
-           "a third of a matrix product timed just now")
+        + (
+            "as the median of the store's finished stages has it"
+            if found
+            else "a third of a matrix product timed just now"
+        )
         + "; tiny and small with stand-ins for data that are not generated"
     )
 

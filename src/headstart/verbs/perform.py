@@ -82,8 +82,9 @@ def print_scale(study: Study) -> None:
     chains: dict[str, set[str]] = {}
     for cell in study.plan.cells:
         chains.setdefault(cell.column, set()).update(planned.name for planned in cell.chain)
-    said = [stand_in_told(column, spec.stood_in.get(column, {}), chain, spec.reported)
-            for column, chain in chains.items()]
+    said = [
+        stand_in_told(column, spec.stood_in.get(column, {}), chain, spec.reported) for column, chain in chains.items()
+    ]
     if any(said):
         out.print(Text(f"stand-in data: {stand_ins_told(said)} (not in {study.data})"))
 
@@ -128,8 +129,12 @@ def _answer(study: Study, json: Path | None) -> None:
     page = write_report(study.plan, results, study.store, study.report_folder)
     out.print(f"\npage {page}")
     if json is not None:
-        document = {"study": study.spec.name, "rows": results.rows(), "claims": [one.document() for one in claims],
-                    "caveats": [str(c) for c in results.caveats]}
+        document = {
+            "study": study.spec.name,
+            "rows": results.rows(),
+            "claims": [one.document() for one in claims],
+            "caveats": [str(c) for c in results.caveats],
+        }
         publish(json, (json_module.dumps(document, indent=2) + "\n").encode())
         out.print(f"rows {json}")
 
@@ -216,8 +221,16 @@ def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
 def _open_row(planned: PlannedStage, uses: int) -> list[str]:
     """A stage whose data are absent: its identity is open, and what it costs too."""
     spec = planned.spec
-    return [planned.name, "open", "absent", str(uses), spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}",
-            *("" for _ in range(6))]
+    return [
+        planned.name,
+        "open",
+        "absent",
+        str(uses),
+        spec.task.kind,
+        str(spec.seed),
+        f"{spec.optim.lr:g}",
+        *("" for _ in range(6)),
+    ]
 
 
 def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:
@@ -238,4 +251,3 @@ def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:
         count(cost.flops),
         seconds,
     ]
-

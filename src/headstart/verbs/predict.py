@@ -21,8 +21,14 @@ if TYPE_CHECKING:
     from headstart.served.model import Served
 
 ROLES = ("target", "id", "group")
-SAID = {"accuracy": "accuracy", "balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "r2": "R2",
-        "mae": "mean absolute error", "rmse": "root mean squared error"}
+SAID = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro-F1",
+    "r2": "R2",
+    "mae": "mean absolute error",
+    "rmse": "root mean squared error",
+}
 """Measures that are said, in words."""
 
 

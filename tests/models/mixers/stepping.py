@@ -6,9 +6,7 @@ import torch
 from torch import Tensor, nn
 
 
-def step_through(
-    matrix: Tensor, column: Tensor, row: Tensor, skip: Tensor, x: Tensor, lengths: list[int]
-) -> Tensor:
+def step_through(matrix: Tensor, column: Tensor, row: Tensor, skip: Tensor, x: Tensor, lengths: list[int]) -> Tensor:
     """h <- A h + B x, y = Re C h + skip x over each row's own length; the second row runs from the end.
 
     matrix (D, N, N), column (D, N), row (C, D, N), skip (D,), x (B, L, D) -> (B, L, D), 0 at padding.

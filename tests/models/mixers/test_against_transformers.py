@@ -46,16 +46,20 @@ def test_longformer_is_that_of_transformers():
     of, x = whole(24)
     module = built(LongformerSpec(heads=HEADS, window=4, global_positions=2), of).float()
     layer = LongformerSelfAttention(
-        LongformerConfig(hidden_size=WIDTH, num_attention_heads=HEADS, attention_window=[8],
-                         attention_probs_dropout_prob=0.0), layer_id=0)
+        LongformerConfig(
+            hidden_size=WIDTH, num_attention_heads=HEADS, attention_window=[8], attention_probs_dropout_prob=0.0
+        ),
+        layer_id=0,
+    )
     names = ("query", "key", "value", "query_global", "key_global", "value_global")
     copied(module, layer, {name: name for name in names})
     seen = torch.zeros(2, 24)
     # Their code for a position: 0 local, above 0 global, below 0 padding.
     seen[:, :2] = 10_000.0
     with torch.no_grad():
-        found = layer(x, attention_mask=seen, is_index_masked=seen < 0, is_index_global_attn=seen > 0,
-                      is_global_attn=True)[0]
+        found = layer(
+            x, attention_mask=seen, is_index_masked=seen < 0, is_index_global_attn=seen > 0, is_global_attn=True
+        )[0]
     close(mixed(module, x), found, 1e-5)
 
 
@@ -68,22 +72,33 @@ def test_bigbird_is_that_of_transformers(monkeypatch):
     spec = BigBirdSpec(heads=HEADS, block=block, random=2)
     module = built(spec, of).float()
     layer = BigBirdBlockSparseAttention(
-        BigBirdConfig(hidden_size=WIDTH, num_attention_heads=HEADS, block_size=block, num_random_blocks=2,
-                      max_position_embeddings=block * count, attention_probs_dropout_prob=0.0))
+        BigBirdConfig(
+            hidden_size=WIDTH,
+            num_attention_heads=HEADS,
+            block_size=block,
+            num_random_blocks=2,
+            max_position_embeddings=block * count,
+            attention_probs_dropout_prob=0.0,
+        )
+    )
     copied(module, layer, {name: name for name in ("query", "key", "value")})
 
     def ours(*_, **__):
         """Our random blocks for their blocks 1 to n - 2, for each head."""
         fixed = [{0, count - 1, own - 1, own, own + 1} for own in range(count)]
-        return [np.array([sorted(blocks_seen(spec, head, own, count, False) - fixed[own])
-                          for own in range(1, count - 1)]) for head in range(HEADS)]
+        return [
+            np.array([sorted(blocks_seen(spec, head, own, count, False) - fixed[own]) for own in range(1, count - 1)])
+            for head in range(HEADS)
+        ]
 
     monkeypatch.setattr(layer, "_bigbird_block_rand_mask_with_head", ours)
     blocked, band, of_queries, of_keys = BigBirdModel.create_masks_for_block_sparse_attn(
-        torch.ones(2, block * count), block)
+        torch.ones(2, block * count), block
+    )
     with torch.no_grad():
-        found = layer(x, band_mask=band, from_mask=of_queries, to_mask=of_keys, from_blocked_mask=blocked,
-                      to_blocked_mask=blocked)[0]
+        found = layer(
+            x, band_mask=band, from_mask=of_queries, to_mask=of_keys, from_blocked_mask=blocked, to_blocked_mask=blocked
+        )[0]
     close(mixed(module, x), found, 1e-5)
 
 
@@ -94,9 +109,15 @@ def test_reformer_in_one_chunk_is_that_of_transformers():
 
     of, x = whole(16)
     module = built(ReformerSpec(heads=HEADS, chunk=16, hashes=2, bias=False), of).float()
-    config = ReformerConfig(hidden_size=WIDTH, num_attention_heads=HEADS, attention_head_size=WIDTH // HEADS,
-                            lsh_attn_chunk_length=16, num_hashes=2, is_decoder=False,
-                            lsh_attention_probs_dropout_prob=0.0)
+    config = ReformerConfig(
+        hidden_size=WIDTH,
+        num_attention_heads=HEADS,
+        attention_head_size=WIDTH // HEADS,
+        lsh_attn_chunk_length=16,
+        num_hashes=2,
+        is_decoder=False,
+        lsh_attention_probs_dropout_prob=0.0,
+    )
     layer = LSHSelfAttention(config)
     copied(module, layer, {"query": "query_key", "value": "value"})
     with torch.no_grad():

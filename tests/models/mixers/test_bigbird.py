@@ -53,9 +53,14 @@ def reference(spec: BigBirdSpec, causal: bool):
 @pytest.mark.parametrize("seed", range(8))
 def test_it_is_dense_attention_under_a_mask_of_blocks(seed, causal):
     of = sizes(seed, longest=36)
-    spec = BigBirdSpec(heads=of.heads, block=[1, 2, 3, 4, 2, 3, 1, 50][seed], window=[1, 3, 3, 1, 5, 1, 3, 3][seed],
-                       random=[0, 1, 2, 3, 3, 9, 4, 3][seed], global_blocks=[1, 1, 0, 1, 2, 0, 3, 1][seed],
-                       pattern_seed=seed)
+    spec = BigBirdSpec(
+        heads=of.heads,
+        block=[1, 2, 3, 4, 2, 3, 1, 50][seed],
+        window=[1, 3, 3, 1, 5, 1, 3, 3][seed],
+        random=[0, 1, 2, 3, 3, 9, 4, 3][seed],
+        global_blocks=[1, 1, 0, 1, 2, 0, 3, 1][seed],
+        pattern_seed=seed,
+    )
     check(built(spec, of, causal), of, reference(spec, causal))
 
 

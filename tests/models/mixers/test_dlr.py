@@ -15,7 +15,7 @@ def build(spec: DLRSpec, width: int = 3, length: int = 40, causal=False, dtype=t
 
 def reference(module, x, lengths):
     kernel = module.kernel
-    rate = torch.complex(-kernel.root_decay**2, kernel.angle)
+    rate = torch.complex(-(kernel.root_decay**2), kernel.angle)
     width = module.skip.shape[0]
     matrix = torch.diag_embed(torch.exp(rate)).repeat(width, 1, 1)
     weight = torch.complex(kernel.weight[..., 0], kernel.weight[..., 1])
@@ -23,9 +23,15 @@ def reference(module, x, lengths):
     return gated(module, step_through(matrix, column, weight, module.skip, x, lengths))
 
 
-@pytest.mark.parametrize(("gate", "directions", "lengths", "state"), [
-    ("linear", 1, [1], 1), ("linear", 2, [13, 1, 8], 5), ("glu", 2, [40, 7], 4), ("none", 1, [21, 34], 8),
-])
+@pytest.mark.parametrize(
+    ("gate", "directions", "lengths", "state"),
+    [
+        ("linear", 1, [1], 1),
+        ("linear", 2, [13, 1, 8], 5),
+        ("glu", 2, [40, 7], 4),
+        ("none", 1, [21, 34], 8),
+    ],
+)
 def test_dlr_equals_its_recurrence_stepped_one_position_at_a_time(gate, directions, lengths, state):
     spec = DLRSpec(state=state, directions=directions, gate=gate)
     check_against(build(spec), reference, lengths, seed=state)
@@ -38,9 +44,7 @@ def test_a_padded_position_cannot_change_a_valid_one(dtype, tolerance):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_stacked_models_train_as_they_do_alone(dtype, tolerance):
-    check_stacked_training(
-        lambda seed: build(DLRSpec(state=4), 6, 24, dtype=dtype, seed=seed), tolerance, dtype
-    )
+    check_stacked_training(lambda seed: build(DLRSpec(state=4), 6, 24, dtype=dtype, seed=seed), tolerance, dtype)
 
 
 def test_a_kernel_drawn_at_random_stays_finite_since_no_state_can_grow():

@@ -38,9 +38,15 @@ def reference(module, x, lengths):
     return y if module.output is None else y @ module.output.weight.T + module.output.bias
 
 
-@pytest.mark.parametrize(("directions", "lengths", "state"), [
-    (1, [1], None), (2, [13, 1, 8], None), (2, [6, 17], 3), (1, [9, 5], 7),
-])
+@pytest.mark.parametrize(
+    ("directions", "lengths", "state"),
+    [
+        (1, [1], None),
+        (2, [13, 1, 8], None),
+        (2, [6, 17], 3),
+        (1, [9, 5], 7),
+    ],
+)
 def test_an_lstm_equals_its_equations_stepped_one_position_at_a_time(directions, lengths, state):
     module = build(LSTMSpec(directions=directions, state=state))
     check_against(module, reference, lengths, seed=len(lengths), width=4)
@@ -58,8 +64,7 @@ def test_with_copied_weights_it_is_the_lstm_of_torch():
             getattr(theirs, f"bias_hh_l0{suffix}").zero_()
     x, valid = ragged_batch([11, 4, 7], 6, seed=1)
     packed = torch.nn.utils.rnn.pack_padded_sequence(x, valid.sum(1), batch_first=True, enforce_sorted=False)
-    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True,
-                                                         total_length=x.shape[1])
+    expected, _ = torch.nn.utils.rnn.pad_packed_sequence(theirs(packed)[0], batch_first=True, total_length=x.shape[1])
     close(ours(x, valid)[valid], expected[valid], 1e-12)
 
 
@@ -79,7 +84,8 @@ def test_a_padded_position_cannot_change_a_valid_one(dtype, tolerance):
 @pytest.mark.parametrize("directions", [1, 2])
 def test_stacked_models_train_as_they_do_alone(dtype, tolerance, directions):
     check_stacked_training(
-        lambda seed: build(LSTMSpec(directions=directions), 6, dtype=dtype, seed=seed), tolerance, dtype)
+        lambda seed: build(LSTMSpec(directions=directions), 6, dtype=dtype, seed=seed), tolerance, dtype
+    )
 
 
 def test_one_direction_does_not_see_what_comes():
@@ -99,10 +105,13 @@ def test_a_gradient_of_a_gradient_is_refused():
         first.sum().backward()
 
 
-@pytest.mark.parametrize(("fields", "causal", "text"), [
-    ({"directions": 2}, True, r"model.mixer.directions: 2 cannot be causal"),
-    ({"directions": 2}, False, r"model.mixer.state: a width of 5 cannot be shared by 2.*width of 6"),
-])
+@pytest.mark.parametrize(
+    ("fields", "causal", "text"),
+    [
+        ({"directions": 2}, True, r"model.mixer.directions: 2 cannot be causal"),
+        ({"directions": 2}, False, r"model.mixer.state: a width of 5 cannot be shared by 2.*width of 6"),
+    ],
+)
 def test_what_cannot_be_built_is_refused_with_the_way_out(fields, causal, text):
     with pytest.raises(BadInput, match=text):
         LSTMSpec(**fields).build(5, 10, causal)

@@ -62,16 +62,24 @@ def reference(module, x, lengths):
             nothing = torch.zeros(hidden, dtype=x.dtype)
             rows.append(sum((w * value[b, first + k] for k, w in enumerate(weights)), nothing))
         attended[b] = torch.stack(rows)
-    candidate = silu(gates[..., hidden : hidden + width]
-                     + (attended * silu(gates[..., :hidden])) @ module.output.weight.T)
+    candidate = silu(
+        gates[..., hidden : hidden + width] + (attended * silu(gates[..., :hidden])) @ module.output.weight.T
+    )
     return torch.sigmoid(gates[..., hidden + width :]) * (candidate - x)
 
 
-@pytest.mark.parametrize(("fields", "causal", "lengths"), [
-    ({}, False, [13, 1, 8]), ({}, True, [6, 11]), ({"attention": "laplace"}, False, [12, 5]),
-    ({"attention": "laplace", "shared": 3, "hidden": 5}, True, [9, 4]), ({"chunk": 4}, False, [13, 6]),
-    ({"chunk": 4, "attention": "laplace"}, True, [13, 6]), ({"directions": 1, "state": 1}, False, [7]),
-])
+@pytest.mark.parametrize(
+    ("fields", "causal", "lengths"),
+    [
+        ({}, False, [13, 1, 8]),
+        ({}, True, [6, 11]),
+        ({"attention": "laplace"}, False, [12, 5]),
+        ({"attention": "laplace", "shared": 3, "hidden": 5}, True, [9, 4]),
+        ({"chunk": 4}, False, [13, 6]),
+        ({"chunk": 4, "attention": "laplace"}, True, [13, 6]),
+        ({"directions": 1, "state": 1}, False, [7]),
+    ],
+)
 def test_mega_equals_its_equations_written_out(fields, causal, lengths):
     module = build(MegaSpec(**{"state": 3, **fields}), causal=causal)
     check_against(module, reference, lengths, seed=len(lengths), width=4)

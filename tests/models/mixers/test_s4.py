@@ -49,9 +49,15 @@ def reference(module, x, lengths):
 
 
 @pytest.mark.usefixtures("double")
-@pytest.mark.parametrize(("gate", "directions", "lengths", "state"), [
-    ("glu", 2, [13, 1, 8], 6), ("linear", 1, [1], 2), ("none", 2, [38, 7], 8), ("none", 1, [21, 34], 4),
-])
+@pytest.mark.parametrize(
+    ("gate", "directions", "lengths", "state"),
+    [
+        ("glu", 2, [13, 1, 8], 6),
+        ("linear", 1, [1], 2),
+        ("none", 2, [38, 7], 8),
+        ("none", 1, [21, 34], 4),
+    ],
+)
 def test_s4_equals_its_recurrence_stepped_one_position_at_a_time(gate, directions, lengths, state):
     module = build(S4Spec(state=state, directions=directions, gate=gate, dt_min=0.05, dt_max=0.5))
     check_against(module, reference, lengths, seed=state, tolerance=1e-9)
@@ -62,9 +68,12 @@ def test_s4_equals_its_recurrence_stepped_one_position_at_a_time(gate, direction
 def test_a_fresh_s4_steps_the_full_hippo_legs_matrices(length):
     state, width = 16, 4
     module = build(S4Spec(state=state, directions=1, gate="none"), width, length)
-    matrix = torch.tensor([[
-        -((2 * i + 1) * (2 * j + 1)) ** 0.5 if i > j else -(i + 1.0) if i == j else 0.0
-        for j in range(state)] for i in range(state)])
+    matrix = torch.tensor(
+        [
+            [-(((2 * i + 1) * (2 * j + 1)) ** 0.5) if i > j else -(i + 1.0) if i == j else 0.0 for j in range(state)]
+            for i in range(state)
+        ]
+    )
     column = torch.tensor([(2 * i + 1) ** 0.5 for i in range(state)])
     # The learned row in LegS' own coordinates: through the eigenvectors of A + P P^T.
     low = torch.tensor([(i + 0.5) ** 0.5 for i in range(state)])
@@ -78,8 +87,13 @@ def test_a_fresh_s4_steps_the_full_hippo_legs_matrices(length):
     vectors = vectors * (found / entering)
     row = torch.complex(module.kernel.row[..., 0], module.kernel.row[..., 1]).detach()
     real = 2 * (row @ vectors.conj().T).real
-    system = bilinear(matrix.repeat(width, 1, 1), column.repeat(width, 1), real,
-                      torch.exp(module.kernel.log_dt.detach()), module.kernel.length)
+    system = bilinear(
+        matrix.repeat(width, 1, 1),
+        column.repeat(width, 1),
+        real,
+        torch.exp(module.kernel.log_dt.detach()),
+        module.kernel.length,
+    )
     x = torch.randn(2, length, width)
     expected = step_through(*system, module.skip, x, [length, length])
     close(module(x, torch.ones(2, length, dtype=torch.bool)), expected, 1e-8)
@@ -119,7 +133,8 @@ def test_a_padded_position_cannot_change_a_valid_one(dtype, tolerance):
 def test_stacked_models_train_as_they_do_alone(dtype, tolerance):
     check_stacked_training(
         lambda seed: build(S4Spec(state=4, dt_min=0.05, dt_max=0.2), 6, 24, dtype=dtype, seed=seed),
-        tolerance, dtype,
+        tolerance,
+        dtype,
     )
 
 
@@ -173,8 +188,7 @@ def test_no_table_over_width_state_and_length_is_ever_held():
 
 def test_state_space_parameters_lie_in_the_kernel():
     module = build(S4Spec(state=4))
-    assert {n for n, _ in module.kernel.named_parameters()} == {
-        "log_dt", "log_decay", "angle", "low", "column", "row"}
+    assert {n for n, _ in module.kernel.named_parameters()} == {"log_dt", "log_decay", "angle", "low", "column", "row"}
     assert (module.parts, module.undecayed) == ({"kernel": "kernel"}, {"kernel"})
     assert module.rates == {"kernel": 1e-3}
 
@@ -184,11 +198,14 @@ def test_an_input_longer_than_built_for_is_refused():
         build(S4Spec(state=4)).kernel(41)
 
 
-@pytest.mark.parametrize(("fields", "causal", "text"), [
-    ({"directions": 2}, True, r"model.mixer.directions: 2 cannot be causal"),
-    ({"state": 5}, False, r"model.mixer.state: 5 is odd.*set 6"),
-    ({"dt_min": 0.0}, False, r"model.mixer.dt_min: 0.0 is not in \(0, dt_max = 0.1\]"),
-])
+@pytest.mark.parametrize(
+    ("fields", "causal", "text"),
+    [
+        ({"directions": 2}, True, r"model.mixer.directions: 2 cannot be causal"),
+        ({"state": 5}, False, r"model.mixer.state: 5 is odd.*set 6"),
+        ({"dt_min": 0.0}, False, r"model.mixer.dt_min: 0.0 is not in \(0, dt_max = 0.1\]"),
+    ],
+)
 def test_what_cannot_be_built_is_refused_with_the_way_out(fields, causal, text):
     with pytest.raises(BadInput, match=text):
         S4Spec(**fields).build(4, 10, causal)

@@ -28,9 +28,15 @@ def reference(module, x, lengths):
 
 
 @pytest.mark.parametrize("gate", ["glu", "linear", "none"])
-@pytest.mark.parametrize(("directions", "lengths", "state", "init"), [
-    (1, [1], 2, "legs"), (2, [13, 1, 8], 6, "legs"), (2, [40, 7], 4, "lin"), (1, [21, 34], 8, "lin"),
-])
+@pytest.mark.parametrize(
+    ("directions", "lengths", "state", "init"),
+    [
+        (1, [1], 2, "legs"),
+        (2, [13, 1, 8], 6, "legs"),
+        (2, [40, 7], 4, "lin"),
+        (1, [21, 34], 8, "lin"),
+    ],
+)
 def test_s4d_equals_its_recurrence_stepped_one_position_at_a_time(gate, directions, lengths, state, init):
     spec = S4DSpec(state=state, directions=directions, init=init, gate=gate)
     check_against(build(spec), reference, lengths, seed=len(lengths))
@@ -51,9 +57,7 @@ def test_a_padded_position_cannot_change_a_valid_one(dtype, tolerance):
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-10), (torch.float32, 1e-5)])
 def test_stacked_models_train_as_they_do_alone(dtype, tolerance):
-    check_stacked_training(
-        lambda seed: build(S4DSpec(state=4), 6, 24, dtype=dtype, seed=seed), tolerance, dtype
-    )
+    check_stacked_training(lambda seed: build(S4DSpec(state=4), 6, 24, dtype=dtype, seed=seed), tolerance, dtype)
 
 
 def test_a_causal_s4d_does_not_see_what_comes():
@@ -82,14 +86,20 @@ def test_state_space_parameters_are_undecayed_and_have_their_own_rate():
     assert module.undecayed == {"kernel"}
     assert module.rates == {"kernel": 1e-3}
     assert {n for n, _ in module.named_parameters() if not n.startswith("kernel.")} == {
-        "skip", "output.weight", "output.bias"}
+        "skip",
+        "output.weight",
+        "output.bias",
+    }
 
 
-@pytest.mark.parametrize(("fields", "causal", "text"), [
-    ({"directions": 2}, True, r"model.mixer.directions: 2 cannot be causal"),
-    ({"state": 5}, False, r"model.mixer.state: 5 is odd.*set 6"),
-    ({"dt_min": 0.2}, False, r"model.mixer.dt_min: 0.2 is not in \(0, dt_max = 0.1\]"),
-])
+@pytest.mark.parametrize(
+    ("fields", "causal", "text"),
+    [
+        ({"directions": 2}, True, r"model.mixer.directions: 2 cannot be causal"),
+        ({"state": 5}, False, r"model.mixer.state: 5 is odd.*set 6"),
+        ({"dt_min": 0.2}, False, r"model.mixer.dt_min: 0.2 is not in \(0, dt_max = 0.1\]"),
+    ],
+)
 def test_what_cannot_be_built_is_refused_with_the_way_out(fields, causal, text):
     with pytest.raises(BadInput, match=text):
         S4DSpec(**fields).build(4, 10, causal)

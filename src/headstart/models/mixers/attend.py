@@ -19,9 +19,7 @@ _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def attend(
-    query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None, causal: bool = False
-) -> Tensor:
+def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None, causal: bool = False) -> Tensor:
     """Each query's softmax-weighted mean of the values of the keys that it sees.
 
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E). `seen`: bool, broadcasts to
@@ -92,8 +90,14 @@ class _FusedBackward(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, sums: Tensor,
-        seen: Tensor | None, causal: bool,
+        grad: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        out: Tensor,
+        sums: Tensor,
+        seen: Tensor | None,
+        causal: bool,
     ) -> Any:
         if half.worth(query, key, causal):
             return half.gradients(grad, query, key, value, out, sums, seen)

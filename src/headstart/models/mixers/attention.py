@@ -56,9 +56,7 @@ class Attention(nn.Module):
 
     parts = PARTS
 
-    def __init__(
-        self, spec: AttentionSpec, width: int, length: int, causal: bool, theta: float | None
-    ) -> None:
+    def __init__(self, spec: AttentionSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.heads, self.causal = spec.heads, causal
         self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)

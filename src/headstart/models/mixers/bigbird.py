@@ -79,9 +79,7 @@ class BigBird(nn.Module):
 
     parts = PARTS
 
-    def __init__(
-        self, spec: BigBirdSpec, width: int, length: int, causal: bool, theta: float | None
-    ) -> None:
+    def __init__(self, spec: BigBirdSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.spec, self.heads, self.causal = spec, spec.heads, causal
         self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
@@ -96,18 +94,14 @@ class BigBird(nn.Module):
         return out
 
 
-def sparse(
-    query: Tensor, key: Tensor, value: Tensor, valid: Tensor, spec: BigBirdSpec, causal: bool
-) -> Tensor:
+def sparse(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, spec: BigBirdSpec, causal: bool) -> Tensor:
     """Attention of each block to its blocks of the pattern.
 
     Shapes: query, key, value (B, H, L, E), valid (B, L) -> (B, H, L, E).
     """
     batch, heads, length, _ = query.shape
     size, missing = spec.block, -length % spec.block
-    asked, told, values = (
-        torch.unflatten(pad(x, (0, 0, 0, missing)), 2, (-1, size)) for x in (query, key, value)
-    )
+    asked, told, values = (torch.unflatten(pad(x, (0, 0, 0, missing)), 2, (-1, size)) for x in (query, key, value))
     there = torch.unflatten(pad(valid, (0, missing)), 1, (-1, size)).unsqueeze(1)
     count = asked.shape[2]
     last = (there.any(-1) * torch.arange(1, count + 1, device=query.device)).amax((1, 2))
@@ -128,9 +122,7 @@ def sparse(
     return mixed.flatten(2, 3)[:, :, :length]
 
 
-def _with_global(
-    mixed: Tensor, asked: Tensor, told: tuple[Tensor, Tensor, Tensor], last: Tensor, ends: int
-) -> Tensor:
+def _with_global(mixed: Tensor, asked: Tensor, told: tuple[Tensor, Tensor, Tensor], last: Tensor, ends: int) -> Tensor:
     """(B, H, n, S, E) with the first and last `ends` blocks of each row replaced by what they see of all."""
     _, heads, count, size, _ = asked.shape
     key, value, valid = told

@@ -69,4 +69,4 @@ class DLRKernel(nn.Module):
 
     def forward(self, length: int) -> Tensor:
         weight = (self.weight[..., 0], self.weight[..., 1])
-        return diagonal_kernel(weight, (-self.root_decay**2, self.angle), length, self.stride)
+        return diagonal_kernel(weight, (-(self.root_decay**2), self.angle), length, self.stride)

@@ -37,8 +37,10 @@ class LinformerSpec(MixerSpec):
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module, for at most `length` positions."""
         if causal:
-            raise BadInput("model.mixer.kind: 'linformer' cannot be causal, since it attends to mixtures of "
-                           "all positions; set model.causal = false or take 'linear_attention', say")
+            raise BadInput(
+                "model.mixer.kind: 'linformer' cannot be causal, since it attends to mixtures of "
+                "all positions; set model.causal = false or take 'linear_attention', say"
+            )
         check_heads(width, self.heads)
         return Linformer(self, width, length)
 
@@ -72,8 +74,10 @@ class Linformer(nn.Module):
         del draw
         length = x.shape[1]
         if length > self.length:
-            raise BadInput(f"model.mixer: 'linformer' is built for {self.length} positions, a sequence has "
-                           f"{length}; set model.position.length = {length}")
+            raise BadInput(
+                f"model.mixer: 'linformer' is built for {self.length} positions, a sequence has "
+                f"{length}; set model.position.length = {length}"
+            )
         q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
         if valid is not None:
             hidden = ~valid[:, None, :, None]

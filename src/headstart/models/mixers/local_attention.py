@@ -69,9 +69,7 @@ class LocalAttention(nn.Module):
 
     parts = PARTS
 
-    def __init__(
-        self, spec: LocalAttentionSpec, width: int, length: int, causal: bool, theta: float | None
-    ) -> None:
+    def __init__(self, spec: LocalAttentionSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.heads, self.window, self.causal = spec.heads, spec.window, causal
         self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)

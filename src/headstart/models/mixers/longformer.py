@@ -79,9 +79,7 @@ class Longformer(nn.Module):
     Source: Beltagy et al. 2020, "Longformer", section 3.1.
     """
 
-    def __init__(
-        self, spec: LongformerSpec, width: int, length: int, causal: bool, theta: float | None
-    ) -> None:
+    def __init__(self, spec: LongformerSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.heads, self.window, self.causal = spec.heads, spec.window, causal
         self.some = spec.global_positions
@@ -114,9 +112,7 @@ class Longformer(nn.Module):
         return attend(q[:, :, :some], k, v, there[:, None, None, :])
 
 
-def sliding(
-    query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int, some: int, causal: bool
-) -> Tensor:
+def sliding(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int, some: int, causal: bool) -> Tensor:
     """Attention of each position to those at most `window` away and to the first `some`.
 
     Shapes: query, key, value (B, H, L, E), valid (B, L) -> (B, H, L, E). Queries stand in blocks as long as

@@ -41,8 +41,10 @@ class LSTMSpec(MixerSpec):
     def state_of(self, width: int) -> int:
         """N of each direction. Raises: BadInput where the directions do not divide the width."""
         if self.state is None and width % self.directions:
-            raise BadInput(f"model.mixer.state: a width of {width} cannot be shared by {self.directions} "
-                           f"directions; set a state or a width of {width + 1}")
+            raise BadInput(
+                f"model.mixer.state: a width of {width} cannot be shared by {self.directions} "
+                f"directions; set a state or a width of {width + 1}"
+            )
         return self.state or width // self.directions
 
 

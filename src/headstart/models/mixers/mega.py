@@ -96,8 +96,12 @@ class Mega(nn.Module):
     """
 
     parts: ClassVar[dict[str, str]] = {
-        "average": "kernel", "query_key": "query_key", "scale": "query_key", "shift": "query_key",
-        "value": "value_output", "output": "value_output",
+        "average": "kernel",
+        "query_key": "query_key",
+        "scale": "query_key",
+        "shift": "query_key",
+        "value": "value_output",
+        "output": "value_output",
     }
     undecayed: ClassVar[set[str]] = {"average"}
 

@@ -35,7 +35,7 @@ def adopt(given: str) -> str:
                        "with build and flops (docs/guide/your-own-mixer.md)")  # fmt: skip
     kind = cls.model_fields["kind"].get_default()
     if not isinstance(kind, str):
-        raise BadInput(f"--mixer: {given} names no kind; write `kind: Literal[\"my_name\"] = \"my_name\"`")
+        raise BadInput(f'--mixer: {given} names no kind; write `kind: Literal["my_name"] = "my_name"`')
     known = MIXERS.get(kind)
     if known is not None and known.path != given:
         raise BadInput(f"--mixer: {given}: the kind {kind!r} is taken by {known.path}; give it another name")

@@ -45,7 +45,8 @@ class ParallelSpec(MixerSpec):
     frozen: Annotated[tuple[int, ...], BeforeValidator(_as_tuple)] = ()
 
     example: ClassVar[Mapping[str, Any]] = {
-        "mixers": ({"kind": "s4d", "state": 4}, {"kind": "local_attention", "window": 4}), "frozen": (0,),
+        "mixers": ({"kind": "s4d", "state": 4}, {"kind": "local_attention", "window": 4}),
+        "frozen": (0,),
     }
 
     @property

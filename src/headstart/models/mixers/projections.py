@@ -22,11 +22,15 @@ def check_heads(width: int, heads: int, theta: float | None = None) -> None:
     if width % heads:
         near = [h for h in range(1, width + 1) if width % h == 0]
         best = min(near, key=lambda h: abs(h - heads))
-        raise BadInput(f"model.mixer.heads: {heads} heads do not divide a model width of {width}; "
-                       f"{best} do, or take a width of {heads * max(1, round(width / heads))}")
+        raise BadInput(
+            f"model.mixer.heads: {heads} heads do not divide a model width of {width}; "
+            f"{best} do, or take a width of {heads * max(1, round(width / heads))}"
+        )
     if theta is not None and width // heads % 2:
-        raise BadInput(f"model.mixer.heads: rotary positions need heads of even width, "
-                       f"{width} / {heads} is {width // heads}; take another number of heads")
+        raise BadInput(
+            f"model.mixer.heads: rotary positions need heads of even width, "
+            f"{width} / {heads} is {width // heads}; take another number of heads"
+        )
 
 
 def layers(count: int, width: int, init: Init, bias: bool = True) -> Iterator[nn.Linear]:

@@ -131,9 +131,7 @@ def most_sides(length: int, chunk: int) -> int:
     return max(1, int(sides(torch.tensor(length, device="cpu"), chunk)[0]))
 
 
-def rounds(
-    query: Tensor, value: Tensor, buckets: Tensor, chunk: int, causal: bool
-) -> tuple[Tensor, Tensor]:
+def rounds(query: Tensor, value: Tensor, buckets: Tensor, chunk: int, causal: bool) -> tuple[Tensor, Tensor]:
     """Attention within buckets in each round: (B, H, R, L, E) and the log sums of weights (B, H, R, L).
 
     Shapes: query, value (B, H, L, E), buckets (B, H, R, L).

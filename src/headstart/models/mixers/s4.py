@@ -84,13 +84,19 @@ class S4Kernel(nn.Module):
 
     def forward(self, length: int) -> Tensor:
         if length > self.length:
-            raise BadInput(f"s4: an input of {length} positions, but the model was built for {self.length}; "
-                           "build it with a longer task")
+            raise BadInput(
+                f"s4: an input of {length} positions, but the model was built for {self.length}; "
+                "build it with a longer task"
+            )
         with torch.autocast(self.angle.device.type, enabled=False):
             kernel = low_rank_kernel(
-                (-torch.exp(self.log_decay), self.angle), (self.low[..., 0], self.low[..., 1]),
-                (self.column[..., 0], self.column[..., 1]), (self.row[..., 0], self.row[..., 1]),
-                torch.exp(self.log_dt), self.length)
+                (-torch.exp(self.log_decay), self.angle),
+                (self.low[..., 0], self.low[..., 1]),
+                (self.column[..., 0], self.column[..., 1]),
+                (self.row[..., 0], self.row[..., 1]),
+                torch.exp(self.log_dt),
+                self.length,
+            )
         return kernel[..., :length]
 
 

@@ -32,8 +32,9 @@ def log_uniform(size: int, least: float, most: float) -> Tensor:
 def check_range(place: str, least: float, most: float) -> None:
     """Raises: BadInput unless 0 < least <= most."""
     if not 0 < least <= most:
-        raise BadInput(f"model.mixer.{place}_min: {least} is not in (0, {place}_max = {most}]; lower it or "
-                       f"raise {place}_max")
+        raise BadInput(
+            f"model.mixer.{place}_min: {least} is not in (0, {place}_max = {most}]; lower it or raise {place}_max"
+        )
 
 
 def even_state(state: int) -> None:

@@ -12,9 +12,7 @@ from torch.nn.functional import pad
 CHUNK = 128  # positions whose weights are written out at once in the causal form: c x c beside m x d states
 
 
-def weighted_sums(
-    queries: Tensor, keys: Tensor, values: Tensor, causal: bool, scale: Tensor | None = None
-) -> Tensor:
+def weighted_sums(queries: Tensor, keys: Tensor, values: Tensor, causal: bool, scale: Tensor | None = None) -> Tensor:
     """sum_j w_ij v_j / sum_j w_ij with w_ij = exp(scale_j) queries_i . keys_j; causal: over j <= i only.
 
     Shapes: queries, keys (B, H, L, m), none below 0; values (B, H, L, d); scale (B, H, L) -> (B, H, L, d).
