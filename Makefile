@@ -31,7 +31,7 @@ test-slow: $(READY)
 # The export of networks, which needs the extra [onnx]: installs it into .venv.
 test-onnx: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[onnx]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/served/test_onnx_export.py tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/serve/test_onnx_export.py tests/docs
 
 # Hours: every study at scale tiny that has no page in docs/results yet. A run that is broken off goes on.
 results: $(READY)

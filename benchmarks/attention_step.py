@@ -33,9 +33,9 @@ import torch
 
 from headstart.bench.machine import sentence, setting
 from headstart.bench.models import OBJECTIVE
-from headstart.launch.machine import keep_freed_memory
 from headstart.models.mixers.half import dot_products
 from headstart.models.model import ModelSpec, build_model
+from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
 from headstart.training.feed import Feed

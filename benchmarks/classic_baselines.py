@@ -28,9 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from headstart.classic import METHODS
-from headstart.classic.measures import accuracy, calibration_error
-from headstart.launch.machine import machine, version
+from headstart.baselines import METHODS
+from headstart.baselines.measures import accuracy, calibration_error
+from headstart.runner.machine import machine, version
 from headstart.sequence import Examples, ragged
 from headstart.study.statistics import estimate, mean_ranks, paired_difference
 from headstart.tasks.task import Task, open_task

@@ -31,10 +31,10 @@ from recorded_steps import LIMIT, agreement, kernel_lines, kernels, phases, reco
 from headstart.api import Study
 from headstart.bench.machine import setting, wait_for
 from headstart.errors import BadInput
-from headstart.files import plain, publish
-from headstart.launch.machine import choose_device, keep_freed_memory
-from headstart.runner import Engine, Failed, Finished, Notice, Progress, Runtime, Skipped, Stopped, perform
+from headstart.runner.machine import choose_device, keep_freed_memory
+from headstart.runner.perform import Engine, Failed, Finished, Notice, Progress, Runtime, Skipped, Stopped, perform
 from headstart.stage import Run, begin, identity
+from headstart.store.files import plain, publish
 from headstart.study.files import short_name
 from headstart.study.papers import read_paper
 from headstart.tasks import open_task
@@ -114,11 +114,16 @@ class Timed:
         """What was measured."""
         setting, pace = self.run.setting, self.clock.pace
         return {
-            "batch": setting.optim.batch_size, "images": len(setting.train.units), "per_epoch": setting.per_epoch,
-            "timed_steps": self.clock.steps, "step_ms": None if pace is None else 1e3 * pace,
-            "epoch_s": None if pace is None else pace * setting.per_epoch, "evaluation_s": self.clock.evaluation,
-            "final_scores_s": self.scoring, "how": self.run.progress.how,
-        }  # fmt: skip
+            "batch": setting.optim.batch_size,
+            "images": len(setting.train.units),
+            "per_epoch": setting.per_epoch,
+            "timed_steps": self.clock.steps,
+            "step_ms": None if pace is None else 1e3 * pace,
+            "epoch_s": None if pace is None else pace * setting.per_epoch,
+            "evaluation_s": self.clock.evaluation,
+            "final_scores_s": self.scoring,
+            "how": self.run.progress.how,
+        }
 
 
 class Stopwatch:
@@ -168,8 +173,13 @@ def place(device: str, threads: int) -> dict[str, Any]:
     where = {**setting(device, threads), "python": platform.python_version()}
     if device == "cuda":
         found = torch.cuda.get_device_properties(0)
-        where.update({"cuda": torch.version.cuda, "capability": f"{found.major}.{found.minor}",
-                      "memory_gib": round(found.total_memory / GIB, 1)})  # fmt: skip
+        where.update(
+            {
+                "cuda": torch.version.cuda,
+                "capability": f"{found.major}.{found.minor}",
+                "memory_gib": round(found.total_memory / GIB, 1),
+            }
+        )
     return where
 
 
@@ -178,13 +188,21 @@ def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> 
     assert watch.last is not None
     scores, spec = result["scores"]["best"], watch.last.run.spec
     return {
-        "phase": result["name"], "seed": spec.seed, "from": "pretrained" if spec.parent is not None else "fresh",
-        "changed": given.words, "precision": given.precision, "status": result["status"],
+        "phase": result["name"],
+        "seed": spec.seed,
+        "from": "pretrained" if spec.parent is not None else "fresh",
+        "changed": given.words,
+        "precision": given.precision,
+        "status": result["status"],
         "epochs": result["budget"]["epochs"],
-        **watch.last.facts(), "seconds": result["budget"]["seconds"], "best_epoch": scores["epoch"],
-        "peak_gib": result["budget"]["peak_memory"] / GIB, "parameters": result["parameters"]["total"],
-        "val": scores["val"], "test": scores["test"],
-    }  # fmt: skip
+        **watch.last.facts(),
+        "seconds": result["budget"]["seconds"],
+        "best_epoch": scores["epoch"],
+        "peak_gib": result["budget"]["peak_memory"] / GIB,
+        "parameters": result["parameters"]["total"],
+        "val": scores["val"],
+        "test": scores["test"],
+    }
 
 
 def sentence(found: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import numpy as np
 
-from headstart.launch.machine import machine, version
+from headstart.runner.machine import machine, version
 
 PAGE = Path(__file__).parents[1] / "docs" / "benchmarks" / "fit-time.md"
 
@@ -64,7 +64,11 @@ def measure(seconds: int) -> list[str]:
         begun = time.perf_counter()
         done = subprocess.run(
             [sys.executable, "-m", "headstart", "fit", "train.csv", "--target", "label", "--time", f"{seconds}s"],
-            cwd=folder, capture_output=True, text=True, check=True)  # fmt: skip
+            cwd=folder,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         wall = time.perf_counter() - begun
     said = done.stdout
     steps = [found[1] for found in re.finditer(r"training: ([\d,]+) steps", said)][::-1]

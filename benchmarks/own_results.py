@@ -20,11 +20,11 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+from headstart.data import LayoutSpec
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
-from headstart.launch.machine import machine, version
-from headstart.own import LayoutSpec
+from headstart.runner.machine import machine, version
 from headstart.study.words import duration, score
 
 PAGE = Path(__file__).parents[1] / "docs" / "results" / "own.md"

@@ -33,10 +33,12 @@ def measure(kind: str, data: Path) -> dict[str, float]:
 
     imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     given = {
-        "task": {"kind": kind}, "objective": {"kind": "masked"}, "budget": {"steps": 30},
+        "task": {"kind": kind},
+        "objective": {"kind": "masked"},
+        "budget": {"steps": 30},
         "model": {"width": 16, "blocks": 1, "mixer": {"kind": "linear_attention", "heads": 2}},
         "optim": {"batch_size": BATCH, "length_pool": POOL},
-    }  # fmt: skip
+    }
     spec = read(StageSpec, given)
     began = time.perf_counter()
     open_task(spec.task, data)
@@ -50,9 +52,13 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lengths = task.train.unit_lengths
     return {
-        "train": task.train.units, "first_open_s": first, "open_s": again, "padding_random": padding(lengths, 0),
-        "padding_buckets": padding(lengths, POOL), "memory_gb": (peak - imports) / 2**20,
-    }  # fmt: skip
+        "train": task.train.units,
+        "first_open_s": first,
+        "open_s": again,
+        "padding_random": padding(lengths, 0),
+        "padding_buckets": padding(lengths, POOL),
+        "memory_gb": (peak - imports) / 2**20,
+    }
 
 
 def main() -> None:

@@ -25,7 +25,7 @@ from torch.profiler import ProfilerActivity, profile
 
 from headstart.api import Study
 from headstart.bench.machine import setting, wait_for
-from headstart.launch.machine import choose_device
+from headstart.runner.machine import choose_device
 from headstart.sequence import Examples, Signature
 from headstart.stage import Run, StageSpec, begin
 from headstart.tasks.task import Task
@@ -94,9 +94,11 @@ class Agreement:
         return None
 
     def __str__(self) -> str:
-        return (f"{self.phase}: {STEPS} steps {self.how} against plain: {self.recorded:.1e} of scale (unrecorded "
-                f"{self.unrecorded:.1e}, plain twice {self.floor:.1e}, allowed {self.allowed:.0e}; weights moved "
-                f"{self.moved:.1e})")  # fmt: skip
+        return (
+            f"{self.phase}: {STEPS} steps {self.how} against plain: {self.recorded:.1e} of scale (unrecorded "
+            f"{self.unrecorded:.1e}, plain twice {self.floor:.1e}, allowed {self.allowed:.0e}; weights moved "
+            f"{self.moved:.1e})"
+        )
 
 
 def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> Run:
@@ -117,8 +119,12 @@ def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> 
     for _ in itertools.islice(run.ticks(), STEPS):
         losses.append(progress.running.loss)
     after = progress.flat.weights
-    return Taken(torch.tensor(losses).diff(), progress.flat.named(after),
-                 float((after - before).abs().max() / after.abs().max()), progress.how)  # fmt: skip
+    return Taken(
+        torch.tensor(losses).diff(),
+        progress.flat.named(after),
+        float((after - before).abs().max() / after.abs().max()),
+        progress.how,
+    )
 
 
 def apart(one: Taken, two: Taken) -> float:
@@ -134,8 +140,15 @@ def agreement(phase: str, spec: StageSpec, task: Task, device: str) -> Agreement
     ways = (None, None, by_calling, recorder(device))
     plain, again, unrecorded, recorded = (taken(spec, task, device, way) for way in ways)
     how = recorded.how if device in RECORDERS else recorded.how.replace("recorded", CALLED)
-    return Agreement(phase, how, apart(plain, recorded), apart(plain, unrecorded), apart(plain, again),
-                     plain.moved, LIMIT[spec.optim.precision])  # fmt: skip
+    return Agreement(
+        phase,
+        how,
+        apart(plain, recorded),
+        apart(plain, unrecorded),
+        apart(plain, again),
+        plain.moved,
+        LIMIT[spec.optim.precision],
+    )
 
 
 def pace(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> float:
@@ -187,10 +200,17 @@ def made_up(units: int, length: int) -> Task:
     """Random walks of grey levels with Image's signature."""
     draw = np.random.default_rng(0)
     levels = np.clip(draw.normal(0, 8, (units, length)).cumsum(1) + 128, 0, 255).astype(np.uint8)
-    signature = Signature("floats", 1, length, length, "class", classes=10, levels=256, level_scale=64.0,
-                          level_shift=128.0)  # fmt: skip
-    examples = Examples(levels.reshape(-1, 1), np.arange(units + 1) * length, draw.integers(0, 10, units),
-                        np.arange(units), scale=1 / 64, shift=-2.0)  # fmt: skip
+    signature = Signature(
+        "floats", 1, length, length, "class", classes=10, levels=256, level_scale=64.0, level_shift=128.0
+    )
+    examples = Examples(
+        levels.reshape(-1, 1),
+        np.arange(units + 1) * length,
+        draw.integers(0, 10, units),
+        np.arange(units),
+        scale=1 / 64,
+        shift=-2.0,
+    )
     return Task(signature, examples, examples, examples)
 
 

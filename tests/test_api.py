@@ -9,21 +9,29 @@ import torch
 
 import headstart
 from headstart.sequence import collate
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.study.files import study_path, study_text
 from headstart.tasks import open_task
 
 STUDY: dict[str, Any] = {
     "name": "tiny",
-    "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 6}},
-               "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 6}}},
-    "columns": {"digits": {"task": {"kind": "digits", "labelled": 100},
-                           "model": {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}}}},
-    "arms": {"scratch": {}, "frozen": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"],
-                                                    "trainable": "head"}}},
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 6}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 6}},
+    },
+    "columns": {
+        "digits": {
+            "task": {"kind": "digits", "labelled": 100},
+            "model": {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}},
+        }
+    },
+    "arms": {
+        "scratch": {},
+        "frozen": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"], "trainable": "head"}},
+    },
     "axes": {"seed": [0, 1]},
     "report": {"against": "scratch"},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

@@ -36,9 +36,14 @@ against = "scratch"
 
 def headstart(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "headstart", *words], cwd=cwd, capture_output=True, text=True, timeout=240,
-        env={**os.environ, "COLUMNS": "200", "HEADSTART_CACHE": str(cwd / "cache"), **environment}, check=False,
-    )  # fmt: skip
+        [sys.executable, "-m", "headstart", *words],
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "COLUMNS": "200", "HEADSTART_CACHE": str(cwd / "cache"), **environment},
+        check=False,
+    )
 
 
 @pytest.fixture(scope="module")
@@ -54,8 +59,21 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_verbs_are_those_that_were_decided() -> None:
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.name for group in app.registered_groups}
-    assert names == {"demo", "run", "report", "fit", "predict", "export", "ls", "show", "check", "prepare", "schema",
-                     "doctor", "bench"}  # fmt: skip
+    assert names == {
+        "demo",
+        "run",
+        "report",
+        "fit",
+        "predict",
+        "export",
+        "ls",
+        "show",
+        "check",
+        "prepare",
+        "schema",
+        "doctor",
+        "bench",
+    }
 
 
 def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path) -> None:
@@ -75,10 +93,23 @@ def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path)
 def test_json_rows_hold_what_they_promise(finished: Path) -> None:
     rows = json.loads((finished / "rows.json").read_text())["rows"]
     assert [(row["arm"], row["column"], row["n"]) for row in rows] == [
-        ("scratch", "digits", 2), ("self_pretrained", "digits", 2)]  # fmt: skip
+        ("scratch", "digits", 2),
+        ("self_pretrained", "digits", 2),
+    ]
     for row in rows:
-        assert {"arm", "column", "chosen", "n", "val", "test", "sem", "difference", "interval", "budget",
-                "stages"} <= set(row)  # fmt: skip
+        assert {
+            "arm",
+            "column",
+            "chosen",
+            "n",
+            "val",
+            "test",
+            "sem",
+            "difference",
+            "interval",
+            "budget",
+            "stages",
+        } <= set(row)
         assert row["test"] == pytest.approx(sum(one["test"] for one in row["seeds"].values()) / len(row["seeds"]))
         assert len(row["seeds"]) == row["n"]
         for stage in row["stages"]:
@@ -108,13 +139,16 @@ def test_ls_and_show_say_what_is_in_the_store(finished: Path) -> None:
 def test_quick_verbs_import_nothing_heavy(finished: Path, words: list[str]) -> None:
     stage = json.loads((finished / "rows.json").read_text())["rows"][0]["stages"][0]
     asked = [stage if word == "STAGE" else word for word in words]
-    code = ("import sys; sys.argv = ['headstart', *sys.argv[1:]]\n"
-            "from headstart.cli import main\n"
-            "try: main()\nexcept SystemExit: pass\n"
-            "bad = {'torch', 'scipy', 'sklearn', 'matplotlib', 'numpy'} & set(sys.modules)\n"
-            "sys.exit(f'imported {bad}' if bad else 0)")  # fmt: skip
-    done = subprocess.run([sys.executable, "-c", code, *asked], cwd=finished, capture_output=True, text=True,
-                          check=False)  # fmt: skip
+    code = (
+        "import sys; sys.argv = ['headstart', *sys.argv[1:]]\n"
+        "from headstart.cli import main\n"
+        "try: main()\nexcept SystemExit: pass\n"
+        "bad = {'torch', 'scipy', 'sklearn', 'matplotlib', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(f'imported {bad}' if bad else 0)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, *asked], cwd=finished, capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     assert done.stdout
 
@@ -134,8 +168,10 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "task.kind=digts"], "task.kind: no 'digts'; did you mean 'digits'?"),
     (["run", "tiny.toml", "model.mixer.kind=atention"], "model.mixer.kind: no 'atention'; did you mean 'attention'?"),
     (["run", "tiny.toml", "task.fraction=0.001"], "task.fraction: 0.001 leaves no train example of class"),
-    (["run", "tiny.toml", "finetune.optim.batch_size=500"],
-     "finetune.optim.batch_size: 500 is more than the 100 train examples"),
+    (
+        ["run", "tiny.toml", "finetune.optim.batch_size=500"],
+        "finetune.optim.batch_size: 500 is more than the 100 train examples",
+    ),
     (["run", "tiny.toml", "finetune.trainable=kernel"], "finetune.trainable"),
     (["run", "tiny.toml", "finetune.trainable=attnetion"], "finetune.trainable"),
     (["run", "tiny.toml", "task={kind='mnist'}", "--data", "nowhere"], "nowhere"),
@@ -179,13 +215,13 @@ BAD: list[tuple[list[str], str]] = [
     (["check", "papers.toml"], "papers.toml: paper: no 'coser-44'; did you mean 'coser-4'?"),
     (["frobnicate"], "frobnicate"),
     (["run"], "STUDY"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words)[:60] for words, _ in BAD])
-def test_bad_input_gets_one_message_and_exit_code_2(tmp_path: Path, words: list[str], said: str,
-                                                    capfd: pytest.CaptureFixture[str],
-                                                    monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_bad_input_gets_one_message_and_exit_code_2(
+    tmp_path: Path, words: list[str], said: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     from headstart.cli import main
 
     (tmp_path / "tiny.toml").write_text(TINY)
@@ -224,8 +260,18 @@ def test_a_narrow_terminal_lists_studies_without_their_questions(
 
 def test_a_loss_that_is_no_number_ends_its_stage_as_diverged_and_the_study_goes_on(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
-    done = headstart("run", "tiny.toml", "finetune.optim.lr=[1e-3,1e30]", "finetune.budget.steps=40",
-                     "seed=[0]", "--workers", "0", "--json", "rows.json", cwd=tmp_path)  # fmt: skip
+    done = headstart(
+        "run",
+        "tiny.toml",
+        "finetune.optim.lr=[1e-3,1e30]",
+        "finetune.budget.steps=40",
+        "seed=[0]",
+        "--workers",
+        "0",
+        "--json",
+        "rows.json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "diverged" in done.stdout + done.stderr
     rows = json.loads((tmp_path / "rows.json").read_text())["rows"]
@@ -236,8 +282,17 @@ def test_tables_and_lists_as_axes_reach_the_page_and_strange_names_stay_text(tmp
     odd = TINY.replace("[arms.scratch]", '[arms."[red]x<script>"]\n[arms.scratch]')
     odd = odd.replace("columns.digits", 'columns."a/b"')
     (tmp_path / "odd.toml").write_text(odd)
-    done = headstart("run", "odd.toml", "finetune.optim=[{lr=1e-3},{lr=3e-3}]", "seed=[0]", "--workers", "0",
-                     "--json", "rows.json", cwd=tmp_path)  # fmt: skip
+    done = headstart(
+        "run",
+        "odd.toml",
+        "finetune.optim=[{lr=1e-3},{lr=3e-3}]",
+        "seed=[0]",
+        "--workers",
+        "0",
+        "--json",
+        "rows.json",
+        cwd=tmp_path,
+    )
     assert done.returncode == 0, done.stderr
     assert "[red]x<script>" in done.stdout
     (folder,) = (tmp_path / "runs" / "reports").iterdir()
@@ -269,8 +324,13 @@ def test_ctrl_c_saves_and_exits_with_130(tmp_path: Path) -> None:
 
     (tmp_path / "tiny.toml").write_text(TINY)
     words = ["run", "tiny.toml", "finetune.budget.steps=100000", "pretrain.budget.steps=100000", "seed=[0]"]
-    child = subprocess.Popen([sys.executable, "-m", "headstart", *words], cwd=tmp_path, stderr=subprocess.PIPE,
-                             stdout=subprocess.PIPE, text=True)  # fmt: skip
+    child = subprocess.Popen(
+        [sys.executable, "-m", "headstart", *words],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
     until = time.monotonic() + 60
     while not list((tmp_path / "runs").glob("*/stage.json")) and time.monotonic() < until:
         time.sleep(0.1)

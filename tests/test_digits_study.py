@@ -9,10 +9,15 @@ from headstart.study.statistics import mean
 def test_self_pretraining_on_digits_beats_scratch_on_the_mean_of_three_seeds(tmp_path: Path) -> None:
     study = headstart.Study(
         "digits",
-        ["seed=[0,1,2]", "finetune.optim.lr=[3e-3]", "arms=['scratch','self_pretrained']",
-         "pretrain.budget.epochs=25", "finetune.budget.epochs=40"],
+        [
+            "seed=[0,1,2]",
+            "finetune.optim.lr=[3e-3]",
+            "arms=['scratch','self_pretrained']",
+            "pretrain.budget.epochs=25",
+            "finetune.budget.epochs=40",
+        ],
         store=tmp_path / "runs",
-    )  # fmt: skip
+    )
     for _ in study.perform(workers=0):
         pass
     scratch, self_pretrained = study.results(baselines=False).table

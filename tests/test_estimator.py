@@ -17,11 +17,11 @@ from sklearn.utils import estimator_checks
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from headstart import BadInput, SequenceClassifier, SequenceRegressor
+from headstart.data import LayoutSpec, read_sequences
 from headstart.estimator.params import fit_settings, workers_of
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
-from headstart.own import LayoutSpec, read_sequences
-from headstart.served.folder import save_model
+from headstart.serve.folder import save_model
 
 QUICK = {"epochs": 1, "pretrain_epochs": 1, "seeds": 1, "learning_rates": (3e-3,)}
 EXPECTED = {"check_class_weight_classifiers": "weights by class are None or 'balanced', no table of numbers"}
@@ -34,7 +34,7 @@ FINE, WET = ("warm", "bright", "sun", "a fine day"), ("cold", "rain", "wind", "f
 def _few_kernels():
     """A hundred kernel features for ten thousand: these tests are of data and manners, not of scores."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headstart.classic.fitting.FEATURES", 84)
+        patch.setattr("headstart.baselines.fitting.FEATURES", 84)
         yield
 
 
@@ -202,12 +202,17 @@ def test_a_group_is_whole_on_one_side():
 @pytest.mark.parametrize(
     "labels",
     [
-        np.array([3, -10]), np.array([2.0, 11.0]), np.array([True, False]), np.array(["b", "a"], dtype=object),
-        np.array(["1", "1.0"]), np.array(["nan", " x"]), np.array(["=1+1", "[red]\N{GRINNING FACE}"]),
+        np.array([3, -10]),
+        np.array([2.0, 11.0]),
+        np.array([True, False]),
+        np.array(["b", "a"], dtype=object),
+        np.array(["1", "1.0"]),
+        np.array(["nan", " x"]),
+        np.array(["=1+1", "[red]\N{GRINNING FACE}"]),
         np.array([10, 9], dtype=np.uint8),
     ],
     ids=repr,
-)  # fmt: skip
+)
 def test_labels_keep_their_type_and_survive_a_folder(labels, tmp_path):
     X, y = waves()
     made = quick().fit(X, labels[y])

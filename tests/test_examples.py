@@ -10,8 +10,9 @@ EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
 # The client's own event loop leaves a socket to the garbage collector; that is no fault of a notebook.
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::DeprecationWarning",
-                            "ignore::pytest.PytestUnraisableExceptionWarning")  # fmt: skip
+@pytest.mark.filterwarnings(
+    "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
+)
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.ipynb")), ids=lambda path: path.stem)
 def test_a_notebook_runs_from_top_to_bottom(path: Path, tmp_path: Path) -> None:
     notebook = nbformat.read(path, as_version=4)

@@ -5,15 +5,11 @@ makes every finished stage of every user be trained again.
 """
 
 import json
-import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from made_tasks import MadeSpec
+from support.made_tasks import MadeSpec
 
 from headstart.models.contract import example_of
 from headstart.models.mixers import MIXERS
@@ -37,15 +33,29 @@ def stages() -> dict[str, StageSpec]:
     parent = read(StageSpec, {"task": listops, "objective": {"kind": "masked"}, "budget": {"steps": 10}})
     return {
         "defaults": read(StageSpec, {"task": listops, **plain}),
-        "settings": read(StageSpec, {
-            "task": {**listops, "fraction": 0.5, "labelled": 10}, **plain, "seed": 3,
-            "model": {"width": 32, "mixer": {"kind": "attention", "heads": 2}, "position": {"kind": "rotary"}},
-            "optim": {"lr": 3e-4, "weight_decay": 0.1, "schedule": "constant"}}),
-        "child": read(StageSpec, {"task": listops, **plain, "parent": parent, "start": ["take(all-head)"],
-                                  "trainable": "head+norm"}),
-        "mixers": read(StageSpec, {"task": listops, **plain, "model": {
-            "blocks": 2, "position": {"kind": "none"}, "mixer": [{"kind": "s4d"}, {"kind": "attention"}]}}),
-    }  # fmt: skip
+        "settings": read(
+            StageSpec,
+            {
+                "task": {**listops, "fraction": 0.5, "labelled": 10},
+                **plain,
+                "seed": 3,
+                "model": {"width": 32, "mixer": {"kind": "attention", "heads": 2}, "position": {"kind": "rotary"}},
+                "optim": {"lr": 3e-4, "weight_decay": 0.1, "schedule": "constant"},
+            },
+        ),
+        "child": read(
+            StageSpec,
+            {"task": listops, **plain, "parent": parent, "start": ["take(all-head)"], "trainable": "head+norm"},
+        ),
+        "mixers": read(
+            StageSpec,
+            {
+                "task": listops,
+                **plain,
+                "model": {"blocks": 2, "position": {"kind": "none"}, "mixer": [{"kind": "s4d"}, {"kind": "attention"}]},
+            },
+        ),
+    }
 
 
 def identities() -> dict[str, str]:
@@ -58,10 +68,16 @@ def result(objective: str, mixer: str) -> list[float]:
     """Loss on val and test after eight steps of a tiny model."""
     spec = example_of(MIXERS[mixer].load())
     shape: Any = FITTING[objective]
-    given = read(StageSpec, {
-        "task": MadeSpec(shape=shape), "objective": {"kind": objective},
-        "model": {**SMALL, "mixer": spec, "causal": objective == "causal", "dropout": 0.1},
-        "optim": {"lr": 3e-3, "batch_size": 8}, "budget": {"steps": 8}})  # fmt: skip
+    given = read(
+        StageSpec,
+        {
+            "task": MadeSpec(shape=shape),
+            "objective": {"kind": objective},
+            "model": {**SMALL, "mixer": spec, "causal": objective == "causal", "dropout": 0.1},
+            "optim": {"lr": 3e-3, "batch_size": 8},
+            "budget": {"steps": 8},
+        },
+    )
     run = begin(given, open_task(given.task, DATA), None)
     for _ in run.ticks():
         pass

@@ -13,7 +13,7 @@ from headstart.estimator.hub import is_repository
 @pytest.fixture(scope="module")
 def fitted():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headstart.classic.fitting.FEATURES", 84)
+        patch.setattr("headstart.baselines.fitting.FEATURES", 84)
         X = np.random.default_rng(0).normal(size=(20, 6))
         return SequenceClassifier(epochs=1, pretrain_epochs=1, seeds=1, learning_rates=(3e-3,)).fit(X, [0, 1] * 10)
 
@@ -59,9 +59,7 @@ def hub(monkeypatch, tmp_path):
 
 def test_a_model_goes_to_the_hub_and_comes_back(fitted, hub):
     assert fitted.push_to_hub("me/model", message="first", token="t") == "https://hub/me/model"  # noqa: S106
-    assert hub.calls == [
-        ("login", "t"), ("create", "me/model", True, True, "model"), ("upload", "me/model", "first")
-    ]  # fmt: skip
+    assert hub.calls == [("login", "t"), ("create", "me/model", True, True, "model"), ("upload", "me/model", "first")]
     assert {path.name for path in hub.kept.iterdir()} == {"config.json", "model.safetensors", "README.md"}
     X = np.random.default_rng(1).normal(size=(5, 6))
     loaded = SequenceClassifier.from_pretrained("me/model", revision="main")

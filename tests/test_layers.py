@@ -7,16 +7,34 @@ import headstart
 
 ROOT = Path(headstart.__file__).parent
 LAYERS: dict[str, int] = {
-    "errors": 0, "guard": 0, "seeds": 0, "sequence": 0, "spec": 0,
-    "tasks": 1, "models": 1, "own": 1,
-    "parameters": 2, "objectives": 2, "initial": 2,
-    "training": 3,
-    "files": 4, "locks": 4, "folder": 4, "stage": 4, "store": 4,
-    "launch": 5, "runner": 5,
-    "study": 6, "analysis": 6, "classic": 6, "served": 6,
-    "report": 7, "bench": 7, "fit": 7,
-    "api": 8, "__main__": 8, "verbs": 8, "cli": 8, "estimator": 8, "": 8,
-}  # fmt: skip
+    "errors": 0,
+    "guard": 0,
+    "seeds": 0,
+    "sequence": 0,
+    "spec": 0,
+    "store": 0,
+    "tasks": 2,
+    "models": 2,
+    "parameters": 3,
+    "objectives": 3,
+    "initial": 3,
+    "training": 4,
+    "stage": 5,
+    "runner": 5,
+    "study": 6,
+    "analysis": 6,
+    "baselines": 6,
+    "serve": 6,
+    "report": 7,
+    "bench": 7,
+    "fit": 7,
+    "api": 8,
+    "__main__": 8,
+    "verbs": 8,
+    "cli": 8,
+    "estimator": 8,
+    "": 8,
+}
 
 
 def _part(path: Path) -> str:

@@ -223,7 +223,7 @@ def test_class_weights_weigh_loss_and_accuracy_and_leave_plain_accuracy_alone() 
 
 
 def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None:
-    from headstart.classic.measures import balanced_accuracy, balanced_weights
+    from headstart.baselines.measures import balanced_accuracy, balanced_weights
 
     target = np.array([0] * 7 + [1] * 2 + [2])
     said = np.array([0, 0, 0, 1, 0, 0, 2, 1, 0, 2])

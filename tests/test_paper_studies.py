@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from headstart.runner import Failed, Finished, Runtime, perform
+from headstart.runner.perform import Failed, Finished, Runtime, perform
 from headstart.stage import StageSpec, identity
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.study.files import built_in_studies
 from headstart.study.plan import PlannedStage, make_plan
 from headstart.study.spec import read_study
@@ -44,8 +44,9 @@ def short(spec: StageSpec) -> StageSpec:
     parent = None if spec.parent is None else short(spec.parent)
     budget = spec.budget.model_copy(update={"epochs": None, "tokens": None, "steps": STEPS, "evaluate_every": 2.0})
     few: dict[str, Any] = {name: 60 for name in ("train", "val", "test") if hasattr(spec.task, name)}
-    task = type(spec.task).model_validate({**spec.task.model_dump(), **few, "fraction": 1.0 if few else 0.2,
-                                           "labelled": None})  # fmt: skip
+    task = type(spec.task).model_validate(
+        {**spec.task.model_dump(), **few, "fraction": 1.0 if few else 0.2, "labelled": None}
+    )
     optim = spec.optim.model_copy(update={"batch_size": min(spec.optim.batch_size, 16)})
     return spec.model_copy(update={"parent": parent, "budget": budget, "task": task, "optim": optim})
 
@@ -130,8 +131,14 @@ SECTIONS = ("Beside the paper", "What the paper says, and what is seen here")
 
 
 def ran(folder: Path, *more: str) -> dict[str, Any]:
-    done = subprocess.run([sys.executable, "-m", *BROKEN_OFF, "--json", "rows.json", *more], cwd=folder,
-                          capture_output=True, text=True, check=False, env=quiet(folder))  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", *BROKEN_OFF, "--json", "rows.json", *more],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=quiet(folder),
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     found: dict[str, Any] = json.loads((folder / "rows.json").read_text("utf-8"))
     for row in found["rows"]:
@@ -152,8 +159,14 @@ def test_a_study_that_is_killed_and_resumed_prints_the_same_table(tmp_path: Path
     whole.mkdir()
     broken.mkdir()
     expected = ran(whole, "--workers", "0")
-    child = subprocess.Popen([sys.executable, "-m", *BROKEN_OFF, "--workers", "2"], cwd=broken, env=quiet(broken),
-                             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)  # fmt: skip
+    child = subprocess.Popen(
+        [sys.executable, "-m", *BROKEN_OFF, "--workers", "2"],
+        cwd=broken,
+        env=quiet(broken),
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline and child.poll() is None and not list(broken.glob("runs/*/result.json")):
         time.sleep(0.02)

@@ -29,12 +29,18 @@ def test_every_tensor_of_a_model_is_in_one_leaf() -> None:
     assert list(MODEL) == list(model.state_dict())
     assert set(MODEL.values()) == set(LEAVES) - {"kernel", "mixer_rest"}
     expected = {
-        "encoder.input.weight": "encoder", "position.table": "position", "norm.running_mean": "norm",
-        "blocks.0.norm_mixer.weight": "norm", "blocks.2.norm_feed_forward.running_variance": "norm",
-        "blocks.1.mixer.query.weight": "query_key", "blocks.1.mixer.key.bias": "query_key",
-        "blocks.1.mixer.value.weight": "value_output", "blocks.1.mixer.output.bias": "value_output",
-        "blocks.2.feed_forward.into.weight": "feed_forward", "head.output.bias": "head",
-    }  # fmt: skip
+        "encoder.input.weight": "encoder",
+        "position.table": "position",
+        "norm.running_mean": "norm",
+        "blocks.0.norm_mixer.weight": "norm",
+        "blocks.2.norm_feed_forward.running_variance": "norm",
+        "blocks.1.mixer.query.weight": "query_key",
+        "blocks.1.mixer.key.bias": "query_key",
+        "blocks.1.mixer.value.weight": "value_output",
+        "blocks.1.mixer.output.bias": "value_output",
+        "blocks.2.feed_forward.into.weight": "feed_forward",
+        "head.output.bias": "head",
+    }
     assert {name: MODEL[name] for name in expected} == expected
 
 

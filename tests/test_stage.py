@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from made_tasks import MadeSpec
+from support.made_tasks import MadeSpec
 
 from headstart.errors import BadInput
 from headstart.spec import merge, read
@@ -17,15 +17,19 @@ from headstart.training.optim import Flat
 
 DATA = Path("none")
 BASE: dict[str, Any] = {
-    "task": MadeSpec(), "objective": {"kind": "classify"}, "budget": {"epochs": 4},
+    "task": MadeSpec(),
+    "objective": {"kind": "classify"},
+    "budget": {"epochs": 4},
     "model": {"width": 8, "blocks": 2, "mixer": {"kind": "attention", "heads": 2}},
     "optim": {"lr": 5e-3, "batch_size": 8},
-}  # fmt: skip
+}
 
 
 def spec(**changes: Any) -> StageSpec:
-    return read(StageSpec, {**merge({k: v for k, v in BASE.items() if k != "task"}, changes),
-                            "task": changes.get("task", BASE["task"])})  # fmt: skip
+    return read(
+        StageSpec,
+        {**merge({k: v for k, v in BASE.items() if k != "task"}, changes), "task": changes.get("task", BASE["task"])},
+    )
 
 
 def run(given: StageSpec, parent: Outcome | None = None, resume: Any = None) -> Run:
@@ -61,7 +65,7 @@ CASES: dict[str, dict[str, Any]] = {
     "buckets": {"optim": {"length_pool": 3, "weight_decay": 0.1, "clip": 0.5, "warmup_steps": 3}},
     "bfloat16": {"optim": {"precision": "bfloat16"}},
     "float64": {"optim": {"precision": "float64"}},
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -183,8 +187,9 @@ def test_what_does_not_fit_the_task_is_refused_before_training(changes: dict[str
 
 
 def test_an_endless_task_gives_every_epoch_its_own_examples() -> None:
-    given = read(StageSpec, {
-        **BASE, "task": {"kind": "bit_xor", "train": 32, "val": 16, "test": 16}, "budget": {"epochs": 3}})  # fmt: skip
+    given = read(
+        StageSpec, {**BASE, "task": {"kind": "bit_xor", "train": 32, "val": 16, "test": 16}, "budget": {"epochs": 3}}
+    )
     live = run(given)
     assert live.setting.fresh is not None
     first, second = (live.setting.fresh(epoch).batch(np.arange(32)).inputs for epoch in (0, 1))
@@ -207,8 +212,9 @@ def test_marks_of_evaluations_are_the_nearest_steps_and_the_last() -> None:
 
 def test_an_untrained_parent_on_another_task_is_still_a_parent() -> None:
     def child(task: MadeSpec) -> StageSpec:
-        parent = read(StageSpec, {**dict(spec()), "task": task, "objective": {"kind": "masked"},
-                                  "budget": {"steps": 0}})  # fmt: skip
+        parent = read(
+            StageSpec, {**dict(spec()), "task": task, "objective": {"kind": "masked"}, "budget": {"steps": 0}}
+        )
         return read(StageSpec, {**dict(spec()), "parent": parent, "start": ("take(all-head)",)})
 
     assert child(MadeSpec()).parent is None

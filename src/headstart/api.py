@@ -8,14 +8,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput
-from headstart.launch.work import close_tasks
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.own import adopt
 from headstart.report.measures import measured
-from headstart.runner import Event, Failed, Runtime, perform
+from headstart.runner.perform import Event, Failed, Runtime, perform
+from headstart.runner.worker import close_tasks
 from headstart.spec import digest
 from headstart.stage import look_again
-from headstart.store import Store, store_folder
+from headstart.store.stages import Store, store_folder
 from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart.errors import BadInput
-from headstart.files import Damaged, disk_full
+from headstart.store.files import Damaged, disk_full
 from headstart.verbs import data as layout
 
 app = typer.Typer(

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import batch, each, small
+from support.small_models import batch, each, small
 
 from headstart.analysis.attention import attention_maps
 from headstart.models.mixers.projections import joined, split

@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 import torch
-from small_models import batch, each, small
+from support.small_models import batch, each, small
 
 from headstart import BadInput
 from headstart.analysis.deviations import activations, deviations, moved

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from small_models import small
+from support.small_models import small
 
 from headstart import BadInput
 from headstart.analysis.kernels import Kernel, changes, kernels

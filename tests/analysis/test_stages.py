@@ -13,14 +13,20 @@ import torch
 import headstart
 from headstart.analysis.deviations import deviations, moved
 from headstart.analysis.stages import Opened, first_batch, opened, started
-from headstart.store import Store
+from headstart.store.stages import Store
 
 STUDY: dict[str, Any] = {
     "name": "opened",
-    "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 4}},
-               "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 4}}},
-    "columns": {"digits": {"task": {"kind": "digits", "labelled": 100},
-                           "model": {"width": 8, "blocks": 2, "mixer": {"kind": "s4d", "state": 4}}}},
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 4}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 4}},
+    },
+    "columns": {
+        "digits": {
+            "task": {"kind": "digits", "labelled": 100},
+            "model": {"width": 8, "blocks": 2, "mixer": {"kind": "s4d", "state": 4}},
+        }
+    },
     "arms": {
         "scratch": {},
         "self_pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)", "draw(kernel, 0.1)"]}},
@@ -28,7 +34,7 @@ STUDY: dict[str, Any] = {
         "double": {"finetune": {"optim": {"precision": "float64"}}},
     },
     "axes": {},
-}  # fmt: skip
+}
 
 
 @pytest.fixture(scope="module")

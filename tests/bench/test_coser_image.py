@@ -22,8 +22,20 @@ from headstart.cli import app
 from headstart.tasks.cifar import BATCHES, RECORD
 from headstart.training import captured
 
-SMALL = ["--device", "cpu", "--pretrain-epochs", "4", "--finetune-epochs", "2", "task.val=40", "task.patch=64",
-         "model.width=16", "model.mixer.heads=2", "model.blocks=1", "pretrain.optim.batch_size=16"]  # fmt: skip
+SMALL = [
+    "--device",
+    "cpu",
+    "--pretrain-epochs",
+    "4",
+    "--finetune-epochs",
+    "2",
+    "task.val=40",
+    "task.patch=64",
+    "model.width=16",
+    "model.mixer.heads=2",
+    "model.blocks=1",
+    "pretrain.optim.batch_size=16",
+]
 """16 positions of 64 pixels; 80 train images: 5 steps an epoch, in either phase."""
 
 
@@ -85,9 +97,23 @@ def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_tab
 
 
 def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):
-    row = {"phase": "pretrain", "images": 45_000, "changed": [], "epoch_s": 3.0, "epochs": 10, "from": "fresh",
-           "seed": 0, "step_ms": 2.1, "batch": 32, "timed_steps": 9, "evaluation_s": None, "how": "recorded",
-           "peak_gib": 1.0, "test": {"r2": 0.5, "loss": None}, "best_epoch": 10}  # fmt: skip
+    row = {
+        "phase": "pretrain",
+        "images": 45_000,
+        "changed": [],
+        "epoch_s": 3.0,
+        "epochs": 10,
+        "from": "fresh",
+        "seed": 0,
+        "step_ms": 2.1,
+        "batch": 32,
+        "timed_steps": 9,
+        "evaluation_s": None,
+        "how": "recorded",
+        "peak_gib": 1.0,
+        "test": {"r2": 0.5, "loss": None},
+        "best_epoch": 10,
+    }
     study = SimpleNamespace(plan=SimpleNamespace(stages=["a"], cells=[]), store=SimpleNamespace(result=lambda _: {}))
     log = coser_image.Log(tmp_path / "log")
     log.rows = {"a": row}
@@ -166,7 +192,13 @@ def test_made_up_images_have_the_signature_of_the_task(images):
     spec = recorded_steps.phases(study)["pretrain"]
     real, made = coser_image.open_task(spec.task, study.data).signature, recorded_steps.made_up(4, 1024).signature
     assert (real.input, real.width, real.length, real.target, real.classes, real.levels) == (
-        made.input, made.width, made.length, made.target, made.classes, made.levels)  # fmt: skip
+        made.input,
+        made.width,
+        made.length,
+        made.target,
+        made.classes,
+        made.levels,
+    )
 
 
 def test_a_folder_without_the_images_is_refused_in_one_sentence(tmp_path):

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from made_files import MADE
+from support.made_files import MADE
 
 from headstart.errors import BadInput
 from headstart.objectives import MaskedSpec

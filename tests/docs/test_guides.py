@@ -23,9 +23,17 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
         words = shlex.split(line)
         assert words[0] in ("headstart", "python"), line
         module = ["-m", "headstart"] if words[0] == "headstart" else []
-        done.append(subprocess.run(
-            [sys.executable, *module, *words[1:]], cwd=folder, capture_output=True, text=True, timeout=240,
-            env={**os.environ, "HEADSTART_CACHE": str(folder / "cache")}, check=False))  # fmt: skip
+        done.append(
+            subprocess.run(
+                [sys.executable, *module, *words[1:]],
+                cwd=folder,
+                capture_output=True,
+                text=True,
+                timeout=240,
+                env={**os.environ, "HEADSTART_CACHE": str(folder / "cache")},
+                check=False,
+            )
+        )
         assert done[-1].returncode == 0, f"{line}\n{done[-1].stdout}\n{done[-1].stderr}"
     return done
 
@@ -38,8 +46,13 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
     assert "s4_scratch" in ran.stdout
     assert listed.stdout.count("complete") >= 16
     (tmp_path / "my_mixer.py").write_text((tmp_path / "my_mixer.py").read_text() + "\n# an edit\n")
-    again = subprocess.run([sys.executable, "-m", "headstart", "run", "mine.toml", "--mixer", "my_mixer:DecaySpec",
-                            "--dry-run"], cwd=tmp_path, capture_output=True, text=True, check=False)  # fmt: skip
+    again = subprocess.run(
+        [sys.executable, "-m", "headstart", "run", "mine.toml", "--mixer", "my_mixer:DecaySpec", "--dry-run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
 
@@ -63,8 +76,13 @@ def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Pa
     (tmp_path / "steps.csv").rename(moved)
     study = (tmp_path / "steps.toml").read_text().replace("steps.csv", str(moved))
     (tmp_path / "steps.toml").write_text(study)
-    again = subprocess.run([sys.executable, "-m", "headstart", "run", "steps.toml", "--dry-run"], cwd=tmp_path,
-                           capture_output=True, text=True, check=False)  # fmt: skip
+    again = subprocess.run(
+        [sys.executable, "-m", "headstart", "run", "steps.toml", "--dry-run"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert set(states) == {"complete"}, "a file that moved is the same file"
 
@@ -119,8 +137,13 @@ class Nothing:
 )
 def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, given: str, said: str) -> None:
     (tmp_path / "leaky.py").write_text(BROKEN)
-    done = subprocess.run([sys.executable, "-m", "headstart", "check", "--mixer", given], cwd=tmp_path,
-                          capture_output=True, text=True, check=False)  # fmt: skip
+    done = subprocess.run(
+        [sys.executable, "-m", "headstart", "check", "--mixer", given],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 2
     assert said in done.stderr
     assert "Traceback" not in done.stderr

@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_outcomes import NASTY, examples, outcome
+from support.made_outcomes import NASTY, examples, outcome
 
-from headstart.classic.measures import calibration_error
+from headstart.baselines.measures import calibration_error
 from headstart.fit.confused import FEW, confused
 from headstart.fit.figures import single
 from headstart.fit.outcome import Outcome, Scored

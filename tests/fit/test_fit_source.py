@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
+from headstart.data import LayoutSpec, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import from_memory
-from headstart.own import LayoutSpec, read_sequences
 from headstart.spec import read
 from headstart.tasks.own_file import OwnSpec
 

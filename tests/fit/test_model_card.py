@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_outcomes import NASTY, outcome
+from support.made_outcomes import NASTY, outcome
 
 from headstart.fit.card import model_card
 from headstart.fit.outcome import Outcome, Scored

@@ -155,8 +155,9 @@ def test_a_stack_of_models_with_batch_norm_and_dropout_trains_like_each_apart() 
     models = [build_model(spec, FLOATS, ASKED, seed) for seed in range(3)]
     weights, rest = stack_module_state(models)  # type: ignore[arg-type]
     weights = {name: value.detach() for name, value in weights.items() if name != "encoder.masked"}
-    still = {name: torch.stack([dict(m.named_parameters())[name].detach() for m in models])
-             for name in ("encoder.masked",)}  # fmt: skip
+    still = {
+        name: torch.stack([dict(m.named_parameters())[name].detach() for m in models]) for name in ("encoder.masked",)
+    }
     stacked, statistics = vmap(lambda w, r, s: _step(models[0], batch, w, r, s))(
         weights, {**rest, **still}, torch.arange(3)
     )

@@ -1,15 +1,9 @@
-"""The made-up study is shared with the tests of `study`."""
+"""A finished study that the tests of this folder read."""
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parents[1] / "study"))
-
-from finished import Done, written
+from support.finished import Done, written
 
 
 @pytest.fixture(scope="session")

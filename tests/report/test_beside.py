@@ -9,8 +9,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_up import Cell, facts, make_plan, shelf, usual
-from papers import made
+from support.made_up import Cell, facts, make_plan, shelf, usual
+from support.papers import made
 from test_tables import shown
 
 from headstart.report.beside import beside

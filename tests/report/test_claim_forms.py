@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from made_up import Cell, make_plan, shelf, usual
-from papers import made
+from support.made_up import Cell, make_plan, shelf, usual
+from support.papers import made
 from test_beside import NONE, level, run, told
 
 from headstart.errors import BadInput
@@ -156,8 +156,13 @@ def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
         assert part.why == f"3 seeds of 3 of self_pretrained never got there within {steps}"
     # Of two that never get there, none is sooner.
     twice = {**claim, "higher": "other"}
-    plan = make_plan(arms={"scratch": False, "self_pretrained": True, "other": False}, columns={"a": "digits"},
-                     rates=(1e-3,), seeds=(0, 1, 2), match="scratch")  # fmt: skip
+    plan = make_plan(
+        arms={"scratch": False, "self_pretrained": True, "other": False},
+        columns={"a": "digits"},
+        rates=(1e-3,),
+        seeds=(0, 1, 2),
+        match="scratch",
+    )
     curves = {c.chain[-1].identity: [0.1, 0.9] if c.arm == "scratch" else [0.1, 0.2] for c in plan.cells}
     rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in ("scratch", "self_pretrained", "other")]
     results = summarise(plan, shelf(plan).find, records=records)

@@ -15,21 +15,29 @@ from headstart.analysis.kernels import kernels
 from headstart.analysis.stages import opened
 from headstart.report.measures import MEASURES, measured
 from headstart.report.verdicts import verdicts
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.study import rows
 from headstart.study.pace import converged_at, curve
 
-CLAIMS = [{"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name}
-          for name in rows.MEASURES]  # fmt: skip
+CLAIMS = [
+    {"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name} for name in rows.MEASURES
+]
 
 
 @pytest.fixture(scope="module")
 def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
     arms = {name: STUDY["arms"][name] for name in ("scratch", "self_pretrained")}
-    changed: dict[str, Any] = {**STUDY, "name": "measured", "arms": arms, "axes": {"seed": [3, 4]}, "claims": CLAIMS,
-                               "columns": {"spaces": STUDY["columns"]["spaces"]}}  # fmt: skip
-    changed["stages"] = {name: {**one, "budget": {"steps": 6, "evaluate_every": 2}}
-                         for name, one in STUDY["stages"].items()}  # fmt: skip
+    changed: dict[str, Any] = {
+        **STUDY,
+        "name": "measured",
+        "arms": arms,
+        "axes": {"seed": [3, 4]},
+        "claims": CLAIMS,
+        "columns": {"spaces": STUDY["columns"]["spaces"]},
+    }
+    changed["stages"] = {
+        name: {**one, "budget": {"steps": 6, "evaluate_every": 2}} for name, one in STUDY["stages"].items()
+    }
     bound = headstart.Study(changed, store=tmp_path_factory.mktemp("measured") / "runs")
     headstart.run(bound)
     return bound

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import usual
-from papers import made
+from support.made_up import usual
+from support.papers import made
 from test_beside import run
 
 from headstart.report.compared import compared, stem_of, told

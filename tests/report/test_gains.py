@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import Cell, usual
-from papers import made
+from support.made_up import Cell, usual
+from support.papers import made
 from test_beside import run
 from test_compared import WIDE, hollow
 

@@ -25,8 +25,10 @@ from headstart.report.plots import png, svg
 
 STUDY: dict[str, Any] = {
     "name": "insight",
-    "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 5, "evaluate_every": 5}},
-               "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 5, "evaluate_every": 5}}},
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 5, "evaluate_every": 5}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 5, "evaluate_every": 5}},
+    },
     "columns": {
         "heads": {"model": {"mixer": {"kind": "attention", "heads": 2}}},
         "spaces": {"model": {"mixer": {"kind": "s4d", "state": 4, "kernel_rate": 0.1}}},
@@ -38,7 +40,7 @@ STUDY: dict[str, Any] = {
         "untrained": {"finetune": {"budget": {"steps": 0}}},
     },
     "axes": {"seed": [3]},
-}  # fmt: skip
+}
 for _column in STUDY["columns"].values():
     _column["task"] = {"kind": "digits", "labelled": 100}
     _column["model"] |= {"width": 8, "blocks": 2}

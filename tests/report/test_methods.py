@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from finished import study
+from support.finished import study
 
 from headstart.report.methods import methods
 from headstart.study.fairness import summarise

@@ -12,16 +12,16 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from finished import NASTY, Done, fill, paper_study, study, with_paper, written
-from made_up import make_plan as make_up
-from made_up import result, shelf
+from support.finished import NASTY, Done, fill, paper_study, study, with_paper, written
+from support.made_up import make_plan as make_up
+from support.made_up import result, shelf
 
 from headstart.report.answer import answer
 from headstart.report.drawings import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.report.toml import to_toml
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.study.claims import Claim
 from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from made_up import LR, facts, make_plan, result, shelf, usual
+from support.made_up import LR, facts, make_plan, result, shelf, usual
 
 from headstart.report.pictures import caption, read_predictions, reconstruction
 from headstart.report.plots import LIGHT, MARKS, _band, curves, png, svg

@@ -6,12 +6,12 @@ import re
 from pathlib import Path
 
 import pytest
-from finished import NASTY, Done, study, with_paper, written
-from made_up import LR
+from support.finished import NASTY, Done, study, with_paper, written
+from support.made_up import LR
 
 from headstart.api import Study
 from headstart.report.results_page import command, results_page
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study

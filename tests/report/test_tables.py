@@ -7,8 +7,8 @@ import io
 from types import SimpleNamespace
 
 import pytest
-from made_up import LR, facts, make_plan, shelf, usual
 from rich.console import Console
+from support.made_up import LR, facts, make_plan, shelf, usual
 
 from headstart.report.quantities import quantities, tried
 from headstart.report.tables import Table, make_table, note, to_csv, to_latex, to_markdown, to_rich

@@ -1,4 +1,4 @@
-"""Lets the tests of this folder import what they share, and share a fixture."""
+"""A fixture of the tests of this folder."""
 
 from pathlib import Path
 

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from planning import SCALES, planned
+from support.planning import SCALES, planned
 
 from headstart.models.heads import Output
 from headstart.models.mixers.parallel import ParallelSpec

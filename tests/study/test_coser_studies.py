@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from planning import SCALES, planned
+from support.planning import SCALES, planned
 
 from headstart.models.heads import Output
 from headstart.models.mixers.attention import AttentionSpec

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from made_up import LR, Cell, facts, make_plan, result, shelf, usual
+from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
 from headstart.study import fairness
 from headstart.study.fairness import Candidate, choose, reference, summarise

@@ -6,9 +6,9 @@ import random
 from typing import Any
 
 import pytest
-from made_up import LR, Plan, make_plan, shelf
+from support.made_up import LR, Plan, make_plan, shelf
 
-from headstart.files import Damaged
+from headstart.store.files import Damaged
 from headstart.study.fairness import summarise
 from headstart.study.pace import converged_at, curve, first_at, mean_curve
 from headstart.study.results import Results

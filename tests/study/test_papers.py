@@ -24,11 +24,22 @@ FILES = {
     "rothermel": "rothermel-2021-learning-rate.txt",
 }
 TABLES = {
-    "coser-1": (1, 1, 1), "coser-2": (2, 1, 1), "coser-3": (3, 1, 1), "coser-4": (4, 1, 1), "coser-5": (5, 1, 2),
-    "amos-1": (1, 1, 1), "amos-2": (2, 1, 1), "amos-3": (3, 2, 1), "amos-7": (7, 1, 1), "amos-8": (8, 2, 1),
-    "amos-9": (9, 1, 1), "rothermel-1": (1, 1, 1), "rothermel-2": (2, 1, 1), "rothermel-3": (3, 1, 2),
+    "coser-1": (1, 1, 1),
+    "coser-2": (2, 1, 1),
+    "coser-3": (3, 1, 1),
+    "coser-4": (4, 1, 1),
+    "coser-5": (5, 1, 2),
+    "amos-1": (1, 1, 1),
+    "amos-2": (2, 1, 1),
+    "amos-3": (3, 2, 1),
+    "amos-7": (7, 1, 1),
+    "amos-8": (8, 2, 1),
+    "amos-9": (9, 1, 1),
+    "rothermel-1": (1, 1, 1),
+    "rothermel-2": (2, 1, 1),
+    "rothermel-3": (3, 1, 2),
     "rothermel-4": (4, 1, 2),
-}  # fmt: skip
+}
 """Number of the table in its paper, lines of headings, columns of labels."""
 FIGURES = {"amos-f3", "amos-f4", "amos-f5"}
 TORN = ("rothermel-1", "UNFROZEN PRETRAINED")
@@ -144,9 +155,15 @@ def test_the_torn_row_repeats_what_another_table_says() -> None:
 
 @pytest.mark.parametrize(
     ("text", "value", "sem"),
-    [("59.75", 0.5975, None), ("57.6 ± 0.8", 0.576, 0.008), ("67.82 †", 0.6782, None), ("40 (-0.17)", 0.4, None),
-     ("62.0±0.7", 0.62, 0.007), ("−3.5", -0.035, None)],
-)  # fmt: skip
+    [
+        ("59.75", 0.5975, None),
+        ("57.6 ± 0.8", 0.576, 0.008),
+        ("67.82 †", 0.6782, None),
+        ("40 (-0.17)", 0.4, None),
+        ("62.0±0.7", 0.62, 0.007),
+        ("−3.5", -0.035, None),
+    ],
+)
 def test_percent_become_shares_and_so_do_their_errors(text: str, value: float, sem: float | None) -> None:
     cell = _one(text)
     assert cell.text == text
@@ -208,12 +225,19 @@ def test_what_a_paper_does_not_print_is_none() -> None:
 
 @pytest.mark.parametrize(
     ("name", "arm", "column", "kind"),
-    [("amos-1", "scratch", "listops", "quoted"), ("amos-1", "scratch", "pathx", "at chance"),
-     ("amos-1", "masked", "pathx", "measured"), ("amos-2", "rotary", "pathx256", "infeasible"),
-     ("amos-2", "mega", "pathx256", "not reported"), ("amos-2", "s4", "image", "quoted"),
-     ("amos-2", "s4", "pathx256", "measured"), ("amos-3", "s4", "speech", "quoted"),
-     ("amos-3", "s4", "bidmc_rr", "measured"), ("coser-1", "scratch", "image", "measured")],
-)  # fmt: skip
+    [
+        ("amos-1", "scratch", "listops", "quoted"),
+        ("amos-1", "scratch", "pathx", "at chance"),
+        ("amos-1", "masked", "pathx", "measured"),
+        ("amos-2", "rotary", "pathx256", "infeasible"),
+        ("amos-2", "mega", "pathx256", "not reported"),
+        ("amos-2", "s4", "image", "quoted"),
+        ("amos-2", "s4", "pathx256", "measured"),
+        ("amos-3", "s4", "speech", "quoted"),
+        ("amos-3", "s4", "bidmc_rr", "measured"),
+        ("coser-1", "scratch", "image", "measured"),
+    ],
+)
 def test_each_cell_has_the_kind_that_its_caption_gives_it(name: str, arm: str, column: str, kind: str) -> None:
     cell = read_paper(name).cell(arm, column)
     assert cell is not None
@@ -266,15 +290,25 @@ def test_the_known_errata_are_told_and_their_cells_stay_as_printed() -> None:
         (name, column, cell.text) for name in TABLES for *_, column, cell in _cells(read_paper(name)) if cell.erratum
     }
     assert found == {
-        ("coser-2", "listops", "0.403"), ("coser-3", "retrieval", "0.67 (-0.09)"),
-        ("coser-5", "image_1", "0.60 (+0.13)"), ("coser-5", "image_1", "0.56 (+0.8)"),
-        ("coser-5", "image_2", "0.56 (+0.8)"), ("coser-5", "image_3", "0.57 (+0.7)"),
-        ("amos-2", AVERAGE, "86.75"), ("amos-2", AVERAGE, "62.76"), ("amos-2", AVERAGE, "68.04"),
-        ("amos-7", AVERAGE, "82.75"), ("amos-7", AVERAGE, "80.47"), ("amos-7", AVERAGE, "83.37"),
-        ("amos-9", "300k", "68.51"), ("rothermel-1", "cifar10_lra", "67.8 ± 0.3"),
-        ("rothermel-2", "listops", "1.9×10^5"), ("coser-5", "pathfinder_2", "0.78 (+0.10)"),
-        ("rothermel-3", "cifar10", "1.9"), ("rothermel-3", "cifar10", "21.7"),
-    }  # fmt: skip
+        ("coser-2", "listops", "0.403"),
+        ("coser-3", "retrieval", "0.67 (-0.09)"),
+        ("coser-5", "image_1", "0.60 (+0.13)"),
+        ("coser-5", "image_1", "0.56 (+0.8)"),
+        ("coser-5", "image_2", "0.56 (+0.8)"),
+        ("coser-5", "image_3", "0.57 (+0.7)"),
+        ("amos-2", AVERAGE, "86.75"),
+        ("amos-2", AVERAGE, "62.76"),
+        ("amos-2", AVERAGE, "68.04"),
+        ("amos-7", AVERAGE, "82.75"),
+        ("amos-7", AVERAGE, "80.47"),
+        ("amos-7", AVERAGE, "83.37"),
+        ("amos-9", "300k", "68.51"),
+        ("rothermel-1", "cifar10_lra", "67.8 ± 0.3"),
+        ("rothermel-2", "listops", "1.9×10^5"),
+        ("coser-5", "pathfinder_2", "0.78 (+0.10)"),
+        ("rothermel-3", "cifar10", "1.9"),
+        ("rothermel-3", "cifar10", "21.7"),
+    }
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -334,26 +368,42 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
         ({"rows": [{"row": "A", "arm": "a", "cells": {"imag": "1"}}]}, r"cells.imag: no 'imag'; did you mean 'image'"),
         ({"rows": [{"row": "A", "arm": "a", "cells": {"image": "1"}}] * 2}, r"'a' has two cells of test in 'image'"),
         ({"claims": [{"says": "s", "higher": "scratch"}]}, r"claims\[0\]: name both 'higher' and 'lower', or neither"),
-        ({"claims": [{"says": "s", "higher": "scrach", "lower": "scratch"}]},
-         r"claims\[0\].higher: no 'scrach'; did you mean 'scratch'"),
+        (
+            {"claims": [{"says": "s", "higher": "scrach", "lower": "scratch"}]},
+            r"claims\[0\].higher: no 'scrach'; did you mean 'scratch'",
+        ),
         ({"claims": [{"says": "s", "lower": "scratch"}]}, r"claims\[0\]: name 'higher' too"),
         ({"claims": [{"says": "s", "within": 0.1}]}, r": name 'higher' too: without it a claim is only told"),
-        ({"claims": [{"says": "s", "higher": ["scratch", "scrach"], "pairs": [["image", "image"]]}]},
-         r"claims\[0\].higher: no 'scrach'; did you mean 'scratch'"),
-        ({"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "img"]]}]},
-         r"claims\[0\].pairs: no 'img'; did you mean 'image'"),
-        ({"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "image"]], "columns": ["image"]}]},
-         r"claims\[0\]: 'pairs' are columns already; leave 'columns' out"),
+        (
+            {"claims": [{"says": "s", "higher": ["scratch", "scrach"], "pairs": [["image", "image"]]}]},
+            r"claims\[0\].higher: no 'scrach'; did you mean 'scratch'",
+        ),
+        (
+            {"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "img"]]}]},
+            r"claims\[0\].pairs: no 'img'; did you mean 'image'",
+        ),
+        (
+            {"claims": [{"says": "s", "higher": "scratch", "pairs": [["image", "image"]], "columns": ["image"]}]},
+            r"claims\[0\]: 'pairs' are columns already; leave 'columns' out",
+        ),
         ({"claims": [{"says": "s", "than": 0.5}]}, r": name 'higher' too: without it a claim is only told"),
-        ({"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "than": 0.5}]},
-         r"claims\[0\]: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out"),
-        ({"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "quantity": "reach", "at": {"lr": 1.0}}]},
-         r"claims\[0\]: 'at' is for scores \(test, train, last_train, last_test, last_gap\); 'reach' is read at the "),
+        (
+            {"claims": [{"says": "s", "higher": "scratch", "lower": "scratch", "than": 0.5}]},
+            r"claims\[0\]: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out",
+        ),
+        (
+            {
+                "claims": [
+                    {"says": "s", "higher": "scratch", "lower": "scratch", "quantity": "reach", "at": {"lr": 1.0}}
+                ]
+            },
+            r"claims\[0\]: 'at' is for scores \(test, train, last_train, last_test, last_gap\); 'reach' is read at the ",
+        ),
         ({"claims": [{"says": "s", "columns": ["img"]}]}, r"claims\[0\].columns: no 'img'; did you mean 'image'"),
         ({"rows": [{"row": "A", "arm": "a", "cells": {"image": {"text": "1", "kind": "guess"}}}]}, r"kind: 'guess' sh"),
         ({"source": None}, r"papers/made-up.toml.source: None should be a valid string"),
     ],
-)  # fmt: skip
+)
 def test_a_mistake_in_a_file_is_told_with_its_place(more: dict[str, Any], said: str) -> None:
     with pytest.raises(BadInput, match=said):
         make_paper("made-up", _small(**more))

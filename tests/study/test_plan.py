@@ -207,28 +207,36 @@ def test_an_override_for_all_stages_wins_over_an_axis_of_one() -> None:
 def test_a_table_can_be_an_axis() -> None:
     made = plan("finetune.optim=[{lr=1e-3, batch_size=4}, {lr=2e-3, batch_size=8}]")
     assert {(c.chain[-1].spec.optim.lr, c.chain[-1].spec.optim.batch_size) for c in made.cells} == {
-        (1e-3, 4), (2e-3, 8)}  # fmt: skip
+        (1e-3, 4),
+        (2e-3, 8),
+    }
 
 
-@pytest.mark.parametrize(("overrides", "changes", "said"), [
-    (["finetune.seed=3"], {}, "'finetune.seed' is a part of what the axis 'seed' sets; override 'seed' itself"),
-    (["pretrain.model.width=8"], {"axes": {"model.width": [8, 16]}}, "override 'model.width' itself"),
-    (["finetune.optim.lr=1"], {"axes": {"finetune.optim.lr": [1.0], "finetune.optim": [{"lr": 1.0}]}},
-     "'finetune.optim' and 'finetune.optim.lr' set the same thing; keep one"),
-    ([], {"axes": {"finetune.model.width": [8], "model.width": [8]}}, "set the same thing"),
-    ([], {"axes": {"finetune.seed": [0, 1]}}, "a seed is that of the whole chain"),
-    (["finetune=[1,2]"], {}, "'finetune' is a whole stage; name one of its settings"),
-    (["finetune=3"], {}, "override: finetune: 3 is no table of settings"),
-    (["report.choose=['seed']"], {}, "a seed is never chosen"),
-    (["arms=3"], {}, "override: arms: no '3'"),
-    (["arms=[[1]]"], {}, "override: arms: no '[1]'"),
-    (["columns=[]"], {}, "override: columns: the list is empty; there are: a, b"),
-    ([], {"name": "a" * 101}, "has 101 characters"),
-    ([], {"arms": {"\x1b[31mred": {}}}, "is no name that can be printed"),
-    ([], {"stages": {"report": {}}}, "a stage cannot be named like a key of a study"),
-    (["model=5"], {}, "finetune.model: 5 should be a table"),
-    (["finetune.start='take(all)'"], {}, "finetune.start: 'take(all)' should be a list"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("overrides", "changes", "said"),
+    [
+        (["finetune.seed=3"], {}, "'finetune.seed' is a part of what the axis 'seed' sets; override 'seed' itself"),
+        (["pretrain.model.width=8"], {"axes": {"model.width": [8, 16]}}, "override 'model.width' itself"),
+        (
+            ["finetune.optim.lr=1"],
+            {"axes": {"finetune.optim.lr": [1.0], "finetune.optim": [{"lr": 1.0}]}},
+            "'finetune.optim' and 'finetune.optim.lr' set the same thing; keep one",
+        ),
+        ([], {"axes": {"finetune.model.width": [8], "model.width": [8]}}, "set the same thing"),
+        ([], {"axes": {"finetune.seed": [0, 1]}}, "a seed is that of the whole chain"),
+        (["finetune=[1,2]"], {}, "'finetune' is a whole stage; name one of its settings"),
+        (["finetune=3"], {}, "override: finetune: 3 is no table of settings"),
+        (["report.choose=['seed']"], {}, "a seed is never chosen"),
+        (["arms=3"], {}, "override: arms: no '3'"),
+        (["arms=[[1]]"], {}, "override: arms: no '[1]'"),
+        (["columns=[]"], {}, "override: columns: the list is empty; there are: a, b"),
+        ([], {"name": "a" * 101}, "has 101 characters"),
+        ([], {"arms": {"\x1b[31mred": {}}}, "is no name that can be printed"),
+        ([], {"stages": {"report": {}}}, "a stage cannot be named like a key of a study"),
+        (["model=5"], {}, "finetune.model: 5 should be a table"),
+        (["finetune.start='take(all)'"], {}, "finetune.start: 'take(all)' should be a list"),
+    ],
+)
 def test_what_cannot_be_meant_is_refused_with_a_way_out(
     overrides: list[str], changes: dict[str, Any], said: str
 ) -> None:

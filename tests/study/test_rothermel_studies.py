@@ -6,7 +6,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from planning import SCALES, planned
+from support.planning import SCALES, planned
 
 from headstart.initial import apply_start, trainable
 from headstart.models.model import build_model

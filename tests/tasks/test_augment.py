@@ -66,8 +66,15 @@ def test_training_sees_augmented_examples_and_val_stays() -> None:
         seen.append(epoch)
         return replace(examples, values=examples.values[::-1].copy())
 
-    spec = read(StageSpec, {"task": {"kind": "digits", "labelled": 100}, "objective": {"kind": "classify"},
-                            "budget": {"epochs": 2}, "model": {"width": 8, "blocks": 1}})  # fmt: skip
+    spec = read(
+        StageSpec,
+        {
+            "task": {"kind": "digits", "labelled": 100},
+            "objective": {"kind": "classify"},
+            "budget": {"epochs": 2},
+            "model": {"width": 8, "blocks": 1},
+        },
+    )
     run = begin(spec, replace(task, augment=change), None)
     for _ in run.ticks():
         pass

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from made_files import bidmc
+from support.made_files import bidmc
 
 from headstart.errors import BadInput
 from headstart.tasks.bidmc import BidmcSpec

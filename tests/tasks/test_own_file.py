@@ -176,8 +176,10 @@ def test_texts_dna_and_tokens_are_ids_that_can_be_read_again(tmp_path):
         lines = ["label,sequence", *(f"{'xy'[i % 2]},{form.format(ends[kind](i))}" for i in range(20))]
         if kind == "tokens":
             lines = ["id,time,label,word"] + [
-                f"s{i},{t},{'xy'[i % 2]},{word}" for i in range(20)
-                for t, word in enumerate(form.format(ends[kind](i)).split())]  # fmt: skip
+                f"s{i},{t},{'xy'[i % 2]},{word}"
+                for i in range(20)
+                for t, word in enumerate(form.format(ends[kind](i)).split())
+            ]
         write(tmp_path, lines, f"{kind}.csv")
         found = task(tmp_path, f"{kind}.csv", target="label")
         assert found.signature.input == "tokens"
@@ -229,8 +231,10 @@ def test_a_test_file_that_does_not_fit_is_refused(tmp_path):
 
 def stage(folder, name="train.csv", **settings):
     task = of(folder, name, target="label", **settings)
-    return read(StageSpec, {"task": task, "objective": {"kind": "classify"}, "budget": {"epochs": 1},
-                            "model": {"width": 8, "blocks": 1}})  # fmt: skip
+    return read(
+        StageSpec,
+        {"task": task, "objective": {"kind": "classify"}, "budget": {"epochs": 1}, "model": {"width": 8, "blocks": 1}},
+    )
 
 
 def test_an_identity_is_that_of_the_content_wherever_it_is(tmp_path):
@@ -248,12 +252,16 @@ def test_an_identity_is_that_of_the_content_wherever_it_is(tmp_path):
         "cell": [line if i != 7 else line[:-1] + str((int(line[-1]) + 1) % 10) for i, line in enumerate(lines)],
         "label": [line if i != 7 else line.replace(",a,", ",b,") for i, line in enumerate(lines)],
         "name": [line.replace(",a,", ",c,") for line in lines],
-        "gap": [line if i != 7 else ",".join([*line.split(",")[:4], "", *line.split(",")[5:]])
-                for i, line in enumerate(lines)],
+        "gap": [
+            line if i != 7 else ",".join([*line.split(",")[:4], "", *line.split(",")[5:]])
+            for i, line in enumerate(lines)
+        ],
         "row": lines[:-1],
-    }  # fmt: skip
-    ids = {what: identity(stage(write(tmp_path, other, f"{what}.csv"), f"{what}.csv"), tmp_path)
-           for what, other in others.items()}  # fmt: skip
+    }
+    ids = {
+        what: identity(stage(write(tmp_path, other, f"{what}.csv"), f"{what}.csv"), tmp_path)
+        for what, other in others.items()
+    }
     assert len({first, *ids.values()}) == 6
     settings = [{"split_seed": 1}, {"val_share": 0.3}, {"by_group": False}, {"standardise": False}]
     assert len({first, *(identity(stage(places[0], **given), places[0]) for given in settings)}) == 5
@@ -266,7 +274,8 @@ def test_a_file_that_changes_in_place_is_read_again(tmp_path):
     write(tmp_path, [*lines, lines[1].replace("s0", "s90").replace(",0.", ",7.")])
     assert content(of(tmp_path, target="label"), tmp_path) != before
     assert sum(len(task(tmp_path, target="label").split(n)) for n in SPLITS) == 1 + sum(
-        len(first.split(n)) for n in SPLITS)  # fmt: skip
+        len(first.split(n)) for n in SPLITS
+    )
 
 
 def test_a_folder_of_texts_is_a_file_too_and_each_of_its_files_counts(tmp_path):
@@ -284,37 +293,65 @@ def test_a_folder_of_texts_is_a_file_too_and_each_of_its_files_counts(tmp_path):
 def test_two_files_of_the_same_settings_are_told_apart_in_one_study(tmp_path):
     write(tmp_path, table(40))
     write(tmp_path, table(60, 9, gap=lambda *at: at[1] == 4), "other.csv")
-    study = read_study({
-        "name": "two", "stages": {"train": {"objective": {"kind": "classify"}, "budget": {"epochs": 1},
-                                            "model": {"width": 8, "blocks": 1}, "optim": {"batch_size": 8}}},
-        "columns": {name: {"task": {"kind": "own", "file": f"{file}.csv", "target": "label"}}
-                    for name, file in (("one", "train"), ("two", "other"))},
-        "arms": {"scratch": {}},
-    })  # fmt: skip
+    study = read_study(
+        {
+            "name": "two",
+            "stages": {
+                "train": {
+                    "objective": {"kind": "classify"},
+                    "budget": {"epochs": 1},
+                    "model": {"width": 8, "blocks": 1},
+                    "optim": {"batch_size": 8},
+                }
+            },
+            "columns": {
+                name: {"task": {"kind": "own", "file": f"{file}.csv", "target": "label"}}
+                for name, file in (("one", "train"), ("two", "other"))
+            },
+            "arms": {"scratch": {}},
+        }
+    )
     plan = make_plan(study, tmp_path)
     assert len(plan.stages) == 2
     results = headstart.run(study.model_dump(exclude_unset=True), store=tmp_path / "runs", data=tmp_path)
     sizes = [results.facts_of(column)[0].sizes["train"] for column in ("one", "two")]
     assert sizes == [24, 36]
-    (stored,) = [e.stage["spec"] for e in headstart.Study(
-        study.model_dump(exclude_unset=True), store=tmp_path / "runs", data=tmp_path).store.listing()
-        if e.stage["spec"]["task"]["file"] == "other.csv"]  # fmt: skip
+    (stored,) = [
+        e.stage["spec"]
+        for e in headstart.Study(
+            study.model_dump(exclude_unset=True), store=tmp_path / "runs", data=tmp_path
+        ).store.listing()
+        if e.stage["spec"]["task"]["file"] == "other.csv"
+    ]
     again = stage_from_json(stored)
     assert open_task(again.task, tmp_path).signature.length == 9
     assert identity(again, tmp_path) in plan.stages
 
 
 def test_masked_pretraining_of_gaps_and_bare_rows_carries_over_to_classes(tmp_path):
-    write(tmp_path, table(40, gap=lambda i, j: (j > 3 and i % 3 == 0) or (j == 1 and i % 4 == 0),
-                          label=lambda i: "ab"[i % 2] if i % 5 else ""))  # fmt: skip
+    write(
+        tmp_path,
+        table(
+            40,
+            gap=lambda i, j: (j > 3 and i % 3 == 0) or (j == 1 and i % 4 == 0),
+            label=lambda i: "ab"[i % 2] if i % 5 else "",
+        ),
+    )
     study = {
         "name": "gaps",
-        "stages": {"pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 1}},
-                   "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 1}}},
-        "columns": {"own": {"task": {"kind": "own", "file": "train.csv", "target": "label"},
-                            "model": {"width": 8, "blocks": 1}, "optim": {"batch_size": 8}}},
+        "stages": {
+            "pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 1}},
+            "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 1}},
+        },
+        "columns": {
+            "own": {
+                "task": {"kind": "own", "file": "train.csv", "target": "label"},
+                "model": {"width": 8, "blocks": 1},
+                "optim": {"batch_size": 8},
+            }
+        },
         "arms": {"scratch": {}, "self": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}},
-    }  # fmt: skip
+    }
     results = headstart.run(study, store=tmp_path / "runs", data=tmp_path)
     assert [row.n for row in results.table if row.arm in ("scratch", "self")] == [1, 1]
     facts = results.facts_of("own")[0]
@@ -343,13 +380,22 @@ def test_short_fields_are_those_of_the_layout():
     assert (short.test_share, read(OwnSpec, {"file": "a.csv", "test": "b.csv"}).test_share) == (0.2, None)
 
 
-@pytest.mark.parametrize(("settings", "said"), [
-    ({"target": "y", "layout": {"target": "z"}}, "target: 'y' is given, and layout.target: 'z' too; keep one of them"),
-    ({"test": "b.csv", "test_share": 0.3}, "test_share: the test split is the file task.test; leave one of them out"),
-    ({"val_share": 0.5, "test_share": 0.5}, "val_share: 0.5 and test_share: 0.5 leave no train; take less"),
-    ({"taget": "y"}, "task.taget: no 'taget'; did you mean 'target'?"),
-    ({"layout": {"shap": "wide"}}, "task.layout.shap: no 'shap'; did you mean 'shape'?"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("settings", "said"),
+    [
+        (
+            {"target": "y", "layout": {"target": "z"}},
+            "target: 'y' is given, and layout.target: 'z' too; keep one of them",
+        ),
+        (
+            {"test": "b.csv", "test_share": 0.3},
+            "test_share: the test split is the file task.test; leave one of them out",
+        ),
+        ({"val_share": 0.5, "test_share": 0.5}, "val_share: 0.5 and test_share: 0.5 leave no train; take less"),
+        ({"taget": "y"}, "task.taget: no 'taget'; did you mean 'target'?"),
+        ({"layout": {"shap": "wide"}}, "task.layout.shap: no 'shap'; did you mean 'shape'?"),
+    ],
+)
 def test_settings_that_make_no_sense_are_refused(settings, said):
     with pytest.raises(BadInput) as caught:
         read(OwnSpec, {"kind": "own", "file": "a.csv", **settings}, "task")
@@ -365,7 +411,8 @@ def test_what_is_wrong_is_told_with_its_place(tmp_path, monkeypatch):
         of(data, target="label").load(data)
     assert str(caught.value) == (
         f"task.file: {data / 'train.csv'} is not there; give an absolute path, or one from the data folder on, which "
-        "--data or HEADSTART_DATA names")  # fmt: skip
+        "--data or HEADSTART_DATA names"
+    )
     monkeypatch.chdir(tmp_path)
     with pytest.raises(BadInput, match=r"\(train\.csv is in this folder: --data \.\)"):
         of(data, target="label").load(data)
@@ -378,8 +425,14 @@ def test_the_command_line_shows_and_checks_it(tmp_path):
     write(tmp_path, table(40))
 
     def headstart_(*words):
-        return subprocess.run([sys.executable, "-m", "headstart", *words, "--data", "."], cwd=tmp_path, text=True,
-                              capture_output=True, check=False, env={**os.environ, "COLUMNS": "200"})  # fmt: skip
+        return subprocess.run(
+            [sys.executable, "-m", "headstart", *words, "--data", "."],
+            cwd=tmp_path,
+            text=True,
+            capture_output=True,
+            check=False,
+            env={**os.environ, "COLUMNS": "200"},
+        )
 
     shown = headstart_("show", "own", "file=train.csv", "target=label")
     assert "train      24; length 6" in shown.stdout, shown.stderr

@@ -22,7 +22,7 @@ from headstart.tasks.task import TaskSpec, open_task
         (ListOpsSpec(min_length=10, max_length=30, train=20, val=20, test=20), 0),
     ],
     ids=["pixels", "quarters", "fours of sixteen", "no picture"],
-)  # fmt: skip
+)
 def test_a_row_has_as_many_positions_as_come_before_the_next_line(spec: TaskSpec, row: int, tmp_path: Path) -> None:
     spec.prepare(tmp_path)
     assert positions_of_a_row(open_task(spec, tmp_path)) == row

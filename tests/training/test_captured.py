@@ -15,7 +15,7 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from tape import Tape, taped, tensors_of
+from support.tape import Tape, taped, tensors_of
 
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, MaskedSpec, ObjectiveSpec, RegressSpec, RetrieveSpec
@@ -205,10 +205,13 @@ def test_weights_that_become_no_number_between_evaluations_are_seen_within_twent
         assert (progress.diverged, progress.step) == (True, 40)
 
 
-@pytest.mark.parametrize(("change", "why"), [
-    ({"ragged": True}, "sequences differ in length"),
-    ({}, "steps are not recorded on this device"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"ragged": True}, "sequences differ in length"),
+        ({}, "steps are not recorded on this device"),
+    ],
+)
 def test_what_cannot_be_recorded_is_taken_plainly_and_says_why(change, why):
     case = replace(CASES["masks"], **change)
     progress, records = run(case, taped if change else "auto")

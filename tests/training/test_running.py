@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import torch
-from made_tasks import MadeSpec
+from support.made_tasks import MadeSpec
 
 from headstart.objectives import ClassifySpec
 from headstart.sequence import IGNORE, Batch
@@ -18,10 +18,11 @@ from headstart.tasks import open_task
 from headstart.training.running import Running
 
 BASE: dict[str, Any] = {
-    "objective": {"kind": "classify"}, "budget": {"epochs": 4},
+    "objective": {"kind": "classify"},
+    "budget": {"epochs": 4},
     "model": {"width": 8, "blocks": 1, "dropout": 0.1, "mixer": {"kind": "attention", "heads": 2}},
     "optim": {"lr": 5e-3, "batch_size": 7},
-}  # fmt: skip
+}
 """Of 48 sequences the last batch of an epoch has 6; of 24 pairs 3."""
 
 NUMBERS = {"task": MadeSpec(shape="numbers"), "objective": {"kind": "regress"}}
@@ -34,7 +35,7 @@ CASES: dict[str, dict[str, Any]] = {
     "numbers": NUMBERS,
     "masked tokens": {"task": MadeSpec(tokens=True), "objective": {"kind": "masked", "loss": "tokens"}},
     "masked with gaps": {"task": MadeSpec(gaps=True), "objective": {"kind": "masked", "loss": "l2"}},
-}  # fmt: skip
+}
 
 Seen = tuple[torch.Tensor, Batch]
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import torch
 
-from headstart.launch.machine import machine, version
+from headstart.runner.machine import machine, version
 
 BUSY = 0.25
 """Load per core above which other work is said aloud to have shared the machine."""
@@ -31,10 +31,15 @@ def setting(device: str, threads: int) -> dict[str, Any]:
     cores = os.cpu_count() or 1
     name = torch.cuda.get_device_name(0) if device == "cuda" else machine()
     return {
-        "device": device, "machine": name, "threads": threads, "cores": cores, "torch": version("torch"),
-        "headstart": version("headstart"), "date": date.today().isoformat(),
+        "device": device,
+        "machine": name,
+        "threads": threads,
+        "cores": cores,
+        "torch": version("torch"),
+        "headstart": version("headstart"),
+        "date": date.today().isoformat(),
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-    }  # fmt: skip
+    }
 
 
 def sentence(where: dict[str, Any]) -> str:
@@ -42,8 +47,7 @@ def sentence(where: dict[str, Any]) -> str:
     load = where["load"]
     shared = load is not None and load > BUSY * where["cores"]
     note = f"; the machine was shared (load {load:g} at the start), so that times may be too long" if shared else ""
-    return (f"{where['date']}, {where['machine']}, {where['threads']} thread(s), torch {where['torch']}, "
-            f"float32{note}")  # fmt: skip
+    return f"{where['date']}, {where['machine']}, {where['threads']} thread(s), torch {where['torch']}, float32{note}"
 
 
 def wait_for(device: str) -> None:

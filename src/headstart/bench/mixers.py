@@ -15,10 +15,10 @@ from torch import nn
 from headstart.bench.machine import limit_memory, peak_memory, wait_for
 from headstart.bench.process import Failed, once
 from headstart.errors import BadInput, nearest
-from headstart.launch.machine import keep_freed_memory
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.mixers.own import adopt
+from headstart.runner.machine import keep_freed_memory
 from headstart.spec import read
 
 LEAST, MOST, ENOUGH = 3, 30, 1.0
@@ -96,8 +96,10 @@ def check_width(mixers: Sequence[str], width: int) -> None:
         try:
             spec_of(mixer).build(width, FIRST, False)
         except BadInput as error:
-            raise BadInput(f"--width: {width} does not suit mixer {mixer!r} ({error}); take another width, "
-                           f"or leave it out of --mixers") from None  # fmt: skip
+            raise BadInput(
+                f"--width: {width} does not suit mixer {mixer!r} ({error}); take another width, "
+                f"or leave it out of --mixers"
+            ) from None
 
 
 def survey(cases: Sequence[Case], limit: float) -> Iterator[Cell]:
@@ -126,10 +128,19 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
     layer = _layer(spec, case, case.length)
     seconds = timed(_step_of(layer, case, case.length), case.device)
     parameters = sum(p.numel() for p in layer.parameters())
-    yield asdict(Cell(
-        case.mixer, case.length, case.device, parameters, spec.flops(case.width, case.length, False),
-        statistics.median(seconds), min(seconds), len(seconds), peak_memory(case.device) - before,
-    ))  # fmt: skip
+    yield asdict(
+        Cell(
+            case.mixer,
+            case.length,
+            case.device,
+            parameters,
+            spec.flops(case.width, case.length, False),
+            statistics.median(seconds),
+            min(seconds),
+            len(seconds),
+            peak_memory(case.device) - before,
+        )
+    )
 
 
 def _layer(spec: MixerSpec, case: Case, length: int) -> nn.Module:

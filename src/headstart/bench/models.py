@@ -34,8 +34,13 @@ class Example:
 
 
 def _attention(width: int, blocks: int, heads: int, feed_forward: int) -> dict[str, Any]:
-    return {"width": width, "blocks": blocks, "mixer": {"kind": "attention", "heads": heads},
-            "feed_forward": {"width": feed_forward}, "position": {"kind": "rotary"}}  # fmt: skip
+    return {
+        "width": width,
+        "blocks": blocks,
+        "mixer": {"kind": "attention", "heads": heads},
+        "feed_forward": {"width": feed_forward},
+        "position": {"kind": "rotary"},
+    }
 
 
 EXAMPLES: dict[str, Example] = {
@@ -81,8 +86,11 @@ def made_up(example: Example) -> Examples:
     total = units * signature.length
     offsets = np.arange(units + 1, dtype=np.int64) * signature.length
     noise = bits(0, "bench/values", np.arange(total))
-    values = (noise % signature.width).astype(np.int64) if signature.input == "tokens" else (
-        (noise % 256)[:, None].astype(np.float32) / 128 - 1)  # fmt: skip
+    values = (
+        (noise % signature.width).astype(np.int64)
+        if signature.input == "tokens"
+        else ((noise % 256)[:, None].astype(np.float32) / 128 - 1)
+    )
     target = (bits(0, "bench/target", np.arange(units)) % signature.classes).astype(np.int64)
     return Examples(values, offsets, target, np.arange(units))
 

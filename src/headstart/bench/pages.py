@@ -38,8 +38,13 @@ def mixer_table(cells: Sequence[Cell]) -> Table:
         of = {cell.length: cell for cell in cells if (cell.device, cell.mixer) == (device, name)}
         built = [cell.parameters for cell in of.values() if cell.parameters]
         # Some mixers have weights for every place: theirs are those at the longest length.
-        rows.append([f"{name}, {device}" if several else name, f"{max(built):,}" if built else NONE,
-                     *(_cell(of[length]) if length in of else NONE for length in lengths)])  # fmt: skip
+        rows.append(
+            [
+                f"{name}, {device}" if several else name,
+                f"{max(built):,}" if built else NONE,
+                *(_cell(of[length]) if length in of else NONE for length in lengths),
+            ]
+        )
     return heads, rows
 
 
@@ -57,16 +62,28 @@ def train_table(speeds: Sequence[Speed]) -> Table:
         if one.seconds is None or one.plain_seconds is None:
             rows.append([f"{one.model}, {one.device}", one.failed or NONE, *[NONE] * 6])
             continue
-        rows.append([f"{one.model}, {one.device}", f"{one.parameters:,}", f"{one.batch} x {one.length:,}",
-                     seconds(one.seconds), f"{one.tokens_per_second:,.0f}", f"{one.share_of_peak:.0%}",
-                     seconds(one.plain_seconds), f"{one.plain_seconds / one.seconds:.2f}"])  # fmt: skip
+        rows.append(
+            [
+                f"{one.model}, {one.device}",
+                f"{one.parameters:,}",
+                f"{one.batch} x {one.length:,}",
+                seconds(one.seconds),
+                f"{one.tokens_per_second:,.0f}",
+                f"{one.share_of_peak:.0%}",
+                seconds(one.plain_seconds),
+                f"{one.plain_seconds / one.seconds:.2f}",
+            ]
+        )
     return heads, rows
 
 
 def share_table(speeds: Sequence[Speed]) -> Table:
     """Where the time of a step goes, one row per model."""
-    rows = [[f"{one.model}, {one.device}", *(f"{one.shares[group]:.0%}" for group in GROUPS)]
-            for one in speeds if one.shares is not None]  # fmt: skip
+    rows = [
+        [f"{one.model}, {one.device}", *(f"{one.shares[group]:.0%}" for group in GROUPS)]
+        for one in speeds
+        if one.shares is not None
+    ]
     return ["model", *GROUPS], rows
 
 

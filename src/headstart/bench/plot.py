@@ -55,8 +55,15 @@ def _panel(axes: Axes, cells: Sequence[Cell], look: Look) -> None:
     for place, name in enumerate(names):
         line = sorted((c.length, c.seconds or 0.0) for c in cells if c.mixer == name)
         turn = place // len(look.colours) % 2
-        axes.plot(*zip(*line, strict=True), color=look.colour(place), marker=MARKS[place % len(MARKS)], markersize=4,
-                  linewidth=1.4, linestyle="--" if turn else "-", fillstyle="none" if turn else "full")  # fmt: skip
+        axes.plot(
+            *zip(*line, strict=True),
+            color=look.colour(place),
+            marker=MARKS[place % len(MARKS)],
+            markersize=4,
+            linewidth=1.4,
+            linestyle="--" if turn else "-",
+            fillstyle="none" if turn else "full",
+        )
         ends.append((line[-1][1], name, line[-1][0], look.colour(place)))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
@@ -74,7 +81,14 @@ def _name_lines(axes: Axes, ends: Sequence[tuple[float, str, float, str]], longe
     share = [(math.log10(seconds) - low) / (high - low) for seconds, *_ in ends]
     for height, (seconds, name, length, colour) in zip(spread(share, LABEL), ends, strict=True):
         text = plain(name) if length == longest else f"{plain(name)} (to {length:,.0f})"
-        axes.annotate(text, xy=(length, seconds), xytext=(1.04, height), textcoords="axes fraction", color=colour,
-                      va="center", fontsize=9, annotation_clip=False,
-                      arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.7,
-                                  "shrinkA": 1, "shrinkB": 4})  # fmt: skip
+        axes.annotate(
+            text,
+            xy=(length, seconds),
+            xytext=(1.04, height),
+            textcoords="axes fraction",
+            color=colour,
+            va="center",
+            fontsize=9,
+            annotation_clip=False,
+            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 4},
+        )

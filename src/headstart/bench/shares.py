@@ -16,9 +16,18 @@ GROUPS = (PRODUCTS, ATTENTION, ELEMENTS, OPTIMISER, DATA, OTHER)
 
 _WORDS = {
     ATTENTION: ("scaled_dot_product", "softmax", "_efficient_attention", "_flash_attention"),
-    PRODUCTS: ("aten::mm", "aten::addmm", "aten::bmm", "aten::baddbmm", "aten::matmul", "aten::linear", "mkldnn",
-               "conv", "aten::_fft"),
-}  # fmt: skip
+    PRODUCTS: (
+        "aten::mm",
+        "aten::addmm",
+        "aten::bmm",
+        "aten::baddbmm",
+        "aten::matmul",
+        "aten::linear",
+        "mkldnn",
+        "conv",
+        "aten::_fft",
+    ),
+}
 _SCOPE = "headstart: "
 
 

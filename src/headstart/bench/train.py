@@ -16,8 +16,8 @@ from headstart.bench.machine import matrix_peak, wait_for
 from headstart.bench.models import EXAMPLES, OBJECTIVE, Example, made_up
 from headstart.bench.process import Failed, Measurement
 from headstart.bench.shares import shares
-from headstart.launch.machine import keep_freed_memory
 from headstart.models.model import SequenceModel, build_model, model_flops
+from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import collate
 from headstart.stage import TRAIN_FLOPS
 from headstart.training.feed import Feed
@@ -74,8 +74,10 @@ def survey(models: list[str], device: str, threads: int, limit: float) -> Iterat
 
 
 def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
-    with (Measurement("headstart.bench.train:ours", job, limit) as ours,
-          Measurement("headstart.bench.train:plain", job, limit) as plain):  # fmt: skip
+    with (
+        Measurement("headstart.bench.train:ours", job, limit) as ours,
+        Measurement("headstart.bench.train:plain", job, limit) as plain,
+    ):
         facts, _ = ours.ask(), plain.ask()
         mine: list[float] = []
         theirs: list[float] = []
@@ -83,8 +85,14 @@ def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
             mine.append(ours.ask())
             theirs.append(plain.ask())
         facts["shares"] = ours.ask("shares")
-    return Speed(name, job["device"], seconds=statistics.median(mine), plain_seconds=statistics.median(theirs),
-                 steps=len(mine), **facts)  # fmt: skip
+    return Speed(
+        name,
+        job["device"],
+        seconds=statistics.median(mine),
+        plain_seconds=statistics.median(theirs),
+        steps=len(mine),
+        **facts,
+    )
 
 
 def _model(example: Example, device: str) -> SequenceModel:
@@ -105,8 +113,16 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     examples = made_up(example)
     feed = Feed(examples, np.arange(len(examples)), torch.device(device), torch.float32)
     # Far more steps than are asked for, so that no evaluation falls among them.
-    setting = Setting(OBJECTIVE, example.signature, OptimSpec(lr=RATE, batch_size=example.batch),
-                      BudgetSpec(steps=10**6, evaluate_every=10**6), 0, feed, feed, record=None)  # fmt: skip
+    setting = Setting(
+        OBJECTIVE,
+        example.signature,
+        OptimSpec(lr=RATE, batch_size=example.batch),
+        BudgetSpec(steps=10**6, evaluate_every=10**6),
+        0,
+        feed,
+        feed,
+        record=None,
+    )
     flat = Flat(model, [name for name, _ in model.named_parameters()], set(), {})
     ticks = train(setting, Progress(model, flat))
     next(ticks)
@@ -129,9 +145,13 @@ def _facts(model: SequenceModel, example: Example, device: str) -> dict[str, Any
     examples, signature = made_up(example), example.signature
     flops = sum(model_flops(example.spec, signature, OBJECTIVE.output(signature), int(n)) for n in examples.lengths)
     return {
-        "parameters": sum(p.numel() for p in model.parameters()), "batch": example.batch, "length": signature.length,
-        "tokens": int(examples.lengths.sum()), "flops": TRAIN_FLOPS * flops, "peak": matrix_peak(device),
-    }  # fmt: skip
+        "parameters": sum(p.numel() for p in model.parameters()),
+        "batch": example.batch,
+        "length": signature.length,
+        "tokens": int(examples.lengths.sum()),
+        "flops": TRAIN_FLOPS * flops,
+        "peak": matrix_peak(device),
+    }
 
 
 def plain(job: dict[str, Any]) -> Generator[Any, str, None]:

@@ -13,15 +13,15 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from headstart.data import LayoutSpec, Sequences
 from headstart.errors import BadInput
 from headstart.estimator.given import Given, as_given, check_kind, read_given, served_layout
 from headstart.estimator.params import fit_settings, workers_of
-from headstart.own import LayoutSpec, Sequences
 
 if TYPE_CHECKING:
     from headstart.fit.outcome import Outcome
-    from headstart.served.config import ModelConfig
-    from headstart.served.model import Served
+    from headstart.serve.config import ModelConfig
+    from headstart.serve.model import Served
 
 
 class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -43,7 +43,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
         Raises: BadInput where it cannot be written.
         """
-        from headstart.served.folder import save_model
+        from headstart.serve.folder import save_model
 
         check_is_fitted(self)
         save_model(self.served_, folder, self._card())
@@ -59,7 +59,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         needed and not there.
         """
         from headstart.estimator.hub import fetched, is_repository
-        from headstart.served.folder import load_model
+        from headstart.serve.folder import load_model
 
         if not Path(source).exists() and isinstance(source, str) and is_repository(source):
             with fetched(source, revision, token) as folder:
@@ -67,9 +67,13 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         return cls()._adopt(load_model(source), str(source))
 
     def push_to_hub(
-        self, repo_id: str, *, private: bool = True, message: str = "A model of headstart",
+        self,
+        repo_id: str,
+        *,
+        private: bool = True,
+        message: str = "A model of headstart",
         token: str | bool | None = None,
-    ) -> str:  # fmt: skip
+    ) -> str:
         """Send what `save_pretrained` writes to the repository `owner/name`, which is made where it is not there, and
         made private unless `private` is false. The address of it.
 
@@ -138,9 +142,13 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
         if X_unlabelled is not None:
             more = read_given(self._given(X_unlabelled, "X_unlabelled"), fixed)
         outcome = fit_sequences(
-            sequences, fit_settings(self, layout), unlabelled=more, workers=workers_of(self.n_jobs), device=self.device,
+            sequences,
+            fit_settings(self, layout),
+            unlabelled=more,
+            workers=workers_of(self.n_jobs),
+            device=self.device,
             store=None if self.store is None else Path(self.store),
-        )  # fmt: skip
+        )
         self._remember(given)
         return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
 

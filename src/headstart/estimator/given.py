@@ -11,9 +11,9 @@ import numpy as np
 from scipy.sparse import issparse
 from sklearn.utils import check_array
 
+from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data.cells import is_number
 from headstart.errors import BadInput, nearest
-from headstart.own import LayoutSpec, Sequences, read_sequences
-from headstart.own.cells import is_number
 
 KINDS = ("auto", "numbers", "text", "dna", "protein", "tokens")
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.served.folder import CONFIG, WEIGHTS
+from headstart.serve.folder import CONFIG, WEIGHTS
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
 

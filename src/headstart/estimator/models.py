@@ -16,7 +16,7 @@ from headstart.errors import BadInput
 from headstart.estimator.base import SequenceEstimator, with_config
 
 if TYPE_CHECKING:
-    from headstart.served.model import Served
+    from headstart.serve.model import Served
 
 
 class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
@@ -49,12 +49,25 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     """
 
     def __init__(
-        self, *, time: float | str | None = None, seeds: int = 3, learning_rates: Sequence[float] | float | None = None,
-        epochs: float | None = None, pretrain_epochs: float | None = None, class_weight: str | None = None,
-        pretrain: bool = True, serve: str = "auto", kind: str = "auto", channels_first: bool = False,
-        validation_fraction: float = 0.2, test_fraction: float = 0.0, random_state: Any = None, device: str = "auto",
-        n_jobs: int | None = None, store: str | os.PathLike[str] | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        *,
+        time: float | str | None = None,
+        seeds: int = 3,
+        learning_rates: Sequence[float] | float | None = None,
+        epochs: float | None = None,
+        pretrain_epochs: float | None = None,
+        class_weight: str | None = None,
+        pretrain: bool = True,
+        serve: str = "auto",
+        kind: str = "auto",
+        channels_first: bool = False,
+        validation_fraction: float = 0.2,
+        test_fraction: float = 0.0,
+        random_state: Any = None,
+        device: str = "auto",
+        n_jobs: int | None = None,
+        store: str | os.PathLike[str] | None = None,
+    ) -> None:
         self.time = time
         self.seeds = seeds
         self.learning_rates = learning_rates
@@ -117,12 +130,24 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
     """Numbers of sequences: y holds n of them. All else is as `SequenceClassifier` has it, without class_weight."""
 
     def __init__(
-        self, *, time: float | str | None = None, seeds: int = 3, learning_rates: Sequence[float] | float | None = None,
-        epochs: float | None = None, pretrain_epochs: float | None = None, pretrain: bool = True, serve: str = "auto",
-        kind: str = "auto", channels_first: bool = False, validation_fraction: float = 0.2, test_fraction: float = 0.0,
-        random_state: Any = None, device: str = "auto", n_jobs: int | None = None,
+        self,
+        *,
+        time: float | str | None = None,
+        seeds: int = 3,
+        learning_rates: Sequence[float] | float | None = None,
+        epochs: float | None = None,
+        pretrain_epochs: float | None = None,
+        pretrain: bool = True,
+        serve: str = "auto",
+        kind: str = "auto",
+        channels_first: bool = False,
+        validation_fraction: float = 0.2,
+        test_fraction: float = 0.0,
+        random_state: Any = None,
+        device: str = "auto",
+        n_jobs: int | None = None,
         store: str | os.PathLike[str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.time = time
         self.seeds = seeds
         self.learning_rates = learning_rates

@@ -7,9 +7,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.own.labels import class_name
-from headstart.own.table import number_name
-from headstart.served.config import ModelConfig
+from headstart.data.labels import class_name
+from headstart.data.table import number_name
+from headstart.serve.config import ModelConfig
 
 LabelType = Literal["text", "integer", "number", "boolean"]
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils import check_random_state
 
+from headstart.data import LayoutSpec
 from headstart.errors import BadInput
-from headstart.own import LayoutSpec
 
 if TYPE_CHECKING:
     from headstart.fit.settings import FitSettings
@@ -34,12 +34,19 @@ def fit_settings(given: Any, layout: LayoutSpec) -> FitSettings:
     if not isinstance(given.time, str):
         _check_number("time", given.time)
     return FitSettings(
-        layout=layout, time=read_time(given.time) if isinstance(given.time, str) else given.time,
-        seeds=tuple(int(start) * int(count) + i for i in range(int(count))), split_seed=start,
-        rates=rates, epochs=given.epochs, pretrain_epochs=given.pretrain_epochs, balanced=balanced is not None,
-        serve=given.serve, pretrain=bool(given.pretrain), val_share=float(given.validation_fraction),
+        layout=layout,
+        time=read_time(given.time) if isinstance(given.time, str) else given.time,
+        seeds=tuple(int(start) * int(count) + i for i in range(int(count))),
+        split_seed=start,
+        rates=rates,
+        epochs=given.epochs,
+        pretrain_epochs=given.pretrain_epochs,
+        balanced=balanced is not None,
+        serve=given.serve,
+        pretrain=bool(given.pretrain),
+        val_share=float(given.validation_fraction),
         test_share=float(given.test_fraction),
-    )  # fmt: skip
+    )
 
 
 def _seed(random_state: Any) -> int:

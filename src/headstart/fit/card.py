@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from headstart.data.card import CHANNELS, CLASSES, SMALL
 from headstart.fit import shown
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.own.card import CHANNELS, CLASSES, SMALL
 from headstart.report.tables import markdown
 from headstart.study import words
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headstart.classic import METHODS, Fitted
-from headstart.classic.measures import fit_temperature, scores_of, softmax
+from headstart.baselines import METHODS, Fitted
+from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.fit.outcome import Candidate, Scored
 from headstart.sequence import Examples
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.study.results import Results, Row, Run
 from headstart.study.statistics import Estimate, estimate
 from headstart.tasks.own_file import OwnFacts

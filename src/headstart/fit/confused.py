@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from headstart.classic.measures import confusion
+from headstart.baselines.measures import confusion
 from headstart.fit.shown import short
 
 FEW = 20

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from headstart.classic.measures import Reliability
+from headstart.baselines.measures import Reliability
 from headstart.fit.outcome import Looked
 from headstart.report.pictures import Filled
 from headstart.report.plots import style

@@ -9,9 +9,9 @@ from typing import Any
 from pydantic import Field
 
 from headstart.errors import BadInput
-from headstart.files import Damaged, publish_json, read_json
 from headstart.fit.settings import FitSettings
 from headstart.spec import Spec, digest, read
+from headstart.store.files import Damaged, publish_json, read_json
 
 PLAN = "plan.json"
 

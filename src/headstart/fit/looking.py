@@ -10,7 +10,7 @@ import numpy as np
 from headstart.fit.outcome import Looked
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
-from headstart.served.model import Served, of_examples
+from headstart.serve.model import Served, of_examples
 
 Answer = Callable[[Examples], np.ndarray]
 """Examples -> (n, K) probabilities or (n,) numbers."""

@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from headstart.own.card import Card
-from headstart.served.model import Served
+from headstart.data.card import Card
+from headstart.serve.model import Served
 from headstart.study.results import Results
 from headstart.study.statistics import Difference, Estimate
 

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headstart.classic.measures import calibration_error, reliability
+from headstart.baselines.measures import calibration_error, reliability
+from headstart.data.card import CHANNELS, CLASSES
 from headstart.fit import shown
 from headstart.fit.confused import Confused, confused
 from headstart.fit.figures import looks, numbers, reliable, single
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.own.card import CHANNELS, CLASSES
 from headstart.report.pictures import caption, read_predictions, reconstruction
 from headstart.report.plots import TRAIN, curves
 from headstart.report.template import embedded, environment

@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from headstart.classic.measures import balanced_weights, softmax
+from headstart.baselines.measures import balanced_weights, softmax
+from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit.amounts import Known
 from headstart.fit.compare import Line, classic_lines, metric_of, network_lines, winner
@@ -25,14 +26,13 @@ from headstart.fit.settings import FitSettings
 from headstart.fit.source import PLACES, Source, from_file, from_memory
 from headstart.fit.verdict import answer, notes, serving, with_differences
 from headstart.fit.weights import served_model, trained
-from headstart.launch.machine import choose_device, version
-from headstart.launch.work import close_tasks
-from headstart.own.card import Card, data_card
-from headstart.runner import Event, Failed, Runtime, perform
+from headstart.runner.machine import choose_device, version
+from headstart.runner.perform import Event, Failed, Runtime, perform
+from headstart.runner.worker import close_tasks
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.stage import look_again
-from headstart.store import DONE, Store, store_folder
+from headstart.store.stages import DONE, Store, store_folder
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results

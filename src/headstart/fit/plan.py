@@ -26,7 +26,7 @@ from headstart.fit.defaults import (
 from headstart.fit.kept import FitPlan
 from headstart.fit.settings import FitSettings
 from headstart.fit.timing import side_by_side, stage_seconds
-from headstart.launch.machine import version
+from headstart.runner.machine import version
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many

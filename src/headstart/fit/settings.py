@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from headstart.data import LayoutSpec
 from headstart.errors import BadInput
-from headstart.own import LayoutSpec
 
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
@@ -46,7 +46,7 @@ class FitSettings:
     overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        from headstart.classic import METHODS
+        from headstart.baselines import METHODS
         from headstart.errors import nearest
 
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from headstart.classic import METHODS
-from headstart.classic.measures import scores_of
+from headstart.baselines import METHODS
+from headstart.baselines.measures import scores_of
+from headstart.data.layout import SOUNDS
 from headstart.fit.outcome import Outcome, Scored
-from headstart.own.layout import SOUNDS
 from headstart.sequence import IGNORE
 from headstart.study import words
 from headstart.study.results import Row

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.errors import BadInput
-from headstart.files import publish
 from headstart.fit.settings import FitSettings
-from headstart.own import LayoutSpec, Sequences, read_sequences
+from headstart.store.files import publish
 
 PLACES = ("file", "test", "unlabelled")
 """Fields of the task that name files."""

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from headstart.fit.amounts import Seconds
-from headstart.launch.machine import use_threads
+from headstart.runner.machine import use_threads
 from headstart.study.estimate import survey
 from headstart.study.plan import make_plan
 from headstart.study.spec import StudySpec

@@ -6,16 +6,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from headstart.data import LayoutSpec
 from headstart.errors import BadInput
 from headstart.fit.compare import Line, Made
-from headstart.launch.machine import version
 from headstart.models.model import SequenceModel, build_model
-from headstart.own import LayoutSpec
+from headstart.runner.machine import version
 from headstart.sequence import Signature
-from headstart.served.config import NETWORK, ModelConfig, NetworkConfig, Preparation
-from headstart.served.model import Served
+from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparation
+from headstart.serve.model import Served
 from headstart.stage import stage_from_json
-from headstart.store import Store
+from headstart.store.stages import Store
 from headstart.tasks.own_file import OwnFacts
 from headstart.tasks.task import open_task
 

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
-from headstart.files import Damaged
 from headstart.report.answer import leader
 from headstart.report.compared import MANY, compared, told
 from headstart.report.gains import averaged, averaged_told, gains, gains_told
@@ -16,6 +15,7 @@ from headstart.report.pictures import Filled, caption, read_predictions, reconst
 from headstart.report.plots import LOOKS, TRAIN, curves, plain
 from headstart.report.sweeps import ON_VALIDATION, marked, sweep, sweep_sentence
 from headstart.spec import digest
+from headstart.store.files import Damaged
 from headstart.study import words
 from headstart.study.results import Results, Row
 from headstart.study.runs import undamaged
@@ -23,7 +23,7 @@ from headstart.study.runs import undamaged
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from headstart.store import Store
+    from headstart.store.stages import Store
     from headstart.study.plan import Plan
     from headstart.tasks import Task
 

@@ -7,13 +7,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headstart.files import Damaged
+from headstart.store.files import Damaged
 from headstart.study import words
 from headstart.study.fairness import by_seed, reference
 from headstart.study.results import AMOUNTS, Point, Results, Row
 
 if TYPE_CHECKING:
-    from headstart.store import Store
+    from headstart.store.stages import Store
     from headstart.study.plan import Plan
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from headstart.errors import BadInput, nearest
-from headstart.files import Damaged
 from headstart.report.attention_figures import (
     HeadLine,
     HeadMap,
@@ -33,13 +33,14 @@ from headstart.report.insight_figures import (
 )
 from headstart.report.plots import LIGHT
 from headstart.spec import digest
+from headstart.store.files import Damaged
 from headstart.study import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from headstart.analysis.stages import Opened
-    from headstart.store import Store
+    from headstart.store.stages import Store
     from headstart.study.plan import Plan
     from headstart.study.results import Results, Row, Run
     from headstart.tasks import Task, TaskSpec
@@ -198,9 +199,9 @@ def _kernels(column: _Column) -> list[Insight]:
                 f"Kernels{column.of}",
                 caption,
                 column.name,
-                lambda dark, x=here, r=row: kernel_figure(x, r, dark),
+                partial(kernel_figure, here, row),
             )
-        )  # type: ignore[misc]
+        )
     return out
 
 
@@ -233,9 +234,9 @@ def _attention(column: _Column) -> list[Insight]:
                     f"Attention of {told(look.arms)}{column.of}",
                     caption,
                     column.name,
-                    lambda dark, x=heads: attention_figure(x, dark),
+                    partial(attention_figure, heads),
                 )
-            )  # type: ignore[misc]
+            )
     return [*out, *([_distances(column, lines)] if lines else [])]
 
 

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from headstart.files import publish
 from headstart.report.answer import answer, leader
 from headstart.report.beside import beside
 from headstart.report.drawings import Drawn, drawings
@@ -23,11 +22,12 @@ from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
 from headstart.report.template import embedded, environment
 from headstart.report.toml import to_toml
 from headstart.report.verdicts import asked, unprinted, verdicts
+from headstart.store.files import publish
 from headstart.study import words
 from headstart.study.results import Results
 
 if TYPE_CHECKING:
-    from headstart.store import Store
+    from headstart.store.stages import Store
     from headstart.study.plan import Plan
 
 TEMPLATE = Path(__file__).with_name("page.html")

@@ -19,7 +19,7 @@ from headstart.study.results import Results
 
 if TYPE_CHECKING:
     from headstart.report.lines import Table
-    from headstart.store import Store
+    from headstart.store.stages import Store
     from headstart.study.plan import Plan
 
 Result = Mapping[str, Any]

@@ -11,9 +11,9 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data.layout import Kind
 from headstart.errors import BadInput
-from headstart.own import LayoutSpec, Sequences, read_sequences
-from headstart.own.layout import Kind
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral, place, read
 from headstart.tasks.cache import Builder, Prepared, prepared
@@ -292,9 +292,12 @@ def _check_labels(train: Sequences) -> None:
 
 def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]) -> Sequences:
     """Another file, read as the first one was. Raises: BadInput where it does not fit, or test has no labels."""
-    layout = train.layout.fixed().model_copy(update={
-        "delimiter": train.layout.spec.delimiter, "target_kind": train.layout.spec.target_kind
-        if train.target == "none" else train.target})  # fmt: skip
+    layout = train.layout.fixed().model_copy(
+        update={
+            "delimiter": train.layout.spec.delimiter,
+            "target_kind": train.layout.spec.target_kind if train.target == "none" else train.target,
+        }
+    )
     found = read_sequences(path, layout)
     if found.kind != train.kind or len(found.channels) != len(train.channels):
         raise BadInput(
@@ -302,8 +305,10 @@ def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]
             f"{len(train.channels)}; give files of one layout"
         )
     if field == "test" and train.target != "none" and not found.labelled.any():
-        raise BadInput(f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
-                       "rows of task.file")  # fmt: skip
+        raise BadInput(
+            f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
+            "rows of task.file"
+        )
     return _grouped(found, train)
 
 
@@ -337,8 +342,10 @@ def _both(train: Sequences, test: Sequences) -> Sequences:
         values=np.concatenate([train.values, test.values]),
         offsets=np.concatenate([train.offsets, train.offsets[-1] + test.offsets[1:]]),
         observed=np.concatenate(seen) if missing else None,
-        labels=train.labels + test.labels, ids=None, groups=groups,
-    )  # fmt: skip
+        labels=train.labels + test.labels,
+        ids=None,
+        groups=groups,
+    )
 
 
 def _codes(whole: Sequences, classes: tuple[str, ...]) -> np.ndarray:
@@ -376,8 +383,10 @@ def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, un
     notes = [f"{bare:,} of {len(rows['train']):,} train sequences have no label and serve pretraining alone"]
     notes = notes if bare else []
     if lost:
-        notes.append(f"{lost:,} sequences without a label are left out: each is a copy of one of val or test, or of a "
-                     "group that is there")  # fmt: skip
+        notes.append(
+            f"{lost:,} sequences without a label are left out: each is a copy of one of val or test, or of a "
+            "group that is there"
+        )
     if unscored:
         notes.append(f"{unscored:,} sequences of the test file have no label and are left out")
     return notes
@@ -388,8 +397,10 @@ def _about_copies(whole: Sequences, copies: np.ndarray, rows: Mapping[str, np.nd
     notes = list(shared_note(copies, dict(rows), "sequences")) if official else []
     own = int(again[np.concatenate([rows["train"], rows["val"]])].sum()) if official else int(again.sum())
     if own:
-        notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split"
-                     + (", the test file's apart" if official else ""))  # fmt: skip
+        notes.append(
+            f"{own:,} sequences are exact copies of others; copies are kept in one split"
+            + (", the test file's apart" if official else "")
+        )
     labels: dict[int, set[str]] = {}
     for row, label in zip(copies.tolist(), whole.labels, strict=True):
         if label is not None:
@@ -409,8 +420,10 @@ def _about_groups(
     if by_group and not shared:
         return [f"{count:,} groups, each in one split"]
     why = "the test file's own rows" if official else "by_group is false"
-    return [f"{shared:,} of the {len(np.unique(groups[rows['test']])):,} groups of test also stand in train or val "
-            f"({why}): the score says less of new groups"]  # fmt: skip
+    return [
+        f"{shared:,} of the {len(np.unique(groups[rows['test']])):,} groups of test also stand in train or val "
+        f"({why}): the score says less of new groups"
+    ]
 
 
 def _written(
@@ -420,18 +433,29 @@ def _written(
     examples = Examples(whole.values, whole.offsets, target, np.arange(len(whole), dtype=np.int64), whole.observed)
     for name in SPLITS:
         part = examples.take(rows[name])
-        arrays = {"values": part.values, "offsets": part.offsets, "index": part.index, "target": part.target,
-                  "observed": part.observed}  # fmt: skip
+        arrays = {
+            "values": part.values,
+            "offsets": part.offsets,
+            "index": part.index,
+            "target": part.target,
+            "observed": part.observed,
+        }
         for what, array in arrays.items():
             if array is not None:
                 builder.save(f"{name}_{what}", array)
     used = whole.lengths[np.concatenate([rows[name] for name in SPLITS])]
     classed = whole.target == "class"
-    return {"signature": {
-        "input": "floats" if whole.kind == "numbers" else "tokens", "width": whole.width, "length": int(used.max()),
-        "shortest": int(used.min()), "target": whole.target, "classes": len(whole.classes) if classed else 0,
-        "missing": whole.observed is not None,
-    }}  # fmt: skip
+    return {
+        "signature": {
+            "input": "floats" if whole.kind == "numbers" else "tokens",
+            "width": whole.width,
+            "length": int(used.max()),
+            "shortest": int(used.min()),
+            "target": whole.target,
+            "classes": len(whole.classes) if classed else 0,
+            "missing": whole.observed is not None,
+        }
+    }
 
 
 def _decided(train: Sequences, scaled: list[str]) -> dict[str, Any]:
@@ -443,8 +467,11 @@ def _decided(train: Sequences, scaled: list[str]) -> dict[str, Any]:
 
 def _opened(found: Prepared, split: str) -> Examples:
     """A split that was written, memory-mapped."""
-    parts = {name.removeprefix(f"{split}_"): np.asarray(array)
-             for name, array in found.arrays.items() if name.startswith(f"{split}_")}  # fmt: skip
+    parts = {
+        name.removeprefix(f"{split}_"): np.asarray(array)
+        for name, array in found.arrays.items()
+        if name.startswith(f"{split}_")
+    }
     return Examples(parts["values"], parts["offsets"], parts.get("target"), parts["index"], parts.get("observed"))
 
 

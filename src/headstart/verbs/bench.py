@@ -12,30 +12,50 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from headstart.bench import mixers, pages, train
 from headstart.bench.machine import devices, sentence, setting
 from headstart.bench.models import read_models
-from headstart.files import publish, publish_json
-from headstart.launch.machine import choose_device
+from headstart.runner.machine import choose_device
+from headstart.store.files import publish, publish_json
 from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
 
 T = TypeVar("T")
 
 
-def bench_mixers(names: str | None, own: str | None, lengths: str, width: int, batch: int, device: str, threads: int,
-                 limit: float, out: str) -> None:  # fmt: skip
+def bench_mixers(
+    names: str | None,
+    own: str | None,
+    lengths: str,
+    width: int,
+    batch: int,
+    device: str,
+    threads: int,
+    limit: float,
+    out: str,
+) -> None:
     """Every mixer at every length."""
     at, chosen = mixers.read_lengths(lengths), mixers.read_mixers(names, own)
     mixers.check_width(list(chosen), width)
     folder, places = writable_folder("-o", out), devices(choose_device(device), device)
     where = [setting(place, threads) for place in places]
-    cases = [mixers.Case(name, length, place, threads, width, batch, given)
-             for place in places for name, given in chosen.items() for length in at]  # fmt: skip
+    cases = [
+        mixers.Case(name, length, place, threads, width, batch, given)
+        for place in places
+        for name, given in chosen.items()
+        for length in at
+    ]
     cells = list(_with_bar(mixers.survey(cases, limit), len(cases), "cells"))
     made = pages.mixer_table(cells)
     text = f"D {width}, batch {batch}. {pages.MIXERS_TEXT}"
     _print(where, [made], [text])
     document = {"width": width, "batch": batch, "rows": [asdict(cell) for cell in cells]}
-    _write(folder, "mixers", "Mixers: time and memory against length", where, [text, pages.markdown(made)],
-           document, _picture(folder, cells))  # fmt: skip
+    _write(
+        folder,
+        "mixers",
+        "Mixers: time and memory against length",
+        where,
+        [text, pages.markdown(made)],
+        document,
+        _picture(folder, cells),
+    )
 
 
 def bench_train(models: str, device: str, threads: int, limit: float, out: str) -> None:
@@ -47,17 +67,33 @@ def bench_train(models: str, device: str, threads: int, limit: float, out: str) 
     speeds = list(_with_bar(measured, len(names) * len(places), "models"))
     tables, peaks = [pages.train_table(speeds), pages.share_table(speeds)], pages.peaks(speeds)
     _print(where, tables, [peaks, pages.TRAIN_TEXT])
-    _write(folder, "train", "Training: tokens per second beside a plain loop", where,
-           [pages.TRAIN_TEXT, pages.markdown(tables[0]), peaks, "Where the time of a step of ours goes:",
-            pages.markdown(tables[1])],
-           {"rows": [{**asdict(one), "tokens_per_second": one.tokens_per_second, "share_of_peak": one.share_of_peak}
-                     for one in speeds]}, None)  # fmt: skip
+    _write(
+        folder,
+        "train",
+        "Training: tokens per second beside a plain loop",
+        where,
+        [
+            pages.TRAIN_TEXT,
+            pages.markdown(tables[0]),
+            peaks,
+            "Where the time of a step of ours goes:",
+            pages.markdown(tables[1]),
+        ],
+        {
+            "rows": [
+                {**asdict(one), "tokens_per_second": one.tokens_per_second, "share_of_peak": one.share_of_peak}
+                for one in speeds
+            ]
+        },
+        None,
+    )
 
 
 def _with_bar(found: Iterable[T], total: int, what: str) -> Iterator[T]:
     out = console(stderr=True)
-    with Progress(TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=out,
-                  disable=not out.is_terminal) as bar:  # fmt: skip
+    with Progress(
+        TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), console=out, disable=not out.is_terminal
+    ) as bar:
         line = bar.add_task(f"measuring {what}", total=total)
         for one in found:
             bar.advance(line)
@@ -86,11 +122,23 @@ def _picture(folder: Path, cells: list[mixers.Cell]) -> str | None:
     return "mixers.svg"
 
 
-def _write(folder: Path, name: str, title: str, where: list[dict[str, Any]], texts: list[str],
-           document: dict[str, Any], picture: str | None) -> None:  # fmt: skip
+def _write(
+    folder: Path,
+    name: str,
+    title: str,
+    where: list[dict[str, Any]],
+    texts: list[str],
+    document: dict[str, Any],
+    picture: str | None,
+) -> None:
     shown = [f"![Seconds of a step against length]({picture})"] if picture else []
-    page = [f"# {title}", *(f"Measured {sentence(place)}." for place in where), *texts, *shown,
-            f"`headstart bench {name} --threads {where[0]['threads']}` makes this page."]  # fmt: skip
+    page = [
+        f"# {title}",
+        *(f"Measured {sentence(place)}." for place in where),
+        *texts,
+        *shown,
+        f"`headstart bench {name} --threads {where[0]['threads']}` makes this page.",
+    ]
     publish(folder / f"{name}.md", ("\n\n".join(page) + "\n").encode())
     publish_json(folder / f"{name}.json", {"format": 1, "measured": where, **document})
     files = [f"{name}.md", f"{name}.json", *([picture] if picture else [])]

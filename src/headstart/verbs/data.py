@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from headstart.own import LayoutSpec, Sequences
+    from headstart.data import LayoutSpec, Sequences
 
 TargetOption = Annotated[
     str | None, typer.Option("--target", metavar="NAME", help="Column of the target (its number without a header).")
@@ -42,7 +42,7 @@ def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutS
 
     Raises: BadInput naming the setting that is wrong.
     """
-    from headstart.own import LayoutSpec
+    from headstart.data import LayoutSpec
     from headstart.spec import read
     from headstart.study.spec import parse_override
 
@@ -55,7 +55,7 @@ def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutS
 
 def show_file(path: str, flags: Mapping[str, Any], settings: Sequence[str]) -> None:
     """`headstart show FILE`: the data card."""
-    from headstart.own import read_sequences
+    from headstart.data import read_sequences
 
     print_card(read_sequences(Path(path), layout_of(flags, settings)))
 
@@ -65,7 +65,7 @@ def print_card(sequences: Sequences) -> None:
     from rich.table import Table
     from rich.text import Text
 
-    from headstart.own.card import CHANNELS, CLASSES, data_card
+    from headstart.data.card import CHANNELS, CLASSES, data_card
     from headstart.verbs.terminal import console, table
 
     card, out = data_card(sequences), console()

@@ -11,7 +11,7 @@ from headstart.errors import BadInput
 from headstart.verbs.terminal import console
 
 if TYPE_CHECKING:
-    from headstart.served.model import Served
+    from headstart.serve.model import Served
 
 
 def export_model(folder: str, onnx: str, use: str | None) -> None:
@@ -20,8 +20,8 @@ def export_model(folder: str, onnx: str, use: str | None) -> None:
     Raises: BadInput where the folder serves another model and `use` does not ask for the network, and as `load_model`
     and `export_onnx`.
     """
-    from headstart.served.folder import load_model
-    from headstart.served.onnx import export_onnx
+    from headstart.serve.folder import load_model
+    from headstart.serve.onnx import export_onnx
     from headstart.tasks.show import printable
 
     served = load_model(folder)
@@ -42,7 +42,7 @@ def export_model(folder: str, onnx: str, use: str | None) -> None:
 
 def _check_network(served: Served, folder: str, use: str | None) -> None:
     """Raises: BadInput where the model that is asked for is no network."""
-    from headstart.served.config import NETWORK
+    from headstart.serve.config import NETWORK
 
     name = served.chosen(use)
     if name == NETWORK:

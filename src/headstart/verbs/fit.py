@@ -11,6 +11,8 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
+from headstart.data import LayoutSpec
+from headstart.data.card import Card
 from headstart.errors import BadInput
 from headstart.fit.card import model_card
 from headstart.fit.kept import PLAN, FitPlan
@@ -19,12 +21,10 @@ from headstart.fit.page import write_page
 from headstart.fit.perform import Fit, cores, read_source
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.verdict import metric_words
-from headstart.launch.machine import choose_device, keep_freed_memory, process_age
-from headstart.own import LayoutSpec
-from headstart.own.card import Card
 from headstart.report.tables import make_table, to_rich
-from headstart.served.folder import save_model
-from headstart.store import store_folder
+from headstart.runner.machine import choose_device, keep_freed_memory, process_age
+from headstart.serve.folder import save_model
+from headstart.store.stages import store_folder
 from headstart.study import words
 from headstart.study.estimate import survey
 from headstart.verbs.data import layout_of, print_card

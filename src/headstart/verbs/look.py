@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.store import Entry, Store, store_folder
+from headstart.store.stages import Entry, Store, store_folder
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import console, table

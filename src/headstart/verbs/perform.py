@@ -13,14 +13,14 @@ from rich.text import Text
 
 from headstart.api import Study, default_workers
 from headstart.errors import BadInput
-from headstart.files import publish
-from headstart.launch.machine import choose_device, keep_freed_memory
 from headstart.report.beside import beside
 from headstart.report.results_page import more_tables
 from headstart.report.tables import make_table, to_rich
 from headstart.report.verdicts import asked, unprinted, verdicts
-from headstart.runner import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
+from headstart.runner.machine import choose_device, keep_freed_memory
+from headstart.runner.perform import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.spec import digest
+from headstart.store.files import publish
 from headstart.study.estimate import Cost, survey
 from headstart.study.plan import PlannedStage
 from headstart.study.scales import stand_in_told, stand_ins_told

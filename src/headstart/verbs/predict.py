@@ -17,8 +17,8 @@ from headstart.verbs.terminal import console
 if TYPE_CHECKING:
     import numpy as np
 
-    from headstart.own import LayoutSpec, Sequences
-    from headstart.served.model import Served
+    from headstart.data import LayoutSpec, Sequences
+    from headstart.serve.model import Served
 
 ROLES = ("target", "id", "group")
 SAID = {
@@ -41,9 +41,9 @@ def predict_file(
     sequences were cut, gaps that the fit did not know, and the score where the file has labels.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
-    from headstart.own import read_sequences
-    from headstart.served.folder import load_model
-    from headstart.served.predictions import check_path, predictions_of, to_csv, write_predictions
+    from headstart.data import read_sequences
+    from headstart.serve.folder import load_model
+    from headstart.serve.predictions import check_path, predictions_of, to_csv, write_predictions
     from headstart.tasks.show import printable
 
     target = None if out is None else Path(out)
@@ -86,8 +86,9 @@ def _check_roles(sequences: Sequences, given: LayoutSpec) -> None:
     for role in ROLES:
         wanted = getattr(given, role)
         if wanted and getattr(sequences.layout, role) != wanted:
-            raise BadInput(f"{sequences.layout.source}: {role}: there is no column {wanted!r}; name another, or leave "
-                           f"--{role} out")  # fmt: skip
+            raise BadInput(
+                f"{sequences.layout.source}: {role}: there is no column {wanted!r}; name another, or leave --{role} out"
+            )
 
 
 def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarray) -> Iterator[str]:
@@ -96,12 +97,15 @@ def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarra
     limit = served.limit(name)
     long = 0 if limit is None else int((sequences.lengths > limit).sum())
     if long:
-        yield (f"{long:,} of {len(sequences):,} sequences are longer than the {limit:,} positions that {name} was "
-               "fitted to; only the first count")  # fmt: skip
+        yield (
+            f"{long:,} of {len(sequences):,} sequences are longer than the {limit:,} positions that {name} was "
+            "fitted to; only the first count"
+        )
     if sequences.observed is not None and served.network is not None and not served.config.preparation.missing:
         share = 100 * float((~sequences.observed).mean())
-        yield (f"{share:.2g} % of the values are missing, in the fit none were: no model has learned what a gap means "
-               "here")  # fmt: skip
+        yield (
+            f"{share:.2g} % of the values are missing, in the fit none were: no model has learned what a gap means here"
+        )
     yield from _score(served, sequences, answers)
 
 
@@ -109,7 +113,7 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
     """The score on the rows that have a label; labels that the fit did not see are counted and left out."""
     import numpy as np
 
-    from headstart.classic.measures import scores_of
+    from headstart.baselines.measures import scores_of
     from headstart.sequence import IGNORE
 
     classes = served.config.preparation.classes

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from dense import Sizes, built, close, inputs
+from support.dense import Sizes, built, close, inputs
 from test_bigbird import blocks_seen
 
 from headstart.models.mixers.bigbird import BigBirdSpec

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from stepping import close
+from support.stepping import close
 
 from headstart.models.mixers.dlr import DLRSpec
 from headstart.models.mixers.lstm import LSTMSpec

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense import Sizes, built, check, close, heads_of, inputs, sizes, softmaxed
+from support.dense import Sizes, built, check, close, heads_of, inputs, sizes, softmaxed
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attention import AttentionSpec

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense import built, check, heads_of, sizes
+from support.dense import built, check, heads_of, sizes
 
 from headstart.models.mixers import weighted_sums
 from headstart.models.mixers.linear_attention import LinearAttentionSpec, positive

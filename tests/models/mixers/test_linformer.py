@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense import built, check, heads_of, sizes, softmaxed
+from support.dense import built, check, heads_of, sizes, softmaxed
 
 from headstart.errors import BadInput
 from headstart.models.mixers.linformer import LinformerSpec

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense import built, check, close, inputs, masked_attention, sizes
+from support.dense import built, check, close, inputs, masked_attention, sizes
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attention import AttentionSpec

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from stepping import check_against, check_padding, check_stacked_training, close, ragged_batch
+from support.stepping import check_against, check_padding, check_stacked_training, close, ragged_batch
 
 from headstart.errors import BadInput
 from headstart.models.mixers.lstm import LSTMSpec, turn

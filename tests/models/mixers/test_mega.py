@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from stepping import check_against, check_padding, check_stacked_training, step_through
+from support.stepping import check_against, check_padding, check_stacked_training, step_through
 from torch.nn.functional import silu
 
 from headstart.errors import BadInput

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense import Sizes, close, inputs
+from support.dense import Sizes, close, inputs
 from torch.nn.functional import layer_norm
 
 from headstart.errors import BadInput

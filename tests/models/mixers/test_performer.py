@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from dense import Sizes, built, by_rows, check, close, heads_of, inputs, masked_attention, sizes
+from support.dense import Sizes, built, by_rows, check, close, heads_of, inputs, masked_attention, sizes
 
 from headstart.models.mixers import weighted_sums
 from headstart.models.mixers.performer import PerformerSpec, orthogonal_features

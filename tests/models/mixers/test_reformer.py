@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from dense import Sizes, built, check, close, heads_of, inputs, mask_of, sizes
+from support.dense import Sizes, built, check, close, heads_of, inputs, mask_of, sizes
 
 from headstart.models.mixers.reformer import OWN, SMALL, ReformerSpec, most_sides, sides
 from headstart.seeds import Draw

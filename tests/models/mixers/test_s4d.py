@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from stepping import check_against, check_padding, check_stacked_training, gated, step_through
+from support.stepping import check_against, check_padding, check_stacked_training, gated, step_through
 
 from headstart.errors import BadInput
 from headstart.models.mixers.s4d import S4DSpec

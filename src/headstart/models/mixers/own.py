@@ -31,8 +31,10 @@ def adopt(given: str) -> str:
         raise BadInput(f"--mixer: {module_name}: {nearest(class_name, classes)}")
     cls: Any = getattr(module, class_name)
     if not (isinstance(cls, type) and issubclass(cls, MixerSpec)):
-        raise BadInput(f"--mixer: {given} is no MixerSpec; write a subclass of headstart.models.mixers.mixer.MixerSpec "
-                       "with build and flops (docs/guide/your-own-mixer.md)")  # fmt: skip
+        raise BadInput(
+            f"--mixer: {given} is no MixerSpec; write a subclass of headstart.models.mixers.mixer.MixerSpec "
+            "with build and flops (docs/guide/your-own-mixer.md)"
+        )
     kind = cls.model_fields["kind"].get_default()
     if not isinstance(kind, str):
         raise BadInput(f'--mixer: {given} names no kind; write `kind: Literal["my_name"] = "my_name"`')

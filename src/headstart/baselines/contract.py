@@ -1,0 +1,170 @@
+"""What every classic model gives: predictions, and itself as arrays and facts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, Protocol
+
+import numpy as np
+from pydantic import Field
+
+from headstart.errors import BadInput
+from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import Spec, read
+
+Shapes = dict[str, tuple[str, tuple[int, ...]]]
+"""Name of an array -> its dtype and shape."""
+
+
+class Facts(Spec):
+    """What is known of a fitted model beside its arrays: JSON. Array shapes follow from it, so that a file's header
+    can be compared before anything is read.
+
+    input, width, classes, targets, paired: of the signature (classes 0: numbers).
+    features: what the model looks at; `size` of them per sequence.
+    channels: of kernels, at most so many summed by one; dilations: how many; longest: of n-grams, with
+    tokens at their places in the first `placed` positions.
+    temperature: scores are divided by it before they become probabilities.
+    strength: what was chosen, per fit: alpha of a ridge regression, C of a logistic one.
+    """
+
+    method: Literal["majority", "summary", "kernels"]
+    features: Literal["none", "summary", "kernels", "ngrams"]
+    input: Literal["tokens", "floats"]
+    width: int = Field(ge=1)
+    classes: int = Field(ge=0)
+    targets: int = Field(ge=1)
+    paired: bool = False
+    size: int = Field(default=0, ge=0)
+    channels: int = Field(default=0, ge=0)
+    dilations: int = Field(default=0, ge=0)
+    longest: int = Field(default=0, ge=0, le=16)
+    placed: int = Field(default=0, ge=0)
+    temperature: float = Field(default=1.0, gt=0)
+    strength: tuple[float, ...] = ()
+
+    @property
+    def outputs(self) -> int:
+        """Scores per sequence."""
+        return self.classes or self.targets
+
+    @property
+    def columns(self) -> int:
+        """Features per sequence or pair."""
+        return self.size * (4 if self.paired else 1)
+
+
+class Fitted(Protocol):
+    """A model that has been fitted. `from_arrays` makes it again from what it gives here."""
+
+    @property
+    def facts(self) -> Facts:
+        """JSON, by `facts.model_dump()`."""
+        ...
+
+    def predict(self, examples: Examples) -> np.ndarray:
+        """(n, K) probabilities, or (n,) numbers ((n, T) where there are several), float64; n sequences or pairs.
+
+        Raises: BadInput for sequences that are not of the kind it was fitted on.
+        """
+        ...
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that was learned."""
+        ...
+
+
+def facts_of(method: str, features: str, signature: Signature, **more: Any) -> Facts:
+    """Facts of a signature. Raises: BadInput for one that classic models do not serve."""
+    if signature.target == "none" or signature.per_position:
+        asked = "a target per position" if signature.per_position else "no target"
+        raise BadInput(
+            f"classic.{method}: the task has {asked}; these models need one class, number or row of "
+            "numbers per sequence"
+        )
+    classed = signature.target == "class"
+    return read(
+        Facts,
+        {
+            "method": method,
+            "features": features,
+            "input": signature.input,
+            "width": signature.width,
+            "classes": signature.classes if classed else 0,
+            "targets": 1 if classed else signature.targets,
+            "paired": signature.paired,
+            **more,
+        },
+    )
+
+
+def check_kind(facts: Facts, examples: Examples) -> None:
+    """Raises: BadInput where sequences are not of the kind that a model was fitted on."""
+    place = f"classic.{facts.method}"
+    given = "tokens" if examples.values.ndim == 1 else "floats"
+    if given != facts.input:
+        raise BadInput(f"{place}: was fitted on {facts.input}, got {given}; give sequences of the same kind")
+    if given == "floats" and examples.values.shape[1] != facts.width:
+        raise BadInput(
+            f"{place}: was fitted on {facts.width} channels, got {examples.values.shape[1]}; give the same channels"
+        )
+    if given == "tokens" and len(examples.values):
+        low, high = int(examples.values.min()), int(examples.values.max())
+        if low < 0 or high >= facts.width:
+            raise BadInput(
+                f"{place}: token {low if low < 0 else high} is not in 0..{facts.width - 1}; "
+                "give tokens of the vocabulary it was fitted on"
+            )
+    if examples.paired != facts.paired:
+        raise BadInput(
+            f"{place}: was fitted on {'pairs' if facts.paired else 'single sequences'}; "
+            f"got {'pairs' if examples.paired else 'single sequences'}"
+        )
+
+
+def targets(examples: Examples, facts: Facts) -> np.ndarray:
+    """(units,) int64 classes, IGNORE where there is none; or (units, T) float64 numbers, NaN where there is none."""
+    empty = np.full(examples.units, IGNORE) if facts.classes else np.full((examples.units, facts.targets), np.nan)
+    if examples.target is None:
+        return empty
+    target = examples.target[::2] if examples.paired else examples.target
+    if facts.classes:
+        return np.asarray(target.astype(np.int64))
+    return np.asarray(target.reshape(len(target), facts.targets).astype(np.float64))
+
+
+def pieces(examples: Examples, most: int, positions: int) -> Iterator[np.ndarray]:
+    """Units in their order, at most so many at once and with at most so many positions, but always one."""
+    reach = np.cumsum(examples.unit_lengths)
+    first = 0
+    while first < examples.units:
+        before = int(reach[first - 1]) if first else 0
+        last = min(first + most, int(np.searchsorted(reach, before + positions, side="right")))
+        last = max(first + 1, last)
+        yield np.arange(first, last)
+        first = last
+
+
+def check_facts(facts: Facts, right: bool, name: str) -> None:
+    """Raises: BadInput naming the fact or array that cannot be, unless it is right."""
+    if not right:
+        raise BadInput(f"classic.{facts.method}: {name!r} does not fit the other facts; save the model again")
+
+
+def check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:
+    """Raises: BadInput where names, types or shapes are not what the facts say, or a number is not finite."""
+    place = f"classic.{facts.method}"
+    if set(arrays) != set(shapes):
+        odd = sorted(set(arrays) ^ set(shapes))
+        raise BadInput(
+            f"{place}: array {odd[0]!r} is {'unknown' if odd[0] in arrays else 'missing'}; save the model again"
+        )
+    for name, (dtype, shape) in shapes.items():
+        given = arrays[name]
+        if given.dtype != np.dtype(dtype) or given.shape != shape:
+            raise BadInput(
+                f"{place}: array {name!r} is {given.dtype} {given.shape}, its facts say {dtype} {shape}; "
+                "save the model again"
+            )
+        if given.dtype.kind == "f" and not np.isfinite(given).all():
+            raise BadInput(f"{place}: array {name!r} holds a number that is not finite; fit the model again")

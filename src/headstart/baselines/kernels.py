@@ -1,0 +1,230 @@
+"""Random convolution kernels: shares of outputs above biases, as features of a sequence.
+
+After MiniRocket: Dempster, Schmidt and Webb 2021. 84 fixed kernels of length 9 at dilations spread over the length;
+each output is compared with biases that are quantiles of outputs of training examples; a feature is the share of
+outputs above one bias. What is chosen by chance is a function of the seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from headstart.baselines.contract import Facts, Shapes, check_facts
+from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
+from headstart.baselines.fill import filled, moments
+from headstart.errors import BadInput
+from headstart.seeds import below, permutation, uniform
+from headstart.sequence import Examples
+
+KERNELS = len(PLACES)
+FEATURES = 9_996
+"""119 of each kernel: the published size."""
+DILATIONS = 32
+"""Dilations at most."""
+SHORT = 0.25
+"""The longest kernel fits into all training sequences but this share of the shortest."""
+CHANNELS = 9
+"""Channels that one kernel sums, at most."""
+AT_ONCE = 1 << 17
+"""Positions of a block of sequences: its arrays then stay in a core's cache."""
+MOST = 1 << 22
+"""Numbers of a block of sequences of many channels."""
+_GOLDEN = (5**0.5 + 1) / 2
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """What is fitted. Letters: F channels, D dilations, P features.
+
+    dilations, each (D,) int64; each (84 of them) has `each[i]` biases at dilation i. biases (P,) float32, by
+    dilation, kernel and quantile. channels (D, 84, C) int64: what a kernel sums (-1: none), None where F = 1. mean,
+    spread (F,) float64 of the channels, by which they are standardised.
+    """
+
+    dilations: np.ndarray
+    each: np.ndarray
+    biases: np.ndarray
+    channels: np.ndarray | None
+    mean: np.ndarray
+    spread: np.ndarray
+
+    @property
+    def size(self) -> int:
+        """P."""
+        return len(self.biases)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """D, and C (0: no channels are drawn)."""
+        return {"dilations": len(self.dilations), "channels": 0 if self.channels is None else self.channels.shape[2]}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """`dilations`, `each`, `biases`, `mean`, `spread`, and `channels` where they are drawn."""
+        own = {
+            "dilations": self.dilations,
+            "each": self.each,
+            "biases": self.biases,
+            "mean": self.mean,
+            "spread": self.spread,
+        }
+        return own if self.channels is None else {**own, "channels": self.channels}
+
+    @staticmethod
+    def shapes(facts: Facts) -> Shapes:
+        """Of the arrays. Raises: BadInput where the facts contradict each other."""
+        check_facts(facts, facts.channels == (min(facts.width, CHANNELS) if facts.width > 1 else 0), "channels")
+        own: Shapes = {
+            "dilations": ("int64", (facts.dilations,)),
+            "each": ("int64", (facts.dilations,)),
+            "biases": ("float32", (facts.size,)),
+            "mean": ("float64", (facts.width,)),
+            "spread": ("float64", (facts.width,)),
+        }
+        drawn = (facts.dilations, KERNELS, facts.channels)
+        return {**own, "channels": ("int64", drawn)} if facts.channels else own
+
+    @staticmethod
+    def from_arrays(facts: Facts, arrays: Mapping[str, np.ndarray]) -> Kernels:
+        """The kernels again. Raises: BadInput for numbers that cannot be."""
+        each, channels = arrays["each"], arrays.get("channels")
+        check_facts(facts, bool((arrays["spread"] > 0).all()), "spread")
+        check_facts(facts, bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
+        check_facts(facts, bool((each >= 0).all()) and KERNELS * int(each.sum()) == facts.size, "each")
+        if channels is not None:
+            right = (channels >= -1) & (channels < facts.width)
+            check_facts(facts, bool(right.all() and (channels[:, :, 0] >= 0).all()), "channels")
+        return Kernels(arrays["dilations"], each, arrays["biases"], channels, arrays["mean"], arrays["spread"])
+
+    def transform(self, examples: Examples) -> np.ndarray:
+        """(n, P) float32 shares, in [0, 1]. A sequence's row does not depend on the sequences beside it."""
+        out = np.empty((len(examples), self.size), dtype=np.float32)
+        values = filled(examples, self.mean, self.spread)
+        for rows, block in _blocks(values, examples.offsets):
+            out[rows] = _shares(self, block).T
+        return out
+
+
+def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> Kernels:
+    """Dilations from the lengths, biases from outputs of examples drawn by the seed; labels are not looked at.
+
+    features: how many are wanted; there are as many as a whole number per kernel gives.
+    Raises: BadInput for fewer features than kernels.
+    """
+    if features < KERNELS:
+        raise BadInput(
+            f"classic.kernels.features: {features} is fewer than the {KERNELS} kernels; give {KERNELS} or more"
+        )
+    mean, spread = moments(examples)
+    # A dilation is of use where most sequences hold its kernel whole; what is shorter is padded.
+    length = int(np.sort(examples.lengths)[int(SHORT * len(examples))])
+    dilations, each = spread_dilations(length, features // KERNELS)
+    channels = draw_channels(len(dilations), len(mean), seed) if len(mean) > 1 else None
+    bare = Kernels(dilations, each, np.zeros(0, dtype=np.float32), channels, mean, spread)
+    return Kernels(dilations, each, _draw_biases(bare, examples, seed), channels, mean, spread)
+
+
+def spread_dilations(length: int, per_kernel: int) -> tuple[np.ndarray, np.ndarray]:
+    """(dilations (D,), biases at each (D,)): powers of two spread evenly, whole numbers of them, most at the small.
+
+    The largest kernel spans at most `length` (of 9 or more). The biases of a kernel sum to `per_kernel`.
+    """
+    places = min(per_kernel, DILATIONS)
+    highest = np.log2(max(length - 1, REACH) / REACH)
+    dilations, counts = np.unique(np.logspace(0, highest, places, base=2.0).astype(np.int64), return_counts=True)
+    each = counts * per_kernel // places
+    each[np.arange(per_kernel - each.sum()) % len(each)] += 1
+    return dilations, each
+
+
+def draw_channels(dilations: int, channels: int, seed: int) -> np.ndarray:
+    """(D, 84, C) the channels of each kernel, -1 where there are no more: few more often than many."""
+    most = min(channels, CHANNELS)
+    out = np.full((dilations, KERNELS, most), -1, dtype=np.int64)
+    for at in range(dilations):
+        for kernel in range(KERNELS):
+            power = float(uniform(seed, "classic/channels/count", at, kernel)) * np.log2(most + 1)
+            count = int(2.0**power)
+            out[at, kernel, :count] = permutation(seed, f"classic/channels/{at}/{kernel}", channels)[:count]
+    return out
+
+
+def padded_kernels(at: int) -> np.ndarray:
+    """(84,) bool: kernels that see zeros beyond the ends: every second one, and the others at the next dilation."""
+    return np.asarray((np.arange(KERNELS) + at) % 2 == 0)
+
+
+def _draw_biases(kernels: Kernels, examples: Examples, seed: int) -> np.ndarray:
+    """(P,) quantiles, at multiples of the golden ratio, of each kernel's outputs on an example of its own."""
+    drawn = below(seed, "classic/bias", len(examples), np.arange(len(kernels.dilations))[:, None], np.arange(KERNELS))
+    few = examples.take(np.unique(drawn))
+    values, example = filled(few, kernels.mean, kernels.spread), np.searchsorted(np.unique(drawn), drawn)
+    quantiles = np.arange(1, KERNELS * int(kernels.each.sum()) + 1) * _GOLDEN % 1
+    out, first = [], 0
+    for at, each in enumerate(kernels.each.tolist()):
+        asked = quantiles[first : first + KERNELS * each].reshape(KERNELS, each)
+        found = np.empty((KERNELS, each))
+        for row in np.unique(example[at]):
+            one = values[few.offsets[row] : few.offsets[row + 1]]
+            which = np.flatnonzero(example[at] == row).tolist()
+            block = Block(one.T[:, :, None], np.array([len(one)]))
+            for kernel, given in zip(which, _outputs(kernels, block, at, which), strict=True):
+                found[kernel] = np.quantile(given, asked[kernel])
+        out.append(found.reshape(-1))
+        first += KERNELS * each
+    return np.concatenate(out).astype(np.float32)
+
+
+def _outputs(kernels: Kernels, block: Block, at: int, which: Sequence[int]) -> Iterator[np.ndarray]:
+    """Outputs at one dilation. A block whose sequences are shorter than the kernel is padded for all kernels."""
+    dilation = int(kernels.dilations[at])
+    padded = padded_kernels(at) if _held(block, dilation) else np.ones(KERNELS, dtype=bool)
+    return convolutions(block, dilation, which, padded, None if kernels.channels is None else kernels.channels[at])
+
+
+def _held(block: Block, dilation: int) -> bool:
+    return bool(block.lengths.min() > REACH * dilation)
+
+
+def _shares(kernels: Kernels, block: Block) -> np.ndarray:
+    """(P, n) float32 features of a block, its sequences from the shortest to the longest."""
+    out = np.empty((kernels.size, len(block.lengths)), dtype=np.float32)
+    count, first = Counter(block.values.shape[1] * len(block.lengths)), 0
+    for at, (dilation, each) in enumerate(zip(kernels.dilations.tolist(), kernels.each.tolist(), strict=True)):
+        split = int(np.searchsorted(block.lengths, REACH * dilation, side="right"))
+        for columns in (slice(0, split), slice(split, len(block.lengths))):
+            if columns.start < columns.stop:
+                _fill(kernels, block.columns(columns), at, count, out[first : first + KERNELS * each, columns])
+        first += KERNELS * each
+    return out
+
+
+def _fill(kernels: Kernels, block: Block, at: int, count: Counter, out: np.ndarray) -> None:
+    """Write the features of one dilation, (84 x biases, n)."""
+    dilation, each, offset = int(kernels.dilations[at]), int(kernels.each[at]), KERNELS * int(kernels.each[:at].sum())
+    inner, padded = block.lengths - REACH * dilation, padded_kernels(at) | (not _held(block, dilation))
+    for kernel, given in enumerate(_outputs(kernels, block, at, range(KERNELS))):
+        held = (block.lengths if padded[kernel] else inner).astype(np.float32)
+        for row in range(kernel * each, (kernel + 1) * each):
+            np.divide(count(given, kernels.biases[offset + row]), held, out=out[row], casting="same_kind")
+
+
+def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, Block]]:
+    """(rows, those sequences side by side), from the shortest to the longest; `values` (S, F)."""
+    lengths, channels = np.diff(offsets), values.shape[1]
+    order = np.argsort(lengths, kind="stable")
+    most = max(1, min(AT_ONCE, MOST // channels))
+    first = 0
+    while first < len(order):
+        last = first + 1
+        while last < len(order) and (last + 1 - first) * lengths[order[last]] <= most:
+            last += 1
+        rows = order[first:last]
+        held = lengths[rows]
+        there = np.arange(held[-1]) < held[:, None]
+        wide = np.zeros((len(rows), int(held[-1]), channels), dtype=np.float32)
+        wide[there] = np.concatenate([values[offsets[row] : offsets[row + 1]] for row in rows.tolist()])
+        yield rows, Block(np.ascontiguousarray(wide.transpose(2, 1, 0)), held)
+        first = last

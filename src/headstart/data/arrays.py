@@ -1,0 +1,230 @@
+"""Arrays: .npy and .npz files, arrays in memory, and lists of arrays of any length. Nothing is ever unpickled."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from headstart.data.layout import LayoutSpec
+from headstart.data.opened import reading
+from headstart.data.records import array_of, column_of
+from headstart.data.table import Column, Lists, Places, Table
+from headstart.errors import BadInput, nearest
+from headstart.tasks.members import TOTAL
+from headstart.tasks.mistakes import Mistakes
+
+MOST_ARRAYS = 10_000
+"""Members that an .npz file may have."""
+NAMES = {
+    "values": ("x", "values", "data", "sequences", "x_train", "series", "inputs", "arr_0"),
+    "target": ("y", "labels", "label", "target", "targets", "y_train", "classes", "arr_1"),
+    "id": ("id", "ids"),
+    "group": ("group", "groups", "subject", "subjects", "patient", "patients"),
+}
+"""Names that arrays of an .npz file have."""
+PICKLED = (
+    "holds Python objects, which are never unpickled; save numbers or texts (one array per channel, short "
+    "sequences filled up with nan), or give .jsonl or Parquet"
+)
+
+
+def read_npy(path: Path, spec: LayoutSpec) -> Table:
+    """One array (n, L) or (n, L, F). Raises: BadInput for objects, a file that is cut short, or another shape."""
+    with reading(path), path.open("rb") as file:
+        size = path.stat().st_size
+        array = _read(file, size, str(path))
+    return array_table(array, str(path), spec, "an array")
+
+
+def read_npz(path: Path, spec: LayoutSpec) -> Table:
+    """Arrays by name: the sequences (or one array for each channel), and perhaps labels, ids and groups."""
+    arrays = {}
+    with reading(path):
+        try:
+            with zipfile.ZipFile(path) as archive:
+                infos = [info for info in archive.infolist() if info.filename.endswith(".npy")]
+                total = sum(info.file_size for info in infos)
+                if len(infos) > MOST_ARRAYS or total > TOTAL:
+                    raise BadInput(
+                        f"{path}: unpacks to {len(infos):,} arrays of {total:,} bytes, at most "
+                        f"{MOST_ARRAYS:,} of {TOTAL:,} are read; give it in parts"
+                    )
+                for info in infos:
+                    with archive.open(info) as file:
+                        name = info.filename.removesuffix(".npy")
+                        arrays[name] = _read(file, info.file_size, f"{path}, array {name!r}")
+        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+            raise BadInput(f"{path}: is no whole .npz file ({error}); write it again") from None
+    if not arrays:
+        raise BadInput(f"{path}: holds no array; write it with numpy.savez")
+    return _together(arrays, path, spec)
+
+
+def _read(file: IO[bytes], size: int, place: str) -> np.ndarray:
+    """An array whose header is true: nothing is allocated that the file does not hold."""
+    form: Any = np.lib.format
+    try:
+        version = form.read_magic(file)
+        header = {(1, 0): form.read_array_header_1_0, (2, 0): form.read_array_header_2_0}.get(version)
+        if header is None:  # version 3 has names of fields that are not Latin, and plain arrays have none
+            raise ValueError(f"version {version} of the format")
+        shape, fortran, dtype = header(file)
+    except (ValueError, EOFError, SyntaxError) as error:
+        raise BadInput(
+            f"{place}: is no array of numpy ({' '.join(str(error).split())[:120]}); write it with numpy.save"
+        ) from None
+    check_dtype(dtype, place)
+    count = 1
+    for length in shape:
+        count *= int(length)
+    if count < 0 or count * dtype.itemsize > size:
+        raise BadInput(
+            f"{place}: is cut short: its header says {count * dtype.itemsize:,} bytes, it has {size:,}; write it again"
+        )
+    content = file.read(count * dtype.itemsize)
+    if len(content) < count * dtype.itemsize:
+        raise BadInput(f"{place}: is cut short: {len(content):,} of {count * dtype.itemsize:,} bytes; write it again")
+    flat = np.frombuffer(content, dtype=dtype)
+    return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
+
+
+def check_dtype(dtype: np.dtype[Any], place: str) -> None:
+    """Raises: BadInput where an array holds anything but numbers or texts."""
+    if dtype.hasobject:
+        raise BadInput(f"{place}: {PICKLED}")
+    if dtype.kind not in "biufUS":
+        raise BadInput(f"{place}: holds values of type {dtype}; give numbers or texts")
+
+
+def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Table:
+    """The arrays of a file as one table: those that are named, else those whose names are known."""
+    asked = {"target": spec.target, "id": spec.id, "group": spec.group}
+    for setting, name in asked.items():
+        if name and name not in arrays and not spec.optional:
+            raise BadInput(f"{path}: {setting}: {nearest(name, arrays)}")
+    for name in spec.values:
+        if name not in arrays:
+            raise BadInput(f"{path}: values: {nearest(name, arrays)}")
+    roles = {}
+    for role, given in asked.items():
+        found = given if given is not None else next((n for n in arrays if n.lower() in NAMES[role]), "")
+        if found and found in arrays:
+            roles[role] = found
+    rest = [name for name in arrays if name not in roles.values()]
+    values = list(spec.values) or [name for name in rest if name.lower() in NAMES["values"]][:1]
+    values = values or [name for name in rest if arrays[name].ndim > 1 or len(rest) == 1]
+    if not values:
+        raise BadInput(
+            f"{path}: none of the arrays {', '.join(map(repr, arrays))} is known to hold sequences; name "
+            "it with --values"
+        )
+    count = len(arrays[values[0]]) if arrays[values[0]].ndim else 0
+    table = array_table(arrays[values[0]], str(path), spec, "arrays", name=values[0])
+    for name in [*values[1:], *roles.values()]:
+        if arrays[name].shape[:1] != (count,):
+            raise BadInput(
+                f"{path}: array {name!r} has shape {arrays[name].shape}, {values[0]!r} has "
+                f"{arrays[values[0]].shape}; give a row of each for every sequence"
+            )
+        table.columns |= (
+            array_table(arrays[name], str(path), spec, "", name=name).columns
+            if name in values
+            else {name: _flat_column(name, arrays[name], path)}
+        )
+    table.roles |= roles
+    left = [name for name in rest if name not in values]
+    if left:
+        table.notes.append(f"arrays {', '.join(map(repr, left))} are not used")
+    return table
+
+
+def _flat_column(name: str, array: np.ndarray, path: Path) -> Column:
+    if array.ndim == 2 and array.shape[1] == 1:
+        array = array[:, 0]
+    if array.ndim != 1:
+        raise BadInput(f"{path}: array {name!r} has shape {array.shape}; give one value for every sequence")
+    return column_of(name, array.tolist())
+
+
+def array_table(array: np.ndarray, source: str, spec: LayoutSpec, written: str, name: str = "values") -> Table:
+    """An array (n, L) or (n, L, F) of numbers, or (n,) of texts; a target in (n, L) is a column's number, from 1."""
+    check_dtype(array.dtype, source)
+    if array.ndim == 1 and array.dtype.kind in "US" and len(array):
+        return Table({name: column_of(name, array.tolist())}, len(array), Places(source), written, shape="text")
+    if array.ndim not in (2, 3) or not len(array):
+        raise BadInput(f"{source}: has shape {array.shape}; give (n, L), (n, L, F), or a list of sequences")
+    if array.dtype.kind in "US":
+        return Table(
+            {name: Column(name, "list", lists=list(array.astype(np.str_)))},
+            len(array),
+            Places(source),
+            written,
+            shape="list",
+        )
+    table = Table({}, len(array), Places(source), f"{written} of shape {array.shape}".strip(), shape="list")
+    if array.ndim == 2 and spec.target and spec.target.isdecimal() and 0 < int(spec.target) <= array.shape[1]:
+        place = int(spec.target) - 1
+        table.columns[spec.target] = column_of(spec.target, array[:, place].tolist())
+        table.roles["target"] = spec.target
+        array = np.delete(array, place, axis=1)
+    table.columns[name] = Column(name, "list", lists=list(_turned(array, spec, table)))
+    return table
+
+
+def _turned(array: np.ndarray, spec: LayoutSpec, table: Table) -> np.ndarray:
+    """(n, L) or (n, L, F), whatever comes first in the array."""
+    if array.ndim < 3:
+        return array
+    if spec.channels_first:
+        return array.swapaxes(1, 2)
+    if array.shape[2] > array.shape[1]:
+        table.notes.append(
+            f"read as {array.shape[1]:,} positions of {array.shape[2]:,} channels; where it is the other "
+            "way round, set channels_first=true"
+        )
+    return array
+
+
+def list_table(given: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
+    """A list of sequences: texts, arrays or lists, (L,) or (L, F) each. Raises: BadInput naming those that are none."""
+    if not len(given):
+        raise BadInput(f"{source}: is empty; give at least one sequence")
+    if all(isinstance(one, (str, bytes)) for one in given):
+        return Table(
+            {"values": column_of("values", given)}, len(given), Places(source), "a list of texts", shape="text"
+        )
+    mistakes, places = Mistakes(), Places(source)
+    lists: Lists = []
+    for i, one in enumerate(given):
+        found = _one(one, places.of(i), spec)
+        if found is None:
+            mistakes.add(
+                places.of(i), f"is {_kind(one)}, no sequence of numbers (L,) or (L, F); give an array or a list"
+            )
+        lists.append(found)
+    mistakes.check()
+    return Table(
+        {"values": Column("values", "list", lists=lists)}, len(lists), places, "a list of sequences", shape="list"
+    )
+
+
+def _one(one: Any, place: str, spec: LayoutSpec) -> np.ndarray | None:
+    if isinstance(one, (list, tuple)):
+        found = array_of(one)
+    else:
+        if not hasattr(one, "__array__"):
+            return None
+        found = np.asarray(one)
+        check_dtype(found.dtype, place)
+    if found is None or found.ndim not in (1, 2):
+        return None
+    return found.T if found.ndim == 2 and spec.channels_first else found
+
+
+def _kind(one: Any) -> str:
+    shape = getattr(one, "shape", None)
+    return f"of type {type(one).__name__}" + (f" and shape {tuple(shape)}" if isinstance(shape, tuple) else "")

@@ -1,0 +1,253 @@
+"""From a table and its layout to sequences: values and gaps one after another, labels, ids and groups beside them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from headstart.data.cells import Cells, is_number
+from headstart.data.kinds import coded, letters_of, text_kind, to_tokens
+from headstart.data.labels import class_names, given_words, target_kind
+from headstart.data.layout import Layout
+from headstart.data.long import in_sequences
+from headstart.data.sequences import Sequences
+from headstart.data.table import Column, Places, Table, Words, words_of
+from headstart.errors import BadInput
+from headstart.tasks.mistakes import Mistakes
+
+
+@dataclass
+class Parts:
+    """Sequences on the way: `values` (S, F) with NaN where missing, or ids (S,); `rows` are the table's rows that stand
+    for each sequence (in a long table its first)."""
+
+    values: np.ndarray
+    offsets: np.ndarray
+    rows: np.ndarray
+    channels: tuple[str, ...]
+
+
+def build(
+    table: Table, layout: Layout, mistakes: Mistakes, labels: Any = None, ids: Any = None, groups: Any = None
+) -> Sequences:
+    """The sequences of a table; `labels`, `ids` and `groups` that are given win over columns.
+
+    Raises: BadInput with up to 20 mistakes, each with its place.
+    """
+    cells = Cells(table.places, frozenset(layout.spec.na), "." if layout.decimal == "auto" else layout.decimal)
+    notes = list(table.notes)
+    _check_kind(table, layout)
+    if layout.shape == "text" or _one_of_words(table, layout):
+        parts, layout = _written(table, layout, cells, mistakes, notes)
+    else:
+        parts = _numbers(table, layout, cells, mistakes, notes)
+        cells.report(mistakes)
+        mistakes.check()
+        parts = _cut_ends(parts, layout, table, notes, mistakes)
+    mistakes.check()
+    places = table.places.take(parts.rows)
+    count = len(parts.rows)
+    names = class_names(_given(labels, layout.target, table, parts.rows, count, "labels"), cells)
+    kind = layout.spec.target_kind if layout.spec.target_kind != "auto" else target_kind(names)
+    layout = replace(layout, target_kind=kind if any(name is not None for name in names) else "none")
+    whole = Sequences(
+        *_observed(parts),
+        labels=tuple(names),
+        layout=layout,
+        places=places,
+        notes=(),
+        channels=parts.channels,
+        ids=_each(_given(ids, layout.id, table, parts.rows, count, "ids"), "id", layout.id, places, mistakes),
+        groups=_each(
+            _given(groups, layout.group, table, parts.rows, count, "groups"), "group", layout.group, places, mistakes
+        ),
+    )
+    if kind == "number":
+        whole.numbers()
+    mistakes.check()
+    if layout.shape != "text" and layout.kind == "numbers":
+        whole = to_tokens(whole, notes)
+    return replace(whole, notes=tuple(notes))
+
+
+def _given(given: Any, column: str | None, table: Table, rows: np.ndarray, count: int, what: str) -> Words:
+    if given is not None:
+        return given_words(given, count, what)
+    if column is None:
+        return [None] * count
+    words = words_of(table.columns[column])
+    return [words[i] for i in rows.tolist()]
+
+
+def _each(words: Words, what: str, column: str | None, places: Places, mistakes: Mistakes) -> tuple[str, ...] | None:
+    """Ids or groups, which every row has or none."""
+    if all(word is None or not word.strip() for word in words):
+        return None
+    for row, word in enumerate(words):
+        if word is None or not word.strip():
+            mistakes.add(
+                places.cell(row, column) if column else places.of(row),
+                f"the {what} is empty; give each sequence one, or set {what} to another column",
+            )
+    return tuple((word or "").strip() for word in words)
+
+
+def _observed(parts: Parts) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+    """(values, offsets, observed): missing numbers become 0 beside a mask."""
+    if parts.values.dtype.kind != "f":
+        return parts.values, parts.offsets, None
+    there = ~np.isnan(parts.values)
+    values = parts.values.astype(np.float32)
+    if there.all():
+        return values, parts.offsets, None
+    values[~there] = 0
+    return values, parts.offsets, there
+
+
+def _check_kind(table: Table, layout: Layout) -> None:
+    """Raises: BadInput where a kind was set that the layout cannot hold."""
+    kind, texts = layout.spec.kind, layout.shape == "text"
+    if kind != "auto" and texts != (kind in ("text", "dna", "protein")):
+        what = "a column of texts" if texts else "no column of texts"
+        raise BadInput(
+            f"{table.places.source}: kind: {kind!r} does not go with the layout {layout.shape!r}, which is {what}; set "
+            "another --kind or --layout"
+        )
+
+
+def _one_of_words(table: Table, layout: Layout) -> bool:
+    """Whether the one channel holds words, each of which is a token."""
+    if len(layout.channels) != 1 or layout.shape not in ("list", "long"):
+        return False
+    if layout.spec.kind == "numbers":
+        return False
+    column = table.columns[layout.channels[0].columns[0]]
+    if layout.shape == "long":
+        return column.type == "text"
+    return any(one is not None and one.dtype.kind == "U" for one in column.lists or []) and not _numeric(column)
+
+
+def _numeric(column: Column) -> bool:
+    words = [str(word) for one in (column.lists or [])[:50] if one is not None for word in one.reshape(-1)[:50]]
+    return 2 * sum(map(is_number, words)) >= len(words)
+
+
+def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> tuple[Parts, Layout]:
+    """Texts, letters, or sequences of words."""
+    column = table.columns[layout.channels[0].columns[0]]
+    if layout.shape == "text":
+        words = words_of(column)
+        kind = layout.spec.kind if layout.spec.kind in ("text", "dna", "protein") else text_kind(words)
+        flat, offsets = letters_of(words, kind, table.places, column.name, mistakes, notes)
+        return (Parts(flat, offsets, np.arange(table.rows), (column.name,)), replace(layout, kind=kind))
+    if layout.shape == "long":
+        order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
+        words = words_of(column)
+        tokens = [words[i] for i in order.tolist()]
+        places = table.places.take(order)
+    else:
+        lists = [np.zeros(0, dtype=np.str_) if one is None else one.reshape(-1) for one in column.lists or []]
+        offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
+        rows, tokens = np.arange(table.rows), [str(word) for one in lists for word in one]
+        places = table.places.take(np.repeat(rows, np.diff(offsets)))
+        _refuse_empty(np.diff(offsets), table.places, column.name, mistakes)
+    ids, symbols = coded(tokens, layout.spec.symbols, places, column.name, mistakes)
+    return Parts(ids, offsets, rows, (column.name,)), replace(layout, kind="tokens", symbols=symbols)
+
+
+def _refuse_empty(lengths: np.ndarray, places: Places, column: str, mistakes: Mistakes) -> None:
+    for row in np.flatnonzero(lengths == 0).tolist():
+        mistakes.add(places.cell(row, column), "the sequence is empty; leave the row out")
+
+
+def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> Parts:
+    channels = tuple(channel.name for channel in layout.channels)
+    if layout.shape == "wide":
+        longest = max(len(channel.columns) for channel in layout.channels)
+        values = np.full((table.rows, longest, len(channels)), np.nan, dtype=np.float32)
+        for f, channel in enumerate(layout.channels):
+            for i, name in enumerate(channel.columns):
+                values[:, i, f] = cells.numbers(table.columns[name])
+        offsets = np.arange(table.rows + 1, dtype=np.int64) * longest
+        return Parts(values.reshape(-1, len(channels)), offsets, np.arange(table.rows), channels)
+    if layout.shape == "long":
+        order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
+        flat = np.stack([cells.numbers(table.columns[channel.columns[0]])[order] for channel in layout.channels], 1)
+        return Parts(flat.astype(np.float32), offsets, rows, channels)
+    return _lists(table, layout, cells, mistakes, notes)
+
+
+def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> Parts:
+    """Columns whose cells are sequences (L,), each a channel; or one column of (L, F)."""
+    names = [channel.columns[0] for channel in layout.channels]
+    columns = [cells.lists(_as_numbers(table.columns[name], cells)) for name in names]
+    wide = any(one is not None and one.ndim == 2 for one in columns[0])
+    if wide and len(columns) > 1:
+        mistakes.add(
+            f"{table.places.source}",
+            f"column {names[0]!r} holds several channels itself; name it alone with "
+            "--values, or one column for each channel",
+        )
+        mistakes.check()
+    first = next((one for one in columns[0] if one is not None), np.zeros(0))
+    count = first.shape[1] if wide and first.ndim == 2 else len(columns)
+    parts, uneven = [], 0
+    for row in range(table.rows):
+        found = [column[row] for column in columns]
+        there = [one for one in found if one is not None and len(one)]
+        shape = next((one.shape for one in there if (one.shape[1:] or (1,))[0] != (count if wide else 1)), None)
+        if not there or shape is not None:
+            mistakes.add(
+                table.places.cell(row, names[0]),
+                "the sequence is empty; leave the row out"
+                if not there
+                else f"has shape {shape}, the first sequence has {count} channels; give each row the same",
+            )
+            continue
+        longest = max(map(len, there))
+        uneven += any(one is None or len(one) < longest for one in found)
+        out = np.full((longest, count), np.nan, dtype=np.float32)
+        for f, one in enumerate(found):
+            if one is not None:
+                out[: len(one), slice(f, f + 1) if not wide else slice(None)] = one.reshape(len(one), -1)
+        parts.append(out)
+    mistakes.check()
+    if uneven:
+        notes.append(f"in {uneven:,} rows a channel is shorter than the others, and missing from its end on")
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in parts])]).astype(np.int64)
+    named = tuple(names) if len(columns) == count and not wide else tuple(f"channel {f + 1}" for f in range(count))
+    return Parts(np.concatenate(parts), offsets, np.arange(table.rows), named)
+
+
+def _as_numbers(column: Column, cells: Cells) -> Column:
+    """A column whose lists of words are read as numbers."""
+    if column.lists is None or not any(one is not None and one.dtype.kind == "U" for one in column.lists):
+        return column
+    lists = [
+        cells.rows([[str(word) for word in one.reshape(-1)]], i, lambda _: column.name)
+        if one is not None and one.dtype.kind == "U"
+        else one
+        for i, one in enumerate(column.lists)
+    ]
+    return Column(column.name, "list", lists=lists)
+
+
+def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mistakes: Mistakes) -> Parts:
+    """Sequences without the missing positions at their ends; one without any value is a mistake."""
+    there = ~np.isnan(parts.values).all(1)
+    starts, ends = parts.offsets[:-1], parts.offsets[1:]
+    last = np.maximum.reduceat(np.where(there, np.arange(len(there)), -1), starts)
+    empty = last < starts
+    for i in np.flatnonzero(empty).tolist():
+        mistakes.add(table.places.of(int(parts.rows[i])), "every value of the sequence is missing; leave the row out")
+    mistakes.check()
+    shorter = int((last + 1 < ends).sum())
+    if not shorter or layout.spec.ends == "missing":
+        return parts
+    notes.append(f'{shorter:,} sequences end in missing values, which are cut off (ends="missing" keeps them)')
+    place = np.arange(len(there))
+    keep = place <= np.repeat(last, ends - starts)
+    offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
+    return replace(parts, values=parts.values[keep], offsets=offsets)

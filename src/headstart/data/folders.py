@@ -1,0 +1,191 @@
+"""Folders of images, recordings or texts, a folder for each class, as a table."""
+
+from __future__ import annotations
+
+import io
+import re
+import warnings
+from collections import Counter
+from pathlib import Path, PurePosixPath
+
+import numpy as np
+
+from headstart.data.layout import LayoutSpec
+from headstart.data.opened import reading
+from headstart.data.table import Column, Lists, Places, Table, Words
+from headstart.errors import BadInput
+from headstart.tasks.members import listed, members
+from headstart.tasks.mistakes import Mistakes
+from headstart.tasks.wav import at_rate, read_wav
+
+ENDINGS = {
+    "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
+    "recordings": (".wav",),
+    "texts": (".txt",),
+}
+FORMATS = ("PNG", "JPEG", "BMP", "GIF", "TIFF", "PPM", "WEBP")
+PIXELS = 2**24
+"""Pixels that one image may have."""
+VALUES = 2**29
+"""Values that a folder may hold: 2 GiB."""
+GREY = ("1", "L", "I;16", "I", "F")
+
+
+def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """Each file is a sequence: an image pixel by pixel, row by row; a recording sample by sample (-1 to 1); a text.
+
+    The folder below `path` that holds it is its label, its path below `path` its id. Names that begin with a point
+    are passed over. Raises: BadInput where the folder holds none of these, or several kinds of them.
+    """
+    with reading(path):
+        names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
+        kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
+        if not kinds:
+            found = ", ".join(repr(name) for name in names[:4])
+            raise BadInput(
+                f"{path}: holds no image, .wav or .txt file{f' (but {found})' if found else ''}; name a file, or "
+                "a folder with a folder for each class"
+            )
+        if len(kinds) > 1:
+            many = " and ".join(f"{count:,} {kind}" for kind, count in kinds.items())
+            raise BadInput(f"{path}: holds {many}; name a folder that holds one kind")
+        (kind,) = kinds
+        table = _read(path, kind, set(names), spec, mistakes)
+    other = len(names) - sum(kinds.values())
+    if other:
+        table.notes.append(f"{other:,} files of other kinds are not read")
+    return table
+
+
+def _kind(name: str) -> str | None:
+    return next((kind for kind, endings in ENDINGS.items() if name.lower().endswith(endings)), None)
+
+
+def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    lists: Lists = []
+    texts: Words = []
+    there: list[str] = []
+    reader, total = _Reader(spec), 0
+    for name, content in members(path, lambda name: name in names and _kind(name) == kind, mistakes):
+        place = str(path / name)
+        if kind == "texts":
+            texts.append(_text(content, place, spec, mistakes))
+        else:
+            found = (
+                reader.image(content, place, mistakes) if kind == "images" else reader.sound(content, place, mistakes)
+            )
+            lists.append(found)
+            total += 0 if found is None else found.size
+        there.append(name)
+        if total > VALUES:
+            raise BadInput(f"{path}: holds more than {VALUES:,} values; give fewer or smaller files")
+    mistakes.check()
+    labels = [PurePosixPath(name).parts[0] if "/" in name else None for name in there]
+    table = Table(
+        {},
+        len(there),
+        Places(str(path), names=[str(path / name) for name in there]),
+        f"a folder of {kind}",
+        shape="text" if kind == "texts" else "list",
+    )
+    table.columns["values"] = (
+        Column("values", "text", words=texts)
+        if kind == "texts"
+        else Column("values", "list", lists=_same_channels(lists, table))
+    )
+    table.columns["file"] = Column("file", "text", words=list(there))
+    table.roles["id"] = "file"
+    if any(labels):
+        table.columns["folder"] = Column("folder", "text", words=list(labels))
+        table.roles["target"] = "folder"
+    table.notes += reader.notes(kind)
+    return table
+
+
+class _Reader:
+    """Reads images and recordings, and keeps what is to be said of all of them."""
+
+    def __init__(self, spec: LayoutSpec) -> None:
+        self.rate, self.wanted = spec.rate, spec.rate
+        self.rates: Counter[int] = Counter()
+        self.sizes: Counter[tuple[int, int]] = Counter()
+        self.clear = 0
+
+    def image(self, content: bytes, place: str, mistakes: Mistakes) -> np.ndarray | None:
+        """(pixels, 1) of a grey image or (pixels, 3) of one in colour, 0 to 255; None and a mistake."""
+        from PIL import Image
+
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # of odd metadata; what cannot be read raises
+                with Image.open(io.BytesIO(content), formats=FORMATS) as image:
+                    if image.width * image.height > PIXELS:
+                        mistakes.add(place, f"has {image.width} x {image.height} pixels, at most {PIXELS:,} are read")
+                        return None
+                    self.sizes[image.size] += 1
+                    self.clear += image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
+                    grey = image.mode in (*GREY, "LA")
+                    plain = image if image.mode in ("I;16", "I", "F") else image.convert("L" if grey else "RGB")
+                    pixels = np.asarray(plain, dtype=np.float32)
+        except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
+            mistakes.add(place, f"is no image that can be read ({' '.join(str(error).split())[:80]}); give it again")
+            return None
+        return pixels.reshape(-1, 1 if grey else 3)
+
+    def sound(self, content: bytes, place: str, mistakes: Mistakes) -> np.ndarray | None:
+        """(samples, channels), -1 to 1, at the rate that all have; None and a mistake."""
+        read = read_wav(content, place, mistakes)
+        if read is None:
+            return None
+        rate, samples = read
+        self.rates[rate] += 1
+        self.rate = self.rate or rate
+        if self.wanted is not None:
+            return np.asarray(at_rate(samples, rate, self.wanted) / 2.0**15, dtype=np.float32)[:, None]
+        if rate != self.rate:
+            mistakes.add(
+                place,
+                f"has {rate} samples per second, the first file has {self.rate}; set rate={self.rate} to "
+                "have every recording resampled and its channels mixed",
+            )
+            return None
+        return np.asarray(samples / 2.0**15, dtype=np.float32)
+
+    def notes(self, kind: str) -> list[str]:
+        """What to say of all files."""
+        if kind == "images":
+            sizes = ", ".join(f"{width} x {height} ({count:,})" for (width, height), count in self.sizes.most_common(3))
+            said = [f"images of {sizes}{' and others' if len(self.sizes) > 3 else ''}, pixel by pixel, row by row"]
+            if len(self.sizes) > 1:
+                said.append("the images differ in size, so that a place in the sequence is another place in the image")
+            return said + ([f"transparency of {self.clear:,} images is not read"] if self.clear else [])
+        if kind == "recordings":
+            rates = ", ".join(f"{rate:,}" for rate in self.rates)
+            resampled = f", resampled to {self.wanted:,}" if self.wanted is not None else ""
+            return [f"{rates} samples per second{resampled}"]
+        return []
+
+
+def _same_channels(lists: Lists, table: Table) -> Lists:
+    """Grey images among coloured ones get three equal channels. Raises: BadInput where recordings differ."""
+    widths = Counter(one.shape[1] for one in lists if one is not None)
+    if len(widths) < 2:
+        return lists
+    if set(widths) == {1, 3} and re.search("images", table.written):
+        table.notes.append(f"{widths[1]:,} grey images are read as colour, as {widths[3]:,} others are")
+        return [np.repeat(one, 3, axis=1) if one is not None and one.shape[1] == 1 else one for one in lists]
+    width = next(one.shape[1] for one in lists if one is not None)
+    row, other = next((i, one.shape[1]) for i, one in enumerate(lists) if one is not None and one.shape[1] != width)
+    raise BadInput(
+        f"{table.places.of(row)}: has {other} channels, the first file has {width}; set rate=8000 or the like to have "
+        "channels mixed"
+    )
+
+
+def _text(content: bytes, place: str, spec: LayoutSpec, mistakes: Mistakes) -> str | None:
+    try:
+        text = content.decode("utf-8-sig" if spec.encoding.lower() in ("utf-8", "utf8") else spec.encoding)
+    except (UnicodeDecodeError, LookupError) as error:
+        mistakes.add(place, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its --encoding")
+        return None
+    return text

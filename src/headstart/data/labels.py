@@ -1,0 +1,89 @@
+"""Targets as people write them: names of classes as text, or numbers; rows without one."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import numpy as np
+
+from headstart.data.cells import Cells, is_number
+from headstart.data.records import column_of
+from headstart.data.table import Words, words_of
+from headstart.errors import BadInput
+
+_WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
+MANY = 20
+"""Different numbers from which on a target of numbers is no class, unless they count up from 0 or 1."""
+
+
+def class_names(words: Words, cells: Cells) -> Words:
+    """Labels as they are given back: without blanks at their ends, 1.0 as 1, None where there is none."""
+    if cells.decimal != ".":
+        words = [
+            word.replace(cells.decimal, ".") if word and is_number(word, cells.decimal) else word for word in words
+        ]
+    return [None if cells.missing(word) else class_name(word or "") for word in words]
+
+
+def class_name(text: str) -> str:
+    """One label: a whole number loses its point (1.0 and 1 are one class), everything else stays as it is."""
+    text = text.strip()
+    if _WHOLE.match(text):
+        try:
+            value = float(text)
+        except ValueError:
+            return text
+        return str(int(value)) if value.is_integer() and abs(value) < 1e15 else text
+    return text
+
+
+def in_order(names: set[str]) -> tuple[str, ...]:
+    """Classes in the order of their numbers where all are numbers, else of their letters."""
+    if all(map(is_number, names)):
+        return tuple(sorted(names, key=lambda name: (float(name), name)))
+    return tuple(sorted(names))
+
+
+def target_kind(names: Words) -> Literal["class", "number", "none"]:
+    """Whether labels look like classes or like numbers.
+
+    Numbers are classes where there are at most 20, or where whole ones count up from 0 or 1 and each stands for two
+    rows on the average; with fractions, where there are at most 10.
+    """
+    there = [name for name in names if name is not None]
+    if not there:
+        return "none"
+    if not all(map(is_number, there)):
+        return "class"
+    values = {float(name) for name in there}
+    if all(value.is_integer() for value in values):
+        counted = min(values) in (0, 1) and max(values) - min(values) + 1 == len(values) <= len(there) / 2
+        return "class" if len(values) <= MANY or counted else "number"
+    return "class" if len(values) <= MANY / 2 and 2 * len(values) <= len(there) else "number"
+
+
+def given_words(given: Any, count: int, what: str) -> Words:
+    """Labels, ids or groups that are given beside the sequences, one for each. Raises: BadInput for another number."""
+    if hasattr(given, "to_list"):
+        given = given.to_list()
+    elif hasattr(given, "to_pylist"):
+        given = given.to_pylist()
+    elif hasattr(given, "__array__"):
+        given = np.asarray(given)
+        if given.ndim == 2 and given.shape[1] == 1:
+            given = given[:, 0]
+        if given.ndim != 1:
+            raise BadInput(f"{what}: has shape {given.shape}; give one for each sequence")
+        given = given.tolist()
+    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
+        raise BadInput(f"{what}: is of type {type(given).__name__}; give a list or an array with one for each sequence")
+    if len(given) != count:
+        raise BadInput(f"{what}: has {len(given):,} entries for {count:,} sequences; give one for each")
+    column = column_of(what, given)
+    if column.type in ("list", "other"):
+        raise BadInput(
+            f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"
+        )
+    return words_of(column)

@@ -1,0 +1,206 @@
+"""Sequences that a person brought: values, what is missing, labels, ids and groups, whatever they came from."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from headstart.data.cells import LARGEST
+from headstart.data.labels import in_order
+from headstart.data.layout import SOUNDS, Kind, Layout
+from headstart.data.table import Places
+from headstart.errors import BadInput
+from headstart.sequence import IGNORE, Examples, Signature
+from headstart.tasks.letters import ALPHABETS, spoken
+from headstart.tasks.mistakes import Mistakes
+from headstart.tasks.stored import groups
+
+Target = Literal["class", "number", "none"]
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """n sequences of any length, one after another, with whatever is known of each.
+
+    values: (S, F) float32 of numbers; (S,) ids of text (bytes), dna and protein (letters, see tasks.letters) and tokens
+        (places in `layout.symbols`). A missing number is 0 here and False in `observed` (S, F), which is None where
+        nothing is missing.
+    offsets: (n + 1,) int64. labels: n names of classes or numbers as text, None where a row has none. ids, groups: n
+        texts, or None. channels: F names. places: where each row stands, for messages.
+    notes: what was done on reading that a person may want to know.
+    """
+
+    values: np.ndarray
+    offsets: np.ndarray
+    observed: np.ndarray | None
+    labels: tuple[str | None, ...]
+    ids: tuple[str, ...] | None
+    groups: tuple[str, ...] | None
+    channels: tuple[str, ...]
+    layout: Layout
+    places: Places
+    notes: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @property
+    def kind(self) -> Kind:
+        """What the values are."""
+        return self.layout.kind
+
+    @property
+    def target(self) -> Target:
+        """Whether labels are names of classes, numbers, or not there."""
+        return self.layout.target_kind
+
+    @property
+    def lengths(self) -> np.ndarray:
+        """(n,) positions of each sequence."""
+        return np.diff(self.offsets)
+
+    @property
+    def labelled(self) -> np.ndarray:
+        """(n,) bool: rows with a label."""
+        return np.array([label is not None for label in self.labels], dtype=bool)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """Names of the classes in the order of their numbers; none where the target is no class."""
+        return in_order({label for label in self.labels if label is not None}) if self.target == "class" else ()
+
+    @property
+    def width(self) -> int:
+        """V of ids, F of numbers."""
+        if self.kind == "numbers":
+            return int(self.values.shape[1])
+        if self.kind == "text":
+            return 256
+        return len(self.layout.symbols) if self.kind == "tokens" else len(ALPHABETS[self.kind])
+
+    def codes(self, classes: tuple[str, ...] | None = None) -> np.ndarray:
+        """(n,) int64 number of each row's class, IGNORE without a label.
+
+        Raises: BadInput naming labels that are none of `classes` (default: those that are here).
+        """
+        known = {name: i for i, name in enumerate(self.classes if classes is None else classes)}
+        mistakes = Mistakes()
+        for row, label in enumerate(self.labels):
+            if label is not None and label not in known:
+                names = ", ".join(map(repr, list(known)[:8])) + (" and others" if len(known) > 8 else "")
+                mistakes.add(self.places.of(row), f"label {label!r} is none of {names}; correct it, or leave it empty")
+        mistakes.check()
+        return np.array([IGNORE if label is None else known[label] for label in self.labels], dtype=np.int64)
+
+    def numbers(self) -> np.ndarray:
+        """(n,) float64 of each row's target, NaN without one. Raises: BadInput where a label is no number."""
+        out, mistakes = np.full(len(self), np.nan), Mistakes()
+        for row, label in enumerate(self.labels):
+            if label is None:
+                continue
+            try:
+                out[row] = float(label)
+            except ValueError:
+                out[row] = np.inf
+            if not abs(out[row]) <= LARGEST:
+                mistakes.add(
+                    self.places.of(row), f"the target {label!r} is not a finite number; correct it, or leave it empty"
+                )
+        mistakes.check()
+        return out
+
+    def signature(self, target: Target | None = None, classes: tuple[str, ...] | None = None) -> Signature:
+        """What a model must know of these sequences; `target` and `classes` are those that are here, where left out."""
+        target = self.target if target is None else target
+        lengths = self.lengths
+        return Signature(
+            input="floats" if self.kind == "numbers" else "tokens",
+            width=self.width,
+            length=int(lengths.max()),
+            shortest=int(lengths.min()),
+            target=target,
+            missing=self.observed is not None,
+            classes=len(self.classes if classes is None else classes) if target == "class" else 0,
+        )
+
+    def examples(
+        self, rows: np.ndarray | None = None, target: Target | None = None, classes: tuple[str, ...] | None = None
+    ) -> Examples:
+        """These rows (default: all) as examples whose `index` is the row's number; a missing target is ignored."""
+        target = self.target if target is None else target
+        wanted = None
+        if target != "none":
+            wanted = self.codes(classes) if target == "class" else self.numbers().astype(np.float32)
+        whole = Examples(self.values, self.offsets, wanted, np.arange(len(self), dtype=np.int64), self.observed)
+        return whole if rows is None else whole.take(np.asarray(rows, dtype=np.int64))
+
+    def take(self, rows: np.ndarray) -> Sequences:
+        """These rows, in this order."""
+        rows = np.asarray(rows, dtype=np.int64)
+        chosen = Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed).take(rows)
+        picked = rows.tolist()
+        return replace(
+            self,
+            values=chosen.values,
+            offsets=chosen.offsets,
+            observed=chosen.observed,
+            places=self.places.take(rows),
+            labels=tuple(self.labels[i] for i in picked),
+            ids=None if self.ids is None else tuple(self.ids[i] for i in picked),
+            groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
+        )
+
+    def cut(self, longest: int) -> Sequences:
+        """The same rows with at most their first `longest` positions."""
+        keep = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths) < longest
+        lengths = np.minimum(self.lengths, longest)
+        return replace(
+            self,
+            values=self.values[keep],
+            offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            observed=None if self.observed is None else self.observed[keep],
+        )
+
+    def speak(self, row: int) -> str:
+        """A row of text, letters or tokens as a person reads it. Raises: BadInput for numbers."""
+        ids = self.values[self.offsets[row] : self.offsets[row + 1]]
+        if self.kind == "numbers":
+            raise BadInput(f"{self.places.of(row)}: is a sequence of numbers, no text")
+        if self.kind == "text":
+            return ids.tobytes().decode(errors="replace")
+        if self.kind == "tokens":
+            return " ".join(self.layout.symbols[i] for i in ids.tolist())
+        return spoken(self.kind)(ids)
+
+    def copies(self) -> np.ndarray:
+        """(n,) number of the first row that holds the same sequence: equal length, values and gaps."""
+        ends = self.offsets.tolist()
+        seen = self.observed
+
+        def contents() -> Iterator[bytes]:
+            for first, last in itertools.pairwise(ends):
+                values = self.values[first:last]
+                plain = values + 0 if values.dtype.kind == "f" else values  # -0.0 is 0.0
+                gaps = b"" if seen is None else np.packbits(seen[first:last]).tobytes()
+                yield (last - first).to_bytes(8, "little") + plain.tobytes() + gaps
+
+        return groups(contents())
+
+
+def check_alike(given: Sequences, kind: Kind, channels: tuple[str, ...]) -> None:
+    """Raises: BadInput where sequences are of another kind, or have other channels, than those a model was made of."""
+    source = given.layout.source
+    if given.kind != kind:
+        raise BadInput(
+            f"{source}: holds {SOUNDS[given.kind]}, the model was fitted to {SOUNDS[kind]}; set the kind, or "
+            "give data of the same kind"
+        )
+    if len(given.channels) != len(channels):
+        raise BadInput(
+            f"{source}: has {len(given.channels)} channels ({', '.join(map(repr, given.channels[:6]))}), the "
+            f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); name them with --values"
+        )

@@ -1,0 +1,303 @@
+"""Local processes: one persistent worker per slot, each watched by itself over its own pipe.
+
+A worker is a fresh interpreter, as with multiprocessing's `spawn`, but it never runs the caller's main module
+again: a script without an `if __name__ == "__main__"` and a notebook work as well. What crosses the pipes is
+pickled by one of our own processes for another; no file is ever read that way.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import faulthandler
+import json
+import os
+import pickle
+import queue
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import traceback
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, Pipe, wait
+from typing import IO, Any
+
+from headstart.runner.machine import keep_freed_memory
+
+Stop = Callable[[], str | None]
+"""Asked by the work now and then: why it should save and stop, or None to go on."""
+
+Work = Callable[[Any, Stop], Generator[Any, None, None]]
+"""What is done with a job; yields messages. A function of a module, so that a worker can import it."""
+
+_CODE = """
+import json, sys
+sys.path[:] = json.loads(sys.argv[1])
+from headstart.runner.local import serve
+serve(int(sys.argv[2]), int(sys.argv[3]))
+"""
+_JOB, _STOP = b"job:", b"stop:"  # heads of what the driver sends
+_WATCH = 0.25  # seconds between looks at the driver; it may take at most 2 s to notice that it is gone
+_TAIL = 2000  # bytes of a dead worker's last words that are kept
+_BLOCKED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends these to the workers too
+
+
+@dataclass(frozen=True)
+class Said:
+    """The work on the job `key` yielded `message`."""
+
+    key: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class Ended:
+    """The work on the job `key` is over. `error`: the traceback of what it raised, or empty."""
+
+    key: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class Died:
+    """The worker at the job `key` is gone: `why` (a signal or an exit code) and its last words."""
+
+    key: str
+    why: str
+    tail: str
+
+
+Report = Said | Ended | Died
+
+
+class Inline:
+    """One slot in this process. `stop` is asked by the work itself.
+
+    Raises: whatever the work raises.
+    """
+
+    def __init__(self, work: Work, stop: Stop) -> None:
+        self._work, self._stop = work, stop
+        self._key = ""
+        self._running: Generator[Any, None, None] | None = None
+
+    @property
+    def free(self) -> int:
+        """Slots that have nothing to do."""
+        return int(self._running is None)
+
+    @property
+    def busy(self) -> int:
+        """Slots that have a job."""
+        return 1 - self.free
+
+    def start(self, key: str, job: Any) -> None:
+        """Give the free slot a job."""
+        self._key, self._running = key, self._work(job, self._stop)
+
+    def wait(self, timeout: float) -> list[Report]:
+        """Work until the next message, however long it takes."""
+        if self._running is None:
+            return []
+        for message in self._running:
+            return [Said(self._key, message)]
+        self._running = None
+        return [Ended(self._key)]
+
+    def stop(self, reason: str) -> None:
+        """Nothing to do: the work asks."""
+
+    def close(self) -> None:
+        """Leave the work where it is."""
+        if self._running is not None:
+            self._running.close()
+            self._running = None
+
+
+class Workers:
+    """`count` worker processes, each started when there is a job for it; a dead one is replaced then too."""
+
+    def __init__(self, count: int, work: Work, threads: int) -> None:
+        self._count, self._slots = count, list[_Slot]()
+        self._work, self._threads = pickle.dumps(work), threads
+
+    @property
+    def free(self) -> int:
+        """Slots that have nothing to do."""
+        return self._count - self.busy
+
+    @property
+    def busy(self) -> int:
+        """Slots that have a job."""
+        return sum(bool(slot.key) for slot in self._slots)
+
+    def start(self, key: str, job: Any) -> None:
+        """Give a free slot a job. A living worker is preferred: it has loaded the libraries and the task."""
+        data = _JOB + pickle.dumps(job)
+        for slot in [slot for slot in self._slots if not slot.key]:
+            if slot.send(data):
+                slot.key = key
+                return
+            self._drop(slot)
+        slot = _Slot(self._work, self._threads)
+        self._slots.append(slot)
+        slot.key = key
+        slot.send(data)  # if it has died already, `wait` says so
+
+    def wait(self, timeout: float) -> list[Report]:
+        """What workers have said since the last call; waits at most so many seconds for the first."""
+        if not self._slots:
+            time.sleep(timeout)
+            return []
+        ready = wait([slot.connection for slot in self._slots], timeout)
+        out: list[Report] = []
+        for slot in [slot for slot in self._slots if slot.connection in ready]:
+            if not slot.receive(out):
+                why, tail = self._drop(slot)
+                out += [Died(slot.key, why, tail)] if slot.key else []
+        return out
+
+    def stop(self, reason: str) -> None:
+        """Ask all workers to save and stop."""
+        for slot in self._slots:
+            slot.send(_STOP + reason.encode())
+
+    def close(self) -> None:
+        """End all workers at once, whatever they do."""
+        for slot in self._slots:
+            slot.process.kill()
+        for slot in list(self._slots):
+            self._drop(slot)
+
+    def _drop(self, slot: _Slot) -> tuple[str, str]:
+        self._slots.remove(slot)
+        return slot.reap()
+
+
+class _Slot:
+    """One worker process and the driver's end of its pipe; `key` is its job, or empty."""
+
+    def __init__(self, work: bytes, threads: int) -> None:
+        self.key = ""
+        self.connection, theirs = Pipe()
+        self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `reap`
+        command = [sys.executable, "-c", _CODE, json.dumps(sys.path), str(theirs.fileno()), str(os.getpid())]
+        # Blocked over the start, so that no Ctrl-C falls between the birth of a worker and its `serve`.
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, _BLOCKED)
+        try:
+            self.process = subprocess.Popen(
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=self._log,
+                stderr=self._log,
+                pass_fds=(theirs.fileno(),),
+                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+            )
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+            theirs.close()
+        self.send(_JOB + work)
+
+    def send(self, data: bytes) -> bool:
+        """False if the worker is gone."""
+        try:
+            self.connection.send_bytes(data)
+        except OSError:
+            return False
+        return True
+
+    def receive(self, out: list[Report]) -> bool:
+        """Read all that has come; False if the worker is gone."""
+        try:
+            while self.connection.poll():
+                kind, body = pickle.loads(self.connection.recv_bytes())  # noqa: S301 - from our own process
+                if kind == "said":
+                    out.append(Said(self.key, body))
+                else:
+                    out.append(Ended(self.key, body))
+                    self.key = ""
+        except (EOFError, OSError):
+            return False
+        return True
+
+    def reap(self) -> tuple[str, str]:
+        """Wait for the end of a worker that is ending (or end it); why, and its last words."""
+        self.connection.close()
+        try:
+            code = self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            code = self.process.wait()
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - _TAIL))
+        tail = self._log.read().decode("utf-8", errors="replace").strip()
+        self._log.close()
+        if code >= 0:
+            return f"ended with exit code {code}", tail
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}", tail
+        return f"was killed by signal {-code}", tail
+
+
+def serve(file: int, driver: int) -> None:
+    """The main function of a worker: does jobs until the driver closes the pipe or dies."""
+    for number in _BLOCKED:
+        signal.signal(number, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _BLOCKED)
+    _die_with(driver)
+    keep_freed_memory()
+    faulthandler.enable()
+    connection: Connection[Any, Any] = Connection(file)
+    inbox: queue.SimpleQueue[bytes] = queue.SimpleQueue()
+    reason: list[str] = []
+    threading.Thread(target=_listen, args=(connection, inbox, reason), daemon=True).start()
+    work: Work = pickle.loads(inbox.get())  # noqa: S301 - from the driver
+    while True:
+        job = pickle.loads(inbox.get())  # noqa: S301 - from the driver
+        try:
+            for message in work(job, lambda: reason[0] if reason else None):
+                _tell(connection, "said", message)
+            _tell(connection, "ended", "")
+        except Exception:
+            _tell(connection, "ended", traceback.format_exc())
+
+
+def _tell(connection: Connection[Any, Any], kind: str, body: Any) -> None:
+    try:
+        connection.send_bytes(pickle.dumps((kind, body)))
+    except OSError:
+        os._exit(1)  # the driver is gone
+
+
+def _listen(connection: Connection[Any, Any], inbox: queue.SimpleQueue[bytes], reason: list[str]) -> None:
+    """Take what the driver sends. Jobs are unpickled elsewhere: that imports libraries for seconds."""
+    try:
+        while True:
+            data = connection.recv_bytes()
+            if data.startswith(_STOP):
+                reason.append(data.removeprefix(_STOP).decode())
+            else:
+                inbox.put(data.removeprefix(_JOB))
+    except (EOFError, OSError):
+        os._exit(1)
+
+
+def _die_with(driver: int) -> None:
+    """End this process when the driver is gone, even in the midst of a long operation."""
+    if sys.platform == "linux":
+        # The kernel's own watch, for a library that holds the interpreter's lock for seconds. (It follows the
+        # thread that started us; where that one ends before its process, the worker counts as lost.)
+        pdeathsig = 1
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(pdeathsig, int(signal.SIGKILL))
+
+    def watch() -> None:
+        while os.getppid() == driver:
+            time.sleep(_WATCH)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

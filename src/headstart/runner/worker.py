@@ -1,0 +1,239 @@
+"""What a worker does with one stage: claim it, resume it, train it, publish it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import time
+import traceback
+from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
+from typing import Any, cast
+
+from headstart.errors import BadInput
+from headstart.runner.events import (
+    Event,
+    Failed,
+    Finished,
+    Held,
+    Notice,
+    Progress,
+    Skipped,
+    Started,
+    Stopped,
+    StopReason,
+)
+from headstart.runner.job import Engine, Job, Runtime
+from headstart.runner.machine import choose_device, machine, use_threads, version
+from headstart.store.claim import Folder
+from headstart.store.files import Damaged, disk_full
+from headstart.store.locks import LostLock
+from headstart.store.stages import Store
+
+_LONGEST_SAVE = 60.0  # seconds: a state is saved at least this often, whatever `save_every` says
+_SHOW_EVERY = 0.2  # seconds between two signs of progress without a record
+_THEN = " then "  # between what a stage began with and what it went on with
+_TASKS_KEPT = 4  # loaded tasks that a process keeps; a study rarely has more at once
+
+
+def never() -> str | None:
+    """Goes on to the end."""
+    return None
+
+
+def perform_one(
+    job: Job, store: Store, runtime: Runtime, engine: Engine, stop: Callable[[], str | None] = never
+) -> Generator[Event, None, None]:
+    """Do one stage in this process, saving as it goes; events say how it went. Only signals are raised."""
+    try:
+        with store.claim(job.identity, job.document) as folder:
+            if folder is None:
+                yield Held(job.identity, job.name)
+            else:
+                yield from _claimed(job, folder, store, runtime, engine, stop)
+    except LostLock:
+        yield Held(job.identity, job.name)
+    except Exception as error:  # the store itself cannot be used: the event is all that can be said
+        yield Failed(job.identity, job.name, _explain(error, store.root))
+
+
+def _claimed(
+    job: Job, folder: Folder, store: Store, runtime: Runtime, engine: Engine, stop: Callable[[], str | None]
+) -> Iterator[Event]:
+    try:
+        result = folder.finished()
+        if result is not None:
+            yield Skipped(job.identity, job.name, result)
+            return
+        if reason := stop():
+            yield Stopped(job.identity, job.name, cast(StopReason, reason))
+            return
+        state = folder.begin()
+        yield from (Notice(job.identity, job.name, text) for text in folder.notices)
+        with use_threads(runtime.threads if state is None else state[1]["ran"]["threads"]) as threads:
+            attempt = _Attempt(job, folder, runtime, threads, state)
+            yield from attempt.perform(store, engine, stop)
+    except LostLock:
+        raise
+    except Exception as error:
+        message = _explain(error, folder.path)
+        folder.fail(message, traceback.format_exc())
+        yield Failed(job.identity, job.name, message)
+
+
+class _Attempt:
+    """One attempt at a claimed stage: from its newest state to its end, or to the next stop."""
+
+    def __init__(self, job: Job, folder: Folder, runtime: Runtime, threads: int, state: Any) -> None:
+        self.job, self.folder, self.runtime, self.state = job, folder, runtime, state
+        now = {"device": choose_device(runtime.device), "threads": threads, "torch": version("torch")}
+        before = state[1]["ran"] if state is not None else now
+        # The first name stands: what a stage began with is what its bits depend on, and changes are added.
+        self.ran = {key: _joined(before[key], now[key]) for key in now}
+        self.device = now["device"]
+
+    def perform(self, store: Store, engine: Engine, stop: Callable[[], str | None]) -> Iterator[Event]:
+        """Train and publish."""
+        yield from self._differences()
+        job = self.job
+        task = _task(job.spec.task, self.runtime.data, engine)
+        parent = None if job.parent is None else store.weights(job.parent, job.spec.weights)
+        resume = None if self.state is None else (self.state[0], self.state[1]["run"])
+        run = engine.begin(job.spec, task, parent, self.device, resume)
+        step = 0 if self.state is None else self.state[1]["step"]
+        yield Started(job.identity, job.name, self.folder.attempts, step)
+        stopped = yield from self._train(run, stop)
+        if stopped:
+            return
+        outcome = run.finish()
+        result = {
+            "status": outcome.status,
+            "name": job.name,
+            "monitor": outcome.monitor,
+            "scores": outcome.scores,
+            "budget": outcome.budget,
+            "parameters": outcome.account,
+            "provenance": self._provenance(outcome),
+        }
+        references = _references(job, outcome, parent)
+        whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references)
+        yield Finished(job.identity, job.name, whole)
+
+    def _train(self, run: Any, stop: Callable[[], str | None]) -> Generator[Event, None, bool]:
+        """All ticks; returns whether it was stopped before the end."""
+        name = (self.job.identity, self.job.name)
+        every = min(self.runtime.save_every, _LONGEST_SAVE)
+        saved = shown = time.monotonic()
+        for tick in run.ticks():
+            if tick.record is not None:
+                self.folder.append(tick.record)
+            now = time.monotonic()
+            reason = stop()
+            if reason or now - saved >= every:
+                self._save(tick)
+                saved = time.monotonic()
+            if tick.record is not None or now - shown >= _SHOW_EVERY:
+                shown = now
+                yield Progress(*name, tick.step, tick.steps, tick.record)
+            if reason:
+                if reason == "limit":
+                    self.folder.cut(f"step {tick.step}: the time limit of {self.runtime.limit} s was reached")
+                yield Stopped(*name, cast(StopReason, reason))
+                return True
+        return False
+
+    def _save(self, tick: Any) -> None:
+        tensors, meta = tick.state()
+        self.folder.save(tick.step, tensors, {"run": meta, "step": tick.step, "ran": self.ran})
+
+    def _differences(self) -> Iterator[Event]:
+        """Say where equal bits are no longer promised, or are kept against what was asked."""
+        name = (self.job.identity, self.job.name)
+        for key in ("device", "torch"):
+            if _THEN in self.ran[key]:
+                yield Notice(
+                    *name,
+                    f"{key} changed within the stage ({self.ran[key]}): "
+                    "its bits may differ from those of a run in one go",
+                )
+        if self.ran["threads"] != self.runtime.threads:
+            yield Notice(
+                *name,
+                f"goes on with {self.ran['threads']} threads, as it began "
+                f"(not {self.runtime.threads}: its bits depend on it)",
+            )
+
+    def _provenance(self, outcome: Any) -> dict[str, Any]:
+        names = ("headstart", "torch", "numpy", "safetensors")
+        versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
+        versions["torch"] = self.ran["torch"]
+        return {
+            "versions": versions,
+            "machine": machine(),
+            "device": self.ran["device"],
+            "threads": self.ran["threads"],
+            "precision": getattr(self.job.spec.optim, "precision", "float32"),
+            "started": self.folder.started,
+            "attempts": self.folder.attempts,
+            # A CPU takes every step in the one plain way; a GPU may record one and play it.
+            **({"steps": outcome.how} if outcome.how and self.device != "cpu" else {}),
+        }
+
+
+def _joined(before: Any, now: Any) -> Any:
+    """`a`, or `a then b` where it changed."""
+    if isinstance(now, int) or before.split(_THEN)[-1] == now:
+        return before
+    return f"{before}{_THEN}{now}"
+
+
+def _references(job: Job, outcome: Any, parent: Any) -> dict[str, dict[str, str]]:
+    """Frozen tensors that are the parent's, bit for bit: they are not stored twice."""
+    import torch
+
+    if parent is None or job.parent is None:
+        return {}
+
+    def same(name: str, weights: Any) -> bool:
+        own, theirs = weights[name], parent[name]
+        return own.dtype == theirs.dtype and torch.equal(own, theirs)
+
+    source = {"identity": job.parent, "weights": job.spec.weights}
+    return {name: source for name in outcome.frozen if same(name, outcome.best) and same(name, outcome.last)}
+
+
+_tasks: dict[tuple[str, str], Any] = {}
+
+
+def _task(spec: Any, data: Path, engine: Engine) -> Any:
+    """The loaded task; a process keeps the last few."""
+    key = (json.dumps(spec.model_dump(mode="json"), sort_keys=True), os.path.abspath(data))
+    if key not in _tasks:
+        while len(_tasks) >= _TASKS_KEPT:
+            del _tasks[next(iter(_tasks))]
+        _tasks[key] = engine.open_task(spec, data)
+    return _tasks[key]
+
+
+def close_tasks() -> None:
+    """Forget the loaded tasks: their files may have changed since."""
+    _tasks.clear()
+
+
+def _explain(error: BaseException, place: Path) -> str:
+    """One line for a person: what went wrong and, where it is known, the way out."""
+    if disk_full(error):
+        return (
+            f"{place}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
+            "kept. Make room, or move the store and name it with --store; give the same command again"
+        )
+    if isinstance(error, Damaged):
+        return f"{error}; give the same command again and that stage is done anew"
+    if isinstance(error, BadInput):
+        return str(error)
+    text = str(error).strip().partition("\n")[0]
+    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    if isinstance(error, MemoryError) or "out of memory" in text.lower():
+        message += "; use fewer --workers, a smaller optim.batch_size, or another --device"
+    return message

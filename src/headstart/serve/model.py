@@ -1,0 +1,183 @@
+"""A fitted model as it serves: from a person's sequences to probabilities under their own names, or numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import torch
+
+from headstart.baselines import Fitted
+from headstart.baselines.measures import softmax
+from headstart.data.sequences import Sequences, check_alike
+from headstart.errors import BadInput, nearest
+from headstart.models.heads import SequenceHead, pooled
+from headstart.models.model import SequenceModel
+from headstart.sequence import Batch, Examples
+from headstart.serve.config import NETWORK, ModelConfig
+from headstart.tasks.mistakes import Mistakes
+from headstart.tasks.own_file import standardised
+from headstart.tasks.task import patched as joined
+from headstart.training.feed import Feed
+
+
+@dataclass(frozen=True)
+class Served:
+    """The models of one fit, and what stands between them and a person's data.
+
+    network: on the CPU in float32, None where there is none. classics: by name. Letters: n sequences, K classes, D
+    the network's width.
+    """
+
+    config: ModelConfig
+    network: SequenceModel | None
+    classics: Mapping[str, Fitted]
+
+    @property
+    def choices(self) -> tuple[str, ...]:
+        """Names of the models that are there."""
+        return (*((NETWORK,) if self.network is not None else ()), *self.classics)
+
+    def chosen(self, use: str | None = None) -> str:
+        """The model of this name, or the one that serves. Raises: BadInput for a name that is not there."""
+        name = use or self.config.serve
+        if name not in self.choices:
+            raise BadInput(f"use: {nearest(name, self.choices)}")
+        return name
+
+    def limit(self, use: str | None = None) -> int | None:
+        """Positions that this model sees of a sequence, the first ones; None: all."""
+        longest, network = self.config.preparation.longest, self.config.network
+        if self.chosen(use) != NETWORK or network is None:
+            return longest
+        room = network.length * self.config.preparation.patch
+        return room if longest is None else min(longest, room)
+
+    def examples(self, s: Sequences, *, patched: bool) -> Examples:
+        """The sequences as the network (patched) or a classic model sees them, without a target.
+
+        Raises: BadInput for sequences of another kind, with other channels or with unknown tokens.
+        """
+        known = self.config.preparation
+        check_alike(s, known.kind, known.channels)
+        values = _recoded(s, known.symbols) if known.kind == "tokens" else s.values
+        if known.mean:
+            mean, deviation = (np.array(x, dtype=np.float32) for x in (known.mean, known.deviation))
+            values = standardised(s.values, s.observed, mean, deviation)
+        plain = Examples(values, s.offsets, None, np.arange(len(s), dtype=np.int64), s.observed)
+        return self._as_network(plain) if patched else _cut(plain, known.longest)
+
+    def predict(self, s: Sequences, use: str | None = None) -> np.ndarray:
+        """(n, K) float64 probabilities, or (n,) numbers in the target's own unit, of the model `use` (default: the one
+        that serves).
+
+        Neither the order nor the company of a sequence moves its answer by more than 1e-5 of scale.
+        Raises: BadInput for another name, and as `examples`.
+        """
+        self.chosen(use)
+        return of_examples(self, self.examples(s, patched=False), use)
+
+    def scores(self, s: Sequences) -> np.ndarray:
+        """(n, K), or (n,) for numbers, float64: what the network itself says, before temperature, softmax or unit.
+
+        Raises: BadInput where there is no network, and as `examples`.
+        """
+        return _scores(self._network(), self.examples(s, patched=True))
+
+    def embed(self, s: Sequences) -> np.ndarray:
+        """(n, D) float32: what the network's head looks at, one vector per sequence.
+
+        Raises: BadInput where there is no network, and as `examples`.
+        """
+        network = self._network()
+
+        def vector(batch: Batch) -> torch.Tensor:
+            return pooled(network.embed(batch), None if batch.full else batch.valid, _head(network).pool)
+
+        return _each(vector, self.examples(s, patched=True), _head(network).output.in_features)
+
+    def _network(self) -> SequenceModel:
+        if self.network is None:
+            there = ", ".join(self.choices)
+            raise BadInput(f"model: there is no network here, only {there}; fit one with a network")
+        return self.network
+
+    def _as_network(self, plain: Examples) -> Examples:
+        self._network()
+        known = self.config.preparation
+        cut = _cut(plain, self.limit(NETWORK))
+        return joined(cut, known.patch, known.missing) if known.patch > 1 else cut
+
+
+def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarray:
+    """`predict` of examples that are prepared but not patched: those of task `own` with patch 1.
+
+    Raises: BadInput for a name that is not there.
+    """
+    name, config = served.chosen(use), served.config
+    if name != NETWORK or config.network is None:
+        said = served.classics[name].predict(x)
+    else:
+        said = _scores(served._network(), served._as_network(x))
+        if config.preparation.classes:
+            return softmax(said, config.network.temperature)
+    return said if config.preparation.classes else in_own_unit(config, said)
+
+
+def in_own_unit(config: ModelConfig, numbers: np.ndarray) -> np.ndarray:
+    """Numbers as a model learns them, -1 to 1 over the range of train, in the target's own unit; float64."""
+    low, high = config.preparation.low, config.preparation.high
+    numbers = numbers.astype(np.float64)
+    return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
+
+
+def _head(network: SequenceModel) -> SequenceHead:
+    assert isinstance(network.head, SequenceHead), "a model folder's network answers once per sequence"
+    return network.head
+
+
+def _scores(network: SequenceModel, x: Examples) -> np.ndarray:
+    said = _each(network, x, _head(network).output.out_features).astype(np.float64)
+    return said[:, 0] if said.shape[1] == 1 else said
+
+
+def _each(answer: Callable[[Batch], torch.Tensor], x: Examples, size: int) -> np.ndarray:
+    """(n, size) float32 answers in the order of the examples, made in batches of like length."""
+    order = np.argsort(x.lengths, kind="stable")
+    out = np.empty((len(x), size), dtype=np.float32)
+    first = 0
+    with torch.no_grad():
+        for batch in Feed(x, order, torch.device("cpu"), torch.float32).in_order():
+            out[order[first : first + len(batch)]] = answer(batch).numpy()
+            first += len(batch)
+    return out
+
+
+def _cut(x: Examples, most: int | None) -> Examples:
+    """The examples with at most their first positions."""
+    if most is None or not len(x) or int(x.lengths.max()) <= most:
+        return x
+    keep = np.arange(len(x.values)) - np.repeat(x.offsets[:-1], x.lengths) < most
+    offsets = np.concatenate([[0], np.cumsum(np.minimum(x.lengths, most))]).astype(np.int64)
+    seen = None if x.observed is None else x.observed[keep]
+    return replace(x, values=x.values[keep], offsets=offsets, observed=seen)
+
+
+def _recoded(s: Sequences, symbols: tuple[str, ...]) -> np.ndarray:
+    """Ids of tokens as places in `symbols`. Raises: BadInput naming tokens that are none of them."""
+    if s.layout.symbols == symbols:
+        return s.values
+    place = {symbol: i for i, symbol in enumerate(symbols)}
+    known = np.array([place.get(symbol, -1) for symbol in s.layout.symbols], dtype=np.int64)
+    ids: np.ndarray = known[s.values]
+    mistakes = Mistakes()
+    for at in np.flatnonzero(ids < 0).tolist():
+        row = int(np.searchsorted(s.offsets, at, side="right")) - 1
+        mistakes.add(
+            s.places.of(row),
+            f"the token {s.layout.symbols[int(s.values[at])]!r} was not met in the fit; "
+            "correct it, or leave the row out",
+        )
+    mistakes.check()
+    return ids

@@ -1,0 +1,150 @@
+"""Predictions as a table: in the order of the input, with its ids, and a probability per class."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.data.sequences import Sequences
+from headstart.errors import BadInput
+from headstart.guard import guarded
+from headstart.store.files import disk_full, publish
+
+ROW, PREDICTION, SHARE = "row", "prediction", "p_"
+"""Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
+MARKS = {".csv": ",", ".tsv": "\t"}
+LINES = (".jsonl", ".ndjson")
+COLUMNS = (".parquet", ".pq")
+PACKED = ".gz"
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """One row per sequence.
+
+    key: name of the first column, of the ids or `row`; keys: the ids, or numbers from 1. said: names of classes, or
+    numbers in the target's own unit. shares: (n,) probabilities by the name of their column; none for numbers.
+    """
+
+    key: str
+    keys: Sequence[str | int]
+    said: Sequence[str] | np.ndarray
+    shares: Mapping[str, np.ndarray]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+    @property
+    def heads(self) -> tuple[str, ...]:
+        """Names of all columns."""
+        return (self.key, PREDICTION, *self.shares)
+
+    def rows(self) -> Iterator[tuple[str | int, str | float, list[float]]]:
+        """(id, prediction, probabilities) of each sequence."""
+        shares = np.stack(list(self.shares.values()), axis=1).tolist() if self.shares else [[]] * len(self)
+        said = self.said.tolist() if isinstance(self.said, np.ndarray) else self.said
+        yield from zip(self.keys, said, shares, strict=True)
+
+
+def predictions_of(s: Sequences, answers: np.ndarray, classes: tuple[str, ...]) -> Predictions:
+    """What a model answered for these sequences, under their own names; answers (n, K), or (n,) without classes."""
+    names = [_writable(name) for name in classes]
+    shares = {f"{SHARE}{name}": answers[:, k] for k, name in enumerate(names)}
+    said = [names[k] for k in answers.argmax(axis=1).tolist()] if names else answers
+    if s.ids is None:
+        return Predictions(ROW, range(1, len(s) + 1), said, shares)
+    key = _writable(s.layout.id or "id")
+    # A column of the input may have one of our names; two columns of one name would be lost in most readers.
+    return Predictions("id" if key in (PREDICTION, *shares) else key, [_writable(one) for one in s.ids], said, shares)
+
+
+def _writable(text: str) -> str:
+    """Text as UTF-8 can hold it: bytes of a file's name that are none stand as escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def to_csv(given: Predictions, mark: str = ",") -> str:
+    """CSV with a header. Text that a spreadsheet would run as a formula stands behind a `'`.
+
+    Probabilities have 6 digits, predicted numbers 9: all that single precision holds.
+    """
+    out = io.StringIO()
+    writer = csv.writer(out, delimiter=mark, lineterminator="\n")
+    writer.writerow([guarded(head) for head in given.heads])
+    for key, said, shares in given.rows():
+        writer.writerow([_cell(key), _cell(said), *(f"{share:.6g}" for share in shares)])
+    return out.getvalue()
+
+
+def _cell(value: str | float) -> str:
+    if isinstance(value, str):
+        return guarded(value)
+    return str(value) if isinstance(value, int) else f"{value:.9g}"
+
+
+def to_json_lines(given: Predictions) -> str:
+    """One JSON object per line; a number that JSON does not have is null."""
+    lines = []
+    for row in given.rows():
+        key, said, shares = row
+        values = [key, said, *shares]
+        plain = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
+        lines.append(json.dumps(dict(zip(given.heads, plain, strict=True)), ensure_ascii=False, allow_nan=False))
+    return "".join(f"{line}\n" for line in lines)
+
+
+def to_parquet(given: Predictions) -> bytes:
+    """Parquet: ids and classes as text, row numbers as int64, the rest as float64."""
+    import pyarrow as pa
+    from pyarrow import parquet
+
+    columns: dict[str, Any] = {given.key: list(given.keys), PREDICTION: given.said, **given.shares}
+    out = io.BytesIO()
+    parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), out)
+    return out.getvalue()
+
+
+def check_path(path: Path) -> str:
+    """The ending that says how to write, without `.gz`. Raises: BadInput for one that is not known, or for a folder."""
+    plain = path.name.lower().removesuffix(PACKED)
+    ending = Path(plain).suffix
+    packed = plain != path.name.lower()
+    if ending not in (*MARKS, *LINES, *COLUMNS) or (packed and ending in COLUMNS):
+        raise BadInput(
+            f"{path}: predictions are written as .csv, .tsv, .jsonl (each may end in .gz) or .parquet; give "
+            "the file one of these endings"
+        )
+    if path.is_dir():
+        raise BadInput(f"{path}: is a folder; give a file")
+    return ending
+
+
+def write_predictions(given: Predictions, path: Path) -> None:
+    """Write them as the ending of the name says; the file is whole or absent.
+
+    Raises: BadInput for an unknown ending, and where there is no room or no right to write.
+    """
+    ending = check_path(path)
+    if ending in COLUMNS:
+        content = to_parquet(given)
+    else:
+        text = to_csv(given, MARKS[ending]) if ending in MARKS else to_json_lines(given)
+        content = text.encode()
+    if path.name.lower().endswith(PACKED):
+        content = gzip.compress(content, mtime=0)
+    try:
+        publish(path, content)
+    except OSError as error:
+        why = "there is no room" if disk_full(error) else error.strerror or str(error)
+        raise BadInput(
+            f"{path}: the predictions cannot be written ({why}); make room or give access there, or name another file"
+        ) from None

@@ -1,0 +1,1 @@
+"""Finished and unfinished stages on disk: one folder each, one writer at a time."""

@@ -1,0 +1,253 @@
+"""One claimed stage of the store: what may be written into its folder, in the order in which it is.
+
+Every file is published whole; records are appended and cut on resume to what the state in use has seen.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from headstart.store.files import (
+    Damaged,
+    disk_full,
+    file_digest,
+    plain,
+    publish,
+    publish_json,
+    read_json,
+    seal,
+    sync_folder,
+    unseal,
+    write_all,
+)
+from headstart.store.locks import Lock
+
+if TYPE_CHECKING:
+    import torch
+
+    from headstart.store.stages import Store
+
+NOTES = {"failed": "failure.txt", "cut": "cut.txt"}
+"""Statuses that a file of text says."""
+
+_STATE = re.compile(r"state-(\d+)\.safetensors")
+_KEPT_STATES = 2
+_RECORDS = "records.jsonl"
+_FILES = ("best.safetensors", "last.safetensors", "predictions.safetensors", _RECORDS, "stage.json")
+
+
+class Folder:
+    """One claimed stage: what may be written, in the order in which it is.
+
+    `notices` collects what a person should hear (damage found, states given up).
+    """
+
+    def __init__(self, store: Store, path: Path, document: Mapping[str, Any], lock: Lock) -> None:
+        self.store, self.path, self.identity = store, path, path.name
+        self.notices: list[str] = []
+        self.attempts = 0
+        self.started = ""
+        self._document, self._lock = document, lock
+        self._records = _Records()
+
+    def finished(self) -> dict[str, Any] | None:
+        """The result if the stage is done and sound. A damaged one is set aside, and said; then None."""
+        if not (self.path / "result.json").exists():
+            return None
+        problem = self.store.problem(self.identity)
+        if problem is None:
+            return self.store.result(self.identity)
+        aside = _free_name(self.path)
+        os.rename(self.path, aside)
+        sync_folder(self.path.parent)
+        self.notices.append(f"{problem}; the damaged stage is kept as {aside.name} and is done again")
+        return None
+
+    def begin(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+        """Count an attempt; give the newest sound state (tensors, meta), or None to start afresh.
+
+        Records after that state are cut; younger and damaged states are deleted, and that is said.
+        """
+        if not self.path.is_dir():
+            self.path.mkdir()
+            sync_folder(self.path.parent)
+        for path in self.path.glob(".*.tmp"):
+            path.unlink(missing_ok=True)
+        self._count_attempt()
+        for name in NOTES.values():
+            (self.path / name).unlink(missing_ok=True)
+        found = self._newest_state()
+        self._records.open(self.path / _RECORDS, found[1]["records"]["bytes"] if found else 0)
+        return (found[0], found[1]["meta"]) if found else None
+
+    def append(self, record: Mapping[str, Any]) -> None:
+        """Add a record. It is safe once a state or the result has been saved after it."""
+        self._records.append(json.dumps(plain(record), allow_nan=False).encode() + b"\n")
+
+    def save(self, step: int, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
+        """Publish a state of this moment, records so far included; the newest two are kept.
+
+        Raises: OSError if it cannot be written; the states before it are then untouched.
+        """
+        self._lock.check()
+        whole = {"identity": self.identity, "step": step, "records": self._records.sync(), "meta": meta}
+        publish(self.path / f"state-{step}.safetensors", seal(tensors, whole))
+        for old in states(self.path)[_KEPT_STATES:]:
+            old.unlink()
+
+    def finish(
+        self,
+        result: Mapping[str, Any],
+        best: Mapping[str, torch.Tensor],
+        last: Mapping[str, torch.Tensor],
+        predictions: Mapping[str, torch.Tensor],
+        references: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> dict[str, Any]:
+        """Publish weights and predictions, then the result with their digests; then delete the states.
+
+        `references` says of a frozen tensor which stage and weights hold it; those are not stored again.
+        """
+        self._lock.check()
+        elsewhere = dict(references or {})
+        for which, weights in (("best", best), ("last", last)):
+            own = {name: value for name, value in weights.items() if name not in elsewhere}
+            self._publish(f"{which}.safetensors", own, {"identity": self.identity, "weights": which})
+        self._publish("predictions.safetensors", predictions, {"identity": self.identity})
+        self._records.sync()
+        whole = {
+            **result,
+            "identity": self.identity,
+            "files": {name: file_digest(self.path / name) for name in _FILES},
+            "references": elsewhere,
+        }
+        self._lock.check()
+        publish_json(self.path / "result.json", whole)
+        self.store.tidy(self.identity)
+        return read_json(self.path / "result.json")
+
+    def fail(self, message: str, details: str) -> None:
+        """Say why in `failure.txt` (a full disk may keep it out): the message, then details. States stay."""
+        name = self._document.get("name", self.identity)
+        self._note("failed", f"{message}\n\n{name}, attempt {self.attempts}\n{details}\n")
+
+    def cut(self, message: str) -> None:
+        """Say that a limit ended the attempt; the next one goes on from the last state."""
+        self._note("cut", f"{message}\n")
+
+    def close(self) -> None:
+        """Close the records."""
+        self._records.close()
+
+    def _publish(self, name: str, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
+        publish(self.path / name, seal(tensors, meta))
+
+    def _note(self, status: str, text: str) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            publish(self.path / NOTES[status], text.encode("utf-8", errors="replace"))
+        except OSError as error:
+            if not disk_full(error):
+                raise
+
+    def _count_attempt(self) -> None:
+        before: dict[str, Any] = {}
+        try:
+            before = optional_json(self.path / "stage.json") or {}
+        except Damaged as problem:
+            self.notices.append(f"{problem}; it is written anew and attempts are counted from 1")
+        self.attempts = before.get("attempts", 0) + 1
+        self.started = before.get("started") or datetime.now(UTC).isoformat(timespec="seconds")
+        count = {"attempts": self.attempts, "started": self.started}
+        publish_json(self.path / "stage.json", {"identity": self.identity, **self._document, **count})
+
+    def _newest_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
+        problems: list[str] = []
+        damaged: list[Path] = []
+        found = None
+        for path in states(self.path):
+            try:
+                tensors, whole = unseal(path)
+                self._check_state(path, whole)
+            except (Damaged, OSError) as error:
+                problems.append(str(error))
+                damaged.append(path)
+                continue
+            found = (tensors, whole)
+            break
+        for path in damaged:
+            path.unlink(missing_ok=True)
+        way = f"the state of step {found[1]['step']} is used" if found else "the stage starts again at step 0"
+        self.notices += [f"{problem}; {way}" for problem in problems]
+        return found
+
+    def _check_state(self, path: Path, whole: dict[str, Any]) -> None:
+        """Raises: Damaged where a state is of another stage, or the records it counts on are not there."""
+        if whole.get("identity") != self.identity:
+            raise Damaged(f"{path}: is a state of stage {whole.get('identity')}")
+        try:
+            with (self.path / _RECORDS).open("rb") as file:
+                kept = file.read(whole["records"]["bytes"])
+        except FileNotFoundError:
+            kept = b""
+        if hashlib.sha256(kept).hexdigest() != whole["records"]["sha256"]:
+            raise Damaged(f"{path}: the records before it are damaged")
+
+
+class _Records:
+    """The open `records.jsonl`: appended to, with the length and the digest of all that is in it."""
+
+    def __init__(self) -> None:
+        self._file = -1
+        self._length = 0
+        self._hash = hashlib.sha256()
+
+    def open(self, path: Path, length: int) -> None:
+        """Open, and cut to so many bytes."""
+        self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        os.ftruncate(self._file, length)
+        self._length, self._hash = length, hashlib.sha256(path.read_bytes())
+
+    def append(self, line: bytes) -> None:
+        """Add a line. One that a full disk cuts short counts for nothing, and a resume removes it."""
+        write_all(self._file, line)
+        self._hash.update(line)
+        self._length += len(line)
+
+    def sync(self) -> dict[str, Any]:
+        """Make all lines survive a power cut; their length and digest."""
+        os.fsync(self._file)
+        return {"bytes": self._length, "sha256": self._hash.hexdigest()}
+
+    def close(self) -> None:
+        """Close the file; once is enough."""
+        if self._file >= 0:
+            os.close(self._file)
+            self._file = -1
+
+
+def optional_json(path: Path) -> dict[str, Any] | None:
+    """`read_json`, or None where there is no such file."""
+    try:
+        return read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def states(folder: Path) -> list[Path]:
+    """States, the newest first."""
+    found = [(int(hit[1]), path) for path in folder.glob("state-*") if (hit := _STATE.fullmatch(path.name))]
+    return [path for _, path in sorted(found, reverse=True)]
+
+
+def _free_name(path: Path) -> Path:
+    number = 1
+    while (aside := path.with_name(f"{path.name}.damaged-{number}")).exists():
+        number += 1
+    return aside

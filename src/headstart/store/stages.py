@@ -1,0 +1,242 @@
+"""The store: one folder per stage, named by its identity; what is whole in it is true.
+
+`runs/<identity>/` holds `stage.json`, `records.jsonl` and, while partial, the newest two
+`state-<step>.safetensors`; when done `best`, `last` and `predictions` (safetensors) and, written last,
+`result.json` with the digest of each. Reading JSON imports neither torch nor numpy.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from headstart.errors import BadInput, nearest
+from headstart.store.claim import NOTES, Folder, optional_json, states
+from headstart.store.files import Damaged, file_digest, read_json, unseal
+from headstart.store.locks import Locks
+
+if TYPE_CHECKING:
+    import torch
+
+Status = Literal["absent", "partial", "running", "complete", "diverged", "failed", "cut"]
+Which = Literal["best", "last"]
+DONE = ("complete", "diverged")
+"""Statuses that stay: the stage is not tried again."""
+
+_IDENTITY = re.compile(r"[0-9a-f]{16}")
+_sound: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
+
+
+def store_folder(given: str | os.PathLike[str] | None) -> Path:
+    """`--store`, else HEADSTART_STORE, else ./runs. Raises: BadInput where a file is in the way."""
+    folder = Path(given or os.environ.get("HEADSTART_STORE") or "runs")
+    for place in (folder, *folder.parents):
+        if os.path.lexists(place) and not os.path.isdir(place):
+            raise BadInput(f"--store: {str(place)!r} is no folder; name another one")
+    return folder
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One stage of a listing. `stage` and `result` are the JSON of their files, None where absent."""
+
+    identity: str
+    status: Status
+    stage: dict[str, Any] | None
+    result: dict[str, Any] | None
+    message: str = ""
+
+
+class Store:
+    """A folder of stages. Cheap to make; nothing is read or created before it is asked for."""
+
+    def __init__(self, root: str | os.PathLike[str]) -> None:
+        self.root = Path(root)
+        self._locks = Locks(self.root / ".locks")
+
+    def folder(self, identity: str) -> Path:
+        """Where a stage lies.
+
+        Raises: BadInput if this is no identity (16 hex digits).
+        """
+        if not _IDENTITY.fullmatch(identity):
+            raise BadInput(f"stage: {identity!r} is no identity (16 hex digits); see `headstart ls`")
+        return self.root / identity
+
+    def status(self, identity: str) -> Status:
+        """absent, partial, running, complete, diverged, failed (tried again) or cut (by a time limit)."""
+        return self.entry(identity).status
+
+    def entry(self, identity: str) -> Entry:
+        """What the JSON of one stage says."""
+        folder = self.folder(identity)
+        try:
+            result = optional_json(folder / "result.json")
+            stage = optional_json(folder / "stage.json")
+        except Damaged as problem:
+            return Entry(identity, "failed", None, None, f"{problem}; run its study again: it is done anew")
+        if result is not None:
+            return Entry(identity, result["status"], stage, result)
+        if self._locks.held(identity):
+            return Entry(identity, "running", stage, None)
+        if stage is None:
+            return Entry(identity, "absent", None, None)
+        for status in ("failed", "cut"):
+            note = folder / NOTES[status]
+            if note.exists():
+                first = note.read_text("utf-8", errors="replace").partition("\n")[0]
+                return Entry(identity, status, stage, None, first)
+        return Entry(identity, "partial", stage, None)
+
+    def listing(self) -> list[Entry]:
+        """All stages, oldest first."""
+        found = [entry for name in self._names() if (entry := self.entry(name)).status != "absent"]
+        return sorted(found, key=lambda e: ((e.stage or {}).get("started", ""), e.identity))
+
+    def find(self, prefix: str) -> str:
+        """The identity that starts with these digits.
+
+        Raises: BadInput if none or several do.
+        """
+        names = self._names()
+        hits = sorted(name for name in names if name.startswith(prefix))
+        if not hits:
+            known = nearest(prefix, names) if names else f"no {prefix!r}; it is empty"
+            raise BadInput(f"store {self.root}: {known}")
+        if len(hits) > 1:
+            raise BadInput(f"store {self.root}: {prefix!r} is the start of {', '.join(hits[:5])}; give more")
+        return hits[0]
+
+    def stage(self, identity: str) -> dict[str, Any] | None:
+        """`stage.json`: `name`, `spec`, `parent` (identity or None), `attempts`, `started`; or None."""
+        return optional_json(self.folder(identity) / "stage.json")
+
+    def result(self, identity: str) -> dict[str, Any] | None:
+        """`result.json`, or None while there is none.
+
+        Raises: Damaged where it is not what was written; BadInput where its format is newer.
+        """
+        return optional_json(self.folder(identity) / "result.json")
+
+    def records(self, identity: str) -> list[dict[str, Any]]:
+        """The records so far; a last line that is still being written is left out.
+
+        Raises: Damaged where a line is no JSON.
+        """
+        try:
+            lines = (self.folder(identity) / "records.jsonl").read_bytes().split(b"\n")[:-1]
+        except FileNotFoundError:
+            return []
+        try:
+            return [json.loads(line) for line in lines]
+        except ValueError as error:
+            raise Damaged(f"{self.folder(identity)}/records.jsonl: not readable as JSON ({error})") from None
+
+    def weights(self, identity: str, which: Which = "best") -> dict[str, torch.Tensor]:
+        """Weights of a finished stage on the CPU, its parents' frozen ones included.
+
+        Raises: BadInput if it is not finished; Damaged if a file is not what was written.
+        """
+        result = self._finished(identity)
+        path = self.folder(identity) / f"{which}.safetensors"
+        tensors = _unsealed(path, {"identity": identity, "weights": which})
+        held: dict[tuple[str, Which], dict[str, torch.Tensor]] = {}
+        for name, source in result.get("references", {}).items():
+            key = (source["identity"], source["weights"])
+            if key not in held:
+                held[key] = self.weights(*key)
+            tensors[name] = held[key][name]
+        return tensors
+
+    def predictions(self, identity: str) -> dict[str, torch.Tensor]:
+        """Outputs on val and test of a finished stage. Raises: as `weights`."""
+        self._finished(identity)
+        return _unsealed(self.folder(identity) / "predictions.safetensors", {"identity": identity})
+
+    def problem(self, identity: str) -> str | None:
+        """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None.
+
+        Each file is hashed once per process, and again only if it looks changed.
+        """
+        folder = self.folder(identity)
+        stamps = _stamps(folder)
+        known = _sound.get(folder.resolve())
+        if known is None or known[0] != stamps:
+            known = _sound[folder.resolve()] = (stamps, self._check(folder))
+        if known[1] is None:
+            references = (self.result(identity) or {}).get("references", {})
+            for parent in sorted({source["identity"] for source in references.values()}):
+                if self.status(parent) not in DONE:
+                    return f"{folder}: its frozen weights are those of stage {parent}, which is not there"
+        return known[1]
+
+    def _check(self, folder: Path) -> str | None:
+        try:
+            result = read_json(folder / "result.json")
+            for name, digest in result["files"].items():
+                if file_digest(folder / name) != digest:
+                    return f"{folder / name}: its digest does not fit"
+        except FileNotFoundError as error:
+            return f"{error.filename}: is missing"
+        except (Damaged, OSError) as error:
+            return str(error)
+        return None
+
+    def tidy(self, identity: str) -> None:
+        """Delete what a finished stage no longer needs (a kill may have come before it could)."""
+        for path in [*states(self.folder(identity)), *self.folder(identity).glob(".*.tmp")]:
+            path.unlink(missing_ok=True)
+
+    @contextlib.contextmanager
+    def claim(self, identity: str, document: Mapping[str, Any]) -> Iterator[Folder | None]:
+        """The stage's folder for one process alone, or None while another has it.
+
+        `document` goes into `stage.json`: `name`, `spec` and `parent`.
+        """
+        path = self.folder(identity)
+        self.root.mkdir(parents=True, exist_ok=True)
+        lock = self._locks.acquire(identity)
+        if lock is None:
+            yield None
+            return
+        folder = Folder(self, path, document, lock)
+        try:
+            yield folder
+        finally:
+            folder.close()
+            lock.release()
+
+    def _names(self) -> list[str]:
+        if not self.root.is_dir():
+            return []
+        return sorted(path.name for path in self.root.iterdir() if _IDENTITY.fullmatch(path.name))
+
+    def _finished(self, identity: str) -> dict[str, Any]:
+        result = self.result(identity)
+        if result is None:
+            raise BadInput(f"stage {identity}: is {self.status(identity)}, not finished; run its study first")
+        return result
+
+
+def _unsealed(path: Path, expected: Mapping[str, Any]) -> dict[str, torch.Tensor]:
+    try:
+        tensors, meta = unseal(path)
+    except FileNotFoundError:
+        raise Damaged(f"{path}: is missing") from None
+    if meta != expected:
+        raise Damaged(f"{path}: belongs to {meta}")
+    return tensors
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as files:
+        stats = [(file.name, file.stat()) for file in files]
+    return sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats)

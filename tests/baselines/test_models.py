@@ -1,0 +1,299 @@
+"""What every classic model promises, looped over the table and over kinds of data."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import load, save
+from support.made_series import signature, waves, words
+from support.made_tasks import MadeSpec
+
+from headstart.baselines import METHODS, Fitted, from_arrays, shapes
+from headstart.baselines.fitting import fit_random_kernels
+from headstart.baselines.measures import accuracy, fit_temperature, log_loss, r2, softmax
+from headstart.errors import BadInput
+from headstart.sequence import IGNORE, Examples, Signature
+from headstart.tasks.task import Task, open_task
+
+FEATURES = 84 * 12
+MADE = {
+    "class": MadeSpec(),
+    "gaps": MadeSpec(gaps=True),
+    "numbers": MadeSpec(shape="numbers"),
+    "pairs": MadeSpec(shape="pairs"),
+    "tokens": MadeSpec(tokens=True),
+    "token pairs": MadeSpec(tokens=True, shape="pairs"),
+    "token numbers": MadeSpec(tokens=True, shape="numbers"),
+}
+
+
+def fit(method: str, train: Examples, val: Examples, of: Signature, **more: object) -> Fitted:
+    """As the table does, with fewer kernels."""
+    if method == "kernels":
+        return fit_random_kernels(train, val, of, 0, features=FEATURES, **more)  # type: ignore[arg-type]
+    return METHODS[method].fit(train, val, of, 0, **more)  # type: ignore[arg-type]
+
+
+def made(name: str) -> Task:
+    return open_task(MADE[name], Path("nowhere"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", MADE)
+def test_predictions_have_the_shape_of_the_task_and_come_back_from_a_file_bit_for_bit(method: str, name: str) -> None:
+    task = made(name)
+    fitted = fit(method, task.train, task.val, task.signature)
+    said = fitted.predict(task.test)
+    if name.endswith("numbers"):
+        assert said.shape == (16, 2)
+    else:
+        assert said.shape == (task.test.units, 2)
+        assert said.sum(axis=1) == pytest.approx(np.ones(task.test.units))
+        assert said.min() >= 0
+    assert np.isfinite(said).all()
+    facts = json.loads(json.dumps(fitted.facts.model_dump(mode="json"), allow_nan=False))
+    arrays = load(save(fitted.arrays()))
+    assert {k: (v.dtype.name, v.shape) for k, v in arrays.items()} == shapes(facts)
+    assert np.array_equal(from_arrays(facts, arrays).predict(task.test), said)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", MADE)
+def test_the_same_fit_gives_the_same_bits(method: str, name: str) -> None:
+    task = made(name)
+    one, two = (fit(method, task.train, task.val, task.signature).arrays() for _ in range(2))
+    assert all(np.array_equal(one[k], two[k]) for k in one)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_order_and_company_of_predicted_sequences_do_not_matter(method: str) -> None:
+    task = made("gaps")
+    fitted = fit(method, task.train, task.val, task.signature)
+    said, order = fitted.predict(task.test), np.random.default_rng(0).permutation(16)
+    assert fitted.predict(task.test.take(order)) == pytest.approx(said[order], abs=1e-9)
+    assert fitted.predict(task.test.take(np.array([3]))) == pytest.approx(said[3:4], abs=1e-9)
+
+
+@pytest.mark.parametrize("method", ["summary", "kernels"])
+@pytest.mark.parametrize("channels", [1, 3])
+def test_the_speed_of_waves_is_told_from_its_sequences(method: str, channels: int) -> None:
+    train, val, test = waves(90, 0, channels=channels), waves(45, 1, channels=channels), waves(90, 2, channels=channels)
+    of = signature("waves", channels=channels)
+    said = fit(method, train, val, of).predict(test)
+    assert accuracy(test.target, said.argmax(1)) > 0.85
+    majority = fit("majority", train, val, of).predict(test)
+    assert log_loss(test.target, said) < 0.6 < log_loss(test.target, majority)
+
+
+@pytest.mark.parametrize("method", ["summary", "kernels"])
+def test_numbers_are_predicted_in_their_own_unit(method: str) -> None:
+    train, val, test = (waves(n, s, numbers=True) for n, s in ((120, 0), (40, 1), (80, 2)))
+    said = fit(method, train, val, signature("numbers")).predict(test)
+    assert said.shape == (80,)
+    assert r2(test.target, said) > 0.6
+
+
+@pytest.mark.parametrize("method", ["summary", "kernels"])
+@pytest.mark.parametrize("length", [None, 20])
+def test_a_run_of_tokens_is_found_wherever_it_stands(method: str, length: int | None) -> None:
+    train, val, test = (words(n, s, length) for n, s in ((200, 0), (80, 1), (150, 2)))
+    said = fit(method, train, val, signature("words")).predict(test)
+    assert accuracy(test.target, said.argmax(1)) > 0.75
+
+
+def test_a_token_that_tells_by_its_place_alone_is_found_where_all_have_one_length() -> None:
+    rng = np.random.default_rng(0)
+
+    def placed(n: int) -> Examples:
+        target = rng.integers(0, 2, n)
+        values = rng.integers(0, 4, (n, 15))
+        values[:, 6], values[:, 9] = target, 1 - target
+        return Examples(values.reshape(-1), np.arange(n + 1) * 15, target, np.arange(n))
+
+    of = Signature("tokens", 4, 15, 15, "class", 2)
+    test = placed(100)
+    fitted = fit("kernels", placed(100), placed(50), of)
+    assert fitted.facts.placed == 15
+    assert accuracy(test.target, fitted.predict(test).argmax(1)) > 0.95
+
+
+def test_the_majority_is_the_share_of_the_labelled_train_rows() -> None:
+    train, val = waves(4, 0), waves(4, 1)
+    train = replace(train, target=np.array([1, IGNORE, 1, 0]))
+    fitted = fit("majority", train, val, signature("waves"))
+    assert fitted.predict(val)[0] == pytest.approx([1 / 3, 2 / 3, 0])
+    numbers = replace(train, target=np.array([1.0, np.nan, 2, 6], dtype=np.float32))
+    assert fit("majority", numbers, val, signature("numbers")).predict(val).tolist() == [3.0] * 4
+
+
+@pytest.mark.parametrize("method", ["majority", "summary"])
+def test_a_row_without_a_label_teaches_nothing_of_labels(method: str) -> None:
+    train, val = waves(60, 0), waves(30, 1)
+    hidden = train.target.copy()
+    hidden[::3] = IGNORE
+    one = fit(method, replace(train, target=hidden), val, signature("waves")).predict(val)
+    other = np.where(hidden == IGNORE, 0, hidden)
+    assert not np.allclose(one, fit(method, replace(train, target=other), val, signature("waves")).predict(val))
+    assert one.shape == (30, 3)
+
+
+def test_kernels_of_rows_without_labels_are_drawn_and_their_labels_never_asked_for() -> None:
+    train, val = waves(60, 0), waves(30, 1)
+    target = train.target.copy()
+    target[::3] = IGNORE
+    fitted = fit("kernels", replace(train, target=target), val, signature("waves"))
+    assert accuracy(val.target, fitted.predict(val).argmax(1)) > 0.7
+
+
+def test_the_temperature_of_probabilities_is_fitted_on_val() -> None:
+    train, val = waves(90, 0), waves(90, 1)
+    fitted = fit("summary", train, val, signature("waves"))
+    plain = from_arrays({**fitted.facts.model_dump(mode="json"), "temperature": 1.0}, fitted.arrays())
+    scores = np.log(plain.predict(val))
+    assert fitted.facts.temperature == pytest.approx(fit_temperature(scores, val.target, smooth=True), rel=1e-6)
+    assert fitted.predict(val) == pytest.approx(softmax(scores, fitted.facts.temperature), abs=1e-6)
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("kind", ["waves", "numbers", "words"])
+def test_val_may_have_no_row_or_no_label(method: str, kind: str) -> None:
+    make: Callable[[int, int], Examples] = words if kind == "words" else waves
+    train, val = make(40, 0), make(10, 1)
+    empty = np.full(10, np.nan if kind == "numbers" else IGNORE)
+    if kind == "numbers":
+        train = replace(train, target=train.target.astype(np.float32))
+    for held in (val.take(np.zeros(0, dtype=np.int64)), replace(val, target=empty), replace(val, target=None)):
+        said = fit(method, train, held, signature(kind)).predict(val)
+        assert len(said) == 10
+        assert np.isfinite(said).all()
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_train_may_show_one_class_only(method: str) -> None:
+    train, val = waves(12, 0), waves(6, 1)
+    train = replace(train, target=np.full(12, 2))
+    said = fit(method, train, val, signature("waves")).predict(val)
+    assert (said.argmax(1) == 2).all()
+
+
+@pytest.mark.parametrize("method", ["summary", "kernels"])
+def test_a_class_that_train_never_shows_is_never_predicted(method: str) -> None:
+    train, val = waves(80, 0), waves(40, 1)
+    kept = np.flatnonzero(train.target != 1)
+    said = fit(method, train.take(kept), val, signature("waves")).predict(val)
+    assert not (said.argmax(1) == 1).any()
+    assert said[:, 1].min() > 0
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("rows", [1, 2, 3])
+def test_a_handful_of_rows_is_enough_to_fit(method: str, rows: int) -> None:
+    train, val = waves(rows, 0), waves(3, 1)
+    assert np.isfinite(fit(method, train, val, signature("waves")).predict(val)).all()
+
+
+@pytest.mark.parametrize("method", ["summary", "kernels"])
+def test_balanced_weights_find_more_of_a_rare_class(method: str) -> None:
+    def noisy(n: int, seed: int) -> Examples:
+        x, rng = waves(n, seed), np.random.default_rng(seed)
+        kept = np.flatnonzero((x.target != 1) | (np.arange(n) % 8 == 0))
+        return replace(x, values=(x.values + rng.normal(size=x.values.shape)).astype(np.float32)).take(kept)
+
+    train, val, test = noisy(400, 0), noisy(200, 1), noisy(800, 2)
+    found = []
+    for balanced in (False, True):
+        said = fit(method, train, val, signature("waves"), balanced=balanced).predict(test).argmax(1)
+        found.append(float((said == 1)[test.target == 1].mean()))
+    assert found[1] > found[0] + 0.1
+
+
+@pytest.mark.parametrize("method", ["summary", "kernels"])
+def test_train_without_a_label_is_refused(method: str) -> None:
+    train = replace(waves(5, 0), target=np.full(5, IGNORE))
+    with pytest.raises(BadInput, match=rf"classic\.{method}: no train example has a label; give some, or use classic"):
+        fit(method, train, train, signature("waves"))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_a_target_per_position_or_none_is_refused(method: str) -> None:
+    train = waves(5, 0)
+    for changed, said in (({"per_position": True}, "a target per position"), ({"target": "none"}, "no target")):
+        with pytest.raises(BadInput, match=rf"classic\.{method}: the task has {said}; these models need one"):
+            fit(method, train, train, replace(signature("waves"), **changed))
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_sequences_of_another_kind_are_refused(method: str) -> None:
+    train = waves(12, 0)
+    fitted = fit(method, train, train, signature("waves"))
+    with pytest.raises(BadInput, match="was fitted on 1 channels, got 2; give the same channels"):
+        fitted.predict(waves(3, 0, channels=2))
+    with pytest.raises(BadInput, match="was fitted on floats, got tokens"):
+        fitted.predict(words(3, 0))
+    with pytest.raises(BadInput, match="was fitted on single sequences; got pairs"):
+        fitted.predict(replace(waves(4, 0), paired=True))
+    of_tokens = fit(method, words(20, 0), words(10, 1), signature("words"))
+    strange = words(3, 0)
+    strange.values[4] = 6
+    with pytest.raises(BadInput, match=r"token 6 is not in 0\.\.5; give tokens of the vocabulary"):
+        of_tokens.predict(strange)
+
+
+@pytest.mark.parametrize("kind", ["waves", "words"])
+@pytest.mark.parametrize("method", METHODS)
+def test_arrays_and_facts_that_do_not_fit_are_refused(method: str, kind: str) -> None:
+    make = words if kind == "words" else waves
+    fitted = fit(method, make(30, 0), make(10, 1), signature(kind))
+    facts, arrays = fitted.facts.model_dump(mode="json"), fitted.arrays()
+    for name, array in arrays.items():
+        with pytest.raises(BadInput, match=f"array '{name}' is missing"):
+            from_arrays(facts, {k: v for k, v in arrays.items() if k != name})
+        for wrong in (array[1:], np.zeros(array.shape, np.float16)):
+            with pytest.raises(BadInput, match=f"array '{name}' is .* its facts say"):
+                from_arrays(facts, {**arrays, name: wrong})
+        if array.dtype.kind == "f":
+            with pytest.raises(BadInput, match="not finite"):
+                from_arrays(facts, {**arrays, name: np.full_like(array, np.nan)})
+    with pytest.raises(BadInput, match="array 'more' is unknown"):
+        from_arrays(facts, {**arrays, "more": np.zeros(1)})
+    with pytest.raises(BadInput, match=r"classic\.sizes: no 'sizes'; did you mean 'size'"):
+        from_arrays({**facts, "sizes": 3}, arrays)
+    with pytest.raises(BadInput, match=r"classic\.temperature: 0\.0 should be greater than 0"):
+        from_arrays({**facts, "temperature": 0.0}, arrays)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "value"),
+    [
+        ("waves", "dilations", 0),
+        ("waves", "each", -1),
+        ("waves", "spread", 0.0),
+        ("channels", "channels", 9),
+        ("words", "columns", 1 << 18),
+    ],
+)
+def test_numbers_that_cannot_be_are_refused(kind: str, name: str, value: float) -> None:
+    channels = 3 if kind == "channels" else 1
+    make: Callable[[int, int], Examples] = words if kind == "words" else lambda n, s: waves(n, s, channels=channels)
+    of = signature("words" if kind == "words" else "waves", channels=channels)
+    fitted = fit("kernels", make(20, 0), make(10, 1), of)
+    wrong = fitted.arrays()[name].copy()
+    wrong.reshape(-1)[0] = value
+    with pytest.raises(BadInput, match=f"'{name}' does not fit the other facts; save the model again"):
+        from_arrays(fitted.facts.model_dump(mode="json"), {**fitted.arrays(), name: wrong})
+
+
+def test_the_table_is_read_without_torch_scipy_or_scikit_learn() -> None:
+    code = (
+        "import sys, headstart.baselines, headstart.baselines.measures; "
+        "print([m for m in ('torch', 'scipy', 'sklearn') if m in sys.modules])"
+    )
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert out.stdout.strip() == "[]"

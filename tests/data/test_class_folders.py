@@ -1,0 +1,173 @@
+"""Folders of images, recordings and texts by class; .ts and FASTA files."""
+
+import struct
+
+import numpy as np
+import pytest
+from PIL import Image
+from support.made_tables import read, why, write
+
+from headstart.data import folders
+
+
+def wav(samples, rate=8000, channels=1):
+    """A .wav file of 16 bits."""
+    data = np.asarray(samples, dtype="<i2").tobytes()
+    head = struct.pack("<HHIIHH", 1, channels, rate, rate * 2 * channels, 2 * channels, 16)
+    body = b"WAVEfmt " + struct.pack("<I", 16) + head + b"data" + struct.pack("<I", len(data)) + data
+    return b"RIFF" + struct.pack("<I", len(body)) + body
+
+
+def image(path, size=(4, 3), mode="L", value=7):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    Image.new(mode, size, value if mode == "L" else (value,) * len(mode)).save(path)
+
+
+def test_images_are_read_row_by_row_with_their_folder_as_label(tmp_path):
+    pixels = np.arange(12, dtype=np.uint8).reshape(3, 4)
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(pixels).save(tmp_path / name / "a.png")
+    write(tmp_path / ".DS_Store", "x")
+    write(tmp_path / "readme.md", "x")
+    found = read(tmp_path, kind="numbers")
+    assert found.values[:12, 0].tolist() == list(range(12))
+    assert found.labels == ("cat", "dog")
+    assert found.ids == ("cat/a.png", "dog/a.png")
+    assert found.places.of(1) == str(tmp_path / "dog" / "a.png")
+    assert found.notes == ("images of 4 x 3 (2), pixel by pixel, row by row", "1 files of other kinds are not read")
+
+
+def test_grey_images_among_coloured_ones_and_transparency_are_said(tmp_path):
+    image(tmp_path / "a" / "1.png")
+    image(tmp_path / "b" / "2.png", mode="RGB", value=9)
+    image(tmp_path / "b" / "3.png", mode="RGBA", size=(2, 2), value=9)
+    found = read(tmp_path)
+    assert len(found.channels) == 3
+    assert found.values[0].tolist() == [7, 7, 7]
+    assert found.lengths.tolist() == [12, 12, 4]
+    assert found.notes[0] == "1 grey images are read as colour, as 2 others are"
+    assert "the images differ in size" in found.notes[2]
+    assert found.notes[3] == "transparency of 1 images is not read"
+
+
+def test_recordings_are_read_sample_by_sample(tmp_path):
+    for i, name in enumerate(("no", "yes")):
+        write(_there(tmp_path / name / "a.wav"), wav([0, 16384, -32768, 100 * i]))
+    found = read(tmp_path)
+    assert found.values[:3, 0].tolist() == [0, 0.5, -1]
+    assert (found.labels, found.notes) == (("no", "yes"), ("8,000 samples per second",))
+
+
+def test_files_without_folders_have_no_label(tmp_path):
+    write(tmp_path / "a.wav", wav([1, 2, 3]))
+    found = read(tmp_path, kind="numbers")
+    assert (found.labels, found.layout.target) == ((None,), None)
+
+
+def test_recordings_of_other_rates_and_channels_are_refused_or_brought_to_one(tmp_path):
+    write(_there(tmp_path / "a" / "1.wav"), wav(np.arange(80)))
+    write(tmp_path / "a" / "2.wav", wav(np.arange(80), rate=16000))
+    assert why(tmp_path).endswith(
+        "2.wav: has 16000 samples per second, the first file has 8000; set rate=8000 to have "
+        "every recording resampled and its channels mixed"
+    )
+    assert read(tmp_path, rate=8000).lengths.tolist() == [80, 40]
+    write(tmp_path / "a" / "2.wav", wav(np.arange(80), channels=2))
+    assert why(tmp_path).endswith(
+        "2.wav: has 2 channels, the first file has 1; set rate=8000 or the like to have channels mixed"
+    )
+    assert read(tmp_path, rate=8000).lengths.tolist() == [80, 40]
+
+
+def test_texts_are_read_with_their_folder_as_label(tmp_path):
+    write(_there(tmp_path / "neg" / "1.txt"), "was für ein Film")
+    write(_there(tmp_path / "pos" / "1.txt"), b"\xef\xbb\xbfso good")
+    found = read(tmp_path)
+    assert (found.kind, found.labels, found.speak(1)) == ("text", ("neg", "pos"), "so good")
+
+
+def _there(path):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def test_what_is_wrong_with_a_folder_is_named(tmp_path, monkeypatch):
+    assert ": holds no image, .wav or .txt file; name a file" in why(tmp_path)
+    write(tmp_path / "train.csv", "a,b\n")
+    assert "(but 'train.csv')" in why(tmp_path)
+    write(_there(tmp_path / "a" / "1.png"), b"no image")
+    write(tmp_path / "a" / "2.png", b"")
+    said = why(tmp_path).split("\n")
+    assert len(said) == 2
+    assert all("is no image that can be read" in line for line in said)
+    write(tmp_path / "a" / "1.wav", wav([1]))
+    assert "holds 2 images and 1 recordings; name a folder that holds one kind" in why(tmp_path)
+    (tmp_path / "a" / "1.wav").unlink()
+    (tmp_path / "a" / "2.png").unlink()
+    image(tmp_path / "a" / "1.png", size=(50, 50))
+    monkeypatch.setattr(folders, "PIXELS", 100)
+    assert "has 50 x 50 pixels, at most 100 are read" in why(tmp_path)
+
+
+def test_a_link_that_leads_out_of_the_folder_is_refused(tmp_path):
+    image(tmp_path / "outside.png")
+    image(tmp_path / "in" / "a" / "1.png")
+    (tmp_path / "in" / "a" / "2.png").symlink_to(tmp_path / "outside.png")
+    assert why(tmp_path / "in").endswith("2.png: is a link that leads out of its folder; put the file itself there")
+
+
+HEAD = "@problemName Small\n@timeStamps false\n"
+
+
+def test_ts_files_are_read_with_labels_numbers_or_neither(tmp_path):
+    path = write(tmp_path / "f.ts", HEAD + "@classLabel true up down\n@data\n1,2,?:4,5,6:up\n1:2:down\n")
+    found = read(path)
+    assert (found.labels, found.channels, found.lengths.tolist()) == (
+        ("up", "down"),
+        ("channel 1", "channel 2"),
+        [3, 1],
+    )
+    assert found.observed[:3].tolist() == [[True, True], [True, True], [False, True]]
+    assert found.places.of(1) == f"{path}:6"
+    found = read(write(tmp_path / "g.ts", HEAD + "@targetLabel true\n@data\n1,2:0.5\n3,4.5:1.5\n"))
+    assert (found.target, found.numbers().tolist()) == ("number", [0.5, 1.5]) or found.labels == ("0.5", "1.5")
+    found = read(write(tmp_path / "h.ts", HEAD + "@classLabel false\n@data\n1,2:3,4.5\n"))
+    assert (found.target, found.values.tolist()) == ("none", [[1, 3], [2, 4.5]])
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("@data\n", "f.ts: has no sequence under @data"),
+        ("1,2:a\n", "f.ts: has no @data line; give a whole .ts file"),
+        ("@classLabel true a b\n@data\n1,2:a\n1,x:b\n", "f.ts:6: value 2 is 'x', no number"),
+        ("@classLabel true a b\n@data\n1,2:a\n1,2:c\n", "f.ts:6: label 'c' is none of the header's (a, b)"),
+        ("@classLabel true a b\n@data\n1,2:a\n1,2:3:b\n", "f.ts:6: has 2 dimensions, there should be 1"),
+    ],
+)
+def test_what_is_wrong_with_a_ts_file_is_named(tmp_path, text, said):
+    assert why(write(tmp_path / "f.ts", HEAD + text)).startswith(said)
+
+
+def test_fasta_files_have_their_labels_in_the_second_word(tmp_path):
+    rows = [(f">P{i} {['in', 'out'][i % 2]} note{i}", "MKLVACDEFGHIWYP" + "ACDEF"[i % 5]) for i in range(10)]
+    found = read(write(tmp_path / "f.fasta", "".join(f"{head}\n{text[:7]}\n{text[7:]}\n" for head, text in rows)))
+    assert (found.kind, found.layout.target, found.classes) == ("protein", "word 2", ("in", "out"))
+    assert found.ids == tuple(f"P{i}" for i in range(10))
+    assert found.speak(3) == rows[3][1]
+    assert found.places.of(1).endswith("f.fasta:4")
+    assert read(tmp_path / "f.fasta", target="").target == "none"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("ACGT\n>a\nACGT\n", "f.fa:1: comes before the first header (a line that begins with >)"),
+        (">a\n>b\nACGT\n", "f.fa:1: 'a' has a header and no sequence; leave it out"),
+        (">a\nACGTACGTAC\n>b\nACGTACG!AC\n", "f.fa:3 column 'sequence': letter 8 is '!', no base"),
+        (";\n", "f.fa: is empty; give a FASTA file"),
+    ],
+)
+def test_what_is_wrong_with_a_fasta_file_is_named(tmp_path, text, said):
+    assert why(write(tmp_path / "f.fa", text), kind="dna").startswith(said)

@@ -1,0 +1,330 @@
+"""CSV and its kin: what separates cells, headers, quotes, encodings; and every way in which a file can be wrong."""
+
+import csv
+import gzip
+import io
+import lzma
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.made_tables import numbers, read, why, wide, write
+
+from headstart.data import gathered, opened
+from headstart.data.sniff import find_delimiter, has_header
+
+PLAIN = "\n".join(wide()) + "\n"
+
+
+def same(found, count=12, length=6):
+    assert len(found) == count
+    assert np.array_equal(found.values[:, 0], np.float32(numbers(count, length)).reshape(-1))
+    assert found.labels == tuple("ab"[i % 2] for i in range(count))
+    assert found.ids == tuple(f"s{i:02}" for i in range(count))
+
+
+@pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
+def test_what_separates_cells_is_found(tmp_path, mark):
+    same(read(write(tmp_path / "f.csv", "\n".join(wide(mark=mark)))))
+
+
+@pytest.mark.parametrize("form", ["\n", "\r\n", "\r"])
+def test_lines_may_end_in_any_way(tmp_path, form):
+    same(read(write(tmp_path / "f.csv", PLAIN.replace("\n", form))))
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path):
+    same(read(write(tmp_path / "f.csv", b"\xef\xbb\xbf" + PLAIN.encode())))
+
+
+@pytest.mark.parametrize(("ending", "pack"), [(".gz", gzip.compress), (".xz", lzma.compress)])
+def test_packed_files_are_read(tmp_path, ending, pack):
+    same(read(write(tmp_path / f"f.csv{ending}", pack(PLAIN.encode()))))
+
+
+def test_a_packed_file_that_is_cut_short_is_refused(tmp_path):
+    path = write(tmp_path / "f.csv.gz", gzip.compress(PLAIN.encode())[:-20])
+    assert why(path).startswith("f.csv.gz: is cut short or damaged")
+
+
+def test_utf_16_is_read_where_it_is_set_and_named_where_it_is_not(tmp_path):
+    path = write(tmp_path / "f.csv", PLAIN.encode("utf-16"))
+    assert why(path) == "f.csv: is UTF-16; save it as UTF-8, or give --encoding utf-16"
+    same(read(path, encoding="utf-16"))
+
+
+def test_latin_1_bytes_are_named_with_their_line_and_the_way_out(tmp_path):
+    path = write(tmp_path / "f.csv", "id,text,label\n1,un café noir,a\n2,une bière brune,b\n".encode("latin-1"))
+    assert why(path) == (
+        "f.csv:2: is not utf-8 (byte 0xe9 after '1,un caf', 2 such lines); save the file as UTF-8, or "
+        "give its --encoding (latin-1, say)"
+    )
+    assert read(path, encoding="latin-1").speak(0) == "un café noir"
+
+
+def test_an_encoding_that_is_none_is_refused(tmp_path):
+    assert why(write(tmp_path / "f.csv", PLAIN), encoding="klingon").startswith(
+        "layout.encoding: 'klingon' is no encoding"
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "f.csv: is empty; give a file with rows"),
+        (b"\n\n  \n"[:2], "f.csv: is empty; give a file with rows"),
+        (b"\xef\xbb\xbf", "f.csv: is empty; give a file with rows"),
+        (b"id,label,t0,t1\n", "f.csv: has a header and no row; give rows, or set header=false where the row is data"),
+        (
+            b"PK\x03\x04....",
+            "f.csv: is a zip file or a spreadsheet, not text; give it the ending that says so, or save it as CSV",
+        ),
+        (b"a,b\n1,\0\n", "f.csv: is not text (byte 6 is 0); give a text file, or its --encoding"),
+    ],
+)
+def test_files_without_rows_or_text_are_refused(tmp_path, content, said):
+    assert why(write(tmp_path / "f.csv", content)) == said
+
+
+def test_lines_are_counted_as_an_editor_does_where_cells_hold_newlines(tmp_path):
+    path = write(tmp_path / "f.csv", 'id,text,label\n1,"one ""two""\nthree\n four",a\n\n2,,b\n')
+    assert why(path) == "f.csv:6 column 'text': the text is empty; leave the row out"
+    path.write_text(path.read_text().replace("2,,b", "2,five six seven,b"))
+    found = read(path)
+    assert found.speak(0) == 'one "two"\nthree\n four'
+    assert [found.places.of(row).rpartition("/")[2] for row in (0, 1)] == ["f.csv:2", "f.csv:6"]
+    assert found.notes == ("1 empty lines were passed over",)
+
+
+def test_a_quote_that_never_closes_is_named_where_it_opens(tmp_path):
+    path = write(tmp_path / "f.csv", 'id,text,label\n1,all is well here,a\n2,"abc,a\n3,def,b\n')
+    assert why(path) == (
+        "f.csv:3: a quote opens here and never closes; close it, or give --quote '' where quotes are part of the texts"
+    )
+    found = read(path, quote="")
+    assert found.speak(1) == '"abc'
+
+
+def test_rows_that_are_cut_short_or_too_long_are_each_named(tmp_path):
+    lines = wide()
+    lines[3], lines[5] = lines[3].rsplit(",", 1)[0], lines[5] + ",1"
+    assert why(write(tmp_path / "f.csv", "\n".join(lines))).split("\n") == [
+        "f.csv:4: has 7 cells, the header has 8; the row is cut short: correct it, or leave the row out",
+        "f.csv:6: has 9 cells, the header has 8; a text that holds the separator needs quotes: correct it, or leave "
+        "the row out",
+    ]
+
+
+def test_no_more_than_twenty_mistakes_are_gathered(tmp_path):
+    lines = wide(40)
+    path = write(tmp_path / "f.csv", "\n".join([lines[0], *(line + ",1" for line in lines[1:])]))
+    said = why(path).split("\n")
+    assert len(said) == 21
+    assert said[-1].startswith("reading stopped after 20 mistakes")
+
+
+def test_two_columns_of_one_name_are_refused(tmp_path):
+    path = write(tmp_path / "f.csv", "id,t0,t0,label,id\n1,2,3,a,1\n")
+    assert why(path).split("\n") == [
+        "f.csv:1: column 't0' is there twice (columns 2 and 3); rename one",
+        "f.csv:1: column 'id' is there twice (columns 1 and 5); rename one",
+    ]
+
+
+def test_a_mark_that_cuts_nothing_is_refused_with_the_one_that_does(tmp_path):
+    assert why(write(tmp_path / "f.csv", PLAIN), delimiter=";") == (
+        "f.csv: cut at ';' it has one column, cut at ',' 8; give --delimiter ',', or leave it out"
+    )
+
+
+def test_a_cell_that_is_no_number_is_named_once_with_its_rows_and_the_way_out(tmp_path):
+    lines = wide(1_100)
+    for row in range(1_042, 1_079):
+        lines[row] = lines[row].rsplit(",", 1)[0] + ",n/a"
+    path = write(tmp_path / "train.csv", "\n".join([lines[0].replace("t", "ecg_"), *lines[1:]]))
+    assert why(path) == (
+        "train.csv:1043 column 'ecg_5': 'n/a' is not a number (37 such rows; --na n/a reads them as missing)"
+    )
+    found = read(path, na=("n/a",))
+    assert len(found) == 1_100
+    assert (found.lengths == 5).sum() == 37
+
+
+def test_infinity_and_what_float32_cannot_hold_are_refused(tmp_path):
+    lines = wide()
+    for row, text in ((2, "inf"), (4, "1e400"), (6, "-Infinity"), (8, "1e39")):
+        lines[row] = lines[row].rsplit(",", 1)[0] + f",{text}"
+    said = why(write(tmp_path / "f.csv", "\n".join(lines))).split("\n")
+    assert said == [
+        f"f.csv:{row} column 't5': '{text}' is infinite, or beyond 3e38 (--na {text} reads it as missing)"
+        for row, text in ((3, "inf"), (5, "1e400"), (7, "-Infinity"), (9, "1e39"))
+    ]
+    assert len(read(tmp_path / "f.csv", na=("inf", "1e400", "-Infinity", "1e39"))) == 12
+
+
+def test_a_word_for_missing_may_be_a_number(tmp_path):
+    path = write(tmp_path / "f.csv", "id,label,t0,t1,t2\n1,a,-999,2.5,1\n2,b,3,-999.0,1\n")
+    found = read(path, na=("-999",))
+    assert found.observed is not None
+    assert found.observed[:, 0].tolist() == [False, True, True, True, False, True]
+    assert found.values.min() == 0
+
+
+def test_decimal_commas_are_read_in_values_and_targets(tmp_path):
+    path = write(tmp_path / "f.csv", "id;y;t0;t1;t2\n" + "".join(f"{i};{i},5;1,5;-2,25;3\n" for i in range(30)))
+    found = read(path)
+    assert found.layout.written == "semicolon-separated with a header, decimal commas"
+    assert found.values[:3, 0].tolist() == [1.5, -2.25, 3]
+    assert found.target == "number"
+    assert found.numbers()[:2].tolist() == [0.5, 1.5]
+
+
+def test_numbers_without_a_header_begin_with_their_label(tmp_path):
+    values = numbers()
+    path = write(
+        tmp_path / "f.tsv", "\n".join("\t".join([str(1 + i % 2), *map(str, row)]) for i, row in enumerate(values))
+    )
+    found = read(path)
+    assert found.labels == tuple(str(1 + i % 2) for i in range(12))
+    assert np.array_equal(found.values[:, 0], np.float32(values).reshape(-1))
+    assert "without a header" in found.layout.said
+    assert "target '1'" in found.layout.said
+
+
+def test_numbers_without_a_header_may_have_any_length(tmp_path):
+    path = write(tmp_path / "f.csv", "\n".join(f"{1 + i % 2}," + ",".join(["0.5"] * (2 + i)) for i in range(1_100)))
+    found = read(path)
+    assert found.lengths.tolist() == [2 + i for i in range(1_100)]
+    assert "rows have 2 to 1,101 values" in found.notes[0]
+
+
+def test_a_file_whose_first_rows_are_alike_and_a_later_one_shorter_is_read_to_its_end(tmp_path):
+    rows = [f"{1 + i % 2},0.5,0.25,{i}.5" for i in range(1_500)] + ["1,0.5"]
+    found = read(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert len(found) == 1_501
+    assert found.lengths[-1] == 1
+
+
+def test_numbers_may_be_separated_by_runs_of_blanks(tmp_path):
+    path = write(tmp_path / "f.txt", "\n".join(f"  {1 + i % 2}.0000e+00   0.5  -2.5e-01   {i}.0" for i in range(12)))
+    found = read(path)
+    assert found.labels == tuple(str(1 + i % 2) for i in range(12))
+    assert found.values[:3, 0].tolist() == [0.5, -0.25, 0]
+
+
+def test_prose_with_commas_is_one_text_a_line(tmp_path):
+    path = write(
+        tmp_path / "f.txt", "Once upon a time, there was a fox.\nIt lived, as foxes do, in a hole, far away.\nEnd\n"
+    )
+    found = read(path)
+    assert (found.kind, len(found), found.speak(2)) == ("text", 3, "End")
+
+
+def test_a_header_is_told_from_rows():
+    rows = [["1", "0.5", "0.1"], ["2", "0.25", "0.3"]]
+    assert not has_header(rows, ".")
+    assert has_header([["a", "b", "c"], *rows], ".")
+    assert has_header([["label", "0", "1"], *rows], ".")  # names that count on
+    assert not has_header([["1", "0.5", "n/a"], *rows], ".")  # a wrong cell makes no header
+    assert has_header([["text", "label"], ["it was good", "pos"]], ".")
+    assert has_header([["grade", "1200.5", "1201.7", "1202.1"], ["a", "0.3", "0.2", "0.4"]], ".")
+    assert not has_header([["y", "0.5", "0.3", "0.1"], ["n", "0.3", "0.2", "0.4"], ["y", "0.3", "0.2", "0.4"]], ".")
+    assert not has_header([["CAGTCAGTACGTACGATCGACTAGCTAGCATCAGCATCAGCT"], ["ACGATCAGCATCAGCATCAGCAT"]], ".")
+
+
+def test_semicolons_win_where_numbers_hold_commas():
+    assert find_delimiter(["1,5;2,5;3,5\n", "4,5;5,5;6,5\n"], "f.csv", '"') == ";"
+    assert find_delimiter(["1,5,2\n", "4,5,6\n"], "f.csv", '"') == ","
+
+
+def test_ids_keep_their_zeros_and_labels_lose_their_point(tmp_path):
+    path = write(
+        tmp_path / "f.csv", "id,label,t0,t1,t2\n" + "".join(f"{i:03},{i % 2}.0,{i}.5,1,2\n" for i in range(12))
+    )
+    found = read(path)
+    assert found.ids is not None
+    assert found.ids[:3] == ("000", "001", "002")
+    assert found.classes == ("0", "1")
+
+
+def test_labels_survive_whatever_they_hold(tmp_path):
+    names = ["[red]x", "=1+1", "😀", "a,b", 'say "hi"', "007"]
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow(["id", "label", "t0", "t1", "t2"])
+    writer.writerows([[i, names[i % 6], i, 1.5, 2] for i in range(24)])
+    found = read(write(tmp_path / "f.csv", out.getvalue()))
+    assert found.labels[:6] == tuple(names)
+
+
+def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
+    path = write(tmp_path / "f.csv", PLAIN)
+
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(opened, "unpacked", refuse)
+    assert why(path) == "f.csv: cannot be read (Permission denied); give access to it, or name another file"
+    assert why(tmp_path / "g.csv") == "g.csv: is not there; give the path of a file or a folder"
+
+
+@pytest.mark.parametrize(
+    ("name", "what"), [("f.xlsx", "a spreadsheet"), ("f.pkl", "pickled"), ("f.json", "a JSON document")]
+)
+def test_formats_that_are_not_read_are_named(tmp_path, name, what):
+    assert f"is {what}, which is not read; save it as CSV" in why(write(tmp_path / name, b"abc"))
+
+
+def test_the_limit_of_a_cell_is_put_back(tmp_path):
+    before = csv.field_size_limit()
+    text = "abcdefghij " * 20_000  # longer than the limit
+    found = read(write(tmp_path / "f.csv", f"text,label\n{text},a\nshort text here,b\n"))
+    assert found.lengths[0] == len(text)
+    assert csv.field_size_limit() == before
+
+
+def test_rows_are_converted_alike_in_one_go_and_in_many(tmp_path, monkeypatch):
+    lines = wide()
+    lines[4] = "s03,b,,0.5, 1 ,,nan,2"
+    path = write(tmp_path / "f.csv", "\n".join(lines))
+    whole = read(path)
+    monkeypatch.setattr(gathered, "AT_ONCE", 1)
+    one = read(path)
+    assert np.array_equal(whole.values, one.values)
+    assert np.array_equal(whole.observed, one.observed)
+    assert whole.observed[18:24, 0].tolist() == [False, True, True, False, False, True]
+
+
+CELL = st.text(st.characters(codec="utf-8", exclude_characters="\0"), max_size=6)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(CELL, st.floats(-1e30, 1e30), st.floats(-1e30, 1e30)), min_size=1, max_size=8))
+def test_whatever_a_csv_writer_wrote_is_read_back(tmp_path_factory, rows):
+    out = io.StringIO(newline="")
+    writer = csv.writer(out)
+    writer.writerow(["id", "label", "t0", "t1", "t2"])
+    writer.writerows([[f"s{i}", text, a, b, 1.5] for i, (text, a, b) in enumerate(rows)])
+    path = tmp_path_factory.getbasetemp() / "any.csv"
+    path.write_bytes(out.getvalue().encode())
+    found = read(path, target="label", id="id", target_kind="class")
+    assert found.values[:, 0].tolist() == [float(np.float32(x)) for _, a, b in rows for x in (a, b, 1.5)]
+    assert found.ids == tuple(f"s{i}" for i in range(len(rows)))
+    assert [label is None for label in found.labels] == [text.strip().lower() in ("", "nan") for text, _, _ in rows]
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
+def test_no_file_ends_in_anything_but_sequences_or_a_sentence(tmp_path_factory, content):
+    from headstart.errors import BadInput
+
+    folder = tmp_path_factory.getbasetemp()
+    for name in ("any.csv", "any.tsv", "any.jsonl", "any.fasta", "any.ts", "any.npy", "any.npz", "any.dat"):
+        path = folder / name
+        path.write_bytes(content)
+        try:
+            said, count = "", len(read(path))
+        except BadInput as error:
+            said, count = str(error), 0
+        assert count > 0 or said.startswith((str(path), "layout."))

@@ -1,0 +1,423 @@
+"""The runner: parents first, nothing twice, nothing lost, and on past failures."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from support import stand_ins
+from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
+
+from headstart.errors import BadInput
+from headstart.runner.agenda import Agenda
+from headstart.runner.job import Job
+from headstart.runner.perform import (
+    Failed,
+    Finished,
+    Held,
+    Interrupted,
+    Notice,
+    Progress,
+    Runtime,
+    Skipped,
+    Started,
+    Stopped,
+    perform,
+    work,
+)
+from headstart.store import files
+from headstart.store.claim import Folder
+from headstart.store.stages import Store
+
+INLINE = Runtime(device="cpu", save_every=0.0)
+
+
+def run(store: Store, *stages: FakeStage, **runtime: Any) -> list[Any]:
+    return list(perform(stages, store, Runtime(**{"device": "cpu", "save_every": 0.0, **runtime}), ENGINE))
+
+
+def kinds(events: list[Any]) -> list[str]:
+    """Events without progress, as `Kind name`."""
+    return [f"{type(e).__name__} {e.name}" for e in events if not isinstance(e, Progress)]
+
+
+def content(store: Store, *stages: FakeStage) -> Any:
+    """All that must be equal between two ways to the same stages."""
+    out = []
+    for one in stages:
+        result = store.result(one.identity)
+        assert result is not None
+        weights = {
+            which: {k: v.tolist() for k, v in store.weights(one.identity, which).items()}  # type: ignore[arg-type]
+            for which in ("best", "last")
+        }
+        out.append(
+            (
+                result["status"],
+                result["scores"],
+                weights,
+                store.records(one.identity),
+                store.predictions(one.identity)["val/output"].tolist(),
+            )
+        )
+    return out
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_parents_go_first_and_a_second_run_skips_all(tmp_path: Path, workers: int) -> None:
+    parent = stage("pretrain")
+    first, second = child(parent, "a", seed=1), child(parent, "b", seed=2)
+    events = run(Store(tmp_path), second, first, parent, workers=workers)
+    assert kinds(events)[:2] == ["Started pretrain", "Finished pretrain"]
+    assert sorted(kinds(events)[2:]) == ["Finished a", "Finished b", "Started a", "Started b"]
+    assert next(e for e in events if isinstance(e, Progress)).steps == 10
+    again = run(Store(tmp_path), second, first, parent, workers=workers)
+    assert sorted(kinds(again)) == ["Skipped a", "Skipped b", "Skipped pretrain"]
+    assert all(e.result["provenance"]["attempts"] == 1 for e in again)
+
+
+def test_workers_and_inline_give_equal_bits(tmp_path: Path) -> None:
+    parent = stage("pretrain")
+    stages = (parent, child(parent, frozen=True))
+    run(Store(tmp_path / "a"), *stages)
+    run(Store(tmp_path / "b"), *stages, workers=1)
+    assert content(Store(tmp_path / "a"), *stages) == content(Store(tmp_path / "b"), *stages)
+
+
+def test_a_result_says_how_it_came_about(tmp_path: Path) -> None:
+    one = stage("pretrain")
+    finished = run(Store(tmp_path), one, threads=1)[-1]
+    assert isinstance(finished, Finished)
+    provenance = finished.result["provenance"]
+    assert set(provenance["versions"]) == {"python", "headstart", "torch", "numpy", "safetensors"}
+    assert (provenance["device"], provenance["threads"], provenance["precision"]) == ("cpu", 1, "float32")
+    assert provenance["attempts"] == 1
+    assert finished.result["parameters"] == {"total": 11}
+    assert finished.result == Store(tmp_path).result(one.identity)
+
+
+def test_frozen_tensors_are_kept_once_where_the_parent_has_them(tmp_path: Path) -> None:
+    store, parent = Store(tmp_path), stage("pretrain")
+    last = child(parent, frozen=True, weights="last")
+    grandchild = child(last, "grandchild", frozen=True, seed=4)
+    run(store, parent, last, grandchild)
+    result = store.result(last.identity)
+    assert result is not None
+    assert result["references"] == {"frozen": {"identity": parent.identity, "weights": "last"}}
+    own, _ = files.unseal(store.folder(grandchild.identity) / "best.safetensors")
+    assert set(own) == {"x"}
+    assert torch.equal(store.weights(grandchild.identity)["frozen"], store.weights(parent.identity)["frozen"])
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_a_failing_stage_says_why_and_the_others_go_on(tmp_path: Path, workers: int) -> None:
+    store, bad, good = Store(tmp_path), stage("bad", trouble="raise"), stage("good", seed=1)
+    below = child(bad, "below")
+    events = run(store, bad, below, good, workers=workers)
+    failed = {e.name: e for e in events if isinstance(e, Failed)}
+    assert failed["bad"].message == "ArithmeticError: five is too many"
+    assert failed["bad"].tried
+    assert failed["below"].message == f"not tried: its parent bad {bad.identity} failed"
+    assert not failed["below"].tried
+    assert "Finished good" in kinds(events)
+    assert (store.status(bad.identity), store.status(below.identity)) == ("failed", "absent")
+    text = (store.folder(bad.identity) / "failure.txt").read_text()
+    assert text.startswith("ArithmeticError: five is too many\n")
+    assert "Traceback (most recent call last)" in text
+    assert "second line" in text
+
+
+def test_a_failed_stage_is_tried_again_from_its_last_state(tmp_path: Path) -> None:
+    bad = stage("bad", trouble="raise")
+    run(Store(tmp_path), bad)
+    events = run(Store(tmp_path), bad)
+    assert isinstance(events[0], Started)
+    assert (events[0].attempt, events[0].step) == (2, 4)
+
+
+def test_a_diverged_stage_is_finished_as_such_and_its_children_are_not_tried(tmp_path: Path) -> None:
+    store, bad = Store(tmp_path), stage("bad", trouble="nan")
+    below, deeper = child(bad, "below"), child(child(bad, "below"), "deeper")
+    for _ in range(2):
+        events = run(store, bad, below, deeper)
+        assert kinds(events)[-2:] == ["Failed below", "Failed deeper"]
+        assert events[-2].message == f"not tried: its parent bad {bad.identity} diverged"
+        assert events[-1].message == f"not tried: its parent below {below.identity} failed"
+    assert isinstance(events[0], Skipped)
+    assert store.status(bad.identity) == "diverged"
+    assert store.records(bad.identity)[-1]["val"]["loss"] is None
+
+
+def test_a_missing_task_is_a_failure_with_its_own_words(tmp_path: Path) -> None:
+    from support.stand_ins import FakeTask
+
+    events = run(Store(tmp_path), stage("lost", task=FakeTask(missing=True)))
+    assert [e.message for e in events if isinstance(e, Failed)] == ["FileNotFoundError: data: no such folder"]
+
+
+def test_a_parent_that_is_not_among_the_stages_must_be_in_the_store(tmp_path: Path) -> None:
+    parent = stage("pretrain")
+    events = run(Store(tmp_path), child(parent))
+    assert kinds(events) == ["Failed child"]
+    assert events[0].message == f"not tried: its parent {parent.identity} is absent"
+    run(Store(tmp_path), parent)
+    assert kinds(run(Store(tmp_path), child(parent))) == ["Started child", "Finished child"]
+
+
+def test_a_worker_killed_once_is_replaced_and_the_stage_goes_on_with_equal_bits(tmp_path: Path) -> None:
+    killed, good = stage("killed", trouble="kill once", scratch=str(tmp_path)), stage("good", seed=2)
+    store = Store(tmp_path / "a")
+    events = run(store, killed, good, workers=1)
+    assert [e.text for e in events if isinstance(e, Notice)] == [
+        "its worker was killed by SIGKILL (by the system if memory ran out: fewer --workers then); "
+        "it is tried once more"
+    ]
+    assert {"Finished killed", "Finished good"} <= set(kinds(events))
+    again = [e for e in events if isinstance(e, Started) and e.name == "killed"]
+    assert [(e.attempt, e.step) for e in again] == [(1, 0), (2, 4)]
+    run(Store(tmp_path / "b"), killed)
+    assert content(store, killed) == content(Store(tmp_path / "b"), killed)
+
+
+def test_a_worker_killed_twice_makes_the_stage_failed_and_the_others_go_on(tmp_path: Path) -> None:
+    killed, good = stage("killed", trouble="kill", scratch=str(tmp_path)), stage("good", seed=2)
+    store = Store(tmp_path / "runs")
+    events = run(store, killed, good, workers=1)
+    assert [e.message for e in events if isinstance(e, Failed)] == [
+        "its worker was killed by SIGKILL (by the system if memory ran out: fewer --workers then), twice"
+    ]
+    assert "Finished good" in kinds(events)
+    assert store.status(killed.identity) == "failed"
+
+
+def test_a_damaged_finished_stage_is_done_again_with_equal_bits_and_it_is_said(tmp_path: Path) -> None:
+    store, parent = Store(tmp_path), stage("pretrain")
+    stages = (parent, child(parent, frozen=True))
+    run(store, *stages)
+    before = content(store, *stages)
+    path = store.folder(parent.identity) / "best.safetensors"
+    path.write_bytes(path.read_bytes()[:-3])
+    events = run(Store(tmp_path), *stages)
+    assert kinds(events) == ["Notice pretrain", "Started pretrain", "Finished pretrain", "Skipped child"]
+    assert "best.safetensors: its digest does not fit; the damaged stage is kept as" in events[0].text
+    assert f"{parent.identity}.damaged-1 and is done again" in events[0].text
+    assert content(store, *stages) == before
+
+
+def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one, store = stage("one"), Store(tmp_path / "a")
+    whole = files.write_all
+    left = 3000
+
+    def almost_full(file: int, data: bytes) -> None:
+        nonlocal left
+        left -= len(data)
+        if left < 0:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        whole(file, data)
+
+    monkeypatch.setattr(files, "write_all", almost_full)
+    failed = run(store, one)[-1]
+    assert isinstance(failed, Failed)
+    assert "the disk is full (No space left on device); what was saved before is kept" in failed.message
+    assert "Make room, or move the store" in failed.message
+    monkeypatch.undo()
+    kept = list(store.folder(one.identity).glob("state-*"))
+    assert kept
+    events = run(store, one)
+    assert isinstance(events[0], Started)
+    assert events[0].step > 0
+    run(Store(tmp_path / "b"), one)
+    assert content(store, one) == content(Store(tmp_path / "b"), one)
+
+
+@pytest.mark.parametrize(("save_every", "pause", "saved"), [(3.0, 1.0, [3, 6, 9]), (1e6, 25.0, [3, 6, 9])])
+def test_states_are_saved_by_time_and_at_least_once_a_minute(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, save_every: float, pause: float, saved: list[int]
+) -> None:
+    steps: list[int] = []
+    clock = [0.0]
+    monkeypatch.setattr(Folder, "save", lambda _, step, *__: steps.append(step))
+    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(stand_ins, "time", SimpleNamespace(sleep=lambda s: clock.__setitem__(0, clock[0] + s)))
+    run(Store(tmp_path), stage(steps=10, pause=pause), save_every=save_every)
+    assert steps == saved
+
+
+def test_a_time_limit_cuts_what_runs_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path) -> None:
+    slow, store = stage("slow", steps=40, pause=0.02), Store(tmp_path / "a")
+    events = run(store, slow, stage("other", steps=40, pause=0.02, seed=1), limit=0.3, save_every=20.0)
+    assert kinds(events) == ["Started slow", "Stopped slow"]
+    assert events[-1].reason == "limit"
+    assert store.status(slow.identity) == "cut"
+    assert "the time limit of 0.3 s was reached" in store.entry(slow.identity).message
+    started = run(store, slow)[0]
+    assert isinstance(started, Started)
+    assert started.step > 0
+    run(Store(tmp_path / "b"), slow)
+    assert content(store, slow) == content(Store(tmp_path / "b"), slow)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_ctrl_c_saves_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path, workers: int) -> None:
+    stages = [stage(f"s{i}", steps=60, pause=0.01, seed=i) for i in range(2)]
+    store = Store(tmp_path / "a")
+    events: list[Any] = []
+    asked: list[bool] = []
+    before = signal.getsignal(signal.SIGINT)
+    runtime = Runtime(device="cpu", workers=workers, save_every=20.0)
+
+    def consume() -> None:
+        for event in perform(stages, store, runtime, ENGINE):
+            events.append(event)
+            if isinstance(event, Progress) and event.step > 10 and not asked:
+                asked.append(True)
+                os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(Interrupted, match="interrupted; 2 of 2 stages are left"):
+        consume()
+    assert signal.getsignal(signal.SIGINT) is before
+    stopped = [e for e in events if isinstance(e, Stopped)]
+    assert stopped
+    assert {e.reason for e in stopped} == {"interrupted"}
+    # A worker that was still loading its libraries has nothing to save.
+    assert "partial" in {store.status(e.identity) for e in stopped} <= {"partial", "absent"}
+    resumed = run(store, *stages, workers=workers)
+    assert any(isinstance(e, Started) and e.step > 10 for e in resumed)
+    run(Store(tmp_path / "b"), *stages)
+    assert content(store, *stages) == content(Store(tmp_path / "b"), *stages)
+
+
+SPIN = """
+import sys
+sys.path[:0] = [sys.argv[1]]
+from support.stand_ins import ENGINE, stage
+from headstart.runner.perform import *
+from headstart.store.stages import Store
+runtime = Runtime(device="cpu", workers=1)
+try:
+    for event in perform([stage(trouble="spin")], Store(sys.argv[2]), runtime, ENGINE):
+        print(type(event).__name__, flush=True)
+except Interrupted:
+    print("interrupted, first")
+except KeyboardInterrupt:
+    print("interrupted, second")
+    sys.exit(130)
+"""
+
+
+def test_the_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", SPIN, str(Path(__file__).parent), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        assert [driver.stdout.readline() for _ in range(2)] == ["Started\n", "Progress\n"]
+        time.sleep(0.5)  # it says no more: it spins in step 5
+        driver.send_signal(signal.SIGINT)
+        time.sleep(0.5)
+        assert driver.poll() is None  # it waits for a worker that cannot answer
+        driver.send_signal(signal.SIGINT)
+        assert driver.wait(5) == 130
+        assert driver.stdout.read() == "interrupted, second\n"
+
+
+def test_a_stage_that_another_process_holds_is_waited_for_and_its_result_used(tmp_path: Path) -> None:
+    one, other = stage("one"), stage("other", seed=1)
+    store = Store(tmp_path)
+    events: list[Any] = []
+    with store.claim(one.identity, {"name": "one"}) as folder:
+        assert folder is not None
+        both = perform([one, other], Store(tmp_path), INLINE, ENGINE)
+        thread = threading.Thread(target=lambda: events.extend(both))
+        thread.start()
+        time.sleep(0.7)
+        assert thread.is_alive()
+        folder.begin()
+        folder.finish({"status": "complete", "provenance": {"attempts": 1}}, {}, {}, {})
+    thread.join(5)
+    assert kinds(events) == ["Held one", "Started other", "Finished other", "Skipped one"]
+    assert any(isinstance(e, Held) for e in events)
+
+
+def test_two_runs_on_one_store_do_each_stage_once(tmp_path: Path) -> None:
+    parents = [stage(f"p{i}", seed=i, pause=0.01) for i in range(2)]
+    stages = parents + [child(p, f"c{i}", seed=i, pause=0.01) for p in parents for i in range(3)]
+    both: list[list[Any]] = [[], []]
+    runtime = Runtime(device="cpu", workers=1)
+    threads = [
+        threading.Thread(target=lambda out=out: out.extend(perform(stages, Store(tmp_path), runtime, ENGINE)))
+        for out in both
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    finished = [e.identity for events in both for e in events if isinstance(e, Finished)]
+    assert sorted(finished) == sorted(s.identity for s in stages)
+    assert all(Store(tmp_path).stage(s.identity)["attempts"] == 1 for s in stages)  # type: ignore[index]
+    for events in both:
+        ended = [e.identity for e in events if isinstance(e, (Finished, Skipped))]
+        assert sorted(ended) == sorted(s.identity for s in stages)
+
+
+def test_a_partial_stage_goes_on_with_the_threads_it_began_with(tmp_path: Path) -> None:
+    one = stage(steps=40, pause=0.02)
+    run(Store(tmp_path), one, limit=0.4, threads=2)
+    events = run(Store(tmp_path), one, threads=1)
+    notices = [e.text for e in events if isinstance(e, Notice)]
+    assert notices == ["goes on with 2 threads, as it began (not 1: its bits depend on it)"]
+    assert events[-1].result["provenance"]["threads"] == 2
+
+
+def test_another_torch_within_a_stage_is_said_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    one = stage(steps=40, pause=0.02)
+    run(Store(tmp_path), one, limit=0.4)
+    monkeypatch.setattr("headstart.runner.worker.version", lambda _: "9.9")
+    events = run(Store(tmp_path), one)
+    notice = next(e.text for e in events if isinstance(e, Notice))
+    assert notice == (
+        f"torch changed within the stage ({torch.__version__} then 9.9): "
+        "its bits may differ from those of a run in one go"
+    )
+    assert events[-1].result["provenance"]["versions"]["torch"] == f"{torch.__version__} then 9.9"
+
+
+def test_an_unknown_device_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="--device: 'gpu' is none of auto, cpu, cuda"):
+        run(Store(tmp_path), stage(), device="gpu")
+    if not torch.cuda.is_available():
+        with pytest.raises(BadInput, match="--device: cuda, but torch sees none here; use auto or cpu"):
+            run(Store(tmp_path), stage(), device="cuda")
+
+
+def test_half_of_the_slots_serve_those_that_wait_and_half_finish_rows(tmp_path: Path) -> None:
+    few, many = stage("few"), stage("many", seed=1)
+    children = [child(few, "c0"), *(child(many, f"c{i}", seed=i) for i in range(1, 4))]
+    leaves = [renamed(stage(seed=10 + i), f"leaf{i}") for i in range(3)]
+    parent_of = {c.identity: (few if c.name == "c0" else many).identity for c in children}
+    everything = [*leaves, few, many, *children]
+    jobs = [Job(s.name, s.identity, s.spec, parent_of.get(s.identity)) for s in everything]
+
+    def order(slots: int) -> list[str]:
+        """Names as they start, where every stage takes equally long."""
+        agenda, names = Agenda(list(jobs), Store(tmp_path)), []
+        while agenda.left:
+            taken = []
+            while len(taken) < slots and (job := agenda.take(slots // 2)) is not None:
+                taken.append(job)
+            for job in taken:
+                agenda.end(job.identity, "complete")
+            names += [job.name for job in taken]
+        return names
+
+    assert order(1) == ["leaf0", "leaf1", "leaf2", "many", "c1", "c2", "c3", "few", "c0"]
+    assert order(2) == ["many", "leaf0", "few", "leaf1", "leaf2", "c0", "c1", "c2", "c3"]

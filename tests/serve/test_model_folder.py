@@ -1,0 +1,390 @@
+"""A model folder gives back the bits that went in, and whatever else is in it is refused in words."""
+
+from __future__ import annotations
+
+import dataclasses
+import errno
+import json
+import os
+import pickle
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.made_models import made, rewritten, texts, tokens, walks
+
+from headstart.errors import BadInput
+from headstart.models.mixers import MIXERS
+from headstart.serve import folder as folder_module
+from headstart.serve.folder import load_model, save_model
+from headstart.serve.header import MOST_HEADER
+from headstart.spec import Kind
+from headstart.store import files
+
+ALL = ("majority", "summary", "kernels")
+
+
+@pytest.fixture
+def saved(tmp_path: Path) -> Path:
+    """A folder with a network and two classic models."""
+    save_model(made(walks(channels=2, gaps=True), ("majority", "summary"), patch=3), tmp_path / "model")
+    return tmp_path / "model"
+
+
+def why(folder: Path) -> str:
+    """Why a folder is refused, without where the test made it."""
+    with pytest.raises(BadInput) as caught:
+        load_model(folder)
+    return str(caught.value).replace(f"{folder.parent}/", "")
+
+
+@pytest.mark.parametrize("mixer", [kind for kind, line in MIXERS.items() if line.path.startswith("headstart.")])
+def test_a_network_of_every_mixer_comes_back_bit_for_bit(mixer: str, tmp_path: Path) -> None:
+    s = walks(channels=2, gaps=True)
+    served = made(s, mixer=mixer, model={"norm": "batch"})
+    save_model(served, tmp_path)
+    again = load_model(tmp_path)
+    assert again.config == served.config
+    assert served.network is not None
+    assert again.network is not None
+    assert not again.network.training
+    held = again.network.state_dict()
+    assert all(torch.equal(held[name], tensor) for name, tensor in served.network.state_dict().items())
+    np.testing.assert_array_equal(again.predict(s), served.predict(s))
+
+
+@pytest.mark.parametrize("s", [walks(numbers=True), texts("dna"), texts("text"), tokens()], ids=lambda s: s.kind)
+def test_every_model_of_a_folder_comes_back_for_every_kind(s: Any, tmp_path: Path) -> None:
+    served = made(s, ALL, serve="kernels")
+    save_model(served, tmp_path)
+    again = load_model(tmp_path)
+    assert again.choices == served.choices
+    for use in (None, *served.choices):
+        np.testing.assert_array_equal(again.predict(s, use), served.predict(s, use))
+
+
+def test_a_folder_without_a_network_comes_back(tmp_path: Path) -> None:
+    s = walks()
+    served = made(s, ("summary",), network=False)
+    save_model(served, tmp_path)
+    np.testing.assert_array_equal(load_model(tmp_path).predict(s), served.predict(s))
+
+
+def test_a_person_can_read_the_config_and_the_names_in_it(tmp_path: Path) -> None:
+    s = walks()
+    odd = ("=1+1", "[red]x", "caf\u00e9 \U0001f600", "half \udcff")
+    renamed = tuple(odd[i % 4] for i in range(len(s)))
+    s = dataclasses.replace(s, labels=renamed)
+    served = made(s)
+    save_model(served, tmp_path, {"README.md": b"# A model\n"})
+    assert load_model(tmp_path).config.preparation.classes == served.config.preparation.classes
+    assert (tmp_path / "README.md").read_bytes() == b"# A model\n"
+    plain = dataclasses.replace(s, labels=tuple(label.replace("\udcff", "") for label in renamed))
+    save_model(made(plain), tmp_path)
+    assert "café \U0001f600" in (tmp_path / "config.json").read_text("utf-8")
+    assert sorted(os.listdir(tmp_path)) == ["README.md", "config.json", "model.safetensors"]
+
+
+def test_equal_models_have_equal_files(tmp_path: Path) -> None:
+    for name in "ab":
+        save_model(made(walks(), ("summary",)), tmp_path / name)
+    for file in ("config.json", "model.safetensors"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_spaces_and_escapes_of_a_config_do_not_matter(saved: Path) -> None:
+    document = json.loads((saved / "config.json").read_text())
+    (saved / "config.json").write_text(json.dumps(dict(reversed(document.items()))))
+    load_model(saved)
+
+
+def test_what_is_no_model_folder_says_so(tmp_path: Path, saved: Path) -> None:
+    assert why(tmp_path / "none") == (
+        "none: is not there; give the folder that `headstart fit` or save_pretrained wrote"
+    )
+    assert why(saved / "config.json").startswith("config.json: is no folder; give the folder")
+    (tmp_path / "empty").mkdir()
+    assert why(tmp_path / "empty").startswith("empty: holds no config.json; give the folder")
+    (saved / "model.safetensors").unlink()
+    assert why(saved).startswith("model: holds no model.safetensors; give the folder")
+
+
+@pytest.mark.parametrize("name", ["pytorch_model.bin", "best.pt", "model.pkl", "last.CKPT", "model.joblib"])
+def test_pickled_weights_are_never_opened(saved: Path, name: str) -> None:
+    (saved / "model.safetensors").unlink()
+    (saved / name).write_bytes(pickle.dumps(print))
+    assert why(saved) == (
+        f"model: holds its weights as {name!r}, which is never opened, since such a file can run code; give the folder "
+        "that `headstart fit` or save_pretrained wrote, with model.safetensors"
+    )
+
+
+def test_pickled_weights_beside_ours_are_passed_over(saved: Path) -> None:
+    (saved / "pytorch_model.bin").write_bytes(b"\x80\x04.")
+    load_model(saved)
+
+
+CONFIGS: dict[str, tuple[str, str]] = {
+    "of transformers": ('{"model_type": "bert"}', "is the config of a model of another library (model_type 'bert')"),
+    "of something": ('{"lr": 1}', "is no config of a headstart model"),
+    "no table": ("[1]", "is no config of a headstart model"),
+    "no JSON": ("{", "is not readable as JSON"),
+    "deep": ("[" * 200_000, "is not readable as JSON"),
+    "newer": ('{"kind": "headstart model", "format": 2}', "format 2 is newer than this headstart reads (1); install"),
+    "too little": ('{"kind": "headstart model"}', "model/config.json: layout: is missing\nmodel/config.json: prepa"),
+}
+
+
+@pytest.mark.parametrize("name", CONFIGS)
+def test_a_config_of_another_kind_is_told_from_ours(saved: Path, name: str) -> None:
+    text, message = CONFIGS[name]
+    (saved / "config.json").write_text(text)
+    assert why(saved).startswith(f"model/config.json: {message}" if name != "too little" else message)
+
+
+def _mixer(document: Any) -> Any:
+    return document["network"]["model"]["mixer"]
+
+
+CHANGED: dict[str, tuple[Callable[[Any], Any], str]] = {
+    "unknown key": (lambda d: d.update(runs="os.system"), "model/config.json: runs: no 'runs'; there are: "),
+    "unknown key within": (
+        lambda d: d["preparation"].update(chanels=1),
+        "model/config.json: preparation.chanels: no 'chanels'; did you mean 'channels'?",
+    ),
+    "a wrong value": (lambda d: d["network"].update(temperature=-1.0), "network.temperature: -1.0 should be greater"),
+    "a mixer that is none": (
+        lambda d: _mixer(d).update(kind="atention"),
+        "network.model.mixer.kind: no 'atention'; did you mean 'attention'?; a model folder names no code",
+    ),
+    "a module": (lambda d: _mixer(d).update(kind="os:system"), "network.model.mixer.kind: no 'os:system'"),
+    "a kind that is no word": (lambda d: _mixer(d).update(kind=[]), "network.model.mixer.kind: no '[]'"),
+    "width": (
+        lambda d: d["network"]["model"].update(width=2**24),
+        "holds a network of 2 blocks of width 16, by config.json it has 2 of width 16777216",
+    ),
+    "blocks": (
+        lambda d: d["network"]["model"].update(blocks=4096),
+        "holds a network of 2 blocks of width 16, by config.json it has 4096",
+    ),
+    "heads": (lambda d: _mixer(d).update(heads=5), "model/config.json: network.model.mixer.heads: "),
+    "classes": (lambda d: d["preparation"].update(classes=["a", "b", "c"]), "classics.majority: is for other data"),
+    "length": (lambda d: d["network"].update(length=2**27), "bytes of constants, at most 268,435,456 are made; lower"),
+    "a length beyond all": (
+        lambda d: d["network"].update(length=2**62),
+        "model/config.json: network.length: 4,611,686,018,427,387,904 is more than is read, at mo",
+    ),
+    "places": (
+        lambda d: d["network"]["model"].update(position={"kind": "rotary", "length": 2**27}),
+        "bytes of constants, at most",
+    ),
+    "learned places": (
+        lambda d: d["network"]["model"].update(position={"kind": "learned", "length": 2**27}),
+        "lacks 'network.position.table', the model of config.json has it; save the model again",
+    ),
+    "features": (
+        lambda d: d["network"]["model"].update(mixer={"kind": "performer", "features": 2**40}),
+        "network.model.mixer.features: 1,099,511,627,776 is more than is read, at most 65,536; lower it",
+    ),
+    "state": (
+        lambda d: d["network"]["model"].update(mixer={"kind": "s4", "state": 2**16}),
+        "network.model.mixer.state: 65,536 is more than is read, at most 4,096",
+    ),
+    "hashes": (
+        lambda d: d["network"]["model"].update(mixer={"kind": "reformer", "hashes": 60_000, "chunk": 1}),
+        "holds 'network.blocks.0.mixer.key.bias', the model of config.json does not",
+    ),
+    "feed-forward": (
+        lambda d: d["network"]["model"].update(feed_forward={"kind": "mlp", "width": 2**27}),
+        "'network.blocks.0.feed_forward.back.weight' is F32 [16, 64], by config.json it is F32 "
+        "[16, 134217728]; save the model again",
+    ),
+    "another mixer": (lambda d: d["network"]["model"].update(mixer={"kind": "lstm"}), "the model of config.json"),
+    "no gaps": (lambda d: d["preparation"].update(missing=False), "holds 'network.encoder.missing', the model of conf"),
+    "kernels": (lambda d: d["classics"].update(kernels=d["classics"]["majority"] | {"method": "kernels"}), "kernels"),
+}
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_a_config_that_asks_for_something_else_allocates_nothing(
+    saved: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    change, message = CHANGED[name]
+    rewritten(saved, config=change)
+
+    def never(*_: Any) -> Any:
+        raise AssertionError("weights were read, or a network was built")
+
+    monkeypatch.setattr(folder_module, "unseal", never)
+    monkeypatch.setattr(folder_module, "build", never)
+    said = why(saved)
+    assert message in said
+    assert said.startswith("model/")
+
+
+WEIGHTS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], Any], str]] = {
+    "one more": (lambda t: t.update(more=torch.zeros(1)), "holds 'more', the model of config.json does not; save"),
+    "one less": (lambda t: t.pop("network.norm.weight"), "lacks 'network.norm.weight', the model of config.json has"),
+    "another type": (
+        lambda t: t.update({"network.norm.weight": torch.zeros(16).double()}),
+        "'network.norm.weight' is F64 [16], by config.json it is F32 [16]; save the model again",
+    ),
+    "another shape": (
+        lambda t: t.update({"summary.weights": torch.zeros(2, 2)}),
+        "'summary.weights' is F32 [2, 2], by config.json it is F32 [",
+    ),
+    "nothing": (lambda t: t.clear(), "holds a network of 0 blocks of width unknown"),
+    "not a number": (
+        lambda t: t["network.norm.weight"].fill_(torch.nan),
+        "'network.norm.weight' holds a number that is not finite; fit the model again",
+    ),
+    "infinite": (lambda t: t["summary.intercept"].fill_(torch.inf), "'summary.intercept' holds a number that is not"),
+    "a spread of 0": (lambda t: t["summary.spread"].fill_(0.0), "'spread' does not fit the other facts"),
+}
+
+
+@pytest.mark.parametrize("name", WEIGHTS)
+def test_weights_that_are_not_those_of_the_config_are_refused(saved: Path, name: str) -> None:
+    change, message = WEIGHTS[name]
+    rewritten(saved, weights=change)
+    assert message in why(saved)
+
+
+def test_weights_that_are_cut_short_are_refused_at_every_length(saved: Path) -> None:
+    path = saved / "model.safetensors"
+    whole = path.read_bytes()
+    for length in [*range(0, 40), 500, len(whole) // 2, len(whole) - 1]:
+        path.write_bytes(whole[:length])
+        said = why(saved)
+        assert said.startswith("model/model.safetensors: ")
+        assert "cut short" in said
+    path.write_bytes(whole + b"x")
+    assert "cut short or too long: its header says" in why(saved)
+
+
+def test_no_flipped_bit_of_the_weights_is_taken_for_a_model(saved: Path) -> None:
+    path, s = saved / "model.safetensors", walks(channels=2, gaps=True)
+    whole, right = path.read_bytes(), load_model(saved).predict(s)
+    for place in {*range(0, 300, 3), *np.linspace(300, len(whole) - 1, 100).astype(int).tolist()}:
+        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+        try:
+            again = load_model(saved)
+        except BadInput:
+            continue
+        np.testing.assert_array_equal(again.predict(s), right)  # the header's padding may hold any blank
+
+
+def test_a_header_is_bounded_and_must_be_one(saved: Path) -> None:
+    path = saved / "model.safetensors"
+
+    def header(content: bytes, data: bytes = b"") -> str:
+        path.write_bytes(struct.pack("<Q", len(content)) + content + data)
+        return why(saved)
+
+    for content in (
+        b"[]",
+        b"{",
+        b'{"a": 1}',
+        b'{"a": {"dtype": "F32", "shape": [-1], "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": "F9", "shape": [1], "data_offsets": [0, 4]}}',
+        b'{"a": {"dtype": "F32", "shape": [true], "data_offsets": [0, 4]}}',
+        b"[" * 100_000,
+    ):
+        assert "has no header of a safetensors file" in header(content, bytes(4))
+    assert "other bytes than its shape needs" in header(
+        b'{"a": {"dtype": "F32", "shape": [99999999999, 99999999999], "data_offsets": [0, 4]}}', bytes(4)
+    )
+    path.write_bytes(struct.pack("<Q", 2**63) + bytes(64))
+    assert "is cut short, or no safetensors file" in why(saved)
+    with path.open("wb") as file:
+        file.write(struct.pack("<Q", MOST_HEADER + 1))
+        file.truncate(MOST_HEADER + 100)
+    assert f"at most {MOST_HEADER:,} are read" in why(saved)
+
+
+def test_a_config_does_not_go_with_other_weights(saved: Path, tmp_path: Path) -> None:
+    other = made(walks(channels=2, gaps=True, seed=5), ("majority", "summary"), patch=3)
+    save_model(other, tmp_path / "other")
+    (saved / "model.safetensors").write_bytes((tmp_path / "other" / "model.safetensors").read_bytes())
+    assert why(saved) == (
+        "model: config.json was changed, or comes from another model than model.safetensors; take both from one save "
+        "(another model of the folder is chosen with --use, not in the file)"
+    )
+
+
+def test_links_out_of_the_folder_are_not_followed(saved: Path, tmp_path: Path) -> None:
+    for name in ("config.json", "model.safetensors"):
+        (saved / name).rename(tmp_path / name)
+        (saved / name).symlink_to(tmp_path / name)
+        assert why(saved) == (
+            f"model/{name}: is a link that leads out of the folder, which is not followed; copy the file there"
+        )
+        (saved / name).unlink()
+        (tmp_path / name).rename(saved / f"kept {name}")
+        (saved / name).symlink_to(saved / f"kept {name}")
+    load_model(saved)
+    (tmp_path / "linked").symlink_to(saved)
+    load_model(tmp_path / "linked")  # where the folder itself lies is its owner's affair
+
+
+def test_a_name_that_is_no_file_is_refused(saved: Path) -> None:
+    (saved / "config.json").unlink()
+    os.mkfifo(saved / "config.json")
+    assert why(saved).startswith("model/config.json: is no file; give the folder")
+
+
+def test_a_mixer_of_ones_own_is_neither_saved_nor_loaded(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(MIXERS, "mine", Kind("headstart.models.mixers.attention:AttentionSpec", ""))
+    rewritten(saved, config=lambda d: _mixer(d).update(kind="mine"))
+    monkeypatch.setitem(MIXERS, "mine", Kind("my_mixer:DecaySpec", "", "given by module:Class"))
+    assert "network.model.mixer.kind: no 'mine'" in why(saved)
+    served = made(walks())
+    monkeypatch.setitem(MIXERS, "attention", Kind("my_mixer:DecaySpec", "", "given by module:Class"))
+    with pytest.raises(BadInput, match="serves mixers that come with headstart alone"):
+        save_model(served, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_full_disk_and_a_folder_that_cannot_be_written_get_one_message(
+    saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = load_model(saved)
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(BadInput, match=r"the model cannot be written .*; make room or give access there, or name anot"):
+        save_model(before, tmp_path / "file" / "model")
+
+    def full(file: int, data: bytes) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    def read_only(*_: Any) -> int:
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(files, "write_all", full)
+        with pytest.raises(BadInput, match=r"the model cannot be written \(there is no room\)"):
+            save_model(before, saved)
+    with monkeypatch.context() as patch:
+        patch.setattr(files.os, "open", read_only)
+        with pytest.raises(BadInput, match=r"the model cannot be written \(Permission denied\)"):
+            save_model(before, saved)
+    assert sorted(os.listdir(saved)) == ["config.json", "model.safetensors"]
+    load_model(saved)
+
+
+@pytest.mark.parametrize("name", ["config.json", "../README.md", "a/b", "", ".."])
+def test_other_files_stand_beside_the_model_and_nowhere_else(tmp_path: Path, name: str) -> None:
+    with pytest.raises(BadInput, match=r"is no name for a file beside config\.json and model.safetensors"):
+        save_model(made(walks()), tmp_path / "model", {name: b"x"})
+    assert not (tmp_path / "README.md").exists()
+
+
+def test_a_config_that_names_models_that_are_not_there_is_not_saved(tmp_path: Path) -> None:
+    served = made(walks(), ("majority",))
+    with pytest.raises(BadInput, match="its config names network, majority, there are network"):
+        save_model(dataclasses.replace(served, classics={}), tmp_path)

@@ -1,0 +1,372 @@
+"""A network as an ONNX file: the same answers, at any number of sequences and any length, or one message."""
+
+import ast
+import errno
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from support.made_models import made, texts, tokens, walks
+from torch import nn
+
+from headstart.cli import main
+from headstart.data import LayoutSpec, read_sequences
+from headstart.errors import BadInput
+from headstart.models.mixers import MIXERS
+from headstart.serve import onnx as onnx_module
+from headstart.serve.folder import save_model
+from headstart.serve.forms import FORMS, form_of
+from headstart.serve.model import Served
+from headstart.serve.onnx import EXTRA, Exported, export_onnx
+from headstart.serve.onnx_check import answers_of, compared, feeds, made_up
+from headstart.serve.whole import Whole
+
+LONGEST = 20  # positions of the longest of `walks`
+needs_extra = pytest.mark.skipif(
+    any(importlib.util.find_spec(name) is None for name in EXTRA),
+    reason="onnx, onnxscript and onnxruntime are not installed: pip install 'headstart[onnx]'",
+)
+
+VARIANTS: list[dict[str, Any]] = [
+    *({"kind": kind, **spec.load().example} for kind, spec in MIXERS.items()),
+    {"kind": "local_attention", "window": 64},
+    {"kind": "longformer", "window": 3, "global_positions": 0},
+    {"kind": "longformer", "window": 3, "global_positions": 4, "separate": False},
+    {"kind": "bigbird", "block": 4, "global_blocks": 0, "random": 2},
+    {"kind": "linformer", "rank": 4, "shared": False},
+    {"kind": "s4d", "state": 4, "gate": "none", "directions": 1},
+    {"kind": "lstm", "directions": 2},
+    {"kind": "lstm", "state": 5},
+    {"kind": "mega", "state": 4, "attention": "laplace"},
+    {"kind": "mega", "state": 4, "attention": "laplace", "chunk": 8},
+    {"kind": "mega", "state": 4, "chunk": 8},
+    {"kind": "reformer", "chunk": 8},
+    {"kind": "parallel", "combine": "sum", "norm": False},
+]
+
+
+def built(variant: dict[str, Any], causal: bool, theta: float | None) -> nn.Module | None:
+    """A mixer of width 16, or None where this variant cannot be."""
+    spec = MIXERS[variant["kind"]].load().model_validate(variant)
+    if (causal and (not spec.can_be_causal or variant.get("directions") == 2)) or (theta and not spec.rotary):
+        return None
+    torch.manual_seed(1)
+    more = {"theta": theta} if theta else {}
+    return spec.build(16, LONGEST, causal, **more).eval()
+
+
+@pytest.mark.parametrize("variant", VARIANTS, ids=lambda x: " ".join(map(str, x.values()))[:50])
+def test_the_form_of_a_mixer_says_what_the_mixer_says(variant: dict[str, Any]) -> None:
+    found = 0
+    for causal in (False, True):
+        for theta in (None, 1e4):
+            mixer = built(variant, causal, theta)
+            if mixer is None:
+                continue
+            form, found = form_of(mixer, LONGEST), found + 1
+            for sizes in ([1], [2, 1], [7, 3, 7], [19, 20, 5, 1]):
+                x = torch.randn(len(sizes), max(sizes), 16)
+                valid = torch.arange(max(sizes)) < torch.tensor(sizes)[:, None]
+                with torch.no_grad():
+                    told, said = mixer(x, valid), form(x, valid)
+                assert (told - said)[valid].abs().max() < 1e-5 * max(1.0, told[valid].abs().max())
+                assert not said.isnan().any()
+    assert found
+
+
+def test_every_mixer_of_the_table_has_a_form() -> None:
+    kinds = {type(mixer) for v in VARIANTS if (mixer := built(v, False, None)) is not None}
+    assert kinds == set(FORMS)
+
+
+SERVED: dict[str, Any] = {
+    "numbers": lambda: (walks(), {}),
+    "channels with gaps": lambda: (walks(channels=2, gaps=True), {}),
+    "patches": lambda: (walks(channels=2, gaps=True), {"patch": 3}),
+    "patches without gaps": lambda: (walks(), {"patch": 4, "missing": False}),
+    "gaps that the fit did not know": lambda: (walks(gaps=True), {"missing": False}),
+    "longest": lambda: (walks(), {"longest": 11}),
+    "target": lambda: (walks(numbers=True), {}),
+    "target without a range": lambda: (walks(numbers=True), {"low": None, "high": None}),
+    "raw": lambda: (walks(), {"mean": (), "deviation": ()}),
+    "text": lambda: (texts("text"), {}),
+    "dna": lambda: (texts(), {}),
+    "tokens": lambda: (tokens(), {}),
+    "max": lambda: (walks(), {"model": {"pool": "max", "norm": "batch", "feed_forward": {"kind": "glu"}}}),
+    "last": lambda: (walks(), {"model": {"pool": "last", "causal": True, "position": {"kind": "rotary"}}}),
+    "learned": lambda: (walks(), {"model": {"position": {"kind": "learned"}, "norm_place": "after"}}),
+    "bare": lambda: (
+        walks(),
+        {
+            "mixer": "s4d",
+            "model": {
+                "norm": "none",
+                "residual": False,
+                "position": {"kind": "none"},
+                "encoder": {"masked": "channel"},
+            },
+        },
+    ),
+}
+
+
+def said_by(whole: Whole, given: Any) -> np.ndarray:
+    with torch.no_grad():
+        return np.asarray(whole(*(torch.from_numpy(given[name]) for name in whole.inputs)))
+
+
+@pytest.mark.parametrize("name", SERVED)
+def test_the_whole_network_says_what_predict_says(name: str) -> None:
+    sequences, more = SERVED[name]()
+    served = made(sequences, **more)
+    whole = Whole(served).eval()
+    told = served.predict(sequences)
+    np.testing.assert_allclose(said_by(whole, feeds(whole.known, sequences)), told, rtol=1e-5, atol=1e-5)
+    assert np.ptp(told, axis=0).min() > 1e-3, "sequences have answers of their own"
+    difference, runs = compared(whole, served, lambda given: said_by(whole, given))
+    assert difference < 1e-5
+    lengths = {length for _, length in runs}
+    assert min(lengths) == 1
+    assert max(lengths) > whole.limit, "more positions than the network takes are tried too"
+
+
+def test_what_stands_at_padded_and_missing_places_means_nothing() -> None:
+    sequences = walks(channels=2, gaps=True)
+    served = made(sequences, patch=3)
+    whole = Whole(served).eval()
+    given = dict(feeds(whole.known, sequences))
+    told = said_by(whole, given)
+    there = given["valid"][:, :, None] & given["observed"]
+    for empty in (np.nan, np.inf, -1e30):
+        odd = {**given, "values": np.where(there, given["values"], np.float32(empty))}
+        np.testing.assert_array_equal(said_by(whole, odd), told)
+    # NaN says by itself that a value is missing.
+    gaps = {**given, "values": np.where(there, given["values"], np.float32(np.nan))}
+    gaps["observed"] = np.ones_like(gaps["observed"])
+    np.testing.assert_array_equal(said_by(whole, gaps), told)
+    ids = made(tokens())
+    whole = Whole(ids).eval()
+    given = dict(feeds(whole.known, tokens()))
+    told = said_by(whole, given)
+    given["values"] = np.where(given["valid"], given["values"], -5)
+    np.testing.assert_array_equal(said_by(whole, given), told)
+
+
+def test_a_difference_is_found_and_counted_as_a_share_of_the_range_of_numbers() -> None:
+    for sequences, moved in ((walks(), 1e-3), (walks(numbers=True), 1e-2)):  # numbers from 10 to 20
+        served = made(sequences)
+        whole = Whole(served).eval()
+        found, _ = compared(whole, served, lambda given, w=whole, m=moved: said_by(w, given) + m)
+        assert found == pytest.approx(1e-3, rel=0.01)
+        broken, _ = compared(whole, served, lambda given, w=whole: said_by(w, given) * np.nan)
+        assert np.isnan(broken)
+
+
+def stand_in(monkeypatch: pytest.MonkeyPatch, difference: float) -> None:
+    """Everything about ONNX but what `export_onnx` makes of its outcome."""
+    monkeypatch.setattr(onnx_module, "check_extra", lambda: None)
+    monkeypatch.setattr(onnx_module, "graph_of", lambda *_: b"graph")
+    monkeypatch.setattr(onnx_module, "answers_of", lambda _: None)
+    monkeypatch.setattr(onnx_module, "compared", lambda *_: (difference, ((1, 1),)))
+
+
+@pytest.mark.parametrize("difference", [1.5e-4, float("nan")])
+def test_a_file_that_says_something_else_is_not_left_behind(
+    difference: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, difference)
+    with pytest.raises(BadInput, match=r"answers would differ from torch's by up to .*nothing is written"):
+        export_onnx(made(walks()), tmp_path / "m.onnx")
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_full_folder_gets_one_message_and_a_good_file_is_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stand_in(monkeypatch, 9e-5)
+    done = export_onnx(made(walks()), tmp_path / "m.onnx")
+    assert (tmp_path / "m.onnx").read_bytes() == b"graph"
+    assert (done.size, done.difference) == (5, 9e-5)
+
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(onnx_module, "publish", full)
+    with pytest.raises(BadInput, match=r"m\.onnx: cannot be written \(there is no room\); make room"):
+        export_onnx(made(walks()), tmp_path / "m.onnx")
+
+
+def test_what_cannot_be_exported_gets_its_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = made(walks())
+    with pytest.raises(BadInput, match=r"--onnx: '.*' is a folder; name a file in it, such as '.*model\.onnx'"):
+        export_onnx(served, tmp_path)
+    with pytest.raises(BadInput, match=r"--onnx: there is no folder '.*nowhere'; make it"):
+        export_onnx(served, tmp_path / "nowhere" / "m.onnx")
+    monkeypatch.setattr(onnx_module, "check_extra", lambda: None)
+    with pytest.raises(BadInput, match=r"no network here, only summary, and classic models have no ONNX form"):
+        export_onnx(made(walks(), classics=("summary",), network=False), tmp_path / "m.onnx")
+
+    class Strange(nn.Module):
+        pass
+
+    odd = made(walks())
+    assert odd.network is not None
+    odd.network.blocks[1].mixer = Strange()
+    with pytest.raises(BadInput, match=r"model\.mixer: Strange has no ONNX form, .*`headstart predict`"):
+        export_onnx(odd, tmp_path / "m.onnx")
+    wide = MIXERS["bigbird"].load()(block=2).build(16, 2_000, False)
+    with pytest.raises(BadInput, match=r"model\.mixer\.block: bigbird's pattern of 1,000 blocks.*larger blocks"):
+        form_of(wide, 2_000)
+    assert not list(tmp_path.iterdir())
+
+
+def exported(words: list[str]) -> int:
+    with pytest.raises(SystemExit) as stop:
+        main(["export", *words])
+    return int(stop.value.code or 0)
+
+
+def test_without_the_extra_the_verb_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    save_model(made(walks()), tmp_path / "model")
+    for name in ("onnx", "onnxscript"):
+        monkeypatch.setitem(sys.modules, name, ModuleType(name))
+        sys.modules[name].__spec__ = importlib.util.spec_from_loader(name, None)
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    assert exported([str(tmp_path / "model"), "--onnx", str(tmp_path / "m.onnx")]) == 2
+    said = capfd.readouterr()
+    assert said.err == "headstart: export: onnxruntime is not installed; pip install 'headstart[onnx]'\n"
+    assert not said.out
+    assert [path.name for path in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_folder_that_serves_a_classic_model_says_how_its_network_is_exported(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    both = made(walks(), classics=("kernels",), serve="kernels")
+    save_model(both, tmp_path / "both")
+    save_model(made(walks(), classics=("summary",), network=False), tmp_path / "bare")
+    for words, message in (
+        (["both"], "serves 'kernels', which has no ONNX form; --use network exports its network"),
+        (["both", "--use", "kernels"], "'kernels', which has no ONNX form; --use network exports its network"),
+        (["both", "--use", "netwrk"], "did you mean 'network'?"),
+        (["bare"], "serves 'summary', which has no ONNX form; fit one with a network"),
+    ):
+        assert exported([str(tmp_path / words[0]), *words[1:], "--onnx", str(tmp_path / "m.onnx")]) == 2
+        assert message in capfd.readouterr().err
+    assert not (tmp_path / "m.onnx").exists()
+
+
+GROUPS = (
+    ("attention", "linear_attention", "linformer", "performer", "reformer"),
+    ("bigbird", "local_attention", "longformer", "parallel"),
+    ("dlr", "s4", "s4d", "mega", "lstm"),
+)
+
+
+def answers_as_predicted(served: Served, done: Exported, sequences: Any) -> None:
+    known = served.config.preparation
+    run, told = answers_of(done.path.read_bytes()), served.predict(sequences, "network")
+    np.testing.assert_allclose(run(feeds(known, sequences)), told, rtol=1e-5, atol=1e-5)
+    for row in range(2):
+        one = sequences.take(np.array([row]))
+        np.testing.assert_allclose(run(feeds(known, one)), told[[row]], rtol=1e-5, atol=1e-5)
+
+
+@needs_extra
+@pytest.mark.parametrize("kinds", GROUPS, ids=lambda kinds: " ".join(kinds))
+def test_a_file_of_every_mixer_answers_as_predict_does(
+    kinds: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    mixers = [{"kind": kind, **MIXERS[kind].load().example} for kind in kinds]
+    rotary = "rotary" if kinds is not GROUPS[2] else "learned"
+    sequences = walks(channels=2, gaps=True)
+    served = made(sequences, mixer=mixers, model={"blocks": len(kinds), "position": {"kind": rotary}})
+    done = export_onnx(served, tmp_path / "m.onnx")
+    assert done.difference < 1e-5
+    answers_as_predicted(served, done, sequences)
+    # Ten times the longest of the fit: its first positions count.
+    answers_as_predicted(served, done, walks(channels=2, gaps=True, n=3, least=200, most=200, seed=3))
+    assert capfd.readouterr() == ("", ""), "nothing is printed"
+
+
+@needs_extra
+@pytest.mark.parametrize(
+    ("name", "mixer"),
+    [
+        ("patches", "attention"),
+        ("patches without gaps", {"kind": "lstm", "directions": 2}),
+        ("longest", "s4d"),
+        ("target", {"kind": "s4d", "directions": 1, "gate": "none"}),
+        ("text", "attention"),
+        ("tokens", "mega"),
+    ],
+    ids=lambda x: x if isinstance(x, str) else x["kind"],
+)
+def test_a_file_of_every_kind_of_data_answers_as_predict_does(name: str, mixer: Any, tmp_path: Path) -> None:
+    sequences, more = SERVED[name]()
+    served = made(sequences, mixer=mixer, **more)
+    done = export_onnx(served, tmp_path / "m.onnx")
+    assert done.difference < 1e-5
+    answers_as_predicted(served, done, sequences)
+    for rows, length in ((1, 1), (4, 2), (2, 57)):
+        answers_as_predicted(served, done, made_up(served, max(rows, 2), length))
+
+
+@needs_extra
+@pytest.mark.parametrize("length", [1, 2, 3])
+def test_a_network_of_a_few_positions_is_exported_too(length: int, tmp_path: Path) -> None:
+    served = made(walks(least=length, most=length), mixer="s4d", model={"blocks": 1})
+    assert export_onnx(served, tmp_path / "m.onnx").difference < 1e-5
+
+
+@needs_extra
+def test_the_verb_writes_a_file_that_says_what_it_is_and_not_where_it_was_made(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import onnxruntime
+
+    save_model(made(walks(), classics=("summary",), serve="summary"), tmp_path / "model")
+    monkeypatch.chdir(tmp_path)
+    assert exported(["model", "--onnx", "m.onnx", "--use", "network"]) == 0
+    said = capfd.readouterr()
+    assert not said.err
+    assert "takes values float32 (batch, length, 1); valid bool (batch, length)" in said.out
+    assert "gives probabilities float32 (batch, 2)" in said.out
+    assert "largest difference to torch" in said.out
+    content = (tmp_path / "m.onnx").read_bytes()
+    for place in (str(tmp_path), str(Path(torch.__file__).parent), str(Path(onnx_module.__file__).parent), ".py"):
+        assert place.encode() not in content
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    notes = session.get_modelmeta().custom_metadata_map
+    assert json.loads(notes["classes"]) == ["calm", "wild"]
+    assert (notes["kind"], notes["longest"]) == ("numbers", str(LONGEST))
+    assert [one.shape for one in session.get_inputs()] == [["batch", "length", 1], ["batch", "length"]]
+    again = export_onnx(made(walks()), tmp_path / "again.onnx")
+    assert again.path.read_bytes() == content, "equal networks give equal bytes"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["again.onnx", "m.onnx", "model"]
+
+
+@needs_extra
+@pytest.mark.parametrize("gaps", [False, True])
+def test_the_program_of_the_guide_runs_the_file(
+    gaps: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guide" / "exporting.md").read_text("utf-8")
+    program = guide.split("```python file=serve.py\n")[1].split("```")[0]
+    sequences = read_sequences([[3.1, 2.9, 2.2, 1.7], [3.0, 3.4]], LayoutSpec(kind="numbers"))
+    served = made(walks(gaps=gaps))
+    export_onnx(served, tmp_path / "model.onnx")
+    monkeypatch.chdir(tmp_path)
+    exec(compile(program, "serve.py", "exec"), {})  # noqa: S102
+    said = [ast.literal_eval(line) for line in capsys.readouterr().out.splitlines()]
+    for found, told in zip(said, served.predict(sequences), strict=True):
+        assert list(found) == ["calm", "wild"]
+        assert list(found.values()) == pytest.approx(told, abs=1e-3)

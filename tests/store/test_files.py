@@ -1,0 +1,104 @@
+"""Files are whole or absent, and carry what shows damage."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from headstart.errors import BadInput
+from headstart.store import files
+from headstart.store.files import Damaged, publish, publish_json, read_json, seal, unseal
+
+TENSORS = {
+    "a": torch.arange(6, dtype=torch.float32).reshape(2, 3),
+    "flag": torch.tensor([True, False]),
+    "half": torch.tensor([1.5, -0.0], dtype=torch.bfloat16),
+    "none": torch.zeros(0, 4),
+    "scalar": torch.tensor(7, dtype=torch.int64),
+}
+META = {"step": 3, "rate": 0.1, "nested": {"best": None}}
+
+
+def test_tensors_and_meta_come_back_bit_for_bit(tmp_path: Path) -> None:
+    publish(tmp_path / "x.safetensors", seal(TENSORS, META))
+    tensors, meta = unseal(tmp_path / "x.safetensors")
+    assert meta == META
+    assert {name: (t.dtype, t.shape) for name, t in tensors.items()} == {
+        name: (t.dtype, t.shape) for name, t in TENSORS.items()
+    }
+    assert all(torch.equal(tensors[name], TENSORS[name]) for name in TENSORS)
+    tensors["a"].add_(1)  # their own writable memory
+
+
+def test_equal_content_has_equal_bytes_whatever_the_order_and_the_memory() -> None:
+    base = torch.arange(4.0)
+    one = seal({"x": base, "y": base, "z": base[::2]}, META)
+    two = seal({"z": base[::2].clone(), "y": base.clone(), "x": base.clone()}, dict(reversed(META.items())))
+    assert one == two
+
+
+def test_every_flipped_bit_and_every_cut_is_detected(tmp_path: Path) -> None:
+    whole = seal({"a": TENSORS["a"], "scalar": TENSORS["scalar"]}, META)
+    path = tmp_path / "x.safetensors"
+    for place in range(len(whole)):
+        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
+            path.write_bytes(damaged)
+            try:
+                tensors, meta = unseal(path)
+            except Damaged:
+                continue
+            # The padding of the header may hold any blank: then what is read is what was sealed.
+            assert meta == META
+            assert all(torch.equal(tensors[name], TENSORS[name]) for name in ("a", "scalar"))
+            assert len(damaged) == len(whole)
+
+
+def test_json_has_a_format_and_a_digest_that_shows_a_changed_score(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    publish_json(path, {"score": 0.25, "lost": float("nan")})
+    assert read_json(path) == {"score": 0.25, "lost": None, "format": 1}
+    path.write_text(path.read_text().replace("0.25", "0.26"))
+    with pytest.raises(Damaged, match=r"result\.json: its digest does not fit"):
+        read_json(path)
+    path.write_text("{")
+    with pytest.raises(Damaged, match="not readable as JSON"):
+        read_json(path)
+
+
+def test_a_newer_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({"format": 2}))
+    with pytest.raises(BadInput, match=r"format 2 is newer than this headstart reads \(1\); install a newer"):
+        read_json(path)
+
+
+def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "state"
+    publish(path, b"old")
+
+    def full(file: int, data: bytes) -> None:
+        os.write(file, data[:1])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(files, "write_all", full)
+    with pytest.raises(OSError, match="No space") as caught:
+        publish(path, b"newer")
+    assert files.disk_full(caught.value)
+    assert path.read_bytes() == b"old"
+    assert [p.name for p in tmp_path.iterdir()] == ["state"]
+
+
+def test_reading_json_imports_neither_torch_nor_numpy_nor_pydantic_nor_scipy(tmp_path: Path) -> None:
+    code = (
+        "import sys; from headstart.store.stages import Store; Store(sys.argv[1]).listing();"
+        "heavy = {'torch', 'numpy', 'pydantic', 'scipy', 'safetensors', 'sklearn'} & set(sys.modules);"
+        "sys.exit(f'imported {heavy}' if heavy else 0)"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True)

@@ -1,0 +1,39 @@
+"""Small files and tables of our own, and what reading them says."""
+
+import numpy as np
+import pytest
+
+from headstart.data import LayoutSpec, read_sequences
+from headstart.errors import BadInput
+
+
+def write(path, content):
+    """A file with this text (or these bytes)."""
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def numbers(count=12, length=6, seed=0):
+    """(count, length) numbers with four digits, as a file holds them."""
+    return np.random.default_rng(seed).normal(size=(count, length)).round(4)
+
+
+def wide(count=12, length=6, mark=",", label=lambda i: "ab"[i % 2]):
+    """Lines of a wide table with a header: id, label, t0, t1, ..."""
+    lines = [mark.join(["id", "label", *(f"t{i}" for i in range(length))])]
+    for i, row in enumerate(numbers(count, length)):
+        lines.append(mark.join([f"s{i:02}", label(i), *(f"{x:.4f}" for x in row)]))
+    return lines
+
+
+def read(path, **settings):
+    """Sequences of a file or object with a layout of these settings."""
+    return read_sequences(path, LayoutSpec(**settings))
+
+
+def why(given, name="X", labels=None, **settings):
+    """Why something is refused, without the folder that the test made."""
+    with pytest.raises(BadInput) as caught:
+        read_sequences(given, LayoutSpec(**settings), labels=labels, name=name)
+    folder = getattr(given, "parent", "")
+    return str(caught.value).replace(f"{folder}/", "")
