@@ -7,7 +7,7 @@ import pytest
 from pydantic import Field
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import Kind, Spec, digest, kind_field, merge, neutral, place, read, set_path, spec_of_kind
+from headstart.spec import Entry, Spec, digest, kind_field, merge, neutral, place, read, set_path, spec_of_kind
 
 
 class Animal(Spec):
@@ -26,7 +26,7 @@ class Dog(Animal):
     version: ClassVar[int] = 2
 
 
-PETS = {"cat": Kind(f"{__name__}:Cat", "purrs"), "dog": Kind(f"{__name__}:Dog", "barks")}
+PETS = {"cat": Entry(f"{__name__}:Cat", "purrs"), "dog": Entry(f"{__name__}:Dog", "barks")}
 
 
 class House(Spec):

@@ -17,7 +17,7 @@ from headstart.errors import BadInput
 from headstart.models.heads import Output
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Batch, Signature
-from headstart.spec import Kind, Spec, kind_field, neutral
+from headstart.spec import Entry, Spec, kind_field, neutral
 
 Sums = dict[str, torch.Tensor]
 """Sums over a batch. `loss` and `count` always; an objective's `scores` turns the totals into numbers."""
@@ -353,12 +353,12 @@ class RegressSpec(ObjectiveSpec):
         return Monitor(self.monitor, greater=self.monitor != "loss")
 
 
-OBJECTIVES: dict[str, Kind] = {
-    "masked": Kind("headstart.objectives:MaskedSpec", "reconstruct masked positions"),
-    "causal": Kind("headstart.objectives:CausalSpec", "predict the next position"),
-    "classify": Kind("headstart.objectives:ClassifySpec", "classes of sequences or positions"),
-    "regress": Kind("headstart.objectives:RegressSpec", "numbers of sequences or positions"),
-    "retrieve": Kind("headstart.objectives:RetrieveSpec", "classes of pairs of sequences"),
+OBJECTIVES: dict[str, Entry] = {
+    "masked": Entry("headstart.objectives:MaskedSpec", "reconstruct masked positions"),
+    "causal": Entry("headstart.objectives:CausalSpec", "predict the next position"),
+    "classify": Entry("headstart.objectives:ClassifySpec", "classes of sequences or positions"),
+    "regress": Entry("headstart.objectives:RegressSpec", "numbers of sequences or positions"),
+    "retrieve": Entry("headstart.objectives:RetrieveSpec", "classes of pairs of sequences"),
 }
 
 ObjectiveField: Any = kind_field(ObjectiveSpec, OBJECTIVES)

@@ -97,7 +97,7 @@ def digest(document: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Kind:
+class Entry:
     """One line of a table of kinds: where its spec class is, and facts that `ls` prints without importing it."""
 
     path: str
@@ -112,7 +112,7 @@ class Kind:
         return found
 
 
-def spec_of_kind(table: Mapping[str, Kind], given: Any) -> Any:
+def spec_of_kind(table: Mapping[str, Entry], given: Any) -> Any:
     """Read a dict with a `kind` into the spec class that the table names; a spec passes through.
 
     Raises: PydanticCustomError naming the nearest known kind (as part of a validation).
@@ -136,7 +136,7 @@ def spec_of_kind(table: Mapping[str, Kind], given: Any) -> Any:
 S = TypeVar("S")
 
 
-def kind_field(base: type[Any], table: Mapping[str, Kind]) -> Any:
+def kind_field(base: type[Any], table: Mapping[str, Entry]) -> Any:
     """Annotation of a field that holds any spec of a table."""
     # mypy reads Annotated as a type, which a class that is a value cannot be: hence Any.
     wrapped: Any = SerializeAsAny

@@ -19,6 +19,7 @@ from support import stand_ins
 from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
 
 from headstart.errors import BadInput
+from headstart.runner import worker
 from headstart.runner.agenda import Agenda
 from headstart.runner.job import Job
 from headstart.runner.perform import (
@@ -33,10 +34,9 @@ from headstart.runner.perform import (
     Started,
     Stopped,
     perform,
-    work,
 )
 from headstart.store import files
-from headstart.store.claim import Folder
+from headstart.store.claim import ClaimedStage
 from headstart.store.stages import Store
 
 INLINE = Runtime(device="cpu", save_every=0.0)
@@ -247,8 +247,8 @@ def test_states_are_saved_by_time_and_at_least_once_a_minute(
 ) -> None:
     steps: list[int] = []
     clock = [0.0]
-    monkeypatch.setattr(Folder, "save", lambda _, step, *__: steps.append(step))
-    monkeypatch.setattr(work, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(ClaimedStage, "save", lambda _, step, *__: steps.append(step))
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: clock[0]))
     monkeypatch.setattr(stand_ins, "time", SimpleNamespace(sleep=lambda s: clock.__setitem__(0, clock[0] + s)))
     run(Store(tmp_path), stage(steps=10, pause=pause), save_every=save_every)
     assert steps == saved
@@ -317,7 +317,7 @@ except KeyboardInterrupt:
 
 
 def test_the_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", SPIN, str(Path(__file__).parent), str(tmp_path)]
+    command = [sys.executable, "-c", SPIN, str(Path(__file__).parents[1]), str(tmp_path)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
         assert driver.stdout is not None
         assert [driver.stdout.readline() for _ in range(2)] == ["Started\n", "Progress\n"]

@@ -22,7 +22,7 @@ from headstart.models.mixers import MIXERS
 from headstart.serve import folder as folder_module
 from headstart.serve.folder import load_model, save_model
 from headstart.serve.header import MOST_HEADER
-from headstart.spec import Kind
+from headstart.spec import Entry
 from headstart.store import files
 
 ALL = ("majority", "summary", "kernels")
@@ -340,12 +340,12 @@ def test_a_name_that_is_no_file_is_refused(saved: Path) -> None:
 def test_a_mixer_of_ones_own_is_neither_saved_nor_loaded(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(MIXERS, "mine", Kind("headstart.models.mixers.attention:AttentionSpec", ""))
+    monkeypatch.setitem(MIXERS, "mine", Entry("headstart.models.mixers.attention:AttentionSpec", ""))
     rewritten(saved, config=lambda d: _mixer(d).update(kind="mine"))
-    monkeypatch.setitem(MIXERS, "mine", Kind("my_mixer:DecaySpec", "", "given by module:Class"))
+    monkeypatch.setitem(MIXERS, "mine", Entry("my_mixer:DecaySpec", "", "given by module:Class"))
     assert "network.model.mixer.kind: no 'mine'" in why(saved)
     served = made(walks())
-    monkeypatch.setitem(MIXERS, "attention", Kind("my_mixer:DecaySpec", "", "given by module:Class"))
+    monkeypatch.setitem(MIXERS, "attention", Entry("my_mixer:DecaySpec", "", "given by module:Class"))
     with pytest.raises(BadInput, match="serves mixers that come with headstart alone"):
         save_model(served, tmp_path / "new")
     assert not (tmp_path / "new").exists()

@@ -13,7 +13,7 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.store import files
-from headstart.store.claim import Folder
+from headstart.store.claim import ClaimedStage
 from headstart.store.files import Damaged
 from headstart.store.stages import Store, store_folder
 
@@ -25,7 +25,7 @@ def weights(value: float) -> dict[str, torch.Tensor]:
     return {"head.weight": torch.full((2, 3), value), "encoder.weight": torch.arange(4.0)}
 
 
-def begin(folder: Folder | None) -> Any:
+def begin(folder: ClaimedStage | None) -> Any:
     assert folder is not None
     return folder.begin()
 

@@ -26,7 +26,7 @@ from headstart.runner.events import (
 )
 from headstart.runner.job import Engine, Job, Runtime
 from headstart.runner.machine import choose_device, machine, use_threads, version
-from headstart.store.claim import Folder
+from headstart.store.claim import ClaimedStage
 from headstart.store.files import Damaged, disk_full
 from headstart.store.locks import LostLock
 from headstart.store.stages import Store
@@ -59,7 +59,7 @@ def perform_one(
 
 
 def _claimed(
-    job: Job, folder: Folder, store: Store, runtime: Runtime, engine: Engine, stop: Callable[[], str | None]
+    job: Job, folder: ClaimedStage, store: Store, runtime: Runtime, engine: Engine, stop: Callable[[], str | None]
 ) -> Iterator[Event]:
     try:
         result = folder.finished()
@@ -85,7 +85,7 @@ def _claimed(
 class _Attempt:
     """One attempt at a claimed stage: from its newest state to its end, or to the next stop."""
 
-    def __init__(self, job: Job, folder: Folder, runtime: Runtime, threads: int, state: Any) -> None:
+    def __init__(self, job: Job, folder: ClaimedStage, runtime: Runtime, threads: int, state: Any) -> None:
         self.job, self.folder, self.runtime, self.state = job, folder, runtime, state
         now = {"device": choose_device(runtime.device), "threads": threads, "torch": version("torch")}
         before = state[1]["ran"] if state is not None else now

@@ -43,7 +43,7 @@ _RECORDS = "records.jsonl"
 _FILES = ("best.safetensors", "last.safetensors", "predictions.safetensors", _RECORDS, "stage.json")
 
 
-class Folder:
+class ClaimedStage:
     """One claimed stage: what may be written, in the order in which it is.
 
     `notices` collects what a person should hear (damage found, states given up).

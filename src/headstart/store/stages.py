@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput, nearest
-from headstart.store.claim import NOTES, Folder, optional_json, states
+from headstart.store.claim import NOTES, ClaimedStage, optional_json, states
 from headstart.store.files import Damaged, file_digest, read_json, unseal
 from headstart.store.locks import Locks
 
@@ -43,7 +43,7 @@ def store_folder(given: str | os.PathLike[str] | None) -> Path:
 
 
 @dataclass(frozen=True)
-class Entry:
+class StageEntry:
     """One stage of a listing. `stage` and `result` are the JSON of their files, None where absent."""
 
     identity: str
@@ -73,28 +73,28 @@ class Store:
         """absent, partial, running, complete, diverged, failed (tried again) or cut (by a time limit)."""
         return self.entry(identity).status
 
-    def entry(self, identity: str) -> Entry:
+    def entry(self, identity: str) -> StageEntry:
         """What the JSON of one stage says."""
         folder = self.folder(identity)
         try:
             result = optional_json(folder / "result.json")
             stage = optional_json(folder / "stage.json")
         except Damaged as problem:
-            return Entry(identity, "failed", None, None, f"{problem}; run its study again: it is done anew")
+            return StageEntry(identity, "failed", None, None, f"{problem}; run its study again: it is done anew")
         if result is not None:
-            return Entry(identity, result["status"], stage, result)
+            return StageEntry(identity, result["status"], stage, result)
         if self._locks.held(identity):
-            return Entry(identity, "running", stage, None)
+            return StageEntry(identity, "running", stage, None)
         if stage is None:
-            return Entry(identity, "absent", None, None)
+            return StageEntry(identity, "absent", None, None)
         for status in ("failed", "cut"):
             note = folder / NOTES[status]
             if note.exists():
                 first = note.read_text("utf-8", errors="replace").partition("\n")[0]
-                return Entry(identity, status, stage, None, first)
-        return Entry(identity, "partial", stage, None)
+                return StageEntry(identity, status, stage, None, first)
+        return StageEntry(identity, "partial", stage, None)
 
-    def listing(self) -> list[Entry]:
+    def listing(self) -> list[StageEntry]:
         """All stages, oldest first."""
         found = [entry for name in self._names() if (entry := self.entry(name)).status != "absent"]
         return sorted(found, key=lambda e: ((e.stage or {}).get("started", ""), e.identity))
@@ -194,7 +194,7 @@ class Store:
             path.unlink(missing_ok=True)
 
     @contextlib.contextmanager
-    def claim(self, identity: str, document: Mapping[str, Any]) -> Iterator[Folder | None]:
+    def claim(self, identity: str, document: Mapping[str, Any]) -> Iterator[ClaimedStage | None]:
         """The stage's folder for one process alone, or None while another has it.
 
         `document` goes into `stage.json`: `name`, `spec` and `parent`.
@@ -205,7 +205,7 @@ class Store:
         if lock is None:
             yield None
             return
-        folder = Folder(self, path, document, lock)
+        folder = ClaimedStage(self, path, document, lock)
         try:
             yield folder
         finally:

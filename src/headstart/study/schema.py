@@ -6,7 +6,7 @@ from typing import Any
 
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
-from headstart.spec import Kind
+from headstart.spec import Entry
 from headstart.study.spec import StudySpec
 from headstart.study.written import SCALES, STAGE_KEYS
 from headstart.tasks import TASKS
@@ -78,7 +78,7 @@ def study_schema() -> dict[str, Any]:
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **study, "$defs": definitions}
 
 
-def _kind(name: str, kind: Kind, definitions: dict[str, Any]) -> dict[str, str]:
+def _kind(name: str, kind: Entry, definitions: dict[str, Any]) -> dict[str, str]:
     schema = kind.load().model_json_schema(ref_template="#/$defs/{model}")
     title = kind.load().__name__
     definitions.update(schema.pop("$defs", {}))

@@ -4,116 +4,116 @@ from __future__ import annotations
 
 from typing import Any
 
-from headstart.spec import Kind, kind_field
+from headstart.spec import Entry, kind_field
 from headstart.tasks.task import Task, TaskSpec, data_folder, open_task, prepare
 
-TASKS: dict[str, Kind] = {
-    "digits": Kind(
+TASKS: dict[str, Entry] = {
+    "digits": Entry(
         "headstart.tasks.digits:DigitsSpec",
         "1,797 handwritten 8 x 8 digits, rolled, as 64 pixels",
         "Alpaydin and Kaynak 1998, with scikit-learn",
     ),
-    "mnist": Kind(
+    "mnist": Entry(
         "headstart.tasks.mnist:MnistSpec",
         "handwritten digits as pixels or 4 x 4 patches",
         "LeCun et al. 1998",
     ),
-    "listops": Kind(
+    "listops": Entry(
         "headstart.tasks.listops:ListOpsSpec",
         "nested list expressions, ten answers",
         "Nangia and Bowman 2018; Tay et al. 2020",
     ),
-    "listops_files": Kind(
+    "listops_files": Entry(
         "headstart.tasks.listops_files:ListOpsFilesSpec",
         "Long Range Arena's own ListOps files, where someone has them",
         "Tay et al. 2020",
     ),
-    "pathfinder": Kind(
+    "pathfinder": Entry(
         "headstart.tasks.pathfinder:PathfinderSpec",
         "do two discs lie on one dashed contour? sizes 16 to 256 (PathX)",
         "Linsley et al. 2018; Tay et al. 2020",
     ),
-    "pathfinder_files": Kind(
+    "pathfinder_files": Entry(
         "headstart.tasks.pathfinder_files:PathfinderFilesSpec",
         "Long Range Arena's own Pathfinder images, where someone has them",
         "Tay et al. 2020",
     ),
-    "image": Kind(
+    "image": Entry(
         "headstart.tasks.image:ImageSpec",
         "CIFAR-10 photographs in grey, pixel by pixel",
         "Krizhevsky 2009; Tay et al. 2020",
     ),
-    "scifar": Kind(
+    "scifar": Entry(
         "headstart.tasks.scifar:SCifarSpec",
         "CIFAR-10 photographs in colour, pixel by pixel",
         "Krizhevsky 2009; Gu et al. 2022",
     ),
-    "cifar_patches": Kind(
+    "cifar_patches": Entry(
         "headstart.tasks.cifar_patches:CifarPatchesSpec",
         "CIFAR-10 photographs as 64 patches of 4 x 4",
         "Krizhevsky 2009; Lu et al. 2021",
     ),
-    "bit_memory": Kind(
+    "bit_memory": Entry(
         "headstart.tasks.bit_strings:BitMemorySpec",
         "which of five strings of 1,000 bits is half shown again?",
         "Lu et al. 2021",
     ),
-    "bit_xor": Kind(
+    "bit_xor": Entry(
         "headstart.tasks.bit_strings:BitXorSpec",
         "the XOR of two strings of bits, one bit per position",
         "Lu et al. 2021",
     ),
-    "text": Kind(
+    "text": Entry(
         "headstart.tasks.text:TextSpec",
         "film reviews of IMDb, byte by byte: positive or negative?",
         "Maas et al. 2011; Tay et al. 2020",
     ),
-    "retrieval": Kind(
+    "retrieval": Entry(
         "headstart.tasks.retrieval:RetrievalSpec",
         "do two texts belong together? papers (AAN), reviews of one film, or your own",
         "Radev et al. 2013; Tay et al. 2020",
     ),
-    "speech": Kind(
+    "speech": Entry(
         "headstart.tasks.speech:SpeechSpec",
         "spoken words as raw samples: 35 commands, ten digits, or your own recordings",
         "Warden 2018; Jackson et al. 2016",
     ),
-    "bidmc": Kind(
+    "bidmc": Entry(
         "headstart.tasks.bidmc:BidmcSpec",
         "heart rate, respiratory rate or oxygen saturation from 32 s of EKG and PPG",
         "Pimentel et al. 2016; Tan et al. 2020",
     ),
-    "fasta": Kind(
+    "fasta": Entry(
         "headstart.tasks.fasta:FastaSpec",
         "proteins or DNA with a class: promoters, splice junctions, localisation, or your own",
         "Umarov and Solovyev 2017; Towell et al. 1990; Almagro Armenteros et al. 2017",
     ),
-    "homology": Kind(
+    "homology": Entry(
         "headstart.tasks.homology:HomologySpec",
         "which of 1,195 folds does a protein have?",
         "Rao et al. 2019; Lu et al. 2021",
     ),
-    "waves": Kind(
+    "waves": Entry(
         "headstart.tasks.waves:WavesSpec",
         "sums of sines, a stand-in for signals: which frequencies, or how slow?",
         "our own",
     ),
-    "pairs": Kind(
+    "pairs": Entry(
         "headstart.tasks.same_source:PairsSpec",
         "two sequences of letters, a stand-in for retrieval: did one source write both?",
         "our own",
     ),
-    "ucr": Kind(
+    "ucr": Entry(
         "headstart.tasks.ucr:UcrSpec",
         "a set of the UCR archive: one channel, labelled, by its name",
         "Dau et al. 2018",
     ),
-    "uea": Kind(
+    "uea": Entry(
         "headstart.tasks.uea:UeaSpec",
         "a set of the UEA archive: several channels, any length, by its name",
         "Bagnall et al. 2018",
     ),
-    "own": Kind(
+    "own": Entry(
         "headstart.tasks.own_file:OwnSpec",
         "your own file: a table, text, DNA, arrays or folders, as `headstart show FILE` reads it",
         "your own",

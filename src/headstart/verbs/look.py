@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.store.stages import Entry, Store, store_folder
+from headstart.store.stages import StageEntry, Store, store_folder
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import console, table
@@ -42,7 +42,7 @@ def _stages(store: str | None) -> None:
     )
 
 
-def _stage_row(entry: Entry) -> list[str]:
+def _stage_row(entry: StageEntry) -> list[str]:
     stage, result = entry.stage or {}, entry.result or {}
     spec = stage.get("spec", {})
     budget = result.get("budget", {})

@@ -12,7 +12,7 @@ from typing import Any
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
-from headstart.spec import Kind
+from headstart.spec import Entry
 
 
 def adopt(given: str) -> str:
@@ -43,7 +43,7 @@ def adopt(given: str) -> str:
         raise BadInput(f"--mixer: {given}: the kind {kind!r} is taken by {known.path}; give it another name")
     cls.source_digest = source_digest(module)
     summary = (cls.__doc__ or "").strip().partition("\n")[0]
-    MIXERS[kind] = Kind(given, summary, "given by module:Class")
+    MIXERS[kind] = Entry(given, summary, "given by module:Class")
     return kind
 
 
