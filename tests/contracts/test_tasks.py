@@ -303,4 +303,5 @@ def test_the_masked_example_is_masked_as_in_training(kind, task):
 def test_the_table_says_what_a_task_is_and_its_docstring_shows_one(kind):
     assert TASKS[kind].summary
     assert TASKS[kind].source
+    assert TASKS[kind].load().shows_not.endswith("."), "what a score on it does not show is said in every report"
     assert "`" in TASKS[kind].load().__doc__

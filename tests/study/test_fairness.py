@@ -530,10 +530,3 @@ def test_the_notebook_view_escapes_foreign_names() -> None:
     assert "&lt;script&gt;" in view
     assert "a&amp;b" in view
     assert "majority" in view
-
-
-def test_every_task_says_what_it_does_not_show() -> None:
-    from headstart.study.caveats import LIMITS
-    from headstart.tasks import TASKS
-
-    assert set(TASKS) == set(LIMITS)

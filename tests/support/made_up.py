@@ -11,6 +11,7 @@ from typing import Any
 from headstart.study.fairness import task_key
 from headstart.study.results import Baseline, Facts
 from headstart.study.scales import StandIn
+from headstart.tasks import TASKS
 
 LR = "finetune.optim.lr"
 
@@ -20,6 +21,10 @@ class Task:
     """Stands for a task's spec."""
 
     kind: str = "digits"
+
+    @property
+    def shows_not(self) -> str:
+        return TASKS[self.kind].load().shows_not if self.kind in TASKS else ""
 
     def document(self) -> dict[str, Any]:
         return {"kind": self.kind}

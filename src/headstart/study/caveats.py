@@ -21,37 +21,6 @@ FEW_SEEDS = 3
 EXPLAINED = 0.01
 """R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
-LRA = ("listops", "listops_files", "text", "retrieval", "image", "pathfinder", "pathfinder_files")
-_SMALL_PICTURES = "small pictures of ten kinds of thing: this says little of larger images, nor of real sequences."
-_BITS = "random bits have no structure to learn besides the rule: this says nothing of natural data."
-LIMITS = {
-    "digits": "64 positions of one small data set: this says nothing of long sequences, nor of other data.",
-    "mnist": "MNIST is nearly solved: small differences near the top say little of harder images.",
-    **dict.fromkeys(
-        LRA,
-        "much of the signal of the Long Range Arena is short-range: a high score here does "
-        "not show that a model uses long-range context.",
-    ),
-    "scifar": _SMALL_PICTURES,
-    "cifar_patches": _SMALL_PICTURES,
-    "bit_memory": _BITS,
-    "bit_xor": _BITS,
-    "speech": "short clean words: this says nothing of running speech or of speakers and rooms that are not in train.",
-    "bidmc": "53 patients of one hospital: this does not show that a model knows new patients, wards or devices.",
-    "fasta": "relatives of test sequences may stand in train: this does not show that a model knows new families.",
-    "homology": "single domains, few examples of most folds: this says little of whole proteins, nor of folds that "
-    "are not in train.",
-    "waves": "sums of three sines stand in for signals: this says nothing of recorded ones.",
-    "pairs": "made-up sources stand in for texts: this says nothing of retrieval among real ones.",
-    "ucr": "one small set of the UCR archive: a difference here says little of other sets, and its official test split "
-    "is one draw.",
-    "uea": "one small set of the UEA archive: a difference here says little of other sets, and its official test split "
-    "is one draw.",
-    "own": "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
-    "stand in train and test, and then the score says less of new ones.",
-}
-"""What a benchmark does not show, by kind of task."""
-
 
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     """All caveats, the gravest first; what holds for several columns is said once."""
@@ -352,14 +321,13 @@ def _best(rows: Sequence[Row]) -> float:
 
 
 def _limits(results: Results, plan: Plan) -> Said:
-    kinds: dict[str, list[str]] = {}
+    limits: dict[str, list[str]] = {}
     for cell in plan.cells:
-        kinds.setdefault(cell.chain[-1].spec.task.kind, []).append(cell.column)
-    for kind, columns in kinds.items():
-        if kind in LIMITS:
-            shown = [c for c in results.columns if c in columns or c.startswith(tuple(f"{n} " for n in columns))]
-            for column in shown:
-                yield "benchmark", column, f"What this does not show: {LIMITS[kind]}"
+        limits.setdefault(cell.chain[-1].spec.task.shows_not, []).append(cell.column)
+    for text, columns in limits.items():
+        for column in results.columns if text else ():
+            if column in columns or column.startswith(tuple(f"{name} " for name in columns)):
+                yield "benchmark", column, f"What this does not show: {text}"
     for column in results.columns:
         for facts in results.facts_of(column):
             for note in facts.notes:

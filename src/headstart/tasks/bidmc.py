@@ -58,6 +58,9 @@ class BidmcSpec(TaskSpec):
     val_share: float = Field(default=0.15, gt=0, lt=1)
     test_share: float = Field(default=0.15, gt=0, lt=1)
 
+    shows_not: ClassVar[str] = (
+        "53 patients of one hospital: this does not show that a model knows new patients, wards or devices."
+    )
     objective: ClassVar[str] = "regress"
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str] = "l1"

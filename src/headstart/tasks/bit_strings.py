@@ -32,6 +32,9 @@ class _BitsSpec(TaskSpec):
     endless: bool = True
     data_seed: Seed = 0
 
+    shows_not: ClassVar[str] = (
+        "random bits have no structure to learn besides the rule: this says nothing of natural data."
+    )
     generated: ClassVar[bool] = True
     loss: ClassVar[str] = "levels"
 

@@ -38,6 +38,9 @@ class CifarSpec(TaskSpec):
     val: int = Field(default=5_000, ge=1)
     augment: bool = neutral(False)
 
+    shows_not: ClassVar[str] = (
+        "small pictures of ten kinds of thing: this says little of larger images, nor of real sequences."
+    )
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"
 

@@ -44,6 +44,9 @@ class DigitsSpec(TaskSpec):
     rolled: bool = True
     roll_seed: Seed = 0
 
+    shows_not: ClassVar[str] = (
+        "64 positions of one small data set: this says nothing of long sequences, nor of other data."
+    )
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -69,6 +69,10 @@ class FastaSpec(TaskSpec):
     length: int = Field(default=1000, ge=1)
     val_share: float = Field(default=0.1, gt=0, lt=1)
     test_share: float = Field(default=0.2, gt=0, lt=1)
+
+    shows_not: ClassVar[str] = (
+        "relatives of test sequences may stand in train: this does not show that a model knows new families."
+    )
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
@@ -44,6 +44,11 @@ class HomologySpec(TaskSpec):
     kind: Literal["homology"] = "homology"
     test: Literal["fold", "superfamily", "family"] = "fold"
     length: int = Field(default=1024, ge=2)
+
+    shows_not: ClassVar[str] = (
+        "single domains, few examples of most folds: this says little of whole proteins, nor of folds that are not in"
+        " train."
+    )
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""

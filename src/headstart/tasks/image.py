@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from headstart.tasks.cifar_tasks import CifarSpec
+from headstart.tasks.task import LONG_RANGE_ARENA
 
 
 class ImageSpec(CifarSpec):
@@ -18,6 +19,8 @@ class ImageSpec(CifarSpec):
     """
 
     kind: Literal["image"] = "image"
+
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
 
     def layout(self) -> tuple[int, int]:
         """Grey pixels, one at a time."""

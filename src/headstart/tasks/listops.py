@@ -19,7 +19,7 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.expressions import CLOSE, SYMBOLS, decode
-from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
 from headstart.tasks.trees import Rules, Trees, before, grow
 
 AT_ONCE = 8_192_000
@@ -61,6 +61,7 @@ class ListOpsSpec(TaskSpec):
     test: int = Field(default=2_000, ge=1)
     data_seed: Seed = 0
 
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
     version: ClassVar[int] = 1
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.1

@@ -14,7 +14,7 @@ from headstart.tasks.cache import Builder, prepared
 from headstart.tasks.expressions import SYMBOLS, decode, encode
 from headstart.tasks.mistakes import Mistakes
 from headstart.tasks.stored import Writer, stored
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 
 FOLDERS = ("", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
 HEADER = "Source\tTarget"
@@ -34,6 +34,7 @@ class ListOpsFilesSpec(TaskSpec):
 
     kind: Literal["listops_files"] = "listops_files"
 
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
     mask_rate: ClassVar[float] = 0.1
 
     def files(self, data: Path) -> tuple[Path, ...]:

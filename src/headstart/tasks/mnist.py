@@ -49,6 +49,7 @@ class MnistSpec(TaskSpec):
     val_per_class: int = Field(default=1000, ge=1)
     augment: bool = neutral(False)
 
+    shows_not: ClassVar[str] = "MNIST is nearly solved: small differences near the top say little of harder images."
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"
 

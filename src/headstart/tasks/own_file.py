@@ -90,6 +90,10 @@ class OwnSpec(TaskSpec):
     scale_target: bool = True
     longest: int | None = neutral(None, ge=1)
 
+    shows_not: ClassVar[str] = (
+        "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
+        "stand in train and test, and then the score says less of new ones."
+    )
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str | None] = None
 

@@ -20,7 +20,7 @@ from headstart.spec import Seed
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.paddles import recipe, tables
 from headstart.tasks.snakes import images
-from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
 
 LABELS = ("two contours", "one contour")
 
@@ -52,6 +52,7 @@ class PathfinderSpec(TaskSpec):
     test: int = Field(default=20_000, ge=1)
     data_seed: Seed = 0
 
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "levels"

@@ -12,7 +12,7 @@ import numpy as np
 from headstart.errors import BadInput
 from headstart.tasks.cache import Builder, prepared
 from headstart.tasks.pathfinder import as_examples, as_task
-from headstart.tasks.task import SPLITS, Task, TaskSpec, stratified_split
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec, stratified_split
 
 FOLDERS = {14: "curv_contour_length_14", 9: "curv_contour_length_9", 6: "curv_baseline"}
 """The archive's names of its contour lengths."""
@@ -45,6 +45,7 @@ class PathfinderFilesSpec(TaskSpec):
     contour_length: Literal[14, 9, 6] = 14
     skip: tuple[str, ...] = ()
 
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "levels"
 

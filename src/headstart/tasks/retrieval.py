@@ -13,7 +13,7 @@ from headstart.tasks.cache import Prepared
 from headstart.tasks.films import films, films_files
 from headstart.tasks.pairs import find_aan, find_files, pairs
 from headstart.tasks.stored import stored
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
 
 
@@ -39,6 +39,7 @@ class RetrievalSpec(TaskSpec):
     length: int = Field(default=4000, ge=1)
     val_share: float = Field(default=0.1, gt=0, lt=1)
 
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
     objective: ClassVar[str] = "retrieve"
 
     def files(self, data: Path) -> tuple[Path, ...]:

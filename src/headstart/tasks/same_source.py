@@ -50,6 +50,7 @@ class PairsSpec(TaskSpec):
     test: int = Field(default=1_000, ge=1, le=1_000_000)
     data_seed: Seed = 0
 
+    shows_not: ClassVar[str] = "made-up sources stand in for texts: this says nothing of retrieval among real ones."
     generated: ClassVar[bool] = True
     objective: ClassVar[str] = "retrieve"
 

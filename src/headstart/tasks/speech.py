@@ -47,6 +47,9 @@ class SpeechSpec(TaskSpec):
     val_share: float = Field(default=0.1, gt=0, lt=1)
     test_share: float = Field(default=0.1, gt=0, lt=1)
 
+    shows_not: ClassVar[str] = (
+        "short clean words: this says nothing of running speech or of speakers and rooms that are not in train."
+    )
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str] = "l1"
 

@@ -20,6 +20,12 @@ from headstart.tasks.members import stamps
 
 SPLITS = ("train", "val", "test")
 
+LONG_RANGE_ARENA = (
+    "much of the signal of the Long Range Arena is short-range: a high score here does not show that a model uses "
+    "long-range context."
+)
+"""What the tasks of that benchmark do not show."""
+
 Progress = Callable[[int, int], None]
 """Called with (items done, items in all)."""
 
@@ -89,6 +95,9 @@ class TaskSpec(Spec):
     """Default share of masked positions of self-pretraining."""
     loss: ClassVar[str | None] = "tokens"
     """Default loss of self-pretraining: l1, l2, levels or tokens; None: what fits the input, once that is known."""
+
+    shows_not: ClassVar[str] = ""
+    """What a score on this benchmark does not show: one sentence that every report prints."""
 
     def defaults(self, signature: Signature) -> dict[str, str | float]:
         """Default `objective`, `mask_rate` and `loss`, for data of this signature."""

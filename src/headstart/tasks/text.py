@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -14,7 +14,7 @@ from headstart.sequence import Signature
 from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.reviews import OFFICIAL, find, reviews
 from headstart.tasks.stored import Writer, groups, hold_out, occurs_once, shared_note, stored
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 
 END = 255
 """Id of the end of a text among bytes: a byte that UTF-8 never uses."""
@@ -45,6 +45,8 @@ class TextSpec(TaskSpec):
     length: int = Field(default=4096, ge=2)
     split: Literal["described", "published"] = "described"
     val_share: float = Field(default=0.1, gt=0, lt=1)
+
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""

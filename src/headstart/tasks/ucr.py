@@ -25,6 +25,10 @@ class UcrSpec(SeriesSpec):
     kind: Literal["ucr"] = "ucr"
     name: str = Field(default="GunPoint", pattern=r"^[A-Za-z0-9_-]{1,80}$")
 
+    shows_not: ClassVar[str] = (
+        "one small set of the UCR archive: a difference here says little of other sets, and its official test split "
+        "is one draw."
+    )
     folders: ClassVar[tuple[str, ...]] = ("ucr", "UCRArchive_2018")
     ending: ClassVar[str] = ".tsv"
     origin: ClassVar[str] = (

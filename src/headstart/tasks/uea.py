@@ -25,6 +25,10 @@ class UeaSpec(SeriesSpec):
     kind: Literal["uea"] = "uea"
     name: str = Field(default="BasicMotions", pattern=r"^[A-Za-z0-9_-]{1,80}$")
 
+    shows_not: ClassVar[str] = (
+        "one small set of the UEA archive: a difference here says little of other sets, and its official test split "
+        "is one draw."
+    )
     folders: ClassVar[tuple[str, ...]] = ("uea", "Multivariate_ts")
     ending: ClassVar[str] = ".ts"
     origin: ClassVar[str] = (

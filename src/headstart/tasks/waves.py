@@ -68,6 +68,7 @@ class WavesSpec(TaskSpec):
     test: int = Field(default=1_000, ge=1, le=1_000_000)
     data_seed: Seed = 0
 
+    shows_not: ClassVar[str] = "sums of three sines stand in for signals: this says nothing of recorded ones."
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str] = "l1"
