@@ -21,7 +21,6 @@ from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.serve import folder as folder_module
 from headstart.serve.folder import load_model, save_model
-from headstart.serve.header import MOST_HEADER
 from headstart.spec import Entry
 from headstart.store import files
 
@@ -263,7 +262,7 @@ def test_weights_that_are_cut_short_are_refused_at_every_length(saved: Path) -> 
         assert said.startswith("model/model.safetensors: ")
         assert "cut short" in said
     path.write_bytes(whole + b"x")
-    assert "cut short or too long: its header says" in why(saved)
+    assert "is cut short, damaged or not a safetensors file" in why(saved)
 
 
 def test_no_flipped_bit_of_the_weights_is_taken_for_a_model(saved: Path) -> None:
@@ -294,16 +293,15 @@ def test_a_header_is_bounded_and_must_be_one(saved: Path) -> None:
         b'{"a": {"dtype": "F32", "shape": [true], "data_offsets": [0, 4]}}',
         b"[" * 100_000,
     ):
-        assert "has no header of a safetensors file" in header(content, bytes(4))
-    assert "other bytes than its shape needs" in header(
-        b'{"a": {"dtype": "F32", "shape": [99999999999, 99999999999], "data_offsets": [0, 4]}}', bytes(4)
-    )
+        assert "is cut short, damaged or not a safetensors file" in header(content, bytes(4))
+    shape = b'{"a": {"dtype": "F32", "shape": [99999999999, 99999999999], "data_offsets": [0, 4]}}'
+    assert "is cut short, damaged or not a safetensors file" in header(shape, bytes(4))
     path.write_bytes(struct.pack("<Q", 2**63) + bytes(64))
-    assert "is cut short, or no safetensors file" in why(saved)
+    assert "is cut short, damaged or not a safetensors file" in why(saved)
     with path.open("wb") as file:
-        file.write(struct.pack("<Q", MOST_HEADER + 1))
-        file.truncate(MOST_HEADER + 100)
-    assert f"at most {MOST_HEADER:,} are read" in why(saved)
+        file.write(struct.pack("<Q", 2**30))
+        file.truncate(2**30 + 100)
+    assert "header too large" in why(saved)
 
 
 def test_a_config_does_not_go_with_other_weights(saved: Path, tmp_path: Path) -> None:

@@ -19,8 +19,8 @@ from headstart.data.opened import reading
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.model import SequenceModel
+from headstart.serve.check_weights import arrays_of, build, check_header, read_header, tensors_of
 from headstart.serve.config import NETWORK, ModelConfig
-from headstart.serve.header import arrays_of, build, check_header, read_header, tensors_of
 from headstart.serve.model import Served
 from headstart.spec import read
 from headstart.store.files import Damaged, canonical, disk_full, publish, seal, unseal

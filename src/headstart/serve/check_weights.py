@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from safetensors import SafetensorError, safe_open
 
 from headstart.baselines import shapes
 from headstart.data.opened import reading
@@ -19,8 +19,6 @@ from headstart.serve.config import NETWORK, ModelConfig
 Header = dict[str, tuple[str, tuple[int, ...]]]
 """Name of a tensor -> its type, in the words of the format, and its shape."""
 
-MOST_HEADER = 2**24
-"""Bytes of a header: a hundred each for more tensors than any model here has."""
 MOST_BESIDE = 2**28
 """Bytes of constants that a network makes for itself, which no file of weights vouches for."""
 MOST_SIZE = 2**28
@@ -29,53 +27,24 @@ MOST_STATE = 4_096
 """States of a channel: some mixers solve for the eigenvectors of a matrix of this size."""
 MOST_OTHER = 65_536
 """Of every other whole number of a mixer's spec."""
-SIZES = {"F64": 8, "F32": 4, "F16": 2, "BF16": 2, "I64": 8, "I32": 4, "I16": 2, "I8": 1, "U8": 1, "BOOL": 1}
-"""Bytes per number."""
 TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
 """Types of numpy and torch in the words of the format."""
 
 
 def read_header(path: Path) -> Header:
-    """The header of a safetensors file: 8 bytes of length, JSON; the rest of the file must be what it says.
+    """Types and shapes of the tensors in a safetensors file; no number of them is read.
 
-    Raises: BadInput where the file is cut short, or no such file.
+    Raises: BadInput where the file is cut short, or is no safetensors file.
     """
-    with reading(path), path.open("rb") as file:
-        size = path.stat().st_size
-        length = int.from_bytes(file.read(8), "little")
-        if size < 8 or length > size - 8:
-            raise BadInput(f"{path}: is cut short, or no safetensors file; save or download it again")
-        if length > MOST_HEADER:
-            raise BadInput(f"{path}: has a header of {length:,} bytes, at most {MOST_HEADER:,} are read; save it again")
-        content = file.read(length)
-    try:
-        document = json.loads(content)
-        document.pop("__metadata__", None)
-        entries = [(name, *_entry(entry)) for name, entry in document.items()]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise BadInput(f"{path}: has no header of a safetensors file; save or download it again") from None
-    end = 0
-    for name, dtype, shape, begin, last in sorted(entries, key=lambda entry: entry[3:]):
-        count = SIZES[dtype]
-        for one in shape:
-            count *= one
-        if begin != end or last - begin != count:
-            raise BadInput(f"{path}: the header gives {name!r} other bytes than its shape needs; save it again")
-        end = last
-    if size != 8 + length + end:
-        raise BadInput(
-            f"{path}: is cut short or too long: its header says {8 + length + end:,} bytes, it has "
-            f"{size:,}; save or download it again"
-        )
-    return {name: (dtype, shape) for name, dtype, shape, _, _ in entries}
-
-
-def _entry(entry: Any) -> tuple[str, tuple[int, ...], int, int]:
-    """(type, shape, first byte, last byte). Raises: ValueError, KeyError or TypeError for anything else."""
-    shape, (begin, last) = tuple(entry["shape"]), entry["data_offsets"]
-    if entry["dtype"] not in SIZES or not all(type(n) is int and n >= 0 for n in (*shape, begin, last)):
-        raise ValueError
-    return entry["dtype"], shape, begin, last
+    with reading(path):
+        try:
+            with safe_open(path, framework="numpy") as file:
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+                return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
+        except SafetensorError as error:
+            raise BadInput(
+                f"{path}: is cut short, damaged or not a safetensors file ({error}); save or download the model again"
+            ) from None
 
 
 def check_header(header: Header, config: ModelConfig, path: Path) -> None:
@@ -98,15 +67,9 @@ def check_header(header: Header, config: ModelConfig, path: Path) -> None:
             raise BadInput(f"{path}: lacks {name!r}, the model of config.json has it; save the model again")
         if header[name] != wanted[name]:
             raise BadInput(
-                f"{path}: {name!r} is {_said(header[name])}, by config.json it is {_said(wanted[name])}; "
+                f"{path}: {name!r} is {_text(header[name])}, by config.json it is {_text(wanted[name])}; "
                 "save the model again"
             )
-
-
-def skeleton(config: ModelConfig) -> SequenceModel:
-    """The network without memory: its tensors have shapes alone, but for small constants."""
-    with torch.device("meta"):
-        return build(config)
 
 
 def build(config: ModelConfig) -> SequenceModel:
@@ -118,7 +81,8 @@ def build(config: ModelConfig) -> SequenceModel:
 
 def _of_network(config: ModelConfig, path: Path) -> Header:
     try:
-        model = skeleton(config)
+        with torch.device("meta"):  # shapes alone, but for small constants
+            model = build(config)
     except BadInput as error:
         raise BadInput(f"{path.with_name('config.json')}: network.{error}") from None
     saved = model.state_dict()
@@ -134,13 +98,13 @@ def _of_network(config: ModelConfig, path: Path) -> Header:
 def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
     """Raises: BadInput where building the network could cost far more than its file is large."""
     assert config.network is not None
-    model, place = config.network.model, path.with_name("config.json")
+    model, source = config.network.model, path.with_name("config.json")
     blocks = len({name.split(".")[2] for name in header if name.startswith(f"{NETWORK}.blocks.")})
     _, shape = header.get(f"{NETWORK}.head.output.weight", ("", ()))
     if (blocks, shape[1:]) != (model.blocks, (model.width,)):
-        there = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
+        size = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
         raise BadInput(
-            f"{path}: holds a network of {there}, by {place.name} it has {model.blocks} of width "
+            f"{path}: holds a network of {size}, by {source.name} it has {model.blocks} of width "
             f"{model.width}; save the model again"
         )
     sizes = {"length": config.network.length, "patch": config.preparation.patch, "model": model.model_dump()}
@@ -149,23 +113,23 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
         if where.startswith("model.mixer"):
             most = MOST_STATE if where.endswith(".state") else MOST_OTHER
         if not where.endswith("seed") and value > most:
-            raise BadInput(f"{place}: network.{where}: {value:,} is more than is read, at most {most:,}; lower it")
+            raise BadInput(f"{source}: network.{where}: {value:,} is more than is read, at most {most:,}; lower it")
 
 
-def _whole_numbers(given: Any, name: str = "") -> Iterator[tuple[str, int]]:
+def _whole_numbers(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
     """(dotted name, value) of each whole number in tables and lists."""
-    if isinstance(given, Mapping):
-        for key, value in given.items():
-            yield from _whole_numbers(value, f"{name}.{key}" if name else str(key))
-    elif isinstance(given, (list, tuple)):
-        for value in given:
-            yield from _whole_numbers(value, name)
-    elif isinstance(given, int) and not isinstance(given, bool):
-        yield name, given
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from _whole_numbers(item, f"{name}.{key}" if name else str(key))
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _whole_numbers(item, name)
+    elif isinstance(value, int) and not isinstance(value, bool):
+        yield name, value
 
 
-def _said(what: tuple[str, tuple[int, ...]]) -> str:
-    return f"{what[0]} {list(what[1])}"
+def _text(entry: tuple[str, tuple[int, ...]]) -> str:
+    return f"{entry[0]} {list(entry[1])}"
 
 
 def tensors_of(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, torch.Tensor]:
