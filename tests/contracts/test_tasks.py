@@ -10,12 +10,12 @@ import pytest
 import torch
 from support.made_files import MADE
 
+from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.objectives import MaskedSpec
 from headstart.sequence import IGNORE, collate
 from headstart.spec import digest, read
 from headstart.tasks import TASKS, open_task
-from headstart.tasks.overlap import overlaps
 from headstart.tasks.show import HIDDEN, describe, facts, masked_positions
 from headstart.tasks.task import SPLITS, content, fingerprint, prepare, unit_targets
 

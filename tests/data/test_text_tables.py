@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.made_tables import numbers, read, why, wide, write
 
-from headstart.data import gathered, opened
+from headstart.data import gathered
+from headstart.data import text as text_module
 from headstart.data.sniff import find_delimiter, has_header
 
 PLAIN = "\n".join(wide()) + "\n"
@@ -264,7 +265,7 @@ def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
     def refuse(*_):
         raise PermissionError(13, "Permission denied")
 
-    monkeypatch.setattr(opened, "unpacked", refuse)
+    monkeypatch.setattr(text_module, "unpacked", refuse)
     assert why(path) == "f.csv: cannot be read (Permission denied); give access to it, or name another file"
     assert why(tmp_path / "g.csv") == "g.csv: is not there; give the path of a file or a folder"
 

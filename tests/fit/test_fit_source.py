@@ -8,7 +8,7 @@ from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import from_memory
 from headstart.spec import read
-from headstart.tasks.own_file import OwnSpec
+from headstart.tasks.own import OwnSpec
 
 RNG = np.random.default_rng(0)
 LABELS = ["a", "b"] * 10

@@ -19,7 +19,7 @@ from headstart.serve.config import ModelConfig
 from headstart.serve.model import Served, of_examples
 from headstart.spec import read
 from headstart.tasks import open_task
-from headstart.tasks.own_file import OwnSpec
+from headstart.tasks.own import OwnSpec
 
 SETS: dict[str, tuple[Sequences, dict[str, Any]]] = {
     "floats": (walks(), {}),

@@ -9,11 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.made_files import bidmc
 
+from headstart.data.problems import Mistakes
+from headstart.data.rows import lines
 from headstart.errors import BadInput
 from headstart.tasks.bidmc import BidmcSpec
-from headstart.tasks.mistakes import Mistakes
 from headstart.tasks.physio_records import read_columns, read_signals
-from headstart.tasks.rows import lines
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 SECONDS = 40

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image
 
+from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
 from headstart.tasks import cifar
 from headstart.tasks.augment import augmented
@@ -18,7 +19,6 @@ from headstart.tasks.cifar import BATCHES, CLASSES, colours, decode, grey
 from headstart.tasks.cifar_patches import CifarPatchesSpec
 from headstart.tasks.cifar_tasks import tiled, untiled
 from headstart.tasks.image import ImageSpec
-from headstart.tasks.mistakes import Mistakes
 from headstart.tasks.scifar import SCifarSpec
 from headstart.tasks.task import open_task
 

@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
+from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
 from headstart.tasks.fasta import PROMOTERS, FastaSpec
 from headstart.tasks.homology import HomologySpec
-from headstart.tasks.letters import ALPHABETS, encode, read_fasta, spoken
-from headstart.tasks.mistakes import Mistakes
 
 
 def word(seed, letters="ACGT", length=40):

@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.tasks.expressions import CLOSE, MIN, NOTHING, SYMBOLS, decode, encode, evaluate, median
 from headstart.tasks.listops import ListOpsSpec
-from headstart.tasks.overlap import overlaps
 from headstart.tasks.task import SPLITS, fingerprint, prepare
 from headstart.tasks.trees import Rules, grow
 

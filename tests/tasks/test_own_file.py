@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import headstart
+from headstart.data.splits import dealt, joined, overlaps
 from headstart.errors import BadInput
 from headstart.seeds import normal
 from headstart.sequence import IGNORE
@@ -19,9 +20,7 @@ from headstart.study import baselines
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
-from headstart.tasks.overlap import overlaps
-from headstart.tasks.own_file import OwnSpec
-from headstart.tasks.own_splits import dealt, joined
+from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import SPLITS, content
 
 

@@ -7,7 +7,7 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.stage import identity, stage_from_json
-from headstart.tasks.own_file import OwnSpec
+from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import open_task
 
 
@@ -105,7 +105,7 @@ def test_where_the_unlabelled_file_lies_is_no_identity_and_what_is_in_it_is(tmp_
 
 @pytest.mark.parametrize("each", [1, 2, 3])
 def test_many_classes_of_a_few_rows_reach_every_side(each) -> None:
-    from headstart.tasks.own_splits import dealt
+    from headstart.data.splits import dealt
 
     target = np.repeat(np.arange(50), each)
     rows = dealt(target, np.arange(len(target)), {"val": 0.2, "test": 0.2}, 0)
@@ -117,7 +117,7 @@ def test_many_classes_of_a_few_rows_reach_every_side(each) -> None:
 
 
 def test_large_classes_are_dealt_in_proportion_to_the_row() -> None:
-    from headstart.tasks.own_splits import dealt
+    from headstart.data.splits import dealt
 
     target = np.repeat(np.arange(3), [57, 31, 12])
     rows = dealt(target, np.arange(100), {"val": 0.2, "test": 0.2}, 1)

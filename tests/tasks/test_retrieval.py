@@ -13,12 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.sequence import collate
 from headstart.tasks import films as films_module
 from headstart.tasks import pairs as pairs_module
 from headstart.tasks.films import film_pairs, split_films
-from headstart.tasks.overlap import overlaps
 from headstart.tasks.pairs import AAN
 from headstart.tasks.retrieval import RetrievalSpec
 from headstart.tasks.reviews import reviews

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from headstart.data.problems import Mistakes
+from headstart.data.series import read_ts, read_tsv
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.series import read_ts, read_tsv
 from headstart.tasks.task import open_task
 from headstart.tasks.ucr import UcrSpec
 from headstart.tasks.uea import UeaSpec
@@ -221,7 +221,7 @@ def test_a_label_of_the_header_without_sequences_and_too_many_dimensions_are_ref
     train = uea / "uea/Small_TRAIN.ts"
     train.write_text(train.read_text().replace("true up down", "true up down left"))
     assert "label 'left' of the header has no sequence" in why(UeaSpec, uea)
-    monkeypatch.setattr("headstart.tasks.series.DIMENSIONS", 2)
+    monkeypatch.setattr("headstart.data.series.DIMENSIONS", 2)
     assert "there should be 3 (at most 2)" in why(UeaSpec, uea)
 
 

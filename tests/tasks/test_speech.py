@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import resample_poly
 
+from headstart.data.problems import Mistakes
+from headstart.data.wav import at_rate, read_wav, to_levels
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
 from headstart.tasks.speech import SpeechSpec
-from headstart.tasks.wav import at_rate, read_wav, to_levels
 
 
 def wav(samples, rate=8000, bits=16, tag=1, extra=b"", extensible=False):
@@ -233,7 +233,7 @@ def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
 
 
 def test_too_long_a_recording_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("headstart.tasks.wav.SAMPLES", 50)
+    monkeypatch.setattr("headstart.data.wav.SAMPLES", 50)
     text = why(put(tmp_path, digits()), source="digits")
     assert "0_ann_11.wav: has 102 bytes of samples of 2: they are cut short, or more than 50" in text
 

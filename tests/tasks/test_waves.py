@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.spec import read
 from headstart.study.baselines import of_task
-from headstart.tasks.overlap import overlaps
 from headstart.tasks.task import SPLITS, Task, open_task
 from headstart.tasks.waves import CYCLE, DETUNE, WavesSpec, balanced, frequencies
 

@@ -1,115 +1,166 @@
-"""Files of two archives' formats as tables: .ts of time series, FASTA of proteins and DNA."""
+"""Files of a data set: out of a folder, or straight out of a tar archive, which is never unpacked to disk.
+
+Whoever made the files is not trusted: nothing outside the folder is read, links that lead out are refused,
+and so is what would fill memory (too many files, too large ones, archives that unpack without end).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+import bz2
+import gzip
+import lzma
+import os
+import stat
+import tarfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path, PurePosixPath
+from typing import IO, cast
 
-import numpy as np
-
-from headstart.data.layout import LayoutSpec
-from headstart.data.opened import text_lines
-from headstart.data.table import Column, Places, Table, Words
+from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.series import Rows, read_ts
 
-WORDS = 6
-"""Words of a FASTA header that are columns; most have one to three."""
+MEMBERS = 300_000
+"""Files that one folder or archive may hold: three times IMDb with its unlabelled reviews."""
+FILE = 2**26
+"""Bytes of one file; one of CIFAR-10's batches has under half of it."""
+TOTAL = 2**32
+"""Bytes that one compressed file may unpack to: three times the largest of LRA's."""
 
+DAMAGED = (EOFError, zlib.error, lzma.LZMAError, tarfile.TarError)
+"""What the standard library raises for archives that are cut short or damaged (besides OSError)."""
 
-def read_ts_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    """A .ts file of the UCR and UEA archives, labelled, with numbers as targets, or with neither."""
-    header: dict[str, str] = {}
-    for line in text_lines(path, spec.encoding, Mistakes()):
-        word, _, rest = line.strip().partition(" ")
-        if word.lower() == "@data":
-            break
-        if word.startswith("@"):
-            header[word.lower()] = rest.strip()
-    target = "number" if header.get("@targetlabel", "").lower().startswith("true") else "class"
-    bare = target == "class" and not header.get("@classlabel", "").lower().startswith("true")
-    found = read_ts(_placed(path, spec, mistakes, bare), str(path), mistakes, target)
-    mistakes.check()
-    if not len(found):
-        raise BadInput(f"{path}: has no sequence under @data; give a whole .ts file")
-    return _series(found, path, target, bare)
+Wanted = Callable[[str], bool]
+"""Whether a file is to be read, told by its name: relative, with `/` between folders."""
 
 
-def _placed(path: Path, spec: LayoutSpec, mistakes: Mistakes, bare: bool) -> Iterator[tuple[str, str]]:
-    """(place, line); where the file has no labels each row is given one, as its reader asks for one."""
-    data = False
-    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
-        text = line.strip()
-        if bare and text.lower().startswith("@classlabel"):
-            continue
-        if bare and text.lower() == "@data":
-            yield f"{path}:{number}", "@classLabel true"
-        elif bare and data and text and not text.startswith(("#", "%")):
-            text += ":none"
-        data = data or text.lower() == "@data"
-        yield f"{path}:{number}", text
+def members(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
+    """(name, content) of each wanted file of a folder or a tar archive (plain, .gz, .xz or .bz2).
 
-
-def _series(found: Rows, path: Path, target: str, bare: bool) -> Table:
-    widths = [one.shape[1] for one in found.values]
-    wrong = next((i for i, width in enumerate(widths) if width != widths[0]), None)
-    if wrong is not None:
-        raise BadInput(f"{found.places[wrong]}: has {widths[wrong]} dimensions, the first row has {widths[0]}")
-    lines = np.array([int(place.rpartition(":")[2]) for place in found.places], dtype=np.int64)
-    lists: list[np.ndarray | None] = [one.astype(np.float64) for one in found.values]
-    table = Table(
-        {"values": Column("values", "list", lists=lists)},
-        len(lists),
-        Places(str(path), lines=lines),
-        "a .ts file",
-        shape="list",
-    )
-    if not bare:
-        numbers = np.array(found.numbers) if target == "number" else None
-        labels: Words | None = None if target == "number" else list(found.labels)
-        table.columns["label"] = Column("label", "number" if target == "number" else "text", labels, numbers)
-        table.roles["target"] = "label"
-    return table
-
-
-def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    """A FASTA file: the first word of a header is the id, the others are columns `word 2`, `word 3` and so on.
-
-    Lines that begin with `;` are comments. An entry without a sequence is a mistake.
+    A folder is read in the order of the names, an archive in its own. What cannot be read goes to
+    `mistakes`. Raises: BadInput for an archive that is cut short or damaged, or more than the limits.
     """
-    headers: list[str] = []
-    parts: list[list[str]] = []
-    lines: list[int] = []
-    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
-        text = line.strip()
-        if text.startswith(">"):
-            headers.append(text[1:].strip())
-            parts.append([])
-            lines.append(number)
-        elif text and not text.startswith(";"):
-            if not parts:
-                mistakes.add(
-                    f"{path}:{number}", "comes before the first header (a line that begins with >); give a FASTA file"
-                )
-                mistakes.check()
-            parts[-1].append(text)
-    if not headers:
-        raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
-    for header, part, number in zip(headers, parts, lines, strict=True):
-        if not part:
-            mistakes.add(f"{path}:{number}", f"{header[:40]!r} has a header and no sequence; leave it out")
-    places = Places(str(path), lines=np.array(lines, dtype=np.int64))
-    columns = _header_words(headers)
-    columns["sequence"] = Column("sequence", "text", words=["".join(part) for part in parts])
-    return Table(columns, len(headers), places, "FASTA", shape="text")
+    return _of_folder(root, wanted, mistakes) if root.is_dir() else _of_archive(root, wanted, mistakes)
 
 
-def _header_words(headers: list[str]) -> dict[str, Column]:
-    cut = [header.split() for header in headers]
-    most = min(max(map(len, cut)), WORDS)
-    names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
-    return {
-        name: Column(name, "text", words=[row[i] if i < len(row) else None for row in cut])
-        for i, name in enumerate(names)
-    }
+def listed(root: Path, wanted: Wanted) -> list[str]:
+    """Names of the wanted files of a folder, sorted. Raises: BadInput where there are too many files."""
+    names: list[str] = []
+    for folder, _, files in os.walk(root):
+        inner = os.path.relpath(folder, root).replace(os.sep, "/")
+        start = "" if inner == "." else f"{inner}/"
+        names += [start + name for name in files if wanted(start + name)]
+        if len(names) > MEMBERS:
+            raise BadInput(f"{root}: more than {MEMBERS} files; name a folder that holds the data set alone")
+    return sorted(names)
+
+
+def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """(path, size, time) of each file: what tells that nothing was changed since it was read."""
+    out = []
+    for file in files:
+        known = os.stat(file)
+        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns))
+    return out
+
+
+def unpacked(path: Path) -> IO[bytes]:
+    """The content of a file, unpacked where it begins like gzip, xz or bzip2, whatever its name says.
+
+    Reading on past 4 GiB raises BadInput.
+    """
+    with path.open("rb") as file:
+        start = file.read(6)
+    if start[:2] == b"\x1f\x8b":
+        return cast(IO[bytes], _Limited(path, cast(IO[bytes], gzip.open(path, "rb"))))
+    if start == b"\xfd7zXZ\0":
+        return cast(IO[bytes], _Limited(path, lzma.open(path, "rb")))
+    if start[:3] == b"BZh":
+        return cast(IO[bytes], _Limited(path, bz2.open(path, "rb")))
+    return path.open("rb")
+
+
+class _Limited:
+    """A reader that stops a file which unpacks to more than TOTAL bytes."""
+
+    def __init__(self, path: Path, file: IO[bytes]) -> None:
+        self._path, self._file, self._left = path, file, TOTAL
+
+    def read(self, size: int = -1) -> bytes:
+        return self._counted(self._file.read(self._left + 1 if size < 0 else min(size, self._left + 1)))
+
+    def readline(self, size: int = -1) -> bytes:
+        return self._counted(self._file.readline(self._left + 1 if size < 0 else min(size, self._left + 1)))
+
+    def _counted(self, data: bytes) -> bytes:
+        self._left -= len(data)
+        if self._left < 0:
+            raise BadInput(f"{self._path}: unpacks to more than {TOTAL} bytes; give the official file")
+        return data
+
+    def __enter__(self) -> _Limited:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+
+def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
+    inside = os.path.realpath(root) + os.sep
+    for name in listed(root, wanted):
+        path = root / name
+        try:
+            if path.is_symlink() and not os.path.realpath(path).startswith(inside):
+                mistakes.add(str(path), "is a link that leads out of its folder; put the file itself there")
+                continue
+            known = os.stat(path)
+            if not stat.S_ISREG(known.st_mode):
+                mistakes.add(str(path), "is no plain file; put a file there")
+            elif known.st_size > FILE:
+                mistakes.add(str(path), f"has {known.st_size} bytes, at most {FILE} are read")
+            else:
+                yield name, path.read_bytes()
+        except OSError as error:
+            mistakes.add(str(path), f"cannot be read ({error.strerror or error})")
+
+
+def _of_archive(path: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
+    try:
+        with unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+            for count, member in enumerate(archive):
+                if count >= MEMBERS:
+                    raise BadInput(f"{path}: more than {MEMBERS} members; give the official archive")
+                content = _content(archive, member, f"{path}, member {member.name!r}", wanted, mistakes)
+                if content is not None:
+                    yield _plain(member.name), content
+    except BadInput:
+        raise
+    except (*DAMAGED, ValueError) as error:
+        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
+
+
+def _content(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, place: str, wanted: Wanted, mistakes: Mistakes
+) -> bytes | None:
+    """The bytes of a wanted member, or None."""
+    name = PurePosixPath(member.name)
+    if name.is_absolute() or ".." in name.parts:
+        mistakes.add(place, "leads out of the archive's folder; make the archive anew")
+    elif wanted(_plain(member.name)) and not member.isdir():
+        if not member.isreg():
+            mistakes.add(place, "is a link or no plain file, which is not followed; put the file itself there")
+        elif member.size > FILE:
+            mistakes.add(place, f"has {member.size} bytes, at most {FILE} are read")
+        else:
+            file = archive.extractfile(member)
+            content = b"" if file is None else file.read()
+            if len(content) == member.size:
+                return content
+            mistakes.add(place, f"is cut short: {len(content)} of {member.size} bytes; download the archive again")
+    return None
+
+
+def _plain(name: str) -> str:
+    return name.removeprefix("./")

@@ -9,13 +9,13 @@ from typing import IO, Any
 
 import numpy as np
 
+from headstart.data.archives import TOTAL
 from headstart.data.layout import LayoutSpec
-from headstart.data.opened import reading
+from headstart.data.problems import Mistakes
 from headstart.data.records import array_of, column_of
 from headstart.data.table import Column, Lists, Places, Table
+from headstart.data.text import reading
 from headstart.errors import BadInput, nearest
-from headstart.tasks.members import TOTAL
-from headstart.tasks.mistakes import Mistakes
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""

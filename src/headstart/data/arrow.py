@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.opened import reading
+from headstart.data.archives import TOTAL
 from headstart.data.table import Column, Lists, Places, Table, Words, check_names
+from headstart.data.text import reading
 from headstart.errors import BadInput
-from headstart.tasks.members import TOTAL
 
 
 def read_parquet(path: Path) -> Table:

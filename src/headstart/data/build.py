@@ -12,10 +12,10 @@ from headstart.data.kinds import coded, letters_of, text_kind, to_tokens
 from headstart.data.labels import class_names, given_words, target_kind
 from headstart.data.layout import Layout
 from headstart.data.long import in_sequences
+from headstart.data.problems import Mistakes
 from headstart.data.sequences import Sequences
 from headstart.data.table import Column, Places, Table, Words, words_of
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
 
 
 @dataclass

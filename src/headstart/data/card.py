@@ -12,7 +12,7 @@ import numpy as np
 from headstart.data.facts import at_odds, card_facts, leaks
 from headstart.data.layout import SOUNDS
 from headstart.data.sequences import Sequences
-from headstart.tasks.show import printable
+from headstart.data.text import printable
 
 MOST = 20
 """Classes and channels that are listed."""

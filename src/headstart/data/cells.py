@@ -10,8 +10,8 @@ from typing import Literal
 
 import numpy as np
 
+from headstart.data.problems import MOST, Mistakes
 from headstart.data.table import Column, Lists, Places, number_name
-from headstart.tasks.mistakes import MOST, Mistakes
 
 LARGEST = float(np.finfo(np.float32).max)
 """Values are kept in float32."""

@@ -8,11 +8,11 @@ from pathlib import Path
 
 from headstart.data.gathered import OtherWidth, Records, Rows, any_length
 from headstart.data.layout import LayoutSpec
-from headstart.data.opened import text_lines
+from headstart.data.problems import Mistakes
 from headstart.data.sniff import Form, bulk_columns, column_types, cut, find_decimal, find_delimiter, has_header
 from headstart.data.table import Table
+from headstart.data.text import text_lines
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
 
 SAMPLE = 1_000
 """Rows that are looked at before it is decided how to read the file."""

@@ -10,13 +10,13 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from headstart.data.archives import listed, members
 from headstart.data.layout import LayoutSpec
-from headstart.data.opened import reading
+from headstart.data.problems import Mistakes
 from headstart.data.table import Column, Lists, Places, Table, Words
+from headstart.data.text import reading
+from headstart.data.wav import at_rate, read_wav
 from headstart.errors import BadInput
-from headstart.tasks.members import listed, members
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.wav import at_rate, read_wav
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),

@@ -11,10 +11,10 @@ import numpy as np
 
 from headstart.data.cells import Cells, is_number
 from headstart.data.layout import LayoutSpec
+from headstart.data.problems import Mistakes
 from headstart.data.sniff import Form
 from headstart.data.table import Column, Places, Table, Words
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
 
 AT_ONCE = 512
 """Rows whose numbers are converted together."""

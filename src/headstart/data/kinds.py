@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.cells import is_number
+from headstart.data.letters import ALPHABETS, encode
+from headstart.data.problems import Mistakes
+from headstart.data.rows import text_of
 from headstart.data.sequences import Sequences
 from headstart.data.table import Places, Words, number_name
 from headstart.errors import BadInput
-from headstart.tasks.letters import ALPHABETS, encode
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import text_of
 
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""

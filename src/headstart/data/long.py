@@ -8,8 +8,8 @@ import numpy as np
 
 from headstart.data.cells import Cells, is_number
 from headstart.data.layout import Layout
+from headstart.data.problems import Mistakes
 from headstart.data.table import Column, Table, Words, words_of
-from headstart.tasks.mistakes import Mistakes
 
 
 def in_sequences(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import read_fasta_file, read_ts_file
+from headstart.data.archives import unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz
 from headstart.data.arrow import frame, read_arrow, read_parquet
 from headstart.data.build import build
@@ -17,13 +17,14 @@ from headstart.data.delimited import read_delimited
 from headstart.data.folders import read_folder
 from headstart.data.guess import guess
 from headstart.data.layout import LayoutSpec
-from headstart.data.opened import reading
+from headstart.data.letters import read_fasta_file
+from headstart.data.problems import Mistakes
 from headstart.data.records import read_json_lines, table_of
 from headstart.data.sequences import Sequences
+from headstart.data.series import read_ts_file
 from headstart.data.table import Table
+from headstart.data.text import reading
 from headstart.errors import BadInput
-from headstart.tasks.members import unpacked
-from headstart.tasks.mistakes import Mistakes
 
 ENDINGS = {
     ".csv": "csv",

@@ -11,10 +11,10 @@ import numpy as np
 
 from headstart.data.cells import is_number
 from headstart.data.layout import LayoutSpec
-from headstart.data.opened import text_lines
+from headstart.data.problems import Mistakes
 from headstart.data.table import Column, Places, Table, number_name
+from headstart.data.text import text_lines
 from headstart.errors import BadInput
-from headstart.tasks.mistakes import Mistakes
 
 NO_LIST = "is no list of numbers or of rows of equal length"
 

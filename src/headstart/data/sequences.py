@@ -12,12 +12,12 @@ import numpy as np
 from headstart.data.cells import LARGEST
 from headstart.data.labels import in_order
 from headstart.data.layout import SOUNDS, Kind, Layout
+from headstart.data.letters import ALPHABETS, spoken
+from headstart.data.problems import Mistakes
+from headstart.data.splits import groups
 from headstart.data.table import Places
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.tasks.letters import ALPHABETS, spoken
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.stored import groups
 
 Target = Literal["class", "number", "none"]
 

@@ -15,7 +15,7 @@ from headstart.sequence import Examples
 from headstart.store.stages import Store
 from headstart.study.results import Results, Row, Run
 from headstart.study.statistics import Estimate, estimate
-from headstart.tasks.own_file import OwnFacts
+from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import Task
 
 SIMPLEST = ("majority", "summary", "kernels", "scratch", "self_pretrained")

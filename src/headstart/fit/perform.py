@@ -37,7 +37,7 @@ from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
 from headstart.study.spec import read_study
-from headstart.tasks.own_file import OwnFacts, OwnSpec
+from headstart.tasks.own import OwnFacts, OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
 AFTER = 8.0

@@ -16,7 +16,7 @@ from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparat
 from headstart.serve.model import Served
 from headstart.stage import stage_from_json
 from headstart.store.stages import Store
-from headstart.tasks.own_file import OwnFacts
+from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import open_task
 
 

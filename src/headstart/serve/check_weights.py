@@ -11,7 +11,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from headstart.baselines import shapes
-from headstart.data.opened import reading
+from headstart.data.text import reading
 from headstart.errors import BadInput
 from headstart.models.model import SequenceModel, build_model
 from headstart.serve.config import NETWORK, ModelConfig

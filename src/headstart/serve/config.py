@@ -8,12 +8,12 @@ from pydantic import Field, model_validator
 
 from headstart.baselines.contract import Facts
 from headstart.data.layout import LayoutSpec
+from headstart.data.letters import ALPHABETS
 from headstart.errors import nearest
 from headstart.models.model import ModelSpec
 from headstart.objectives import ObjectiveField
 from headstart.sequence import Signature
 from headstart.spec import Spec
-from headstart.tasks.letters import ALPHABETS
 
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have those of `classic.METHODS`."""

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from headstart.baselines import from_arrays
-from headstart.data.opened import reading
+from headstart.data.text import reading
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.model import SequenceModel

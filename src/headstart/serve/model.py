@@ -10,14 +10,14 @@ import torch
 
 from headstart.baselines import Fitted
 from headstart.baselines.measures import softmax
+from headstart.data.problems import Mistakes
 from headstart.data.sequences import Sequences, check_alike
+from headstart.data.standardise import standardised
 from headstart.errors import BadInput, nearest
 from headstart.models.heads import SequenceHead, pooled
 from headstart.models.model import SequenceModel
 from headstart.sequence import Batch, Examples
 from headstart.serve.config import NETWORK, ModelConfig
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.own_file import standardised
 from headstart.tasks.task import patched as joined
 from headstart.training.feed import Feed
 

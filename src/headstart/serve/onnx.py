@@ -14,13 +14,13 @@ from typing import Any
 
 import torch
 
+from headstart.data.letters import ALPHABETS
 from headstart.errors import BadInput
 from headstart.serve.config import NETWORK
 from headstart.serve.model import Served
 from headstart.serve.onnx_check import Runs, answers_of, compared, feeds, first_line, made_up
 from headstart.serve.whole import Whole
 from headstart.store.files import disk_full, publish
-from headstart.tasks.letters import ALPHABETS
 
 EXTRA = ("onnx", "onnxscript", "onnxruntime")
 """Packages of the extra [onnx]."""

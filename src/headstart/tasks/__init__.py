@@ -114,7 +114,7 @@ TASKS: dict[str, Entry] = {
         "Bagnall et al. 2018",
     ),
     "own": Entry(
-        "headstart.tasks.own_file:OwnSpec",
+        "headstart.tasks.own:OwnSpec",
         "your own file: a table, text, DNA, arrays or folders, as `headstart show FILE` reads it",
         "your own",
     ),

@@ -8,15 +8,15 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import stamps
+from headstart.data.named_files import Named, find_named, texts
+from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.problems import Mistakes
+from headstart.data.series import Rows, read_ts
 from headstart.errors import BadInput
 from headstart.seeds import permutation
 from headstart.sequence import Signature
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.members import stamps
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.named_files import Named, find_named, texts
 from headstart.tasks.physio_records import cut, find_records
-from headstart.tasks.series import Rows, read_ts
 from headstart.tasks.series_sets import copies, held_out, opened, write_splits
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 

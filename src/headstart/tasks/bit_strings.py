@@ -10,11 +10,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import below, bits, uniform
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.overlap import overlaps
 from headstart.tasks.task import Baseline, Task, TaskSpec
 
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.archives import listed, members, stamps
+from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.problems import Mistakes
+from headstart.data.splits import groups
 from headstart.errors import BadInput
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.members import listed, members, stamps
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.stored import groups
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32

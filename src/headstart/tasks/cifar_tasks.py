@@ -9,14 +9,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.splits import hold_out, occurs_once, shared_note
+from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.sequence import Signature
 from headstart.spec import neutral
 from headstart.tasks.augment import augmenter
-from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.cifar import CLASSES, LOSSY, OFFICIAL, SIDE, colours, find, grey
-from headstart.tasks.levels import moments
-from headstart.tasks.stored import hold_out, occurs_once, shared_note, stored
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 _MAKER = 1

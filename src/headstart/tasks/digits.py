@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
+from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.seeds import below
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.levels import moments
 from headstart.tasks.task import Task, TaskSpec, stratified_split
 
 SIDE = 8

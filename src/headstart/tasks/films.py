@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.archives import listed, members, stamps
+from headstart.data.prepared import Builder, Prepared, Writer, prepared
+from headstart.data.problems import Mistakes
+from headstart.data.splits import occurs_once
 from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.members import listed, members, stamps
-from headstart.tasks.mistakes import Mistakes
 from headstart.tasks.pairs import mark, shared
 from headstart.tasks.reviews import ORIGIN, find, reviews
-from headstart.tasks.stored import Writer, occurs_once
 from headstart.tasks.task import SPLITS
 
 _READER = 1

@@ -9,13 +9,13 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field
 
-from headstart.tasks.cache import Builder, Prepared, prepared
+from headstart.data.archives import stamps
+from headstart.data.letters import encode
+from headstart.data.named_files import Named, find_named, texts
+from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.problems import Mistakes
+from headstart.data.rows import label_of
 from headstart.tasks.letter_sets import Labelled, letter_task, write_letters
-from headstart.tasks.letters import encode
-from headstart.tasks.members import stamps
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.named_files import Named, find_named, texts
-from headstart.tasks.rows import label_of
 from headstart.tasks.task import Task, TaskSpec
 
 FOLDERS = ("remote_homology", "tape/remote_homology", "data/remote_homology")

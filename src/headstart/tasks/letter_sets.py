@@ -8,13 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.letters import ALPHABETS, spoken
+from headstart.data.prepared import Builder, Prepared, Writer, stored
+from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order
+from headstart.data.splits import copies_note, drawn, groups
 from headstart.sequence import Signature
-from headstart.tasks.cache import Builder, Prepared
-from headstart.tasks.drawn import copies_note, drawn
-from headstart.tasks.letters import ALPHABETS, spoken
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import in_order
-from headstart.tasks.stored import Writer, groups, stored
 from headstart.tasks.task import SPLITS, Task
 
 

@@ -14,10 +14,10 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.expressions import CLOSE, SYMBOLS, decode
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
 from headstart.tasks.trees import Rules, Trees, before, grow

@@ -8,12 +8,11 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from headstart.data.prepared import Builder, Writer, prepared, stored
+from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
 from headstart.sequence import Signature
-from headstart.tasks.cache import Builder, prepared
 from headstart.tasks.expressions import SYMBOLS, decode, encode
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.stored import Writer, stored
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 
 FOLDERS = ("", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")

@@ -8,14 +8,14 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.splits import groups
+from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import neutral
 from headstart.tasks.augment import augmenter
 from headstart.tasks.idx import find_idx, read_idx
-from headstart.tasks.levels import moments
-from headstart.tasks.stored import groups
 from headstart.tasks.task import Task, TaskSpec
 
 SIDE = 28

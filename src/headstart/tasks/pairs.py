@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.archives import stamps
+from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order, label_of, read_rows, text_of
+from headstart.data.splits import hold_out, occurs_once
 from headstart.errors import BadInput
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.members import stamps
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import in_order, label_of, read_rows, text_of
-from headstart.tasks.stored import Writer, hold_out, occurs_once, stored
 from headstart.tasks.task import SPLITS
 
 LAYOUTS = (("label", "id1", "id2", "text1", "text2"), ("label", "text1", "text2"))

@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from headstart.data.prepared import Builder, prepared
 from headstart.errors import BadInput
-from headstart.tasks.cache import Builder, prepared
 from headstart.tasks.pathfinder import as_examples, as_task
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec, stratified_split
 

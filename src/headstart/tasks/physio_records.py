@@ -9,10 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
+from headstart.data.archives import listed
+from headstart.data.problems import Mistakes
+from headstart.data.rows import lines
 from headstart.errors import BadInput
-from headstart.tasks.members import listed
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import lines
 
 RATE = 125
 """Samples per second of the signals."""

@@ -11,17 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.archives import members
+from headstart.data.named_files import archives_or_files
+from headstart.data.prepared import Builder, Writer
+from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order
+from headstart.data.splits import copies_note, drawn, groups
+from headstart.data.standardise import moments
+from headstart.data.wav import at_rate, read_wav, to_levels
 from headstart.errors import BadInput
-from headstart.tasks.cache import Builder
-from headstart.tasks.drawn import copies_note, drawn
-from headstart.tasks.levels import moments
-from headstart.tasks.members import members
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.named_files import archives_or_files
-from headstart.tasks.rows import in_order
-from headstart.tasks.stored import Writer, groups
 from headstart.tasks.task import SPLITS
-from headstart.tasks.wav import at_rate, read_wav, to_levels
 
 FOLDERS = {
     "commands": ("speech_commands", "speech_commands_v0.02", "SpeechCommands/speech_commands_v0.02"),

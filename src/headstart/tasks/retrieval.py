@@ -8,11 +8,10 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.prepared import Prepared, stored
 from headstart.sequence import Signature
-from headstart.tasks.cache import Prepared
 from headstart.tasks.films import films, films_files
 from headstart.tasks.pairs import find_aan, find_files, pairs
-from headstart.tasks.stored import stored
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
 

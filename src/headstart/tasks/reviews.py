@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from headstart.data.archives import listed, members, stamps
+from headstart.data.prepared import Builder, Prepared, Writer, prepared
+from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order, label_of, read_rows, text_of
+from headstart.data.splits import groups
 from headstart.errors import BadInput
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.members import listed, members, stamps
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import in_order, label_of, read_rows, text_of
-from headstart.tasks.stored import Writer, groups
 
 OFFICIAL = {"train": 25_000, "test": 25_000}
 ORIGIN = (

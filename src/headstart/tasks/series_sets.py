@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.prepared import Builder, Prepared
+from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order
+from headstart.data.series import Rows
+from headstart.data.splits import groups, hold_out, occurs_once, shared_note
+from headstart.data.standardise import channel_moments
 from headstart.sequence import Examples, ragged
-from headstart.tasks.cache import Builder, Prepared
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import in_order
-from headstart.tasks.series import Rows
-from headstart.tasks.stored import groups, hold_out, occurs_once, shared_note
 from headstart.tasks.task import SPLITS
 
 
@@ -85,28 +86,6 @@ def write_splits(
 def copies(values: Sequence[np.ndarray]) -> np.ndarray:
     """(n,) equal where sequences are equal, missing values counted as 0 (as they are written)."""
     return groups(np.nan_to_num(one, nan=0.0).tobytes() + len(one).to_bytes(8, "little") for one in values)
-
-
-def channel_moments(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation (F,) of what is there, in float32; the deviation of a constant channel is 1.
-
-    Rounded to 6 digits, so that no processor's order of summation shows in the examples.
-    """
-    width = values[0].shape[1]
-    count, total, square = np.zeros(width), np.zeros(width), np.zeros(width)
-    for one in values:  # one at a time: all of them in float64 would take four times their memory
-        count += (~np.isnan(one)).sum(0)
-        total += np.nansum(one, 0, dtype=np.float64)
-    mean = total / np.maximum(count, 1)
-    for one in values:
-        square += np.nansum((one.astype(np.float64) - mean) ** 2, 0)
-    spread = np.sqrt(square / np.maximum(count, 1))
-    deviation = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
-    return _rounded(mean), _rounded(deviation)
-
-
-def _rounded(x: np.ndarray) -> np.ndarray:
-    return np.array([float(f"{value:.6g}") for value in x], dtype=np.float32)
 
 
 def opened(found: Prepared, split: str) -> Examples:

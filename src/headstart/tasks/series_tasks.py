@@ -9,12 +9,12 @@ from typing import Any, ClassVar
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import stamps
+from headstart.data.named_files import Named, find_named, texts
+from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.problems import Mistakes
+from headstart.data.series import Rows
 from headstart.sequence import Signature
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.members import stamps
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.named_files import Named, find_named, texts
-from headstart.tasks.series import Rows
 from headstart.tasks.series_sets import classes_of, copies, held_out, opened, same_width, write_splits
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 

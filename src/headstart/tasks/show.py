@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.splits import overlaps
+from headstart.data.text import printable
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.tasks.overlap import overlaps
 from headstart.tasks.pictures import pixels_of
 from headstart.tasks.task import SPLITS, Task, TaskSpec, unit_targets
 
@@ -89,11 +90,6 @@ def masked_positions(index: int, length: int, rate: float, observed: np.ndarray 
     noise = np.where(may, noise, 2.0)
     hidden: np.ndarray = ((noise < np.float32(rate)) | (np.arange(length) == noise.argmin())) & may
     return hidden
-
-
-def printable(text: str) -> str:
-    """The text with control characters written as escapes, so that no terminal obeys them."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _split_facts(task: Task, examples: Examples) -> dict[str, Any]:

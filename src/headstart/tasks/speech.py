@@ -9,9 +9,9 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import stamps
+from headstart.data.prepared import Prepared, prepared
 from headstart.sequence import Examples, Signature
-from headstart.tasks.cache import Prepared, prepared
-from headstart.tasks.members import stamps
 from headstart.tasks.recordings import Asked, build, find_recordings
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 

@@ -12,11 +12,13 @@ from typing import ClassVar
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import stamps
+from headstart.data.prepared import cache_folder
+from headstart.data.prepared import progress as watcher
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
-from headstart.tasks.members import stamps
 
 SPLITS = ("train", "val", "test")
 
@@ -126,14 +128,12 @@ class TaskSpec(Spec):
 
 def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | None = None) -> Task:
     """Build (or check) a task's prepared arrays with that many workers, then open it."""
-    from headstart.tasks import cache
-
     watch = None if progress is None else (lambda _, done, total: progress(done, total))
-    before = cache.progress.set(watch)
+    before = watcher.set(watch)
     try:
         spec.prepare(data, workers)
     finally:
-        cache.progress.reset(before)
+        watcher.reset(before)
     return open_task(spec, data)
 
 
@@ -333,18 +333,3 @@ def content(spec: TaskSpec, data: Path) -> str | None:
 def data_folder(given: str | os.PathLike[str] | None) -> Path:
     """`--data`, else HEADSTART_DATA, else ./data."""
     return Path(given or os.environ.get("HEADSTART_DATA") or "data")
-
-
-def cache_folder(data: Path) -> Path:
-    """Where prepared arrays are kept: the data folder where it can be written, else the user's cache."""
-    folder = data / ".headstart"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    home = os.environ.get("HEADSTART_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "headstart"
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder

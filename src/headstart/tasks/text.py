@@ -9,11 +9,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
+from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.splits import groups, hold_out, occurs_once, shared_note
 from headstart.errors import BadInput
 from headstart.sequence import Signature
-from headstart.tasks.cache import Builder, Prepared, prepared
 from headstart.tasks.reviews import OFFICIAL, find, reviews
-from headstart.tasks.stored import Writer, groups, hold_out, occurs_once, shared_note, stored
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 
 END = 255

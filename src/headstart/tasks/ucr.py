@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.series import Rows, read_tsv
+from headstart.data.problems import Mistakes
+from headstart.data.series import Rows, read_tsv
 from headstart.tasks.series_tasks import SeriesSpec
 
 

@@ -20,9 +20,9 @@ def export_model(folder: str, onnx: str, use: str | None) -> None:
     Raises: BadInput where the folder serves another model and `use` does not ask for the network, and as `load_model`
     and `export_onnx`.
     """
+    from headstart.data.text import printable
     from headstart.serve.folder import load_model
     from headstart.serve.onnx import export_onnx
-    from headstart.tasks.show import printable
 
     served = load_model(folder)
     _check_network(served, folder, use)

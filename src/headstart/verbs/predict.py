@@ -42,9 +42,9 @@ def predict_file(
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
     from headstart.data import read_sequences
+    from headstart.data.text import printable
     from headstart.serve.folder import load_model
     from headstart.serve.predictions import check_path, predictions_of, to_csv, write_predictions
-    from headstart.tasks.show import printable
 
     target = None if out is None else Path(out)
     if target is not None:

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-import headstart.tasks.members as module
+import headstart.data.archives as module
+from headstart.data.archives import listed, members, unpacked
+from headstart.data.problems import MOST, Mistakes
 from headstart.errors import BadInput
-from headstart.tasks.members import listed, members, unpacked
-from headstart.tasks.mistakes import MOST, Mistakes
 
 
 def everything(name):

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import label_of
+from headstart.data.layout import LayoutSpec
+from headstart.data.problems import Mistakes
+from headstart.data.rows import label_of
+from headstart.data.table import Column, Places, Table, Words
+from headstart.data.text import text_lines
+from headstart.errors import BadInput
 
 LARGEST = float(np.finfo(np.float32).max)
 DIMENSIONS = 4096
@@ -193,3 +198,58 @@ def _labelled(out: Rows, text: str, known: list[str], target: str, place: str, m
         return False
     out.labels.append(label)
     return True
+
+
+def read_ts_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """A .ts file of the UCR and UEA archives, labelled, with numbers as targets, or with neither."""
+    header: dict[str, str] = {}
+    for line in text_lines(path, spec.encoding, Mistakes()):
+        word, _, rest = line.strip().partition(" ")
+        if word.lower() == "@data":
+            break
+        if word.startswith("@"):
+            header[word.lower()] = rest.strip()
+    target = "number" if header.get("@targetlabel", "").lower().startswith("true") else "class"
+    bare = target == "class" and not header.get("@classlabel", "").lower().startswith("true")
+    found = read_ts(_placed(path, spec, mistakes, bare), str(path), mistakes, target)
+    mistakes.check()
+    if not len(found):
+        raise BadInput(f"{path}: has no sequence under @data; give a whole .ts file")
+    return _series(found, path, target, bare)
+
+
+def _placed(path: Path, spec: LayoutSpec, mistakes: Mistakes, bare: bool) -> Iterator[tuple[str, str]]:
+    """(place, line); where the file has no labels each row is given one, as its reader asks for one."""
+    data = False
+    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
+        text = line.strip()
+        if bare and text.lower().startswith("@classlabel"):
+            continue
+        if bare and text.lower() == "@data":
+            yield f"{path}:{number}", "@classLabel true"
+        elif bare and data and text and not text.startswith(("#", "%")):
+            text += ":none"
+        data = data or text.lower() == "@data"
+        yield f"{path}:{number}", text
+
+
+def _series(found: Rows, path: Path, target: str, bare: bool) -> Table:
+    widths = [one.shape[1] for one in found.values]
+    wrong = next((i for i, width in enumerate(widths) if width != widths[0]), None)
+    if wrong is not None:
+        raise BadInput(f"{found.places[wrong]}: has {widths[wrong]} dimensions, the first row has {widths[0]}")
+    lines = np.array([int(place.rpartition(":")[2]) for place in found.places], dtype=np.int64)
+    lists: list[np.ndarray | None] = [one.astype(np.float64) for one in found.values]
+    table = Table(
+        {"values": Column("values", "list", lists=lists)},
+        len(lists),
+        Places(str(path), lines=lines),
+        "a .ts file",
+        shape="list",
+    )
+    if not bare:
+        numbers = np.array(found.numbers) if target == "number" else None
+        labels: Words | None = None if target == "number" else list(found.labels)
+        table.columns["label"] = Column("label", "number" if target == "number" else "text", labels, numbers)
+        table.roles["target"] = "label"
+    return table

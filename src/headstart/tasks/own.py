@@ -12,16 +12,15 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data.archives import listed, stamps
 from headstart.data.layout import Kind
+from headstart.data.letters import spoken
+from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.splits import check_sides, dealt, joined, shared_note
+from headstart.data.standardise import channel_moments, standardised
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral, place, read
-from headstart.tasks.cache import Builder, Prepared, prepared
-from headstart.tasks.letters import spoken
-from headstart.tasks.members import listed, stamps
-from headstart.tasks.own_splits import check_sides, dealt, joined
-from headstart.tasks.series_sets import channel_moments
-from headstart.tasks.stored import shared_note
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 _READER = 3
@@ -269,14 +268,6 @@ class OwnSpec(TaskSpec):
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()
-
-
-def standardised(
-    values: np.ndarray, observed: np.ndarray | None, mean: np.ndarray, deviation: np.ndarray
-) -> np.ndarray:
-    """(S, F) float32 values less the mean, over the deviation, of each channel (F,); 0 where nothing was observed."""
-    found = ((values - mean) / deviation).astype(np.float32)
-    return found if observed is None else np.where(observed, found, np.float32(0))
 
 
 def _files(path: Path) -> list[Path]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
+from headstart.data.archives import listed, members
+from headstart.data.problems import Mistakes
+from headstart.data.rows import lines
 from headstart.errors import BadInput, nearest
-from headstart.tasks.members import listed, members
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import lines
 
 ARCHIVE = re.compile(r"\.(tar|tgz|tar\.(gz|xz|bz2))$")
 """Names of archives that are looked into."""

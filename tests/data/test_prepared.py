@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headstart.data.prepared import Builder, prepared, progress
 from headstart.errors import BadInput
-from headstart.tasks.cache import Builder, prepared, progress
 
 DOCUMENT = {"size": 3, "version": 1}
 

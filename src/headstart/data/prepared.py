@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 
 from headstart.errors import BadInput
+from headstart.sequence import Examples
 from headstart.spec import digest
-from headstart.tasks.task import cache_folder
 
 try:
     import fcntl
@@ -26,6 +26,9 @@ except ImportError:  # no file locks here: two processes may build the same thin
 
 SEAL = "prepared.json"
 """Written last: a folder without it is unfinished."""
+
+AT_ONCE = 2**22
+"""Bytes that are gathered before they are written."""
 
 progress: ContextVar[Callable[[str, int, int], None] | None] = ContextVar("progress", default=None)
 """Called as (what is prepared, items done, items in all) while something is built; None: nobody watches."""
@@ -76,6 +79,21 @@ class Builder:
 
 Build = Callable[[Builder], Mapping[str, Any]]
 """Fills the builder's folder with arrays and returns facts (JSON) to keep beside them."""
+
+
+def cache_folder(data: Path) -> Path:
+    """Where prepared arrays are kept: the data folder where it can be written, else the user's cache."""
+    folder = data / ".headstart"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if os.access(folder, os.W_OK):
+            return folder
+    except OSError:
+        pass
+    home = os.environ.get("HEADSTART_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    folder = Path(home) / "headstart"
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:
@@ -181,3 +199,55 @@ def _sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+class Writer:
+    """Writes the sequences of one split as they come, so that memory holds a few of them at a time."""
+
+    def __init__(self, builder: Builder, split: str, dtype: Any = np.uint8) -> None:
+        self._builder, self._split, self._dtype = builder, split, np.dtype(dtype)
+        self._path = builder.folder / f"{split}.part"
+        self._waiting: list[bytes] = []
+        self._size = 0
+        self._lengths: list[int] = []
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def add(self, sequence: np.ndarray) -> None:
+        """One more sequence (L,)."""
+        self._waiting.append(np.ascontiguousarray(sequence, dtype=self._dtype).tobytes())
+        self._size += len(self._waiting[-1])
+        self._lengths.append(len(sequence))
+        if self._size > AT_ONCE:
+            self._flush()
+
+    def _flush(self) -> None:
+        with self._path.open("ab") as file:  # closed each time: a build that fails leaves nothing open
+            file.writelines(self._waiting)
+        self._waiting, self._size = [], 0
+
+    def finish(self, target: np.ndarray, index: np.ndarray) -> None:
+        """Write the arrays of the split."""
+        self._flush()
+        total, name = sum(self._lengths), self._split
+        values = self._builder.empty(f"{name}_values", (total,), self._dtype)
+        if total:
+            raw = np.memmap(self._path, dtype=self._dtype, mode="r")
+            for first in range(0, total, 2**24):
+                values[first : first + 2**24] = raw[first : first + 2**24]
+            del raw
+        self._path.unlink()
+        self._builder.save(f"{name}_offsets", np.concatenate([[0], np.cumsum(self._lengths)]).astype(np.int64))
+        self._builder.save(f"{name}_target", target.astype(np.int64))
+        self._builder.save(f"{name}_index", index.astype(np.int64))
+
+
+def stored(
+    found: Prepared, split: str, paired: bool = False, scale: float | None = None, shift: float = 0.0
+) -> Examples:
+    """A split that was written, memory-mapped."""
+    values, offsets, target, index = (
+        np.asarray(found.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index")
+    )
+    return Examples(values, offsets, target, index, paired=paired, scale=scale, shift=shift)

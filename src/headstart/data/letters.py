@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 
-from headstart.tasks.mistakes import Mistakes
+from headstart.data.layout import LayoutSpec
+from headstart.data.problems import Mistakes
+from headstart.data.table import Column, Places, Table
+from headstart.data.text import text_lines
+from headstart.errors import BadInput
 
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters
@@ -81,3 +86,49 @@ def _table(letters: str) -> np.ndarray:
 
 
 _TABLES = {name: _table(letters) for name, letters in ALPHABETS.items()}
+
+
+WORDS = 6
+"""Words of a FASTA header that are columns; most have one to three."""
+
+
+def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """A FASTA file: the first word of a header is the id, the others are columns `word 2`, `word 3` and so on.
+
+    Lines that begin with `;` are comments. An entry without a sequence is a mistake.
+    """
+    headers: list[str] = []
+    parts: list[list[str]] = []
+    lines: list[int] = []
+    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
+        text = line.strip()
+        if text.startswith(">"):
+            headers.append(text[1:].strip())
+            parts.append([])
+            lines.append(number)
+        elif text and not text.startswith(";"):
+            if not parts:
+                mistakes.add(
+                    f"{path}:{number}", "comes before the first header (a line that begins with >); give a FASTA file"
+                )
+                mistakes.check()
+            parts[-1].append(text)
+    if not headers:
+        raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
+    for header, part, number in zip(headers, parts, lines, strict=True):
+        if not part:
+            mistakes.add(f"{path}:{number}", f"{header[:40]!r} has a header and no sequence; leave it out")
+    places = Places(str(path), lines=np.array(lines, dtype=np.int64))
+    columns = _header_words(headers)
+    columns["sequence"] = Column("sequence", "text", words=["".join(part) for part in parts])
+    return Table(columns, len(headers), places, "FASTA", shape="text")
+
+
+def _header_words(headers: list[str]) -> dict[str, Column]:
+    cut = [header.split() for header in headers]
+    most = min(max(map(len, cut)), WORDS)
+    names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
+    return {
+        name: Column(name, "text", words=[row[i] if i < len(row) else None for row in cut])
+        for i, name in enumerate(names)
+    }

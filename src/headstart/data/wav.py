@@ -7,7 +7,7 @@ import struct
 
 import numpy as np
 
-from headstart.tasks.mistakes import Mistakes
+from headstart.data.problems import Mistakes
 
 SAMPLES = 2**24
 """Samples that one recording may have (17 minutes at 16 kHz)."""

@@ -9,9 +9,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO
 
+from headstart.data.archives import DAMAGED, unpacked
+from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
-from headstart.tasks.members import DAMAGED, unpacked
-from headstart.tasks.mistakes import Mistakes
 
 LINE = 2**26
 """Characters that one line may have."""
@@ -123,3 +123,8 @@ def _checked(path: Path, text: io.TextIOWrapper, encoding: str, mistakes: Mistak
         mistakes.add(
             first, f"is not {encoding} ({what}{many}); save the file as UTF-8, or give its --encoding (latin-1, say)"
         )
+
+
+def printable(text: str) -> str:
+    """The text with control characters written as escapes, so that no terminal obeys them."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

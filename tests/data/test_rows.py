@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from headstart.data import rows as module
+from headstart.data.problems import Mistakes
+from headstart.data.rows import form, in_order, label_of, read_rows, text_of
 from headstart.errors import BadInput
-from headstart.tasks import rows as module
-from headstart.tasks.mistakes import Mistakes
-from headstart.tasks.rows import form, in_order, label_of, read_rows, text_of
 
 COLUMNS = ("text", "label")
 

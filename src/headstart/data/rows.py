@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from headstart.data.archives import DAMAGED, TOTAL, unpacked
+from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
-from headstart.tasks.members import DAMAGED, TOTAL, unpacked
-from headstart.tasks.mistakes import Mistakes
 
 LINE = 2**26
 """Bytes that one line may have."""

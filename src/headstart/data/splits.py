@@ -1,0 +1,196 @@
+"""Which rows train, choose and test: classes in proportion, copies and groups on one side; copies across splits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import blake2b
+from itertools import combinations
+from typing import Any, Protocol
+
+import numpy as np
+
+from headstart.errors import BadInput
+from headstart.seeds import bits
+from headstart.sequence import IGNORE, Examples
+
+
+def groups(contents: Any) -> np.ndarray:
+    """(n,) number of the first of `contents` (buffers) that equals each: equal content, equal number."""
+    first: dict[bytes, int] = {}
+    marks = (blake2b(content, digest_size=16).digest() for content in contents)
+    return np.array([first.setdefault(mark, i) for i, mark in enumerate(marks)], dtype=np.int64)
+
+
+def occurs_once(group: np.ndarray) -> np.ndarray:
+    """(n,) bool: nothing else has this content."""
+    _, place, count = np.unique(group, return_inverse=True, return_counts=True)
+    once: np.ndarray = count[place] == 1
+    return once
+
+
+def hold_out(target: np.ndarray, may: np.ndarray, count: int, seed: int, field: str) -> np.ndarray:
+    """`count` units, each class in proportion to `target` (n,), in ascending order, by the split's seed.
+
+    Only units that `may` (n,) be held out are: those whose content occurs once, so that no copy of them
+    stays behind. Raises: BadInput naming the field where a class has too few, or none would stay.
+    """
+    noise, classes = bits(seed, "task/val", np.arange(len(target))), np.unique(target)
+    exact = np.array([count * float((target == c).sum()) / len(target) for c in classes])
+    share = np.floor(exact).astype(np.int64)
+    share[np.argsort(share - exact, kind="stable")[: count - int(share.sum())]] += 1
+    chosen = []
+    for value, some in zip(classes, share, strict=True):
+        members = np.flatnonzero((target == value) & may)
+        if some > len(members) or some >= (target == value).sum():
+            raise BadInput(
+                f"{field}: holding out {count} takes {some} of class {value}, which has "
+                f"{len(members)} without a copy in train; take fewer"
+            )
+        chosen.append(members[np.argsort(noise[members], kind="stable")[:some]])
+    return np.sort(np.concatenate(chosen))
+
+
+def drawn(
+    target: np.ndarray, group: np.ndarray, free: np.ndarray, shares: Mapping[str, float], seed: int
+) -> dict[str, np.ndarray]:
+    """Rows of each split of `shares` out of the rows `free`, and of `train`, the rest; each class in proportion.
+
+    `target` and `group` (n,) are of all rows; of rows with equal content all that are free stay in train. A share is of
+    what the splits before it left. Raises: BadInput naming `task.<split>_share` where a class has too few rows.
+    """
+    once, out = occurs_once(group), {}
+    for split, share in shares.items():
+        count = max(1, round(share * len(free)))
+        out[split] = free[hold_out(target[free], once[free], count, seed, f"task.{split}_share")]
+        free = np.setdiff1d(free, out[split])
+    return {"train": free, **out}
+
+
+def joined(*kinds: np.ndarray) -> np.ndarray:
+    """(n,) the first row that each row belongs with, where rows of one number in any of `kinds` (n,) do."""
+    first = list(range(len(kinds[0])))
+
+    def root(row: int) -> int:
+        while first[row] != row:
+            first[row] = first[first[row]]
+            row = first[row]
+        return row
+
+    for kind in kinds:
+        known: dict[int, int] = {}
+        for row, number in enumerate(kind.tolist()):
+            one, other = root(known.setdefault(number, row)), root(row)
+            first[max(one, other)] = min(one, other)
+    return np.array([root(row) for row in range(len(first))], dtype=np.int64)
+
+
+def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], seed: int) -> dict[str, np.ndarray]:
+    """Rows of each side, in ascending order; what is left over goes to `train`, the first side.
+
+    target: (n,) class of each row (one class where nothing is stratified), IGNORE without a label. block: (n,) equal
+    where rows stay together. Each block goes to the side that lacks most of its classes, large blocks first, else by
+    the split's seed. A single row of a class of which every side lacks less than a row waits, and goes to the side that
+    lacks most in all; the first row of a class goes to train: so classes of two rows reach every side. A block without
+    a label goes to train; rows without a label whose block goes elsewhere are on no side at all, so that train has
+    nothing that belongs with a row of val or test.
+    """
+    names, (blocks, place) = ["train", *shares], np.unique(block, return_inverse=True)
+    labelled, classes = target != IGNORE, int(target.max(initial=0)) + 1
+    counts = np.zeros((len(blocks), classes), dtype=np.int64)
+    np.add.at(counts, (place[labelled], target[labelled]), 1)
+    total, sizes = counts.sum(0), counts.sum(1)
+    parts = np.array([1 - sum(shares.values()), *shares.values()])
+    left = parts[:, None] * total  # rows of each class that each side still lacks
+    side, waiting = np.zeros(len(blocks), dtype=np.int64), []
+    learnt = np.zeros(classes, dtype=bool)
+
+    def give(one: int, to: int) -> None:
+        side[one] = to
+        left[to] -= counts[one]
+        learnt[counts[one] > 0] |= to == 0
+
+    for one in np.lexsort((bits(seed, "task/sides", np.arange(len(blocks))), -sizes)).tolist():
+        there = np.flatnonzero(counts[one])
+        if sizes[one] == 1 and left[:, there].max().round(9) < 1:
+            waiting.append((one, int(there[0])))
+        elif len(there):
+            # Rounded, so that what is a tie on paper is a tie here: then the side that lacks most in all has it.
+            lacks = (left[:, there] * (counts[one, there] / total[there])).sum(1).round(9)
+            give(one, int(np.lexsort((-left.sum(1).round(9), -lacks))[0]))
+    for one, of in waiting:
+        give(one, int(np.argmax(left.sum(1).round(9))) if learnt[of] else 0)
+    return {name: np.flatnonzero((side[place] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
+
+
+def check_sides(
+    rows: Mapping[str, np.ndarray],
+    target: np.ndarray,
+    labels: tuple[str, ...],
+    settings: Mapping[str, float],
+    blocks: int,
+) -> None:
+    """Raises: BadInput where a side has no labelled row, or a class none in train. `settings`: drawn sides' shares."""
+    labelled = int((target != IGNORE).sum())
+    for side in ("train", *settings):
+        if not (target[rows[side]] != IGNORE).any():
+            said = " and ".join(f"task.{name}_share: {share:g}" for name, share in settings.items())
+            raise BadInput(
+                f"{said} of {labelled:,} labelled sequences, {blocks:,} of them apart from each other, leave none for "
+                f"{side}; give more sequences, other shares, or by_group=false where a group holds too much"
+            )
+    lost = sorted({label for i, label in enumerate(labels) if not (target[rows["train"]] == i).any()})
+    if lost:
+        raise BadInput(
+            f"task.split_seed: no train sequence is left of {'class' if len(lost) == 1 else 'classes'} "
+            f"{', '.join(map(repr, lost[:5]))}{' and others' if len(lost) > 5 else ''}, whose sequences belong with "
+            "others; take another split_seed, smaller shares, or by_group=false"
+        )
+
+
+def shared_note(group: np.ndarray, rows: dict[str, np.ndarray], what: str) -> tuple[str, ...]:
+    """A note on how many of the test units stand in train and val too, where any does."""
+    found = {name: int(np.isin(group[rows["test"]], group[rows[name]]).sum()) for name in ("train", "val")}
+    said = [f"{count} also stand in {name}" for name, count in found.items() if count]
+    return (f"of the {len(rows['test'])} official test {what}, {' and '.join(said)}",) if said else ()
+
+
+def copies_note(group: np.ndarray, rows: Mapping[str, np.ndarray], what: str) -> list[str]:
+    """A note for each earlier split that official val or test sequences also stand in."""
+    notes = []
+    for later, earlier in (("val", ("train",)), ("test", ("train", "val"))):
+        found = {name: int(np.isin(group[rows[later]], group[rows[name]]).sum()) for name in earlier}
+        said = [f"{count} also stand in {name}" for name, count in found.items() if count]
+        if said:
+            notes.append(f"of the {len(rows[later])} {later} {what}, {' and '.join(said)}")
+    return notes
+
+
+class Splits(Protocol):
+    """Anything with the examples of `train`, `val` and `test`, a task for one."""
+
+    def split(self, name: str) -> Examples:
+        """The examples of one split."""
+
+
+def marks(examples: Examples) -> list[bytes]:
+    """16 bytes for each unit, equal where the sequences (both of a pair) are equal, targets apart."""
+    values, offsets = examples.values, examples.offsets.tolist()
+    step = 2 if examples.paired else 1
+    out = []
+    for first in range(0, len(examples), step):
+        total = blake2b(digest_size=16)
+        for i in range(first, first + step):
+            total.update((offsets[i + 1] - offsets[i]).to_bytes(8, "little"))
+            total.update(np.ascontiguousarray(values[offsets[i] : offsets[i + 1]]).tobytes())
+        out.append(total.digest())
+    return out
+
+
+def overlaps(task: Splits) -> dict[tuple[str, str], int]:
+    """How many units of the later split stand in the earlier one, for each two splits."""
+    found = {name: marks(task.split(name)) for name in ("train", "val", "test")}
+    out = {}
+    for earlier, later in combinations(found, 2):
+        known = set(found[earlier])
+        out[earlier, later] = sum(mark in known for mark in found[later])
+    return out
