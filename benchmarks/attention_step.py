@@ -38,8 +38,8 @@ from headstart.models.model import ModelSpec, build_model
 from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
-from headstart.training.feed import Feed
-from headstart.training.loop import BudgetSpec, Progress, Setting, train
+from headstart.training.batches import Batches
+from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import Flat, OptimSpec
 
 WIDTH, BLOCKS, HEADS, FEED_FORWARD, BATCH, CLASSES = 64, 3, 4, 128, 32, 10
@@ -70,11 +70,11 @@ def ours(length: int, precision: str) -> Iterator[float]:
         draw.integers(0, CLASSES, BATCH),
         np.arange(BATCH),
     )
-    feed = Feed(examples, np.arange(BATCH), torch.device("cpu"), torch.float32)
+    feed = Batches(examples, np.arange(BATCH), torch.device("cpu"), torch.float32)
     optim = OptimSpec(batch_size=BATCH, precision="bfloat16" if precision == "bfloat16" else "float32")
     budget = BudgetSpec(steps=10**6, evaluate_every=10**6)
     flat = Flat(model, [name for name, _ in model.named_parameters()], set(), {})
-    ticks = train(Setting(OBJECTIVE, signature, optim, budget, 0, feed, feed), Progress(model, flat))
+    ticks = train(TrainConfig(OBJECTIVE, signature, optim, budget, 0, feed, feed), Progress(model, flat))
     while True:
         start = time.perf_counter()
         next(ticks)

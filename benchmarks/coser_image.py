@@ -38,7 +38,7 @@ from headstart.store.files import plain, publish
 from headstart.study.files import short_name
 from headstart.study.papers import read_paper
 from headstart.tasks import open_task
-from headstart.training.loop import Tick
+from headstart.training.loop import StepInfo
 
 WARM = 50
 """Steps before the clock runs: the first are slow, and one of them is recorded."""
@@ -92,7 +92,7 @@ class Timed:
     def __init__(self, run: Run, device: str) -> None:
         self.run, self.clock, self.scoring = run, Clock(device), 0.0
 
-    def ticks(self) -> Iterator[Tick]:
+    def ticks(self) -> Iterator[StepInfo]:
         """The run's own ticks."""
         setting, clock, warm = self.run.setting, self.clock, self.run.progress.step + WARM
         for tick in self.run.ticks():

@@ -29,7 +29,7 @@ from headstart.runner.machine import choose_device
 from headstart.sequence import Examples, Signature
 from headstart.stage import Run, StageSpec, begin
 from headstart.tasks.task import Task
-from headstart.training.captured import RECORDERS, Recorder
+from headstart.training.graph import RECORDERS, Recorder
 from headstart.training.loop import BudgetSpec
 
 STEPS, WARM, PROFILED = 20, 50, 5

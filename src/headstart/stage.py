@@ -22,9 +22,9 @@ from headstart.parameters import leaves, select
 from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
+from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
-from headstart.training.feed import Feed
-from headstart.training.loop import BudgetSpec, Progress, Setting, Tensors, Tick, train
+from headstart.training.loop import BudgetSpec, Progress, StepInfo, Tensors, TrainConfig, train
 from headstart.training.optim import Flat, OptimSpec, rates_and_undecayed
 
 TRAIN_FLOPS = 3
@@ -162,7 +162,8 @@ class Run:
         model.to(device=device, dtype=dtype)
         self.frozen = _unchanged(model, names, parent)
         self.feeds = {
-            name: Feed(task.split(name), _units(spec, task, name), device, dtype) for name in ("train", "val", "test")
+            name: Batches(task.split(name), _units(spec, task, name), device, dtype)
+            for name in ("train", "val", "test")
         }
         if not len(self.feeds["val"].units):
             raise BadInput(
@@ -181,7 +182,7 @@ class Run:
             if spec.optim.weight_decay
             else set()
         )
-        self.setting = Setting(
+        self.setting = TrainConfig(
             spec.objective,
             task.signature,
             spec.optim,
@@ -193,7 +194,7 @@ class Run:
         )
         self.progress = Progress(model, Flat(model, names, decayed, rates))
 
-    def _fresh(self, epoch: int) -> Feed:
+    def _fresh(self, epoch: int) -> Batches:
         """The train examples of an epoch, of an endless task or one that augments."""
         task, feed = self.task, self.feeds["train"]
         examples, units = task.train, feed.units
@@ -202,9 +203,9 @@ class Run:
             units = np.arange(examples.units)
         if task.augment is not None:
             examples = task.augment(examples, epoch)
-        return Feed(examples, units, feed.device, feed.dtype)
+        return Batches(examples, units, feed.device, feed.dtype)
 
-    def ticks(self) -> Iterator[Tick]:
+    def ticks(self) -> Iterator[StepInfo]:
         """Train; one tick a step."""
         return train(self.setting, self.progress)
 

@@ -20,7 +20,7 @@ import recorded_steps
 
 from headstart.cli import app
 from headstart.tasks.cifar import BATCHES, RECORD
-from headstart.training import captured
+from headstart.training import graph
 
 SMALL = [
     "--device",
@@ -142,7 +142,7 @@ def test_steps_that_differ_are_said_and_nothing_is_trained(images, tmp_path, mon
         step()
         return lambda: None
 
-    monkeypatch.setitem(captured.RECORDERS, "cpu", forgetful)
+    monkeypatch.setitem(graph.RECORDERS, "cpu", forgetful)
     assert call(images, tmp_path) == 1
     assert "nothing is trained" in capsys.readouterr().out
     assert not list(tmp_path.glob("*/result.json"))
@@ -154,7 +154,7 @@ def test_steps_that_cannot_be_recorded_are_refused_unless_plain_ones_are_asked_f
     def unable(step):
         raise RuntimeError("operation not permitted when stream is capturing")
 
-    monkeypatch.setitem(captured.RECORDERS, "cpu", unable)
+    monkeypatch.setitem(graph.RECORDERS, "cpu", unable)
     assert call(images, tmp_path) == 1
     assert "not permitted when stream is capturing" in capsys.readouterr().out
     assert call(images, tmp_path, "--record", "off") == 0
@@ -167,12 +167,12 @@ def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypa
     task = coser_image.open_task(spec.task, study.data)
     assert recorded_steps.agreement("pretrain", spec, task, "cpu").problem is None
     if wrong == "rate":
-        real = captured.step_numbers
-        monkeypatch.setattr(captured, "step_numbers", lambda spec, flat, _, total: real(spec, flat, 0, total))
+        real = graph.step_numbers
+        monkeypatch.setattr(graph, "step_numbers", lambda spec, flat, _, total: real(spec, flat, 0, total))
     else:
-        turn = captured.StaticStep.turn_to
+        turn = graph.GraphedStep.turn_to
         monkeypatch.setattr(
-            captured.StaticStep,
+            graph.GraphedStep,
             "turn_to",
             lambda self, epoch, batches: (turn(self, epoch, batches), self.epoch.fill_(0))[0],
         )

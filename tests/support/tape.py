@@ -13,7 +13,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
-from headstart.training.captured import StaticStep
+from headstart.training.graph import GraphedStep
 
 READS = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 """Operations whose answer goes to Python (or decides a shape): a GPU that records cannot give it."""
@@ -67,7 +67,7 @@ def _place(x: torch.Tensor) -> int:
     return x.untyped_storage().data_ptr()
 
 
-def tensors_of(step: StaticStep) -> Iterator[torch.Tensor]:
+def tensors_of(step: GraphedStep) -> Iterator[torch.Tensor]:
     """All that a step may read: the model, its flat buffers, the feed, the step's own tables."""
     flat, whole = step.progress.flat, step.feed.whole()
     assert whole is not None
@@ -77,7 +77,7 @@ def tensors_of(step: StaticStep) -> Iterator[torch.Tensor]:
 
 
 def taped(step: Any) -> Callable[[], None]:
-    """A recorder (see `captured.Recorder`): what `step` does goes on a tape."""
+    """A recorder (see `graph.Recorder`): what `step` does goes on a tape."""
     tape = Tape(tensors_of(step))
     with tape:
         step()

@@ -20,8 +20,8 @@ from headstart.models.model import SequenceModel, build_model, model_flops
 from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import collate
 from headstart.stage import TRAIN_FLOPS
-from headstart.training.feed import Feed
-from headstart.training.loop import BudgetSpec, Progress, Setting, train
+from headstart.training.batches import Batches
+from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import Flat, OptimSpec
 
 LEAST, MOST, ENOUGH = 3, 100, 6.0
@@ -111,9 +111,9 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     example, device = EXAMPLES[job["model"]], job["device"]
     model = _model(example, device)
     examples = made_up(example)
-    feed = Feed(examples, np.arange(len(examples)), torch.device(device), torch.float32)
+    feed = Batches(examples, np.arange(len(examples)), torch.device(device), torch.float32)
     # Far more steps than are asked for, so that no evaluation falls among them.
-    setting = Setting(
+    setting = TrainConfig(
         OBJECTIVE,
         example.signature,
         OptimSpec(lr=RATE, batch_size=example.batch),

@@ -19,7 +19,7 @@ from headstart.models.model import SequenceModel
 from headstart.sequence import Batch, Examples
 from headstart.serve.config import NETWORK, ModelConfig
 from headstart.tasks.task import patched as joined
-from headstart.training.feed import Feed
+from headstart.training.batches import Batches
 
 
 @dataclass(frozen=True)
@@ -148,7 +148,7 @@ def _each(answer: Callable[[Batch], torch.Tensor], x: Examples, size: int) -> np
     out = np.empty((len(x), size), dtype=np.float32)
     first = 0
     with torch.no_grad():
-        for batch in Feed(x, order, torch.device("cpu"), torch.float32).in_order():
+        for batch in Batches(x, order, torch.device("cpu"), torch.float32).in_order():
             out[order[first : first + len(batch)]] = answer(batch).numpy()
             first += len(batch)
     return out

@@ -10,7 +10,7 @@ import torch
 from headstart.models.model import SequenceModel
 from headstart.objectives import ObjectiveSpec, Sums
 from headstart.sequence import Signature
-from headstart.training.feed import Feed
+from headstart.training.batches import Batches
 
 PICTURED = 16
 """How many examples of a per-position objective are kept with their outputs."""
@@ -39,7 +39,7 @@ def to_numbers(total: dict[str, Any]) -> dict[str, Any]:
 @torch.no_grad()
 def evaluate(
     model: SequenceModel,
-    feed: Feed,
+    feed: Batches,
     objective: ObjectiveSpec,
     signature: Signature,
     *,

@@ -15,11 +15,11 @@ from headstart.models.model import SequenceModel
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Signature, epoch_batches
 from headstart.spec import Spec, neutral
-from headstart.training.captured import Record, Recorded, measured, noted, on_device
+from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate
-from headstart.training.feed import Feed
+from headstart.training.graph import Record, Recorded, measured, noted, on_device
+from headstart.training.metrics import TrainMetrics
 from headstart.training.optim import Flat, OptimSpec
-from headstart.training.running import Running
 
 CHECK_EVERY = 20
 """Steps between looks at the running loss: a NaN stays in a sum, so that none is missed."""
@@ -96,13 +96,13 @@ class Progress:
     best: Tensors = field(default_factory=dict)
     how: str = ""
     """How steps are taken, since the last begin: recorded, or plain and why."""
-    running: Running = field(init=False)
+    running: TrainMetrics = field(init=False)
     """Loss and scores of the batches since the last record."""
 
     _NUMBERS = ("step", "examples", "tokens", "seconds", "best_score", "best_step", "stale", "diverged")
 
     def __post_init__(self) -> None:
-        self.running = Running(self.flat.weights.device)
+        self.running = TrainMetrics(self.flat.weights.device)
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of this moment; the tensors are copies."""
@@ -142,7 +142,7 @@ def buffers(model: SequenceModel) -> Tensors:
 
 
 @dataclass(frozen=True)
-class Tick:
+class StepInfo:
     """One finished step. `record` is there where val was scored."""
 
     step: int
@@ -153,11 +153,11 @@ class Tick:
 
 
 @dataclass(frozen=True)
-class Setting:
+class TrainConfig:
     """What a stage trains with; constant while it runs.
 
     fresh: the train examples of an epoch, for a task whose examples never end; None where `train` is all.
-    record: how steps are recorded (runtime: see `captured.py`).
+    record: how steps are recorded (runtime: see `graph.py`).
     """
 
     objective: ObjectiveSpec
@@ -165,9 +165,9 @@ class Setting:
     optim: OptimSpec
     budget: BudgetSpec
     seed: int
-    train: Feed
-    val: Feed
-    fresh: Callable[[int], Feed] | None = None
+    train: Batches
+    val: Batches
+    fresh: Callable[[int], Batches] | None = None
     record: Record = "auto"
 
     @property
@@ -181,7 +181,7 @@ class Setting:
         return self.budget.total_steps(self.per_epoch, int(self.train.tokens.sum()))
 
 
-def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
+def train(setting: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
     """Train to the end of the budget, one tick a step; `progress` holds the outcome.
 
     Ends early when patience is used up or the loss is no number (`progress.diverged`).
@@ -216,10 +216,10 @@ def train(setting: Setting, progress: Progress) -> Iterator[Tick]:
         progress.seconds += time.perf_counter() - began
         if record is not None:
             record["seconds"] = round(progress.seconds, 3)
-        yield Tick(progress.step, total, progress.step / per_epoch, record, progress.state)
+        yield StepInfo(progress.step, total, progress.step / per_epoch, record, progress.state)
 
 
-def _step(setting: Setting, progress: Progress, feed: Feed, places: Any, epoch: int, total: int) -> None:
+def _step(setting: TrainConfig, progress: Progress, feed: Batches, places: Any, epoch: int, total: int) -> None:
     """Forward, backward, update."""
     seed, when = on_device(setting.seed, feed.device), on_device(epoch, feed.device)
     sums, statistics = measured(setting, progress.model, feed.batch(places), seed, when)
@@ -230,7 +230,7 @@ def _step(setting: Setting, progress: Progress, feed: Feed, places: Any, epoch: 
     noted(progress.running, buffers(progress.model) if statistics else {}, sums, statistics)
 
 
-def _record(setting: Setting, progress: Progress, total: int) -> dict[str, Any]:
+def _record(setting: TrainConfig, progress: Progress, total: int) -> dict[str, Any]:
     """Score val, keep the best weights, and say so; train is what the batches since the last record gave."""
     train_scores = {"loss": None} if progress.diverged else progress.running.scores(setting.objective)
     progress.running.clear()

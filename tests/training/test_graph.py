@@ -17,10 +17,10 @@ from headstart.objectives import ClassifySpec, MaskedSpec, ObjectiveSpec, Regres
 from headstart.seeds import Draw
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
-from headstart.training import captured, loop
-from headstart.training.captured import on_device
-from headstart.training.feed import Feed
-from headstart.training.loop import BudgetSpec, Progress, Setting, train
+from headstart.training import graph, loop
+from headstart.training.batches import Batches
+from headstart.training.graph import on_device
+from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import Flat, OptimSpec, rates_and_undecayed
 
 UNITS, LENGTH, BATCH = 22, 12, 4
@@ -40,7 +40,7 @@ class Case:
     ragged: bool = False
     tokens: bool = False
 
-    def make(self, record: Any, steps: int = STEPS) -> tuple[Setting, Progress]:
+    def make(self, record: Any, steps: int = STEPS) -> tuple[TrainConfig, Progress]:
         number = isinstance(self.objective, RegressSpec)
         signature = Signature(
             "tokens" if self.tokens else "floats",
@@ -51,7 +51,7 @@ class Case:
             classes=3,
             paired=self.paired,
         )
-        feed = Feed(_examples(self, number), np.arange(UNITS), torch.device("cpu"), torch.float32)
+        feed = Batches(_examples(self, number), np.arange(UNITS), torch.device("cpu"), torch.float32)
         spec = read(ModelSpec, {"width": 16, "blocks": 2, **self.model})
         model = build_model(spec, signature, self.objective.output(signature), 0)
         names = [name for name, _ in model.named_parameters()]
@@ -59,7 +59,7 @@ class Case:
         flat = Flat(model, names, {name for name in names if "weight" in name} - undecayed, rates)
         optim = read(OptimSpec, {"batch_size": BATCH, "lr": 1e-2, **self.optim})
         return (
-            Setting(self.objective, signature, optim, BudgetSpec(steps=steps), 7, feed, feed, record=record),
+            TrainConfig(self.objective, signature, optim, BudgetSpec(steps=steps), 7, feed, feed, record=record),
             Progress(model, flat),
         )
 
@@ -128,8 +128,8 @@ def test_a_tape_freezes_what_python_works_out():
     for played in (True, False):
         setting, progress = Case(ClassifySpec(), optim={"warmup_steps": 2}).make(None)
         batch, places = setting.train.batch(np.arange(BATCH)), np.arange(BATCH)
-        feed = cast(Feed, SimpleNamespace(batch=lambda _, batch=batch: batch, device=setting.train.device))
-        known = tensors_of(captured.StaticStep(setting, progress, STEPS))
+        feed = cast(Batches, SimpleNamespace(batch=lambda _, batch=batch: batch, device=setting.train.device))
+        known = tensors_of(graph.GraphedStep(setting, progress, STEPS))
         tape = Tape([*known, *(x for x in vars(batch).values() if isinstance(x, torch.Tensor))])
         with tape:
             loop._step(setting, progress, feed, places, 0, STEPS)
@@ -143,14 +143,14 @@ def test_a_tape_freezes_what_python_works_out():
 
 
 def test_a_step_that_asks_for_a_number_is_not_recorded_and_training_goes_on_plainly(monkeypatch):
-    real = captured.measured
+    real = graph.measured
 
     def asking(*given):
         sums, statistics = real(*given)
         assert float(sums["loss"].detach()) > 0
         return sums, statistics
 
-    monkeypatch.setattr(captured, "measured", asking)
+    monkeypatch.setattr(graph, "measured", asking)
     (plain, records), (played, theirs) = run(CASES["masks"], None), run(CASES["masks"], taped)
     assert played.how.startswith("plain: a step could not be recorded (aten._local_scalar_dense")
     assert records == theirs
@@ -159,8 +159,8 @@ def test_a_step_that_asks_for_a_number_is_not_recorded_and_training_goes_on_plai
 
 def test_a_seed_that_is_made_a_tensor_in_the_step_is_not_recorded(monkeypatch):
     """What a GPU would have to wait for: a number that Python copies to it."""
-    real = captured.measured
-    monkeypatch.setattr(captured, "measured", lambda setting, model, batch, *_: real(setting, model, batch, 7, 0))
+    real = graph.measured
+    monkeypatch.setattr(graph, "measured", lambda setting, model, batch, *_: real(setting, model, batch, 7, 0))
     assert "a tensor that Python made" in run(CASES["masks"], taped)[0].how
 
 
@@ -228,16 +228,16 @@ def test_examples_of_an_epoch_of_its_own_and_frozen_models_are_taken_plainly():
 
 
 def test_a_recorder_of_the_device_is_taken_by_itself(monkeypatch):
-    monkeypatch.setitem(captured.RECORDERS, "cpu", taped)
+    monkeypatch.setitem(graph.RECORDERS, "cpu", taped)
     assert run(CASES["masks"], "auto")[0].how == "recorded"
 
 
 def test_the_first_steps_are_not_recorded_and_no_other_is_performed_twice(monkeypatch):
     calls = []
-    real = captured.StaticStep.__call__
-    monkeypatch.setattr(captured.StaticStep, "__call__", lambda self: (calls.append(1), real(self))[1])
+    real = graph.GraphedStep.__call__
+    monkeypatch.setattr(graph.GraphedStep, "__call__", lambda self: (calls.append(1), real(self))[1])
     progress, _ = run(CASES["masks"], taped, 12)
-    assert len(calls) == captured.WARM + 1
+    assert len(calls) == graph.WARM + 1
     assert progress.step == 12
 
 
@@ -271,7 +271,7 @@ def test_a_cuda_graph_agrees_with_plain_steps():
         progress.model.cuda()
         names = progress.flat.names
         progress = Progress(progress.model, Flat(progress.model, names, set(), {}))
-        feed = Feed(setting.train.examples, np.arange(UNITS), torch.device("cuda"), torch.float32)
+        feed = Batches(setting.train.examples, np.arange(UNITS), torch.device("cuda"), torch.float32)
         list(train(replace(setting, train=feed, val=feed, budget=BudgetSpec(steps=20)), progress))
         found.append(progress)
     assert found[1].how == "recorded"

@@ -14,7 +14,7 @@ STATE = "running"
 """How a saved state calls it: `running/NAME` per sum; in older states `running` alone, (2,): loss and count."""
 
 
-class Running:
+class TrainMetrics:
     """An objective's sums since the last record, float64, in one tensor on the device, where a recorded step adds.
 
     The first batch lays it out (steps are recorded only after some). A sum that an older state lacks is NaN until

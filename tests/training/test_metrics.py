@@ -15,7 +15,7 @@ from headstart.sequence import IGNORE, Batch
 from headstart.spec import merge, read
 from headstart.stage import Run, StageSpec, begin
 from headstart.tasks import open_task
-from headstart.training.running import Running
+from headstart.training.metrics import TrainMetrics
 
 BASE: dict[str, Any] = {
     "objective": {"kind": "classify"},
@@ -176,7 +176,7 @@ def test_a_diverged_run_has_no_train_scores():
 
 
 def test_a_sum_that_is_no_number_leaves_the_loss_alone():
-    running = Running(torch.device("cpu"))
+    running = TrainMetrics(torch.device("cpu"))
     good = {"loss": torch.tensor(3.0), "count": torch.tensor(4), "hits": torch.tensor(2)}
     running.add({**good, "hits": torch.tensor(math.inf)})
     assert running.scores(ClassifySpec()) == {"loss": 0.75}

@@ -20,11 +20,11 @@ from headstart.objectives import Sums
 from headstart.seeds import Draw
 from headstart.sequence import Batch
 from headstart.training.evaluate import forward_precision
+from headstart.training.metrics import TrainMetrics
 from headstart.training.optim import Flat, OptimSpec
-from headstart.training.running import Running
 
 if TYPE_CHECKING:
-    from headstart.training.loop import Progress, Setting
+    from headstart.training.loop import Progress, TrainConfig
 
 WARM = 3
 """Steps that are taken one kernel at a time before one is recorded: libraries choose their kernels meanwhile."""
@@ -59,7 +59,7 @@ def on_device(number: int, device: torch.device) -> Any:
     return number if device.type == "cpu" else torch.full((), number, dtype=torch.int64, device=device)
 
 
-def measured(setting: Setting, model: SequenceModel, batch: Batch, seed: Any, epoch: Any) -> tuple[Sums, Sums]:
+def measured(setting: TrainConfig, model: SequenceModel, batch: Batch, seed: Any, epoch: Any) -> tuple[Sums, Sums]:
     """Sums of one forward pass in training, and the running statistics that it leaves."""
     batch = setting.objective.prepare(batch, setting.signature, seed, epoch)
     statistics: Sums = {}
@@ -68,7 +68,7 @@ def measured(setting: Setting, model: SequenceModel, batch: Batch, seed: Any, ep
     return setting.objective.measure(output, batch, setting.signature), statistics
 
 
-def noted(running: Running, buffers: dict[str, torch.Tensor], sums: Sums, statistics: Sums) -> None:
+def noted(running: TrainMetrics, buffers: dict[str, torch.Tensor], sums: Sums, statistics: Sums) -> None:
     """Write running statistics to their buffers, and add the sums to `running`."""
     for name, value in statistics.items():
         buffers[name].copy_(value.detach())
@@ -103,14 +103,14 @@ def adamw_by_numbers_(flat: Flat, gradient: torch.Tensor, spec: OptimSpec, numbe
         weights.add_((first * numbers[2 + 2 * place]).div_(spread))
 
 
-class StaticStep:
+class GraphedStep:
     """One step on a full batch: tensors in, the same tensors changed, nothing from Python.
 
     `rows` (steps of an epoch, rows of a batch) int64: which rows of the feed each step takes; `numbers` (steps of an
     epoch, columns): what AdamW takes; `place` (1,): the step of the epoch, moved on by each call.
     """
 
-    def __init__(self, setting: Setting, progress: Progress, total: int) -> None:
+    def __init__(self, setting: TrainConfig, progress: Progress, total: int) -> None:
         self.setting, self.progress, self.total = setting, progress, total
         self.feed, flat = setting.train, progress.flat
         here = {"device": self.feed.device, "dtype": torch.int64}
@@ -152,12 +152,12 @@ class StaticStep:
 class Recorded:
     """Takes a stage's steps by playing a recorded one, where that can be; `how` says whether, and why not."""
 
-    def __init__(self, setting: Setting, progress: Progress, total: int) -> None:
+    def __init__(self, setting: TrainConfig, progress: Progress, total: int) -> None:
         self.size, self.done, self.at = setting.optim.batch_size, 0, -1
         self.record = RECORDERS.get(setting.train.device.type) if setting.record == "auto" else setting.record
         reason = _why_not(setting, progress, self.record)
         self.how = "recorded" if reason is None else f"plain: {reason}"
-        self.step = StaticStep(setting, progress, total) if reason is None else None
+        self.step = GraphedStep(setting, progress, total) if reason is None else None
         self.replay: Step | None = None
 
     def turn_to(self, epoch: int, batches: list[np.ndarray]) -> None:
@@ -181,7 +181,7 @@ class Recorded:
             return self._begin(self.step)
         return True
 
-    def _begin(self, step: StaticStep) -> bool:
+    def _begin(self, step: GraphedStep) -> bool:
         assert self.record is not None
         try:
             self.replay = self.record(step)
@@ -193,7 +193,7 @@ class Recorded:
         return True
 
 
-def _why_not(setting: Setting, progress: Progress, record: Any) -> str | None:
+def _why_not(setting: TrainConfig, progress: Progress, record: Any) -> str | None:
     """Why the steps of a stage are not recorded, or None where they are."""
     if record is None:
         return "steps are not recorded on this device" if setting.record == "auto" else "asked for"

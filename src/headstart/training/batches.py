@@ -15,7 +15,7 @@ IN_ORDER = {"cpu": 2**16, "cuda": 2**18}
 """Padded positions of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
 
 
-class Feed:
+class Batches:
     """Batches of some units of a split. Floats come in `dtype` on `device`.
 
     `lengths` and `tokens` (units,): a pair's longer half, and both halves together.
