@@ -14,11 +14,11 @@ import pytest
 from support.made_outcomes import NASTY, examples, outcome
 
 from headstart.baselines.measures import calibration_error
-from headstart.fit.confused import FEW, confused
+from headstart.fit.confusion import FEW, confusion_matrix
 from headstart.fit.figures import single
 from headstart.fit.outcome import Outcome, Scored
 from headstart.fit.page import write_page
-from headstart.fit.shown import likely_share
+from headstart.fit.wording import likely_share
 from headstart.report.pictures import read_predictions
 from headstart.sequence import IGNORE
 from headstart.study import words
@@ -165,13 +165,13 @@ def test_what_was_asked_for_is_told_apart_from_what_is_best() -> None:
 
 def test_the_matrix_counts_each_answer_under_its_true_class() -> None:
     target = np.array([0, 0, 0, 1, 1, IGNORE])
-    found = confused(target, np.array([0, 0, 1, 1, 1, 0]), ("a", "b", "c"))
-    assert [[cell.count for cell in line] for line in found.lines] == [[2, 1, 0], [0, 2, 0], [0, 0, 0]]
-    assert found.lines[0][1].share == pytest.approx(1 / 3)
-    assert [one.found for one in found.classes] == [pytest.approx(2 / 3), 1.0, None]
-    assert [one.precise for one in found.classes] == [1.0, pytest.approx(2 / 3), None]
-    assert found.heads == ("a", "b", "c")
-    assert not found.numbered
+    matrix = confusion_matrix(target, np.array([0, 0, 1, 1, 1, 0]), ("a", "b", "c"))
+    assert [[cell.count for cell in line] for line in matrix.lines] == [[2, 1, 0], [0, 2, 0], [0, 0, 0]]
+    assert matrix.lines[0][1].share == pytest.approx(1 / 3)
+    assert [counts.recall for counts in matrix.classes] == [pytest.approx(2 / 3), 1.0, None]
+    assert [counts.precision for counts in matrix.classes] == [1.0, pytest.approx(2 / 3), None]
+    assert matrix.heads == ("a", "b", "c")
+    assert not matrix.numbered
 
 
 def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
@@ -185,10 +185,13 @@ def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
 def test_of_many_classes_the_commonest_mistakes_are_listed_and_each_class_by_itself() -> None:
     classes = tuple(str(i) for i in range(FEW + 1))
     target = np.array([5] * 4 + [7] * 9 + [2])
-    found = confused(target, np.array([6, 6, 6, 5] + [8, 8] + [7] * 7 + [2]), classes)
-    assert found.lines == ()
-    assert [(one.true, one.said, one.count) for one in found.mistakes] == [("5", "6", 3), ("7", "8", 2)]
-    assert found.mistakes[0].share == 0.75
+    matrix = confusion_matrix(target, np.array([6, 6, 6, 5] + [8, 8] + [7] * 7 + [2]), classes)
+    assert matrix.lines == ()
+    assert [(mistake.true, mistake.predicted, mistake.count) for mistake in matrix.mistakes] == [
+        ("5", "6", 3),
+        ("7", "8", 2),
+    ]
+    assert matrix.mistakes[0].share == 0.75
     assert 'class="matrix"' not in page("many")
     assert "too many for a matrix" in said("many")
     text = page("many")

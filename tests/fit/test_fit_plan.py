@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit import amounts, kept, plan, timing
+from headstart.fit import budget, plan, plan_file, timing
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
 from headstart.fit.settings import FitSettings
 from headstart.sequence import Signature
@@ -18,9 +18,9 @@ from headstart.study.spec import read_study
 SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
 
 
-def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> amounts.Known:
+def _known(labelled: int = 300, rows: int = 300, length: int = 100, kind: str = "numbers") -> budget.Known:
     task = {"kind": "own", "file": "x.csv"}
-    return amounts.Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
+    return budget.Known(task, kind, SIGNATURE, labelled, rows, 60, 140, np.full(rows, length), (), Path("data"))
 
 
 def test_sequences_that_are_short_enough_are_read_as_they_are() -> None:
@@ -49,14 +49,14 @@ def test_a_batch_is_never_larger_than_what_there_is(labelled: int, rows: int, si
 
 def test_without_a_limit_the_whole_of_the_default_is_trained() -> None:
     known, settings = _known(), FitSettings(time=None)
-    whole = amounts.whole_amount(known, settings)
-    assert amounts.scaled_down(whole, math.inf, lambda _: 1e9, settings) == whole
+    whole = budget.whole_amount(known, settings)
+    assert budget.scaled_down(whole, math.inf, lambda _: 1e9, settings) == whole
 
 
 def test_steps_shrink_until_they_fit_and_both_trainings_by_one_share() -> None:
     known, settings = _known(), FitSettings(time=60)
-    whole = amounts.whole_amount(known, settings)
-    found = amounts.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
+    whole = budget.whole_amount(known, settings)
+    found = budget.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
     assert found.steps + found.pretrain_steps == pytest.approx(1000, abs=2)
     assert found.steps < whole.steps
     assert found.steps / whole.steps == pytest.approx(found.pretrain_steps / whole.pretrain_steps, rel=0.02)
@@ -64,15 +64,15 @@ def test_steps_shrink_until_they_fit_and_both_trainings_by_one_share() -> None:
 
 def test_what_was_asked_for_is_not_shrunk() -> None:
     known, settings = _known(), FitSettings(time=60, epochs=3.0, pretrain_epochs=2.0)
-    whole = amounts.whole_amount(known, settings)
+    whole = budget.whole_amount(known, settings)
     assert whole.steps == 3 * math.ceil(300 / 16)
-    assert amounts.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings) == whole
+    assert budget.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings) == whole
 
 
 def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     known, settings = _known(), FitSettings(time=1)
-    whole = amounts.whole_amount(known, settings)
-    found = amounts.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
+    whole = budget.whole_amount(known, settings)
+    found = budget.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
     assert 0 < found.steps < LEAST_STEPS
     table = plan.study_table(known, Shape(), settings, found)
     table["columns"]["data"]["task"] = {"kind": "digits"}
@@ -83,24 +83,24 @@ def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
 def test_a_study_without_pretraining_has_one_arm() -> None:
     known = _known()
     settings = FitSettings(pretrain=False)
-    table = plan.study_table(known, Shape(), settings, amounts.whole_amount(known, settings))
+    table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
     assert list(table["arms"]) == ["scratch"]
 
 
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
-    made = kept.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, said=("a",))
-    kept.keep_plan(tmp_path / "model", made)
-    assert kept.kept_plan(tmp_path / "model", "abc") == made
-    assert kept.kept_plan(tmp_path / "nowhere", "abc") is None
+    made = plan_file.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, said=("a",))
+    plan_file.keep_plan(tmp_path / "model", made)
+    assert plan_file.kept_plan(tmp_path / "model", "abc") == made
+    assert plan_file.kept_plan(tmp_path / "nowhere", "abc") is None
     with pytest.raises(BadInput, match=r"plan.json: was made for other data or settings; give another folder with -o"):
-        kept.kept_plan(tmp_path / "model", "xyz")
+        plan_file.kept_plan(tmp_path / "model", "xyz")
 
 
 def test_a_damaged_plan_is_told(tmp_path) -> None:
-    kept.keep_plan(tmp_path, kept.FitPlan(made_for="abc", study={}, seconds=3.0, said=()))
+    plan_file.keep_plan(tmp_path, plan_file.FitPlan(made_for="abc", study={}, seconds=3.0, said=()))
     (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
     with pytest.raises(BadInput, match="digest does not fit; delete it to plan anew"):
-        kept.kept_plan(tmp_path, "abc")
+        plan_file.kept_plan(tmp_path, "abc")
 
 
 def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
@@ -109,23 +109,23 @@ def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
-    seconds = {"finetune": amounts.Seconds(0.01, 0.001), "pretrain": amounts.Seconds(0.02, 0.002)}
-    amount = amounts.Amount((1e-3,), 100, 200)
+    seconds = {"finetune": budget.Seconds(0.01, 0.001), "pretrain": budget.Seconds(0.02, 0.002)}
+    amount = budget.Amount((1e-3,), 100, 200)
     settings = FitSettings()
-    few, many = (amounts.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
+    few, many = (budget.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
     # 10,000 more at two weights, for two arms and a pretraining of three seeds.
     assert many - few == pytest.approx(3 * 2 * 10_000 * (2 * 0.001 + 0.002))
 
 
 def test_few_sequences_are_seen_more_often() -> None:
     known = _known(labelled=20, rows=20)
-    assert amounts.whole_amount(known, FitSettings()) == amounts.Amount((1e-3, 3e-3), 600, 1_000)
+    assert budget.whole_amount(known, FitSettings()) == budget.Amount((1e-3, 3e-3), 600, 1_000)
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
-    seconds = {"finetune": amounts.Seconds(0.1), "pretrain": amounts.Seconds(0.1)}
-    amount = amounts.Amount((1e-3,), 1_000, 2_000)
-    one, many = (amounts.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
+    seconds = {"finetune": budget.Seconds(0.1), "pretrain": budget.Seconds(0.1)}
+    amount = budget.Amount((1e-3,), 1_000, 2_000)
+    one, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
     assert one == pytest.approx(3 * (2 * 100 + 200), rel=1e-9)
     assert many == pytest.approx(100 + 200, rel=1e-9)
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from headstart.data.card import CHANNELS, CLASSES, SMALL
-from headstart.fit import shown
+from headstart.fit import wording
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.report.tables import markdown
 from headstart.study import words
@@ -53,8 +53,8 @@ def _front(outcome: Outcome) -> list[str]:
 def _what(outcome: Outcome) -> str:
     return (
         f"A {'classifier' if outcome.labels else 'regressor'} of sequences. Served is "
-        f"**{markdown(outcome.serves)}**: {markdown(shown.served_words(outcome))}. "
-        f"{markdown(shown.input_words(outcome))}"
+        f"**{markdown(outcome.serves)}**: {markdown(wording.served_words(outcome))}. "
+        f"{markdown(wording.input_words(outcome))}"
     )
 
 
@@ -67,7 +67,7 @@ def _classes(outcome: Outcome) -> list[str]:
 
 def _named(name: str) -> str:
     """A class between quotation marks: names may hold commas, or nothing that is seen."""
-    return f"“{markdown(shown.short(name))}”"
+    return f"“{markdown(wording.short(name))}”"
 
 
 def _use(outcome: Outcome) -> Iterator[str]:
@@ -88,32 +88,32 @@ def _use(outcome: Outcome) -> Iterator[str]:
 
 
 def _data(outcome: Outcome) -> Iterator[str]:
-    yield _list(f"{name}: {text}" for name, text in shown.data_pairs(outcome))
+    yield _list(f"{name}: {text}" for name, text in wording.data_pairs(outcome))
     # Of channels their gaps alone: a smallest or largest value is that of one row.
     for heads, rows, shown_columns in ((CLASSES, outcome.card.classes, 3), (CHANNELS, outcome.card.channels, 2)):
         if rows:
             yield _table(heads[:shown_columns], [row[:shown_columns] for row in rows])
-    if shown.data_findings(outcome):
-        yield _list(shown.data_findings(outcome))
+    if wording.data_findings(outcome):
+        yield _list(wording.data_findings(outcome))
 
 
 def _scores(outcome: Outcome) -> Iterator[str]:
-    first, *more = shown.measures(outcome)
-    name = shown.NAMES[first]
-    others = [f"test {shown.NAMES[one]}" for one in more]
+    first, *more = wording.measures(outcome)
+    name = wording.NAMES[first]
+    others = [f"test {wording.NAMES[one]}" for one in more]
     heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
     yield _table(heads, [_line(one, more) for one in outcome.candidates])
     yield (
-        f"Mean ± one standard error over n seeds. {shown.how_chosen(outcome)} Differences are on test, paired by "
+        f"Mean ± one standard error over n seeds. {wording.how_chosen(outcome)} Differences are on test, paired by "
         "seed, with their 95 % interval: where it holds 0, the two cannot be told apart."
     )
-    yield markdown(shown.own_score(outcome))
-    found = shown.scores_on_test(outcome)
+    yield markdown(wording.own_score(outcome))
+    found = wording.scores_on_test(outcome)
     if found:
-        told = [f"{shown.NAMES[key]} {words.score(value)}" for key, value in found.items() if key in shown.NAMES]
+        told = [f"{wording.NAMES[key]} {words.score(value)}" for key, value in found.items() if key in wording.NAMES]
         sure = f"; expected calibration error {words.score(found['calibration_error'])}" if outcome.labels else ""
         yield markdown(f"The served model on test: {', '.join(told)}{sure}.")
-    yield _list(shown.EXPLAINED[one] for one in (first, *more))
+    yield _list(wording.EXPLAINED[one] for one in (first, *more))
 
 
 def _line(one: Candidate, more: Sequence[str]) -> list[str]:
@@ -148,11 +148,11 @@ def _limits(outcome: Outcome) -> Iterator[str]:
     if 0 < len(outcome.seeds) < FEW_SEEDS:
         yield f"Networks were trained with {words.many(len(outcome.seeds), 'seed')}, which says little of their spread."
     yield "Where a mistake does harm, let it not decide alone."
-    yield from shown.caveats(outcome)
+    yield from wording.caveats(outcome)
 
 
 def _rare(outcome: Outcome) -> Iterator[str]:
-    tested = shown.there(outcome.test).target
+    tested = wording.there(outcome.test).target
     counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
     rare = [_plain(outcome.labels[i]) for i in np.flatnonzero(counts < SMALL)]
     if rare and len(tested):
@@ -161,7 +161,7 @@ def _rare(outcome: Outcome) -> Iterator[str]:
 
 
 def _plain(name: str) -> str:
-    return f"“{shown.short(name)}”"
+    return f"“{wording.short(name)}”"
 
 
 def _made(outcome: Outcome) -> Iterator[str]:

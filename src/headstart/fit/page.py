@@ -13,8 +13,8 @@ import numpy as np
 
 from headstart.baselines.measures import calibration_error, reliability
 from headstart.data.card import CHANNELS, CLASSES
-from headstart.fit import shown
-from headstart.fit.confused import Confused, confused
+from headstart.fit import wording
+from headstart.fit.confusion import ConfusionMatrix, confusion_matrix
 from headstart.fit.figures import looks, numbers, reliable, single
 from headstart.fit.outcome import Candidate, Outcome
 from headstart.report.pictures import caption, read_predictions, reconstruction
@@ -36,30 +36,30 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
     filled in; the one way in which data come into the page.
     """
     template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
-    tested = shown.there(outcome.test)
+    tested = wording.there(outcome.test)
     matrix = None
     if outcome.labels and len(tested.target):
-        matrix = confused(tested.target, tested.said.argmax(1), outcome.labels)
+        matrix = confusion_matrix(tested.target, tested.said.argmax(1), outcome.labels)
     return template.render(
         o=outcome,
         heads=_heads(outcome),
         lines=[_line(one, outcome) for one in outcome.candidates],
-        explained=[shown.EXPLAINED[name] for name in shown.measures(outcome)],
-        own=shown.own_score(outcome),
+        explained=[wording.EXPLAINED[name] for name in wording.measures(outcome)],
+        own=wording.own_score(outcome),
         compared=_compared(outcome),
-        served=shown.served_words(outcome),
-        takes=shown.input_words(outcome),
-        chosen=shown.how_chosen(outcome),
-        caveats=shown.caveats(outcome),
+        served=wording.served_words(outcome),
+        takes=wording.input_words(outcome),
+        chosen=wording.how_chosen(outcome),
+        caveats=wording.caveats(outcome),
         matrix=matrix,
-        matrix_said=_matrix_said(matrix),
+        matrix_caption=_matrix_caption(matrix),
         right=[found for found in (_numbers(outcome),) if found],
         figures=[found for found in (_reliable(outcome), _looks(outcome), _curves(outcome)) if found],
         filled=_filled(outcome, examples),
-        filling=shown.filling_score(outcome),
+        filling=wording.filling_score(outcome),
         examples=examples is not None,
-        pairs=shown.data_pairs(outcome),
-        findings=shown.data_findings(outcome),
+        pairs=wording.data_pairs(outcome),
+        findings=wording.data_findings(outcome),
         tables=[one for one in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if one[1]],
         runs=[_runs(row, outcome) for row in outcome.results.table if row.runs],
         about=_about(outcome),
@@ -69,13 +69,13 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
 
 def _heads(outcome: Outcome) -> list[tuple[str, bool]]:
     """Heads of the table of models, and whether they head numbers."""
-    first, *more = shown.measures(outcome)
-    name = shown.NAMES[first]
+    first, *more = wording.measures(outcome)
+    name = wording.NAMES[first]
     heads = [("model", False), (f"val {name}", True)]
     if _has_test(outcome):
         heads += [(f"test {name}", True)]
         heads += [("difference to scratch", True)] if _compared(outcome) else []
-        heads += [(f"test {shown.NAMES[one]}", True) for one in more]
+        heads += [(f"test {wording.NAMES[one]}", True) for one in more]
     return [*heads, ("n", True), ("time", True)]
 
 
@@ -85,9 +85,9 @@ def _line(one: Candidate, outcome: Outcome) -> dict[str, Any]:
     if _has_test(outcome):
         cells += [words.plus_minus(one.test)]
         cells += [words.difference(one.difference)] if _compared(outcome) else []
-        cells += [words.plus_minus(one.more.get(name)) for name in shown.measures(outcome)[1:]]
+        cells += [words.plus_minus(one.more.get(name)) for name in wording.measures(outcome)[1:]]
     cells += [str(one.n), words.duration(one.seconds)]
-    chosen = shown.chosen_words(one.chosen)
+    chosen = wording.chosen_words(one.chosen)
     badges = [
         text
         for text, holds in (("best on validation", one.name == outcome.winner), ("served", one.name == outcome.serves))
@@ -112,19 +112,20 @@ def _compared(outcome: Outcome) -> bool:
     return any(one.difference is not None for one in outcome.candidates)
 
 
-def _matrix_said(found: Confused | None) -> str:
-    if found is None:
+def _matrix_caption(matrix: ConfusionMatrix | None) -> str:
+    if matrix is None:
         return ""
-    if not found.lines:
+    if not matrix.lines:
         return (
-            f"There are {len(found.classes)} classes, too many for a matrix: the commonest mistakes on test, each "
+            f"There are {len(matrix.classes)} classes, too many for a matrix: the commonest mistakes on test, each "
             "with its share of the sequences of the true class."
         )
-    names = " Columns have the numbers of the rows." if found.numbered else ""
+    names = " Columns have the numbers of the rows." if matrix.numbered else ""
     return (
-        "Each row is a true class; it says how many of its test sequences were said to be of which class, with the "
-        f"share of the row below.{names} Right answers are on the diagonal. Found: how many of the row's sequences "
-        "were right. The last line: of those said to be of a class, how many are."
+        "Each row is a true class and counts its test sequences by the class that the model predicted, with the share "
+        f"of the row below each count.{names} Correct predictions are on the diagonal. Recall: the share of a class's "
+        "sequences that were predicted correctly. Precision, in the last row: the share of the sequences predicted as "
+        "a class that belong to it."
     )
 
 
@@ -144,7 +145,7 @@ def _figure(title: str, said: str, draw: Callable[[bool], Figure | None]) -> dic
 
 def _reliable(outcome: Outcome) -> dict[str, Any] | None:
     """How far the probabilities of the served model can be taken at their word."""
-    tested = shown.there(outcome.test)
+    tested = wording.there(outcome.test)
     if not outcome.labels or not len(tested.target):
         return None
     after, before = reliability(tested.target, tested.said), None
@@ -169,13 +170,13 @@ def _reliable(outcome: Outcome) -> dict[str, Any] | None:
 
 def _temperature(outcome: Outcome) -> str:
     config = outcome.served.config
-    if shown.is_network(outcome.serves):
+    if wording.is_network(outcome.serves):
         return f"{config.network.temperature:.3g}" if config.network is not None else words.NONE
     return f"{config.classics[outcome.serves].temperature:.3g}"
 
 
 def _numbers(outcome: Outcome) -> dict[str, Any] | None:
-    tested = shown.there(outcome.test)
+    tested = wording.there(outcome.test)
     if outcome.labels or not len(tested.target):
         return None
     said = (
@@ -251,7 +252,7 @@ def _runs(row: Row, outcome: Outcome) -> dict[str, Any]:
         ],
         "points": [
             (
-                shown.chosen_words(point.settings),
+                wording.chosen_words(point.settings),
                 words.plus_minus(point.val),
                 len(point.runs),
                 point.settings == row.chosen,

@@ -16,12 +16,12 @@ import numpy as np
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
-from headstart.fit.amounts import Known
+from headstart.fit.budget import Known
 from headstart.fit.compare import Line, classic_lines, metric_of, network_lines, winner
-from headstart.fit.kept import FitPlan, keep_plan, kept_plan, made_for
-from headstart.fit.looking import where_it_looks
+from headstart.fit.occlusion import where_it_looks
 from headstart.fit.outcome import Outcome
 from headstart.fit.plan import COLUMN, plan_for, with_places
+from headstart.fit.plan_file import FitPlan, keep_plan, kept_plan, made_for
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import PLACES, Source, from_file, from_memory
 from headstart.fit.verdict import answer, notes, serving, with_differences

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from headstart.fit.amounts import EVALUATIONS, Amount, Known, Seconds, cost_of, scaled_down, whole_amount
+from headstart.fit.budget import EVALUATIONS, Amount, Known, Seconds, cost_of, scaled_down, whole_amount
 from headstart.fit.defaults import (
     KINDS,
     LEAST_STEPS,
@@ -23,7 +23,7 @@ from headstart.fit.defaults import (
     objective_table,
     shape_of,
 )
-from headstart.fit.kept import FitPlan
+from headstart.fit.plan_file import FitPlan
 from headstart.fit.settings import FitSettings
 from headstart.fit.timing import side_by_side, stage_seconds
 from headstart.runner.machine import version

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import torch
 
-from headstart.fit.amounts import Seconds
+from headstart.fit.budget import Seconds
 from headstart.runner.machine import use_threads
 from headstart.study.estimate import survey
 from headstart.study.plan import make_plan

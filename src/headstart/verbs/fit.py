@@ -15,10 +15,10 @@ from headstart.data import LayoutSpec
 from headstart.data.card import Card
 from headstart.errors import BadInput
 from headstart.fit.card import model_card
-from headstart.fit.kept import PLAN, FitPlan
 from headstart.fit.outcome import Outcome
 from headstart.fit.page import write_page
 from headstart.fit.perform import Fit, cores, read_source
+from headstart.fit.plan_file import PLAN, FitPlan
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.verdict import metric_words
 from headstart.report.tables import make_table, to_rich

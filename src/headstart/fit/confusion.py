@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from headstart.baselines.measures import confusion
-from headstart.fit.shown import short
+from headstart.fit.wording import short
 
 FEW = 20
 """Classes whose whole matrix can be read."""
@@ -19,28 +19,28 @@ PAIRS = 15
 
 
 @dataclass(frozen=True)
-class Kept:
-    """How one class fared: `there` sequences of it, `said` of them in all, `right` ones among both."""
+class ClassCounts:
+    """How one class fared: `true` sequences of it, `predicted` as it in all, `right` ones among both."""
 
     number: int
     name: str
-    there: int
-    said: int
+    true: int
+    predicted: int
     right: int
 
     @property
-    def found(self) -> float | None:
-        """Share of its sequences that were found."""
-        return self.right / self.there if self.there else None
+    def recall(self) -> float | None:
+        """Share of its sequences that were predicted as it."""
+        return self.right / self.true if self.true else None
 
     @property
-    def precise(self) -> float | None:
-        """Share of those said to be of it that are."""
-        return self.right / self.said if self.said else None
+    def precision(self) -> float | None:
+        """Share of the sequences predicted as it that are of it."""
+        return self.right / self.predicted if self.predicted else None
 
 
 @dataclass(frozen=True)
-class Square:
+class MatrixCell:
     """A cell of the matrix: sequences, as a count and as a share of their true class."""
 
     count: int
@@ -50,44 +50,45 @@ class Square:
 
 @dataclass(frozen=True)
 class Mistake:
-    """So many sequences of class `true` were said to be of class `said`."""
+    """`count` sequences of class `true` were predicted as class `predicted`."""
 
     true: str
-    said: str
+    predicted: str
     count: int
     share: float
 
 
 @dataclass(frozen=True)
-class Confused:
-    """heads and lines (row the true class, column the class said) are empty where there are more than FEW classes."""
+class ConfusionMatrix:
+    """Heads and lines (rows are true classes, columns predicted ones) are empty for more than FEW classes."""
 
-    classes: tuple[Kept, ...]
+    classes: tuple[ClassCounts, ...]
     heads: tuple[str, ...]
-    lines: tuple[tuple[Square, ...], ...]
+    lines: tuple[tuple[MatrixCell, ...], ...]
     mistakes: tuple[Mistake, ...]
     numbered: bool
 
 
-def confused(target: np.ndarray, chosen: np.ndarray, labels: tuple[str, ...]) -> Confused:
-    """Of true classes (n,) and the classes said (n,), n at least 1."""
-    counts = confusion(target, chosen, len(labels))
-    there, said = counts.sum(1), counts.sum(0)
+def confusion_matrix(target: np.ndarray, predicted_class: np.ndarray, labels: tuple[str, ...]) -> ConfusionMatrix:
+    """Of true classes (n,) and predicted classes (n,), n at least 1."""
+    counts = confusion(target, predicted_class, len(labels))
+    true, predicted = counts.sum(1), counts.sum(0)
     classes = tuple(
-        Kept(i + 1, short(name), int(there[i]), int(said[i]), int(counts[i, i])) for i, name in enumerate(labels)
+        ClassCounts(i + 1, short(name), int(true[i]), int(predicted[i]), int(counts[i, i]))
+        for i, name in enumerate(labels)
     )
     few = len(labels) <= FEW
     numbered = len(labels) > NAMED or any(len(name) > LONG for name in labels)
     heads = tuple(str(i + 1) if numbered else short(name) for i, name in enumerate(labels)) if few else ()
-    shares = counts / np.maximum(there, 1)[:, None]
+    shares = counts / np.maximum(true, 1)[:, None]
     lines = tuple(
-        tuple(Square(int(counts[i, j]), float(shares[i, j]), i == j) for j in range(len(labels)))
+        tuple(MatrixCell(int(counts[i, j]), float(shares[i, j]), i == j) for j in range(len(labels)))
         for i in range(len(labels) if few else 0)
     )
-    return Confused(classes, heads, lines, () if few else _mistakes(counts, shares, classes), numbered)
+    return ConfusionMatrix(classes, heads, lines, () if few else _mistakes(counts, shares, classes), numbered)
 
 
-def _mistakes(counts: np.ndarray, shares: np.ndarray, classes: tuple[Kept, ...]) -> tuple[Mistake, ...]:
+def _mistakes(counts: np.ndarray, shares: np.ndarray, classes: tuple[ClassCounts, ...]) -> tuple[Mistake, ...]:
     """The commonest, ties in the order of the classes."""
     wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
     order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]

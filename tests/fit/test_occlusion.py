@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headstart.fit.looking import exchanged, looked
+from headstart.fit.occlusion import exchanged, looked
 from headstart.sequence import IGNORE, Examples, ragged
 
 
