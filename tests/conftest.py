@@ -1,5 +1,6 @@
 """What tests of several folders share."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -7,16 +8,39 @@ import pytest
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 
 
+def _shared(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder that all processes of pytest-xdist share."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if base.name.startswith("popen-") else base) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
+@pytest.fixture(scope="session", autouse=True)
+def cache(tmp_path_factory):
+    """The cache of prepared data of all tests: never the user's own."""
+    before = os.environ.get("HEADSTART_CACHE")
+    folder = _shared(tmp_path_factory, "cache")
+    os.environ["HEADSTART_CACHE"] = str(folder)
+    yield folder
+    if before is None:
+        del os.environ["HEADSTART_CACHE"]
+    else:
+        os.environ["HEADSTART_CACHE"] = before
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """A cache of prepared data for one test alone, empty at first."""
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "own-cache"))
+    (tmp_path / "own-cache").mkdir()
+    return tmp_path / "own-cache"
+
+
 @pytest.fixture(scope="session")
 def linked(tmp_path_factory):
-    """A folder of links to the real data (empty where there are none).
-
-    What is prepared from them is kept here, once for all tests (and all processes of pytest-xdist), not
-    beside the data.
-    """
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if base.name.startswith("popen-") else base) / "linked"
-    folder.mkdir(exist_ok=True)
+    """A folder of links to the real data (empty where there are none)."""
+    folder = _shared(tmp_path_factory, "linked")
     for there in sorted(SHARED.resolve().glob("*")):
         link = folder / there.name
         if there.is_dir() and not there.name.startswith(".") and not link.is_symlink():

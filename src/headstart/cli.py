@@ -346,12 +346,20 @@ def check(
 
 @app.command()
 def prepare(
-    task: Annotated[str, typer.Argument(metavar="TASK")],
+    task: Annotated[str | None, typer.Argument(metavar="TASK")] = None,
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
     data: DataOption = None,
     workers: WorkersOption = None,
+    listed: Annotated[bool, typer.Option("--list", help="List the prepared data in the cache, with sizes.")] = False,
+    clear: Annotated[bool, typer.Option("--clear", help="Remove all prepared data from the cache.")] = False,
 ) -> None:
     """Generate or read a task's data once, so that training opens it at once."""
+    if listed or clear:
+        from headstart.verbs.data import show_cache
+
+        return show_cache(task, listed, clear)
+    if task is None:
+        raise BadInput("prepare: name a task (`headstart ls tasks` lists them), or give --list or --clear")
     from headstart.verbs.checks import prepare_task
 
     prepare_task(task, overrides or [], data, workers)

@@ -9,10 +9,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-from headstart.data.prepared import Builder, prepared, progress
+from headstart.cli import app
+from headstart.data.prepared import Builder, cache_entries, cache_folder, prepared, progress
 from headstart.errors import BadInput
 
+pytestmark = pytest.mark.usefixtures("own_cache")
 DOCUMENT = {"size": 3, "version": 1}
 
 
@@ -29,7 +32,7 @@ def _never(builder: Builder) -> dict[str, int]:
 
 
 def _folders(data: Path) -> list[str]:
-    return sorted(p.name for p in (data / ".headstart" / "prepared").iterdir() if p.suffix != ".lock")
+    return sorted(p.name for p in (data / "own-cache" / "prepared").iterdir() if p.suffix != ".lock")
 
 
 def test_what_was_built_is_opened_and_read_only(tmp_path: Path) -> None:
@@ -63,7 +66,7 @@ def test_a_build_that_fails_leaves_nothing(tmp_path: Path) -> None:
 def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path: Path) -> None:
     prepared(tmp_path, "made-up", DOCUMENT, _build)
     (name,) = _folders(tmp_path)
-    folder = tmp_path / ".headstart" / "prepared"
+    folder = tmp_path / "own-cache" / "prepared"
     os.rename(folder / name, folder / f".{name}.1-abc.tmp")
     prepared(tmp_path, "made-up", DOCUMENT, _build)
     assert _folders(tmp_path) == [name]
@@ -72,7 +75,7 @@ def test_what_a_killed_build_left_is_removed_by_the_next(tmp_path: Path) -> None
 @pytest.mark.parametrize("harm", ["cut", "gone", "unsealed", "scribbled"])
 def test_a_damaged_folder_is_built_again(tmp_path: Path, harm: str) -> None:
     first = prepared(tmp_path, "made-up", DOCUMENT, _build).fingerprint
-    folder = next((tmp_path / ".headstart" / "prepared").glob("made-up-*"))
+    folder = next((tmp_path / "own-cache" / "prepared").glob("made-up-*"))
     if harm == "cut":
         os.truncate(folder / "whole.npy", 130)
     elif harm == "gone":
@@ -121,5 +124,61 @@ def test_a_full_disk_is_said_with_a_way_out(tmp_path: Path) -> None:
     def full(builder: Builder) -> dict[str, int]:
         raise OSError(28, "No space left on device")
 
-    with pytest.raises(BadInput, match=r"No space left on device\); make room, or name another data folder"):
+    with pytest.raises(BadInput, match=r"No space left on device\); make room "):
         prepared(tmp_path, "made-up", DOCUMENT, full)
+
+
+def test_nothing_is_written_into_the_data_folder(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    prepared(data, "made-up", DOCUMENT, _build)
+    assert list(data.iterdir()) == []
+
+
+def test_arrays_that_an_older_version_left_in_the_data_folder_are_opened(tmp_path: Path) -> None:
+    first = prepared(tmp_path, "made-up", DOCUMENT, _build).fingerprint
+    (tmp_path / "data").mkdir()
+    os.rename(tmp_path / "own-cache", tmp_path / "data" / ".headstart")
+    assert prepared(tmp_path / "data", "made-up", DOCUMENT, _never).fingerprint == first
+
+
+def test_the_cache_folder_is_told_when_it_is_first_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "new"))
+    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    assert f"Prepared data are cached in {tmp_path / 'new'}. Set HEADSTART_CACHE" in caplog.text
+    caplog.clear()
+    prepared(tmp_path, "made-up", {**DOCUMENT, "version": 2}, _build)
+    assert caplog.text == ""
+
+
+def test_the_cache_is_in_the_users_cache_folder_where_nothing_else_is_set(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.delenv("HEADSTART_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert cache_folder().is_relative_to(tmp_path)
+
+
+def test_a_cache_folder_that_cannot_be_made_is_named_with_a_way_out(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.raises(BadInput, match=r"cannot be made .*name another cache folder with HEADSTART_CACHE"):
+        prepared(tmp_path, "made-up", DOCUMENT, _build)
+
+
+def test_the_cache_lists_what_it_holds_with_sizes_and_is_emptied(tmp_path: Path) -> None:
+    prepared(tmp_path, "made-up", DOCUMENT, _build)
+    (tmp_path / "own-cache" / "else.txt").write_text("not ours")
+    runner = CliRunner()
+    said = runner.invoke(app, ["prepare", "--list"]).output
+    assert "made-up-" in said
+    assert "1 prepared data set, 0.0 MB in all" in " ".join(said.split())
+    assert [entry.name.startswith("made-up-") for entry in cache_entries()] == [True]
+    assert "1 prepared data set, 0.0 MB removed" in " ".join(runner.invoke(app, ["prepare", "--clear"]).output.split())
+    assert cache_entries() == []
+    assert (tmp_path / "own-cache" / "else.txt").exists()

@@ -199,10 +199,12 @@ def test_the_same_bits_come_from_any_number_of_workers(tmp_path: Path, monkeypat
     spec, found = PathfinderSpec(**SMALL), []
     monkeypatch.setitem(pathfinder._TOGETHER, 32, 7)
     for workers in (1, 3):
-        spec.prepare(tmp_path / str(workers), workers)
-        found.append(spec.load(tmp_path / str(workers)).fingerprint)
+        monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / str(workers)))
+        spec.prepare(tmp_path, workers)
+        found.append(spec.load(tmp_path).fingerprint)
     monkeypatch.setitem(pathfinder._TOGETHER, 32, 2048)
-    found.append(spec.load(tmp_path / "whole").fingerprint)
+    monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "whole"))
+    found.append(spec.load(tmp_path).fingerprint)
     assert len(set(found)) == 1
 
 
@@ -220,7 +222,7 @@ def test_an_image_does_not_depend_on_how_many_there_are(tmp_path: Path) -> None:
     assert np.array_equal(more.test.values[: 10 * 1024], some.test.values)
 
 
-def test_an_image_in_two_splits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_image_in_two_splits_is_refused(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def same(*given: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         count = int(str(given[-1]))
         return np.zeros((count, 32, 32), np.uint8), np.zeros(count, np.uint8), np.zeros((count, 2, 2))
@@ -228,7 +230,7 @@ def test_an_image_in_two_splits_is_refused(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(pathfinder, "images", same)
     with pytest.raises(BadInput, match="gives one image to both train and val; take another seed"):
         PathfinderSpec(**SMALL).load(tmp_path)
-    assert not list((tmp_path / ".headstart" / "prepared").glob("pathfinder*"))
+    assert not list((own_cache / "prepared").glob("pathfinder*"))
 
 
 def test_a_size_that_does_not_exist_is_refused_with_those_that_do() -> None:

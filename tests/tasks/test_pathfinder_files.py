@@ -67,7 +67,7 @@ def test_an_absent_archive_is_named_with_where_it_was_looked_for(tmp_path: Path)
         SPEC.load(tmp_path)
 
 
-def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_path: Path) -> None:
+def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_path: Path, own_cache: Path) -> None:
     folder = _archive(tmp_path)
     (folder / "imgs" / "0" / "sample_3.png").unlink()
     (folder / "imgs" / "0" / "sample_4.png").write_bytes(b"")
@@ -91,7 +91,7 @@ def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_
         "task.skip",
     ):
         assert piece in text
-    assert not list((tmp_path / ".headstart" / "prepared").glob("pathfinder*"))
+    assert not list((own_cache / "prepared").glob("pathfinder*"))
 
 
 def test_at_most_twenty_mistakes_are_gathered(tmp_path: Path) -> None:

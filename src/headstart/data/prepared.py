@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
+import logging
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import platformdirs
+from filelock import FileLock
 
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import digest
+from headstart.store.files import publish, sync_folder
 
-try:
-    import fcntl
-except ImportError:  # no file locks here: two processes may build the same thing, and one of them wins
-    fcntl = None  # type: ignore[assignment]
+_LOG = logging.getLogger("headstart.cache")
 
+OLD = ".headstart"
+"""The folder in a data folder in which older versions kept prepared arrays; read, never written."""
 SEAL = "prepared.json"
 """Written last: a folder without it is unfinished."""
 
@@ -81,18 +83,24 @@ Build = Callable[[Builder], Mapping[str, Any]]
 """Fills the builder's folder with arrays and returns facts (JSON) to keep beside them."""
 
 
-def cache_folder(data: Path) -> Path:
-    """Where prepared arrays are kept: the data folder where it can be written, else the user's cache."""
-    folder = data / ".headstart"
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if os.access(folder, os.W_OK):
-            return folder
-    except OSError:
-        pass
-    home = os.environ.get("HEADSTART_CACHE") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(home) / "headstart"
-    folder.mkdir(parents=True, exist_ok=True)
+def cache_folder() -> Path:
+    """The folder of prepared arrays: HEADSTART_CACHE, else the user's cache folder; a log line says when it is made.
+
+    Raises: BadInput where it cannot be made.
+    """
+    folder = Path(os.environ.get("HEADSTART_CACHE") or platformdirs.user_cache_dir("headstart"))
+    if not folder.is_dir():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise BadInput(
+                f"{folder}: cannot be made ({error.strerror or error}); name another cache folder with HEADSTART_CACHE"
+            ) from None
+        _LOG.warning(
+            "Prepared data are cached in %s. Set HEADSTART_CACHE to use another folder; `headstart prepare --list` "
+            "shows what it holds.",
+            folder,
+        )
     return folder
 
 
@@ -100,26 +108,51 @@ def prepared(data: Path, name: str, document: Mapping[str, Any], build: Build) -
     """The arrays that `document` stands for: opened where they are prepared, else built and published.
 
     `name` (letters, digits, - and _) begins the folder's name; `document` is everything that can change the
-    arrays, the version of the code that builds them among it. Two processes that ask at once build once:
-    the second waits for the first. A folder whose files do not have the sizes they were written with is
-    built again. Raises: what `build` raises, after removing what it left; BadInput where nothing can be
-    written.
+    arrays, the version of the code that builds them among it. Arrays that an older version left in the `.headstart`
+    folder of `data` are opened too; nothing is written there. Two processes that ask at once build once: the second
+    waits for the first. A folder whose files do not have the sizes they were written with is built again.
+    Raises: what `build` raises, after removing what it left; BadInput where nothing can be written.
     """
-    parent = cache_folder(data) / "prepared"
-    final = parent / f"{name}-{digest(dict(document))}"
+    key = f"{name}-{digest(dict(document))}"
+    final = cache_folder() / "prepared" / key
     try:
-        found = _open(final)
-        if found is not None:
-            return found
-        parent.mkdir(parents=True, exist_ok=True)
-        with _locked(parent / f".{final.name}.lock"):
-            found = _open(final)
-            return found if found is not None else _build(final, name, document, build)
+        result = _open(final) or _open(data / OLD / "prepared" / key)
+        if result is not None:
+            return result
+        final.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(final.with_name(f".{key}.lock")):
+            return _open(final) or _build(final, name, document, build)
     except OSError as error:
         raise BadInput(
-            f"{final}: cannot be prepared ({error.strerror or error}); make room, or name another data "
-            "folder with --data or HEADSTART_DATA"
+            f"{final}: cannot be prepared ({error.strerror or error}); make room (`headstart prepare --clear` empties "
+            "the cache), or name another cache folder with HEADSTART_CACHE"
         ) from error
+
+
+class CacheEntry(NamedTuple):
+    """One folder of prepared arrays: its name, its size in bytes, and when it was built (seconds since 1970)."""
+
+    name: str
+    size: int
+    time: float
+
+
+def cache_entries() -> list[CacheEntry]:
+    """What the cache holds, the largest first; unfinished builds are among it."""
+    folders = [path for path in (cache_folder() / "prepared").glob("*") if path.is_dir()]
+    entries = [
+        CacheEntry(path.name, sum(f.stat().st_size for f in path.rglob("*") if f.is_file()), path.stat().st_mtime)
+        for path in folders
+    ]
+    return sorted(entries, key=lambda entry: (-entry.size, entry.name))
+
+
+def clear_cache() -> list[CacheEntry]:
+    """Remove everything prepared; gives what was removed. Other files of the folder stay."""
+    entries = cache_entries()
+    for name in ("prepared", "fingerprints"):
+        shutil.rmtree(cache_folder() / name, ignore_errors=True)
+    return entries
 
 
 def _build(final: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:
@@ -131,18 +164,18 @@ def _build(final: Path, name: str, document: Mapping[str, Any], build: Build) ->
         facts = dict(build(Builder(folder, name)))
         _seal(folder, document, facts)
         if final.exists():  # damaged, or published by a process that took no lock
-            found = _open(final)
-            if found is not None:
-                return found
+            result = _open(final)
+            if result is not None:
+                return result
             shutil.rmtree(final)
         os.rename(folder, final)
-        _sync(final.parent)
+        sync_folder(final.parent)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    found = _open(final)
-    if found is None:
+    result = _open(final)
+    if result is None:
         raise BadInput(f"{final}: was written and cannot be read back; check the disk, then try again")
-    return found
+    return result
 
 
 def _seal(folder: Path, document: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
@@ -154,7 +187,7 @@ def _seal(folder: Path, document: Mapping[str, Any], facts: Mapping[str, Any]) -
         if array.size:
             total.update(memoryview(array.reshape(-1)).cast("B"))
         sizes[file.stem] = file.stat().st_size
-        _sync(file)
+        sync_folder(file)
     seal = {
         "format": 1,
         "document": dict(document),
@@ -162,10 +195,7 @@ def _seal(folder: Path, document: Mapping[str, Any], facts: Mapping[str, Any]) -
         "sizes": sizes,
         "fingerprint": total.hexdigest(),
     }
-    path = folder / SEAL
-    path.write_text(json.dumps(seal, indent=1, sort_keys=True), encoding="utf-8")
-    _sync(path)
-    _sync(folder)
+    publish(folder / SEAL, json.dumps(seal, indent=1, sort_keys=True).encode())
 
 
 def _open(folder: Path) -> Prepared | None:
@@ -181,24 +211,6 @@ def _open(folder: Path) -> Prepared | None:
         return Prepared(arrays, seal["facts"], seal["fingerprint"])
     except (FileNotFoundError, NotADirectoryError, ValueError, KeyError):
         return None
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold the lock file; without it where the file system refuses locks."""
-    with path.open("w") as file:
-        if fcntl is not None:
-            with contextlib.suppress(OSError):
-                fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Writer:
@@ -244,10 +256,10 @@ class Writer:
 
 
 def stored(
-    found: Prepared, split: str, paired: bool = False, scale: float | None = None, shift: float = 0.0
+    result: Prepared, split: str, paired: bool = False, scale: float | None = None, shift: float = 0.0
 ) -> Examples:
     """A split that was written, memory-mapped."""
     values, offsets, target, index = (
-        np.asarray(found.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index")
+        np.asarray(result.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index")
     )
     return Examples(values, offsets, target, index, paired=paired, scale=scale, shift=shift)

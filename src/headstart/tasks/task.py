@@ -13,12 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import stamps
-from headstart.data.prepared import cache_folder
+from headstart.data.prepared import OLD, cache_folder
 from headstart.data.prepared import progress as watcher
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
+from headstart.store.files import publish
 
 SPLITS = ("train", "val", "test")
 
@@ -319,15 +320,15 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     stands = stamps(whole.files(data))
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})
-    note = cache_folder(data) / "fingerprints" / digest({"spec": whole.document(), "files": stands})
-    if note.is_file() and len(known := note.read_text().strip()) == 16:
-        return known
-    found = digest({"fingerprint": fingerprint(whole.load(data))})
-    note.parent.mkdir(exist_ok=True)
-    fresh = note.with_name(f"{note.name}.{os.getpid()}")
-    fresh.write_text(found)
-    fresh.replace(note)
-    return found
+    note = Path("fingerprints") / digest({"spec": whole.document(), "files": stands})
+    for folder in (cache_folder(), data / OLD):
+        if (folder / note).is_file() and len(known := (folder / note).read_text().strip()) == 16:
+            return known
+    result = digest({"fingerprint": fingerprint(whole.load(data))})
+    path = cache_folder() / note
+    path.parent.mkdir(exist_ok=True)
+    publish(path, result.encode())
+    return result
 
 
 def data_folder(given: str | os.PathLike[str] | None) -> Path:

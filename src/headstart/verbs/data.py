@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from headstart.errors import BadInput
 
 if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
@@ -79,3 +82,27 @@ def print_card(sequences: Sequences) -> None:
     out.print(Text("worth a look:" if card.findings else "\nnothing looks wrong"))
     for finding in card.findings:
         out.print(Text(f"- {finding}"))
+
+
+def show_cache(task: str | None, listed: bool, clear: bool) -> None:
+    """`headstart prepare --list` and `--clear`: what the cache of prepared data holds, or held until now."""
+    from rich.text import Text
+
+    from headstart.data.prepared import cache_entries, cache_folder, clear_cache
+    from headstart.verbs.terminal import console, table
+
+    if task is not None or (listed and clear):
+        raise BadInput("prepare: give one of a task, --list and --clear")
+    folder, entries, out = cache_folder(), clear_cache() if clear else cache_entries(), console()
+    total = _megabytes(sum(entry.size for entry in entries))
+    if listed and entries:
+        rows = [
+            (entry.name, _megabytes(entry.size), f"{datetime.fromtimestamp(entry.time):%Y-%m-%d}") for entry in entries
+        ]
+        out.print(table(("prepared data", "size", "built on"), rows, right=[1]))
+    verb = "removed" if clear else "in all"
+    out.print(Text(f"{folder}: {len(entries):,} prepared data set{'' if len(entries) == 1 else 's'}, {total} {verb}"))
+
+
+def _megabytes(size: int) -> str:
+    return f"{size / 1e6:,.1f} MB"
