@@ -1,11 +1,16 @@
 """Data in memory become a file of task `own`, and come back as they were."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+from headstart.baselines import METHODS
 from headstart.data import LayoutSpec, read_sequences
 from headstart.errors import BadInput
-from headstart.fit.settings import FitSettings
+from headstart.fit.settings import SERVABLE, FitSettings
 from headstart.fit.source import from_memory
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec
@@ -79,3 +84,34 @@ def test_a_file_that_changed_while_python_runs_is_another_file(tmp_path) -> None
         found.append(fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "runs"))
     stages = [{identity for row in one.results.table for identity in row.stages} for one in found]
     assert not stages[0] & stages[1]
+
+
+REFUSED = """
+import sys
+from headstart.cli import main
+try:
+    main(["fit", sys.argv[1], "--target", "label", "-o", sys.argv[2]])
+except SystemExit as end:
+    loaded = [name for name in ("torch", "sklearn", "scipy", "matplotlib") if name in sys.modules]
+    print(f"exit {end.code}, loaded {loaded}", file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    ("rows", "message"),
+    [("1,2,a\n3,x,b\n", "'x' is not a number"), ("1,2,a\n3,4,a\n", "every label is 'a'")],
+    ids=["a cell that is no number", "labels of one class"],
+)
+def test_a_mistake_in_a_file_is_reported_before_heavy_libraries_are_loaded(
+    rows: str, message: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "train.csv"
+    file.write_text("x0,x1,label\n" + rows, "utf-8")
+    command = [sys.executable, "-c", REFUSED, str(file), str(tmp_path / "model")]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert message in result.stderr
+    assert "exit 2, loaded []" in result.stderr
+
+
+def test_every_model_without_gradients_may_be_served() -> None:
+    assert ("auto", "network", *METHODS) == SERVABLE

@@ -15,7 +15,6 @@ import numpy as np
 
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
-from headstart.errors import BadInput
 from headstart.fit.budget import Known
 from headstart.fit.compare import Line, classic_lines, metric_of, network_lines, winner
 from headstart.fit.occlusion import where_it_looks
@@ -23,7 +22,7 @@ from headstart.fit.outcome import Outcome
 from headstart.fit.plan import COLUMN, plan_for, with_places
 from headstart.fit.plan_file import FitPlan, keep_plan, kept_plan, made_for
 from headstart.fit.settings import FitSettings
-from headstart.fit.source import PLACES, Source, from_file, from_memory
+from headstart.fit.source import PLACES, Source, read_source
 from headstart.fit.verdict import answer, notes, serving, with_differences
 from headstart.fit.weights import served_model, trained
 from headstart.runner.machine import choose_device, version
@@ -63,7 +62,6 @@ class Fit:
         close_tasks()
         self.spec = read(OwnSpec, dict(source.task), "task")
         self.card: Card = data_card(source.sequences)
-        _check_target(source, settings)
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.metric = metric_of(self.facts, settings.balanced)
@@ -266,17 +264,6 @@ def fit_sequences(
         return fit.outcome()
 
 
-def read_source(
-    given: Any, settings: FitSettings, store: Path, labels: Any = None, groups: Any = None, unlabelled: Any = None
-) -> Source:
-    """The data of a fit. Raises: BadInput for whatever is wrong with them."""
-    if isinstance(given, (str, os.PathLike)):
-        if labels is not None or groups is not None or unlabelled is not None:
-            raise BadInput("labels, groups and X_unlabelled belong to data in memory; a file has columns for them")
-        return from_file(Path(given), settings)
-    return from_memory(given, settings, (store / "data").absolute(), labels, groups, unlabelled)
-
-
 def cores() -> int:
     """Processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -307,19 +294,6 @@ def _command(source: Source, settings: FitSettings) -> str:
     target = source.sequences.layout.target
     named = f" --target {shlex.quote(target)}" if target else ""
     return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"
-
-
-def _check_target(source: Source, settings: FitSettings) -> None:
-    s = source.sequences
-    if settings.balanced and s.target == "number":
-        raise BadInput(
-            f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
-            "layout.target_kind=class"
-        )
-    if s.target == "none" or not s.labelled.any():
-        raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
-    if s.target == "class" and len(s.classes) == 1:
-        raise BadInput(f"{source.known_as}: every label is {s.classes[0]!r}; give two classes or more")
 
 
 def _uncalibrated(raw: np.ndarray | None, labels: tuple[str, ...]) -> np.ndarray | None:

@@ -9,10 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from headstart.data import LayoutSpec
-from headstart.errors import BadInput
+from headstart.errors import BadInput, nearest
 
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
+SERVABLE = ("auto", "network", "majority", "summary", "kernels")
+"""What may be served: the best on validation, the best network, or a model without gradients by its name."""
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -23,7 +25,7 @@ class FitSettings:
     layout: how the data are written. test, unlabelled: further files. time: seconds that all of it may take (None: as
     long as the default training takes). seeds, rates: of the networks; rates are chosen on validation. epochs,
     pretrain_epochs: of training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best
-    on validation), `network`, or a name of `classic.METHODS`. pretrain: whether a second network is self-pretrained.
+    on validation), `network`, or a name of `baselines.METHODS`. pretrain: whether a second network is self-pretrained.
     val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
     the study of the networks, `name=value`.
     """
@@ -46,15 +48,12 @@ class FitSettings:
     overrides: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        from headstart.baselines import METHODS
-        from headstart.errors import nearest
-
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise BadInput(f"seeds: {list(self.seeds)} must be at least one number, each once")
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
-        if self.serve not in ("auto", "network", *METHODS):
-            raise BadInput(f"serve: {nearest(self.serve, ('auto', 'network', *METHODS))}")
+        if self.serve not in SERVABLE:
+            raise BadInput(f"serve: {nearest(self.serve, SERVABLE)}")
         for name in ("epochs", "pretrain_epochs", "time"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:

@@ -35,6 +35,23 @@ class Source:
         return {name: self.task[name] for name in PLACES if self.task.get(name) is not None}
 
 
+def read_source(
+    data: Any, settings: FitSettings, store: Path, labels: Any = None, groups: Any = None, unlabelled: Any = None
+) -> Source:
+    """The data of a fit, from a path or from memory, read and accepted. Nothing here imports torch.
+
+    Raises: BadInput for whatever is wrong with them, or where there is nothing to learn.
+    """
+    if isinstance(data, (str, os.PathLike)):
+        if labels is not None or groups is not None or unlabelled is not None:
+            raise BadInput("labels, groups and X_unlabelled belong to data in memory; a file has columns for them")
+        source = from_file(Path(data), settings)
+    else:
+        source = from_memory(data, settings, (store / "data").absolute(), labels, groups, unlabelled)
+    _check_target(source, settings)
+    return source
+
+
 def from_file(path: Path, settings: FitSettings) -> Source:
     """A file, folder or their test and unlabelled companions. Raises: BadInput for whatever is wrong with them."""
     sequences = read_sequences(path, settings.layout)
@@ -114,3 +131,16 @@ def _columns(s: Sequences) -> dict[str, Any]:
         flat = pa.array(np.ascontiguousarray(s.values[:, place]), pa.float32(), mask=gone)
         out[f"channel {place}"] = pa.LargeListArray.from_arrays(offsets, flat)
     return out
+
+
+def _check_target(source: Source, settings: FitSettings) -> None:
+    s = source.sequences
+    if settings.balanced and s.target == "number":
+        raise BadInput(
+            f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
+            "layout.target_kind=class"
+        )
+    if s.target == "none" or not s.labelled.any():
+        raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
+    if s.target == "class" and len(s.classes) == 1:
+        raise BadInput(f"{source.known_as}: every label is {s.classes[0]!r}; give two classes or more")

@@ -5,33 +5,30 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.table import Table
 from rich.text import Text
 
 from headstart.data import LayoutSpec
-from headstart.data.card import Card
 from headstart.errors import BadInput
-from headstart.fit.card import model_card
-from headstart.fit.outcome import Outcome
-from headstart.fit.page import write_page
-from headstart.fit.perform import Fit, cores, read_source
-from headstart.fit.plan_file import PLAN, FitPlan
+from headstart.fit.plan_file import PLAN
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
-from headstart.fit.verdict import metric_words
-from headstart.report.tables import make_table, to_rich
+from headstart.fit.source import read_source
 from headstart.runner.machine import choose_device, keep_freed_memory, process_age
-from headstart.serve.folder import save_model
 from headstart.store.stages import store_folder
 from headstart.study import words
-from headstart.study.estimate import survey
 from headstart.verbs.data import layout_of, print_card
-from headstart.verbs.display import Display
-from headstart.verbs.perform import show_event
 from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
+
+if TYPE_CHECKING:
+    from headstart.data.card import Card
+    from headstart.fit.outcome import Outcome
+    from headstart.fit.perform import Fit
+    from headstart.fit.plan_file import FitPlan
 
 CONFIG = "config.json"
 SHOWN = 6
@@ -61,15 +58,24 @@ def fit_file(
 ) -> int:
     """Fit a file. Returns the exit code. Raises: BadInput before anything is trained, where something is wrong."""
     of_layout, of_study = split_settings(overrides)
-    wanted = _settings(layout_of(flags, of_layout), of_study, settings, choose_device(device))
+    wanted = _settings(layout_of(flags, of_layout), of_study, settings)
     folder, root = Path(out), Path(store_folder(store))
     screen = console()
     if not dry_run:
         _usable_folder(folder)
     screen.print(f"store {root}")
     writable_folder("--store", root)
+    # The file is read and accepted before torch is loaded: a mistake in it is reported within a second.
+    source = read_source(path, wanted, root)
+    if settings["time"] is None and choose_device(device) != "cpu":
+        wanted = replace(wanted, time=None)
+    from headstart.fit.card import model_card
+    from headstart.fit.page import write_page
+    from headstart.fit.perform import Fit, cores
+    from headstart.serve.folder import save_model
+
     keep_freed_memory()
-    fit = Fit(read_source(path, wanted, root), wanted, root, folder, device, process_age())
+    fit = Fit(source, wanted, root, folder, device, process_age())
     slots = cores() if workers is None else workers
     if dry_run:
         print_card(fit.source.sequences)
@@ -89,29 +95,29 @@ def fit_file(
     return 1 if fit.broken else 0
 
 
-def _settings(layout: LayoutSpec, of_study: tuple[str, ...], given: Mapping[str, Any], device: str) -> FitSettings:
-    """The settings as words of the command line gave them; a GPU has no limit of time unless one is given."""
-    said = given["time"]
-    limit = read_time(said) if said is not None else (DEFAULT_TIME if device == "cpu" else None)
-    test, more = (Path(given[name]) if given[name] is not None else None for name in ("test", "unlabelled"))
+def _settings(layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[str, Any]) -> FitSettings:
+    """The settings as the command line gave them, with the time limit of a CPU where none was given."""
+    files: dict[str, Any] = {
+        name: Path(options[name]) if options[name] is not None else None for name in ("test", "unlabelled")
+    }
+    names = ("balanced", "serve", "split_seed", "val_share", "test_share", "by_group")
     return FitSettings(
         layout=layout,
-        test=test,
-        unlabelled=more,
-        time=limit,
-        seeds=tuple(range(given["seeds"])),
-        balanced=given["balanced"],
-        serve=given["serve"],
-        split_seed=given["split_seed"],
+        time=DEFAULT_TIME if options["time"] is None else read_time(options["time"]),
+        seeds=tuple(range(options["seeds"])),
         overrides=of_study,
-        val_share=given["val_share"],
-        test_share=given["test_share"],
-        by_group=given["by_group"],
+        **files,
+        **{name: options[name] for name in names},
     )
 
 
 def _train(fit: Fit, slots: int, threads: int) -> None:
     """Train with a progress display."""
+    from headstart.report.tables import make_table, to_rich
+    from headstart.study.estimate import survey
+    from headstart.verbs.display import Display
+    from headstart.verbs.perform import show_event
+
     assert fit.study is not None, "make_plan comes first"
     partial = fit.results
     steps = {cost.planned.identity: cost.steps for cost in survey(fit.study)}
@@ -176,6 +182,8 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
 
 
 def _table(outcome: Outcome) -> Table:
+    from headstart.fit.verdict import metric_words
+
     name = metric_words(outcome.metric)
     extra = {"r2": ("mae", "rmse")}.get(outcome.metric, ("balanced_accuracy", "macro_f1"))
     heads = [
