@@ -13,6 +13,7 @@ import os
 import platform
 import random
 import resource
+import sys
 import tempfile
 import time
 from datetime import date
@@ -20,9 +21,12 @@ from pathlib import Path
 
 import numpy as np
 
-from headstart.tasks.expressions import SYMBOLS, encode, evaluate
 from headstart.tasks.listops import ListOpsSpec
+from headstart.tasks.listops.generate import SYMBOLS, encode
 from headstart.tasks.task import open_task, prepare
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+from support.listops import evaluate
 
 OPERATORS = SYMBOLS[10:14]
 

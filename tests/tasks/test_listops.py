@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.listops import evaluate, median
 
 from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import bits
-from headstart.tasks.expressions import CLOSE, MIN, NOTHING, SYMBOLS, decode, encode, evaluate, median
 from headstart.tasks.listops import ListOpsSpec
+from headstart.tasks.listops.generate import CLOSE, MIN, NOTHING, SYMBOLS, Rules, decode, encode, grow
 from headstart.tasks.task import SPLITS, fingerprint, prepare
-from headstart.tasks.trees import Rules, grow
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 SMALL = {"min_length": 3, "max_length": 40, "train": 600, "val": 100, "test": 100}

@@ -4,13 +4,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from support.listops import evaluate
 
 from headstart.errors import BadInput
 from headstart.spec import read
 from headstart.tasks import open_task
-from headstart.tasks.expressions import decode, evaluate
 from headstart.tasks.listops import ListOpsSpec
-from headstart.tasks.listops_files import ListOpsFilesSpec
+from headstart.tasks.listops.files import ListOpsFilesSpec
+from headstart.tasks.listops.generate import decode
 
 
 def write(folder: Path, rows: dict[str, list[tuple[str, int]]]) -> None:
@@ -53,9 +54,9 @@ def test_mistakes_are_gathered_with_file_and_row(data: Path) -> None:
         open_task(ListOpsFilesSpec(), data)
     lines = str(caught.value).splitlines()
     assert len(lines) == 4
-    assert "basic_val.tsv:3" in lines[0]
+    assert "basic_val.tsv, row 3" in lines[0]
     assert "did you mean '[MAX'?" in lines[0]
-    assert "basic_val.tsv:4" in lines[1]
+    assert "basic_val.tsv, row 4" in lines[1]
     assert "'17' is not one digit" in lines[2]
     assert "without a symbol" in lines[3]
 
@@ -66,7 +67,7 @@ def test_a_file_without_the_header_or_that_is_no_text_is_refused(data: Path) -> 
     with pytest.raises(BadInput, match="is not the header"):
         open_task(ListOpsFilesSpec(), data)
     path.write_bytes(b"Source\tTarget\n\xff\xfe\n")
-    with pytest.raises(BadInput, match="no UTF-8"):
+    with pytest.raises(BadInput, match="is not UTF-8"):
         open_task(ListOpsFilesSpec(), data)
 
 

@@ -24,7 +24,7 @@ TASKS: dict[str, Entry] = {
         "Nangia and Bowman 2018; Tay et al. 2020",
     ),
     "listops_files": Entry(
-        "headstart.tasks.listops_files:ListOpsFilesSpec",
+        "headstart.tasks.listops.files:ListOpsFilesSpec",
         "Long Range Arena's own ListOps files, where someone has them",
         "Tay et al. 2020",
     ),

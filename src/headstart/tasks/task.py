@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, TypedDict, TypeVar
 
 import numpy as np
 from pydantic import Field
@@ -22,6 +24,7 @@ from headstart.spec import Seed, Spec, digest, neutral
 from headstart.store.files import publish
 
 SPLITS = ("train", "val", "test")
+R = TypeVar("R")
 
 LONG_RANGE_ARENA = (
     "much of the signal of the Long Range Arena is short-range: a high score here does not show that a model uses "
@@ -122,8 +125,8 @@ class TaskSpec(Spec):
         del data
         return ()
 
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Build what `load` opens, where it is not built yet. The bits do not depend on `workers`."""
+    def prepare(self, data: Path, workers: int) -> None:
+        """Build what `load` opens with that many workers, where that is faster. The bits do not depend on `workers`."""
         del data, workers
 
 
@@ -133,9 +136,9 @@ def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | N
     before = watcher.set(watch)
     try:
         spec.prepare(data, workers)
+        return open_task(spec, data)
     finally:
         watcher.reset(before)
-    return open_task(spec, data)
 
 
 def available(spec: TaskSpec, data: Path) -> bool:
@@ -168,6 +171,43 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     # A chosen part of a stream is a fixed set: the first epoch's.
     fresh = task.fresh if train is task.train else None
     return replace(task, train=train, fresh=fresh, fingerprint=task.fingerprint or fingerprint(task))
+
+
+class Splits(TypedDict):
+    """The three splits, by their names."""
+
+    train: Examples
+    val: Examples
+    test: Examples
+
+
+def each_split(make: Callable[[str], Examples]) -> Splits:
+    """What `make` gives for the name of each split, in the order of SPLITS."""
+    return {"train": make("train"), "val": make("val"), "test": make("test")}
+
+
+def length_range(splits: Splits) -> tuple[int, int]:
+    """Positions of the longest and of the shortest example of all splits, as a signature has them."""
+    lengths = np.concatenate([splits["train"].lengths, splits["val"].lengths, splits["test"].lengths])
+    return int(lengths.max()), int(lengths.min())
+
+
+def in_threads(make: Callable[[int], R], numbers: Iterable[int], workers: int) -> Iterator[R]:
+    """What `make` gives for each number, in their order, made ahead by that many threads (numpy lets others run)."""
+    if workers < 2:
+        yield from map(make, numbers)
+        return
+    with ThreadPoolExecutor(workers) as pool:
+        waiting: deque[Future[R]] = deque()
+        try:
+            for number in numbers:
+                waiting.append(pool.submit(make, number))
+                if len(waiting) == 4 * workers:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+        finally:
+            pool.shutdown(cancel_futures=True)
 
 
 def unit_targets(examples: Examples) -> np.ndarray | None:

@@ -1,17 +1,42 @@
-"""Random expression trees of ListOps, many at a time: the rules of LRA's generator without a loop over nodes.
+"""ListOps: the language, and random expression trees by the rules of LRA's generator, many at a time.
 
-Trees grow in lockstep, one level after the other. A tree is a function of (seed, its number) and of nothing
-else, so that any number of workers makes the same ones. Letters: n trees, m nodes of one level, p operators.
+Trees grow in lockstep, one level after the other, without a loop over nodes. A tree is a function of (seed, its number)
+and of nothing else, so that any number of workers makes the same ones. Letters: n trees, m nodes of one level,
+p operators.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 
 import numpy as np
 
+from headstart.errors import BadInput, nearest
 from headstart.seeds import bits
-from headstart.tasks.expressions import CLOSE, MAX, MED, MIN, NOTHING, SM
+
+MIN, MAX, MED, SM, CLOSE = 10, 11, 12, 13, 14
+SYMBOLS = (*"0123456789", "[MIN", "[MAX", "[MED", "[SM", "]")
+"""A symbol's number is its position here; the digits are their own numbers."""
+NOTHING = 255
+"""Stands for an operator or a value that is not there."""
+_NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS)}
+
+
+def encode(text: str, place: str = "expression") -> np.ndarray:
+    """Numbers of an expression's symbols, (L,) uint8. Symbols stand apart by spaces; parentheses are dropped, with
+    which the original form also writes the tree of a binary parser. Raises: BadInput naming a symbol that is none.
+    """
+    symbols = [symbol for symbol in text.split() if symbol not in ("(", ")")]
+    for symbol in symbols:
+        if symbol not in _NUMBER:
+            raise BadInput(f"{place}: {nearest(symbol, SYMBOLS)}")
+    return np.array([_NUMBER[symbol] for symbol in symbols], dtype=np.uint8)
+
+
+def decode(tokens: Iterable[int] | np.ndarray) -> str:
+    """The text of symbols' numbers: `[MAX 2 9 [MIN 4 7 ] 0 ]`."""
+    return " ".join(SYMBOLS[int(token)] for token in tokens)
 
 
 @dataclass(frozen=True)
@@ -53,8 +78,8 @@ class Trees:
 class _Level:
     """Nodes of one depth, children of one parent together and in the order of their parents.
 
-    `tree` (m,) the tree of each; `symbol` (m,) uint8, a digit or an operator; `splits` (p,) places of the
-    operators; `counts` (p,) how many children each has in the next level.
+    `tree` (m,) the tree of each; `symbol` (m,) uint8, a digit or an operator; `splits` (p,) positions of
+    the operators; `counts` (p,) how many children each has in the next level.
     """
 
     tree: np.ndarray
@@ -93,10 +118,7 @@ def _levels(rules: Rules, first: int, count: int) -> tuple[list[_Level], np.ndar
         # number of arguments (uneven by less than one part in ten million).
         drawn = bits(rules.seed, "listops/node", first + tree, (depth << 32) + rank)
         symbol = ((drawn >> 2) * 10 >> 30).astype(np.uint8)
-        if depth == rules.depth - 1:
-            splits = np.zeros(0, dtype=np.int64)
-        else:
-            splits = np.flatnonzero((drawn & 3) == 0)
+        splits = np.flatnonzero((drawn & 3) == 0) if depth < rules.depth - 1 else np.zeros(0, dtype=np.int64)
         chosen = drawn[splits]
         symbol[splits] = MIN + (chosen >> 2 & 3)
         counts = 2 + ((chosen >> 4) * (rules.arguments - 1) >> 28)
@@ -116,13 +138,12 @@ def _levels(rules: Rules, first: int, count: int) -> tuple[list[_Level], np.ndar
 def _only(level: _Level, kept: np.ndarray) -> _Level:
     """The nodes of kept trees."""
     stays = kept[level.tree]
-    place = np.cumsum(stays) - 1
-    split = stays[level.splits]
-    return _Level(level.tree[stays], level.symbol[stays], place[level.splits[split]], level.counts[split])
+    position, split = np.cumsum(stays) - 1, stays[level.splits]
+    return _Level(level.tree[stays], level.symbol[stays], position[level.splits[split]], level.counts[split])
 
 
 def _written(levels: list[_Level], lengths: np.ndarray) -> Trees:
-    """Trees as text: sizes and values from the leaves up, then places from the root down."""
+    """Trees as text: sizes and values from the leaves up, then positions from the root down."""
     n = len(lengths)
     if n == 0:
         none = np.zeros(0, dtype=np.uint8)
@@ -160,15 +181,11 @@ def _sizes_and_values(levels: list[_Level]) -> tuple[list[np.ndarray], list[np.n
 def apply(operator: np.ndarray, values: np.ndarray, firsts: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """Each operator (p,) applied to its own run of `values`, (p,) uint8. Every run has at least one value."""
     out = np.minimum.reduceat(values, firsts)
-    for wanted, result in (
-        (MAX, np.maximum.reduceat(values, firsts)),
-        (SM, np.add.reduceat(values, firsts, dtype=np.int64) % 10),
-    ):
-        chosen = operator == wanted
-        out[chosen] = result[chosen]
-    chosen = np.flatnonzero(operator == MED)
-    if len(chosen):
-        out[chosen] = _medians(values, firsts[chosen], counts[chosen])
+    out = np.where(operator == MAX, np.maximum.reduceat(values, firsts), out)
+    out = np.where(operator == SM, np.add.reduceat(values, firsts, dtype=np.int64) % 10, out).astype(np.uint8)
+    medians = np.flatnonzero(operator == MED)
+    if len(medians):
+        out[medians] = _medians(values, firsts[medians], counts[medians])
     return out
 
 
@@ -193,9 +210,9 @@ def _of_root(levels: list[_Level], n: int) -> tuple[np.ndarray, np.ndarray]:
     children, roots = levels[1], levels[0]
     digits = children.symbol < MIN
     # Trees are numbered as they were drawn; the kept ones stand in the root's level in the same order.
-    place = np.searchsorted(roots.tree, children.tree)
-    others[:] = np.bincount(place[~digits], minlength=n)
-    counts = np.bincount(place[digits], minlength=n)
+    owner = np.searchsorted(roots.tree, children.tree)
+    others[:] = np.bincount(owner[~digits], minlength=n)
+    counts = np.bincount(owner[digits], minlength=n)
     some = np.flatnonzero(counts)
     if len(some):
         own[some] = apply(roots.symbol[some], children.symbol[digits], before(counts[some]), counts[some])

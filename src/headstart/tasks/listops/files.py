@@ -12,8 +12,10 @@ from headstart.data.prepared import Builder, Writer, prepared, stored
 from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
 from headstart.sequence import Signature
-from headstart.tasks.expressions import SYMBOLS, decode, encode
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
+from headstart.tasks.listops.generate import SYMBOLS, decode, encode
+from headstart.data.archives import stamps
+from headstart.data.rows import lines
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec, each_split, length_range
 
 FOLDERS = ("", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
 HEADER = "Source\tTarget"
@@ -39,43 +41,32 @@ class ListOpsFilesSpec(TaskSpec):
     def files(self, data: Path) -> tuple[Path, ...]:
         """The three files. Raises: BadInput naming the file looked for and the folders."""
         names = [f"basic_{split}.tsv" for split in SPLITS]
-        for folder in FOLDERS:
-            if (data / folder / names[0]).is_file():
-                for name in names:
-                    if not (data / folder / name).is_file():
-                        raise BadInput(f"task.kind: 'listops_files': no {name} in {data / folder}; {ORIGIN}")
-                return tuple(data / folder / name for name in names)
-        inner = ", ".join(folder for folder in FOLDERS if folder)
-        raise BadInput(f"task.kind: 'listops_files': no {names[0]} in {data}, nor in {inner} there; {ORIGIN}")
-
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Read the files, where that is not done yet."""
-        del workers
-        self.load(data)
+        folder = next((data / folder for folder in FOLDERS if (data / folder / names[0]).is_file()), None)
+        if folder is None:
+            inner = ", ".join(filter(None, FOLDERS))
+            raise BadInput(f"task.kind: 'listops_files': no {names[0]} in {data}, nor in {inner} there; {ORIGIN}")
+        for name in names:
+            if not (folder / name).is_file():
+                raise BadInput(f"task.kind: 'listops_files': no {name} in {folder}; {ORIGIN}")
+        return tuple(folder / name for name in names)
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput with up to 20 mistakes, each with file and row."""
         files = self.files(data)
-        stats = [(str(path), path.stat()) for path in files]
-        document = {"reader": self.version, "files": [[n, s.st_size, s.st_mtime_ns] for n, s in stats]}
-        found = prepared(data, "listops-files", document, lambda builder: _build(builder, files))
-        splits = {name: stored(found, name) for name in SPLITS}
-        lengths = np.concatenate([part.lengths for part in splits.values()])
-        signature = Signature("tokens", len(SYMBOLS), int(lengths.max()), int(lengths.min()), "class", classes=10)
+        document = {"reader": self.version, "files": stamps(files)}
+        ready = prepared(data, "listops-files", document, lambda builder: _build(builder, files))
+        splits = each_split(lambda name: stored(ready, name))
         return Task(
-            signature,
-            splits["train"],
-            splits["val"],
-            splits["test"],
+            Signature("tokens", len(SYMBOLS), *length_range(splits), "class", classes=10),
+            **splits,
             labels=tuple("0123456789"),
             text=decode,
-            fingerprint=found.fingerprint,
+            fingerprint=ready.fingerprint,
         )
 
 
 def _build(builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
-    mistakes = Mistakes()
-    first = 0
+    mistakes, first = Mistakes(), 0
     for number, (split, path) in enumerate(zip(SPLITS, files, strict=True)):
         writer, answers = Writer(builder, split), []
         for tokens, answer in _rows(path, mistakes):
@@ -94,25 +85,22 @@ def _build(builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
 
 def _rows(path: Path, mistakes: Mistakes) -> Iterator[tuple[np.ndarray, int]]:
     """(symbols, answer) of each sound row; the others are noted with their row."""
-    try:
-        lines = path.read_bytes().decode("utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        mistakes.add(str(path), f"byte {error.start} is no UTF-8 text; fetch the file again")
+    rows = lines(path, mistakes)
+    place, header = next(rows, (f"{path}, row 1", ""))
+    if header.strip() != HEADER:
+        mistakes.add(place, f"{header[:40]!r} is not the header {HEADER!r}")
         return
-    if not lines or lines[0].strip() != HEADER:
-        mistakes.add(f"{path}:1", f"{lines[0][:40] if lines else ''!r} is not the header {HEADER!r}")
-        return
-    for row, line in enumerate(lines[1:], 2):
+    for place, line in rows:
         source, tab, answer = line.partition("\t")
         if not tab or len(answer.strip()) != 1 or answer.strip() not in "0123456789":
-            mistakes.add(f"{path}:{row}", f"the answer {answer.strip()!r} is not one digit after a tab")
+            mistakes.add(place, f"the answer {answer.strip()!r} is not one digit after a tab")
             continue
         try:
-            tokens = encode(source, f"{path}:{row}")
+            tokens = encode(source, place)
         except BadInput as error:
-            mistakes.add(f"{path}:{row}", str(error).partition(": ")[2])
+            mistakes.add(place, str(error).partition(": ")[2])
             continue
         if len(tokens):
             yield tokens, int(answer)
         else:
-            mistakes.add(f"{path}:{row}", "an expression without a symbol")
+            mistakes.add(place, "an expression without a symbol")

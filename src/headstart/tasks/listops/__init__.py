@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import fields, replace
+from functools import partial
 from hashlib import blake2b
 from itertools import count
 from pathlib import Path
@@ -18,9 +16,8 @@ from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.expressions import CLOSE, SYMBOLS, decode
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
-from headstart.tasks.trees import Rules, Trees, before, grow
+from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, grow
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, each_split, in_threads
 
 AT_ONCE = 8_192_000
 """Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a
@@ -76,13 +73,32 @@ class ListOpsSpec(TaskSpec):
             )
         return Rules(self.data_seed, self.min_length, self.max_length, self.depth, self.arguments)
 
-    def prepare(self, data: Path, workers: int = 1) -> None:
+    def prepare(self, data: Path, workers: int) -> None:
         """Generate the expressions with that many threads, where they are not prepared yet."""
         self._prepared(data, workers)
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput where the range holds too few expressions."""
-        return _task(self, self._prepared(data, workers=1))
+        ready = self._prepared(data, workers=1)
+        arrays = {name: np.asarray(array) for name, array in ready.arrays.items()}  # plain views of mapped files
+        bounds = np.cumsum([0, *(getattr(self, name) for name in SPLITS)]).tolist()
+        rows = {name: slice(*bounds[i : i + 2]) for i, name in enumerate(SPLITS)}
+        longest, shortest = int(np.diff(arrays["offsets"]).max()), int(np.diff(arrays["offsets"]).min())
+        return Task(
+            Signature(
+                "tokens",
+                len(SYMBOLS),
+                max(2000, longest) if self.variant == "rothermel" else longest,
+                shortest,
+                "class",
+                classes=10,
+            ),
+            **each_split(lambda name: _examples(arrays, rows[name])),
+            labels=tuple("0123456789"),
+            baselines=_baselines(arrays, rows),
+            text=decode,
+            fingerprint=ready.fingerprint,
+        )
 
     def _prepared(self, data: Path, workers: int) -> Prepared:
         rules = self.rules
@@ -90,17 +106,16 @@ class ListOpsSpec(TaskSpec):
         cut = self.variant == "fpt"
         sizes = {name: getattr(self, name) for name in SPLITS}
         document = {"generator": self.version, "rules": vars(rules), "sizes": sizes, "cut": cut}
-        return prepared(data, "listops", document, lambda b: _build(b, rules, sizes, cut, workers))
+        return prepared(data, "listops", document, lambda b: _build(b, rules, sum(sizes.values()), cut, workers))
 
 
-def _build(builder: Builder, rules: Rules, sizes: dict[str, int], cut: bool, workers: int) -> dict[str, Any]:
+def _build(builder: Builder, rules: Rules, total: int, cut: bool, workers: int) -> dict[str, Any]:
     """Draw until all splits are full, in the order of the trees' numbers: train, then val, then test."""
-    total = sum(sizes.values())
     seen: set[bytes] = set()
     parts: list[Trees] = []
     have, draws, since = 0, 0, 0
     step = max(16, min(65_536, AT_ONCE // rules.max_length))
-    for trees in _drawn(rules, step, workers):
+    for trees in in_threads(partial(grow, rules, count=step), count(0, step), workers):
         fresh = _fresh(_visible(trees) if cut else trees, seen, total - have)
         draws += step
         since = 0 if len(fresh.lengths) else since + step
@@ -122,29 +137,12 @@ def _build(builder: Builder, rules: Rules, sizes: dict[str, int], cut: bool, wor
     return {"draws": draws, "expressions": total}
 
 
-def _drawn(rules: Rules, step: int, workers: int) -> Iterator[Trees]:
-    """Kept trees of `step` draws at a time, in order and without end. Threads do: numpy lets others run."""
-    if workers < 2:
-        yield from (grow(rules, first, step) for first in count(0, step))
-    with ThreadPoolExecutor(workers) as pool:
-        coming: deque[Future[Trees]] = deque()
-        try:
-            for first in count(0, step):
-                coming.append(pool.submit(grow, rules, first, step))
-                if len(coming) == 4 * workers:
-                    yield coming.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
-
-
 def _visible(trees: Trees) -> Trees:
     """What the `fpt` variant shows: closing brackets dropped, the first 512 symbols."""
-    shown = trees.tokens != CLOSE
-    offsets = np.cumsum(trees.lengths)
-    so_far = np.concatenate([[0], np.cumsum(shown)])
-    lengths = so_far[offsets] - so_far[offsets - trees.lengths]
+    visible = trees.tokens != CLOSE
+    lengths = np.add.reduceat(visible, before(trees.lengths), dtype=np.int64) if len(trees.lengths) else trees.lengths
     rank = np.arange(int(lengths.sum())) - np.repeat(before(lengths), lengths)
-    return replace(trees, tokens=trees.tokens[shown][rank < CUT], lengths=np.minimum(lengths, CUT))
+    return replace(trees, tokens=trees.tokens[visible][rank < CUT], lengths=np.minimum(lengths, CUT))
 
 
 def _fresh(trees: Trees, seen: set[bytes], limit: int) -> Trees:
@@ -162,39 +160,14 @@ def _fresh(trees: Trees, seen: set[bytes], limit: int) -> Trees:
     return trees if new.all() else trees.where(new)
 
 
-def _task(spec: ListOpsSpec, found: Prepared) -> Task:
-    """The splits, as views of the prepared arrays."""
-    arrays = {name: np.asarray(array) for name, array in found.arrays.items()}  # plain views of mapped files
-    sizes = [spec.train, spec.val, spec.test]
-    bounds = np.concatenate([[0], np.cumsum(sizes)])
-    splits, rows = {}, {}
-    for name, first, last in zip(SPLITS, bounds[:-1].tolist(), bounds[1:].tolist(), strict=True):
-        start, end = int(arrays["offsets"][first]), int(arrays["offsets"][last])
-        rows[name] = slice(first, last)
-        splits[name] = Examples(
-            values=arrays["tokens"][start:end],
-            offsets=arrays["offsets"][first : last + 1] - start,
-            target=arrays["target"][first:last].astype(np.int64),
-            index=np.arange(first, last, dtype=np.int64),
-        )
-    lengths = np.diff(arrays["offsets"])
-    signature = Signature(
-        input="tokens",
-        width=len(SYMBOLS),
-        length=max(2000, int(lengths.max())) if spec.variant == "rothermel" else int(lengths.max()),
-        shortest=int(lengths.min()),
-        target="class",
-        classes=10,
-    )
-    return Task(
-        signature,
-        splits["train"],
-        splits["val"],
-        splits["test"],
-        labels=tuple("0123456789"),
-        baselines=_baselines(arrays, rows),
-        text=decode,
-        fingerprint=found.fingerprint,
+def _examples(arrays: dict[str, np.ndarray], rows: slice) -> Examples:
+    """A split, as views of the prepared arrays."""
+    offsets = arrays["offsets"][rows.start : rows.stop + 1]
+    return Examples(
+        values=arrays["tokens"][offsets[0] : offsets[-1]],
+        offsets=offsets - offsets[0],
+        target=arrays["target"][rows].astype(np.int64),
+        index=np.arange(rows.start, rows.stop, dtype=np.int64),
     )
 
 
@@ -212,15 +185,15 @@ def _baselines(arrays: dict[str, np.ndarray], rows: dict[str, slice]) -> tuple[B
 
 def _look_up(name: str, feature: np.ndarray, target: np.ndarray, rows: dict[str, slice], source: str) -> Baseline:
     """Accuracy of a table from a whole number to the commonest label that it has in train."""
-    known, place = np.unique(feature[rows["train"]], return_inverse=True)
+    known, row = np.unique(feature[rows["train"]], return_inverse=True)
     counts = np.zeros((len(known), 10), dtype=np.int64)
-    np.add.at(counts, (place, target[rows["train"]]), 1)
+    np.add.at(counts, (row, target[rows["train"]]), 1)
     answer, otherwise = counts.argmax(1), int(counts.sum(0).argmax())
 
     def score(split: str) -> float:
-        asked = feature[rows[split]]
-        at = np.minimum(np.searchsorted(known, asked), len(known) - 1)
-        said = np.where(known[at] == asked, answer[at], otherwise)
-        return float((said == target[rows[split]]).mean())
+        values = feature[rows[split]]
+        row = np.minimum(np.searchsorted(known, values), len(known) - 1)
+        prediction = np.where(known[row] == values, answer[row], otherwise)
+        return float((prediction == target[rows[split]]).mean())
 
     return Baseline(name, score("val"), score("test"), source)
