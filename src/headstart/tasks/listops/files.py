@@ -8,13 +8,13 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
+from headstart.data.archives import stamps
 from headstart.data.prepared import Builder, Writer, prepared, stored
 from headstart.data.problems import Mistakes
+from headstart.data.rows import lines
 from headstart.errors import BadInput
 from headstart.sequence import Signature
 from headstart.tasks.listops.generate import SYMBOLS, decode, encode
-from headstart.data.archives import stamps
-from headstart.data.rows import lines
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec, each_split, length_range
 
 FOLDERS = ("", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
