@@ -19,7 +19,7 @@ from headstart.fit.figures import single
 from headstart.fit.outcome import Outcome, Scored
 from headstart.fit.page import write_page
 from headstart.fit.wording import likely_share
-from headstart.report.pictures import read_predictions
+from headstart.report.figures.reconstruction import read_predictions
 from headstart.sequence import IGNORE
 from headstart.study import words
 

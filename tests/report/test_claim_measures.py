@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from test_insight import STUDY
+from test_figures_of_weights import STUDY
 
 import headstart
 from headstart.analysis.kernels import kernels

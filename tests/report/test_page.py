@@ -17,7 +17,7 @@ from support.made_up import make_plan as make_up
 from support.made_up import result, shelf
 
 from headstart.report.answer import answer
-from headstart.report.drawings import drawings
+from headstart.report.figures.collect import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.report.toml import to_toml
@@ -163,7 +163,7 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
     assert [row["stand_in"] for row in rows if row["kind"] == "arm"] == ["digits for digits"] * 2
     store = Store(page.parent.parent / "runs")
     for drawn in drawings(make_plan(read_study(paper_study()), page.parent.parent), results, store)[0]:
-        figure = drawn.figure(dark=False, titled=drawn.titled)
+        figure = drawn.figure(alone=True)
         assert figure is not None
         heads = [figure.get_suptitle(), *(legend.get_title().get_text() for legend in figure.legends)]
         assert any(head.startswith("Stand-in data: digits for digits") for head in heads)
@@ -188,17 +188,16 @@ def test_stand_in_data_are_said_to_be_of_the_rows_that_rest_on_them() -> None:
 def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from headstart.report import insight
-    from headstart.report.sweeps import sweep
+    from headstart.report.figures import collect
+    from headstart.report.figures.style import Drawing
+    from headstart.report.figures.sweep import sweep
 
     def made(plan: object, results: Any, store: object, wanted: tuple[str, ...]) -> Any:
         assert wanted == ("kernels",)
-        one = insight.Insight(
-            "kernels-digits", "Kernels", "What they look like.", "digits", lambda dark: sweep(results, "digits", dark)
-        )  # type: ignore[arg-type, return-value]
+        one = Drawing("kernels-digits", "Kernels", "What they look like.", lambda dark: sweep(results, "digits", dark))
         return [one], ["No kernels of scratch: it has <none>."]
 
-    monkeypatch.setattr(insight, "insight_figures", made)
+    monkeypatch.setattr(collect, "trained_drawings", made)
     given = study()
     given["report"]["figures"] = ["kernels"]
     page = written(tmp_path, given)[2]
@@ -212,7 +211,7 @@ def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
 def test_a_figure_of_the_data_meant_has_no_such_head(done: Done) -> None:
     plan, results, page = done
     for drawn in drawings(plan, results, Store(page.parent.parent / "runs"))[0]:
-        figure = drawn.figure(dark=False, titled=False)
+        figure = drawn.figure()
         assert figure is not None
         assert figure.get_suptitle() == ""
         assert not any(legend.get_title().get_text() for legend in figure.legends)

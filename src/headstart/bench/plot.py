@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from headstart.bench.mixers import Cell
-from headstart.report.plots import MARKS, plain, style
+from headstart.report.figures.style import MARKS, plain, style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from headstart.report.plots import Look
+    from headstart.report.figures.style import Look
 
 LABEL = 0.047
 """Least distance of two labels, as a share of the height of the axes."""

@@ -12,8 +12,8 @@ import numpy as np
 
 from headstart.baselines.measures import Reliability
 from headstart.fit.outcome import Looked
-from headstart.report.pictures import Filled
-from headstart.report.plots import style
+from headstart.report.figures.reconstruction import Filled
+from headstart.report.figures.style import style
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -17,9 +17,10 @@ from headstart.fit import wording
 from headstart.fit.confusion import ConfusionMatrix, confusion_matrix
 from headstart.fit.figures import looks, numbers, reliable, single
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.report.pictures import caption, read_predictions, reconstruction
-from headstart.report.plots import TRAIN, curves
-from headstart.report.template import embedded, environment
+from headstart.report.figures.curves import TRAIN, curves
+from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
+from headstart.report.figures.style import embedded
+from headstart.report.template import environment
 from headstart.study import words
 from headstart.study.results import Row
 
@@ -32,7 +33,7 @@ TEMPLATE = Path(__file__).with_name("page.html")
 def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = None) -> str:
     """The page as HTML; every foreign text is escaped by the template.
 
-    examples: predictions of a masked stage on validation (`report.pictures.read_predictions`), shown beside what was
+    examples: predictions of a masked stage on validation (see `reconstruction.read_predictions`), shown beside what was
     filled in; the one way in which data come into the page.
     """
     template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))

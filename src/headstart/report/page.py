@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.report.answer import answer, leader
 from headstart.report.beside import beside
-from headstart.report.drawings import Drawn, drawings
 from headstart.report.evidence import Anchors, page_stages, sweep_rows
+from headstart.report.figures.collect import drawings
+from headstart.report.figures.style import Drawing, png
 from headstart.report.lines import Line, Table
 from headstart.report.methods import methods
-from headstart.report.plots import png
 from headstart.report.quantities import tried
 from headstart.report.results_page import asked_sweep, command, more_tables, results_page
 from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
-from headstart.report.template import embedded, environment
+from headstart.report.template import environment
 from headstart.report.toml import to_toml
 from headstart.report.verdicts import asked, unprinted, verdicts
 from headstart.store.files import publish
@@ -49,33 +49,26 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
     for name, table in tables.items():
         for ending, written in (("md", to_markdown), ("csv", to_csv), ("tex", to_latex)):
             publish(folder / f"{name}.{ending}", written(table).encode())
-    figures, drawn = [], []
-    wanted, undrawn = drawings(plan, results, store)
-    for one in wanted:
-        found = _figure(one, folder)
-        if found is not None:
-            figures.append(found)
-            drawn.append((f"{one.name}.png", one.title, one.caption))
-    publish(folder / "results.md", results_page(plan, results, store, drawn, undrawn).encode())
+    figures, captions = [], []
+    every, undrawn = drawings(plan, results, store)
+    for drawing in every:
+        figure = _publish_figure(drawing, folder)
+        if figure is not None:
+            figures.append(figure)
+            captions.append((f"{drawing.name}.png", drawing.title, drawing.caption))
+    publish(folder / "results.md", results_page(plan, results, store, captions, undrawn).encode())
     page = folder / "page.html"
     publish(page, render(plan, results, store, figures, undrawn).encode())
     return page
 
 
-def _figure(drawn: Drawn, folder: Path) -> dict[str, str] | None:
+def _publish_figure(drawing: Drawing, folder: Path) -> dict[str, str] | None:
     """The figure as a PNG file, and embedded for the page in light and dark; None where there is nothing to draw."""
-    figure = drawn.figure(False, drawn.titled)
-    if figure is None:
+    alone = drawing.figure(alone=True)
+    if alone is None:
         return None
-    publish(folder / f"{drawn.name}.png", png(figure))
-    light = drawn.figure(False, False) if drawn.titled else figure
-    return {
-        "title": drawn.title,
-        "said": drawn.caption,
-        "light": embedded(light),
-        "dark": embedded(drawn.figure(True, False)),
-        "width": str(round(100 * figure.get_figwidth())),
-    }
+    publish(folder / f"{drawing.name}.png", png(alone))
+    return drawing.on_page(None if drawing.headline else alone)
 
 
 def _document(plan: Plan) -> Mapping[str, Any]:

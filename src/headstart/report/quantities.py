@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
+from headstart.report.figures.sweep import ON_VALIDATION
 from headstart.report.lines import Cell, Line, Table
 from headstart.study import words
-from headstart.study.results import QUANTITIES, Results, Row
+from headstart.study.results import QUANTITIES, Point, Results, Row
 
 SCORES = ("train", "test", "last_train", "last_test")
 NO_LAST = "A diverged run has no last weights: those at its best stand for them."
@@ -102,3 +103,52 @@ def tried(results: Results) -> str:
         told.setdefault(row.arm, {})[len(row.points)] = None
     spans = [f"{arm} {min(n)}" + (f" to {max(n)} by column" if len(n) > 1 else "") for arm, n in told.items()]
     return f"Configurations tried: {words.listed(spans)}."
+
+
+def sweep_table(results: Results) -> Table | None:
+    """Test at every setting that was tried, by arm: mean ± standard error and n; None where nothing was swept.
+
+    Which of them was chosen, on validation, is marked.
+    """
+    names = results.names
+    labels = list(dict.fromkeys(_label(p, names) for row in results.table for p in row.points if p.test is not None))
+    if len(labels) < 2:
+        return None
+    wide = len(results.columns) > 1
+    lines = []
+    for row in results.table:
+        tried = {_label(point, names): point for point in row.points}
+        chosen = words.settings(row.chosen, names)
+        cells = [Cell(row.column, {"column": row.column})] if wide else []
+        cells.append(Cell(row.arm, {"arm": row.arm, "chosen_setting": chosen}))
+        cells += [_cell(label, tried.get(label), label == chosen) for label in labels]
+        lines.append(Line("arm", tuple(cells), row.status, row.key))
+    metrics = list(dict.fromkeys(words.metric(row.metric) for row in results.table))
+    score = metrics[0] if len(metrics) == 1 else "score"
+    heads = ["column"] * wide + ["arm", *labels]
+    note = (
+        "Mean ± standard error over seeds, n in brackets, at the best weights by validation. * is the setting that "
+        f"was chosen. {ON_VALIDATION}"
+    )
+    return Table(
+        f"Test {score} at every {words.listed(list(names.values()))}",
+        tuple(heads),
+        (*[False] * (1 + wide), *[True] * len(labels)),
+        tuple(lines),
+        note,
+    )
+
+
+def _label(point: Point, names: Mapping[str, str]) -> str:
+    return words.settings(point.settings, names)
+
+
+def _cell(label: str, point: Point | None, chosen: bool) -> Cell:
+    test = point.test if point is not None else None
+    if point is None or test is None:
+        return Cell("diverged" if point is not None and point.status == "diverged" else words.NONE)
+    lost = " diverged" if point.status == "diverged" else ""
+    return Cell(
+        f"{words.plus_minus(test)} ({test.n}){lost}{'*' if chosen else ''}",
+        {f"test {label}": test.mean, f"test_sem {label}": test.sem, f"n {label}": test.n},
+    )

@@ -10,8 +10,7 @@ from headstart.errors import BadInput
 from headstart.report.answer import answer
 from headstart.report.beside import beside
 from headstart.report.methods import methods
-from headstart.report.quantities import quantities, tried
-from headstart.report.sweeps import sweep_table
+from headstart.report.quantities import quantities, sweep_table, tried
 from headstart.report.tables import make_table, markdown, to_markdown
 from headstart.report.verdicts import asked, unprinted, verdicts
 from headstart.study import words

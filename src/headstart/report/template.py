@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headstart.report.plots import svg
 from headstart.study import words
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from matplotlib.figure import Figure
 
 STYLE = Path(__file__).with_name("style.css")
 
@@ -25,10 +22,3 @@ def environment() -> Environment:
     made.filters.update(score=words.score, duration=words.duration, count=words.count, plain=words.plain)
     made.globals["style"] = Markup(STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
     return made
-
-
-def embedded(figure: Figure | None) -> str:
-    """The figure as the address of an image that is part of the page; nothing where there is none."""
-    if figure is None:
-        return ""
-    return "data:image/svg+xml;base64," + b64encode(svg(figure)).decode()

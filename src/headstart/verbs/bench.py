@@ -113,7 +113,7 @@ def _print(where: list[dict[str, Any]], tables: list[pages.Table], texts: list[s
 def _picture(folder: Path, cells: list[mixers.Cell]) -> str | None:
     """Draw time against length; the name of the file, or None where nothing was timed."""
     from headstart.bench.plot import times
-    from headstart.report.plots import svg
+    from headstart.report.figures.style import svg
 
     figure = times(cells)
     if figure is None:

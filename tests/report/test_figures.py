@@ -13,9 +13,11 @@ import numpy as np
 import pytest
 from support.made_up import LR, facts, make_plan, result, shelf, usual
 
-from headstart.report.pictures import caption, read_predictions, reconstruction
-from headstart.report.plots import LIGHT, MARKS, _band, curves, png, svg
-from headstart.report.sweeps import best_points, marked, sweep, sweep_sentence, sweep_table, swept
+from headstart.report.figures.curves import _band, curves
+from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
+from headstart.report.figures.style import LIGHT, MARKS, Drawing, png, svg
+from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
+from headstart.report.quantities import sweep_table
 from headstart.report.tables import to_csv
 from headstart.sequence import Signature
 from headstart.study.fairness import summarise
@@ -174,7 +176,8 @@ def test_test_stands_beside_validation_at_the_same_points_where_it_is_asked_for(
         pytest.approx([row.val.mean for row in results.table if row.val]),
         pytest.approx([row.test.mean for row in results.table if row.test]),
     ]
-    assert figure.get_suptitle().replace("\n", " ").endswith("Every choice was made on validation; test is only shown.")
+    text = sweep_caption(results, "digits", test=True, mark=None)
+    assert text.endswith("Every choice was made on validation; test is only shown.")
     alone = sweep(results, "digits")
     assert alone is not None
     assert len(alone.axes) == 1
@@ -236,6 +239,28 @@ def test_a_second_setting_is_shown_at_its_best() -> None:
     row = demo().table[0]
     doubled = tuple(replace(p, settings={**p.settings, "w": w}) for p in row.points for w in (1, 2))
     assert [p.settings["w"] for p in best_points(replace(row, points=doubled), LR).values()] == [1, 1, 1]
+
+
+def test_a_figure_that_stands_alone_has_its_headline_and_says_which_data_stood_in() -> None:
+    def drawing(stand_in: str) -> Drawing:
+        return Drawing("n", "T", "Text.", lambda dark: sweep(demo(), "digits", dark), "It helps. " * 20, stand_in)
+
+    alone, page = drawing("").figure(alone=True), drawing("").figure()
+    assert alone is not None
+    assert page is not None
+    assert alone.get_suptitle().replace("\n", " ") == ("It helps. " * 20).strip()
+    assert page.get_suptitle() == ""
+    other = drawing("Stand-in data: waves")
+    assert other.caption == "Stand-in data: waves. Text."
+    headed, inside = other.figure(alone=True), other.figure(dark=True)
+    assert headed is not None
+    assert inside is not None
+    assert headed.get_suptitle().startswith("Stand-in data: waves\nIt helps.")
+    assert inside.legends[0].get_title().get_text() == "Stand-in data: waves"
+    shown = other.on_page()
+    assert shown is not None
+    assert shown["light"] != shown["dark"]
+    assert Drawing("n", "T", "Text.", lambda _: None).on_page() is None
 
 
 def test_a_dollar_in_a_name_is_no_mathematics() -> None:
@@ -317,6 +342,6 @@ def test_drawing_leaves_no_global_state_and_matplotlib_waits_until_then() -> Non
     before = dict(matplotlib.rcParams)
     sweep(demo(), "digits", dark=True)
     assert dict(matplotlib.rcParams) == before
-    code = "import sys, headstart.report.sweeps, headstart.report.pictures; print('matplotlib' in sys.modules)"
+    code = "import sys, headstart.report.figures.collect; print('matplotlib' in sys.modules)"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "False"

@@ -18,10 +18,11 @@ from headstart.analysis.attention import attention_maps
 from headstart.analysis.deviations import activations, deviations, moved
 from headstart.analysis.kernels import Kernel, kernels
 from headstart.analysis.stages import first_batch, opened
-from headstart.report.attention_figures import pooled
-from headstart.report.insight import FIGURES, Insight, insight_figures
-from headstart.report.insight_figures import KernelLine, kernel_figure, some
-from headstart.report.plots import png, svg
+from headstart.report.figures.attention import pooled
+from headstart.report.figures.collect import TRAINED, trained_drawings
+from headstart.report.figures.kernels import KernelLine, kernel_figure
+from headstart.report.figures.style import Drawing, png, svg
+from headstart.report.figures.trained import some
 
 STUDY: dict[str, Any] = {
     "name": "insight",
@@ -54,8 +55,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
 
 
 @pytest.fixture(scope="module")
-def drawn(study: headstart.Study) -> tuple[dict[str, Insight], list[str]]:
-    found, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, FIGURES)
+def drawn(study: headstart.Study) -> tuple[dict[str, Drawing], list[str]]:
+    found, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, TRAINED)
     return {one.name: one for one in found}, reasons
 
 
@@ -72,7 +73,7 @@ def titled(figure: Figure) -> dict[str, Any]:
     return {axes.get_title(loc="left"): axes for axes in figure.axes}
 
 
-def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str, Insight], list[str]]) -> None:
+def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     found, reasons = drawn
     assert list(found) == [
         *(f"attention-heads-{arm}" for arm in STUDY["arms"]),
@@ -81,14 +82,14 @@ def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str
         "kernels-spaces",
         "deviations-spaces",
     ]
-    assert [one.column for one in found.values()] == ["heads"] * 6 + ["spaces"] * 2
+    assert [one.title.split(" on ")[1] for one in found.values()] == ["heads"] * 6 + ["spaces"] * 2
     assert "Attention of mixers on spaces is not drawn: no block of it has full or local attention." in reasons
     assert "Kernels of self_pretrained and mixers on heads are not drawn: no block of it has a convolution." in reasons
     assert len(reasons) == 3 + 4
 
 
 def test_kernels_are_those_before_finetuning_beside_the_start(
-    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+    study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
     one = drawn[0]["kernels-spaces"]
     figure = one.draw(False)
@@ -101,11 +102,11 @@ def test_kernels_are_those_before_finetuning_beside_the_start(
         assert [list(y) for y in lines(axes, "-")] == [list(found[number].largest) for found in expected]
         assert [list(y) for y in lines(axes, "--")] == [list(kernels(scratch.start, 64)[number].largest)]
         assert list(axes.get_xticks()) == [0, 16, 32, 48]
-    assert "self_pretrained and mixers after pretrain" in one.said
-    assert "grid lines are rows of the image, 8 positions each" in one.said
-    assert "seed 3" in one.said
+    assert "self_pretrained and mixers after pretrain" in one.text
+    assert "grid lines are rows of the image, 8 positions each" in one.text
+    assert "seed 3" in one.text
     half, first = expected[1][0].half, kernels(before.start, 64)[0].half
-    assert f"self_pretrained and mixers after pretrain: {half} ({first}) in block 0" in one.said
+    assert f"self_pretrained and mixers after pretrain: {half} ({first}) in block 0" in one.text
 
 
 def test_starts_that_differ_are_drawn_each_of_the_first_seed(study: headstart.Study) -> None:
@@ -113,7 +114,7 @@ def test_starts_that_differ_are_drawn_each_of_the_first_seed(study: headstart.St
     given |= {"columns": {"spaces": STUDY["columns"]["spaces"]}, "axes": {"seed": [3, 4]}}
     other = headstart.Study(given, store=study.store.root)
     headstart.run(other)
-    (one,), reasons = insight_figures(other.plan, other.results(baselines=False), other.store, ["kernels"])
+    (one,), reasons = trained_drawings(other.plan, other.results(baselines=False), other.store, ["kernels"])
     assert not reasons
     assert one.title == "Kernels"
     panels = one.draw(False).axes
@@ -133,7 +134,7 @@ def test_a_long_kernel_is_drawn_by_its_height_on_a_scale_that_shows_it() -> None
 
 
 def test_maps_are_drawn_for_every_head_with_their_distances(
-    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+    study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
     figure = drawn[0]["attention-heads-self_pretrained"].draw(False)
     one = stage(study, "self_pretrained", "heads")
@@ -150,26 +151,26 @@ def test_maps_are_drawn_for_every_head_with_their_distances(
         )
     assert np.array_equal(lines(curves[1], "-")[0], now[2].by_distance)
     assert lines(curves[1], "--")[0] == pytest.approx((first[2].by_distance + first[3].by_distance) / 2)
-    said = drawn[0]["attention-heads-self_pretrained"].said
+    said = drawn[0]["attention-heads-self_pretrained"].text
     assert "mean over 16 val examples" in said
     assert f"weighing all alike would give {now[0].level:.1f}" in said
 
 
 def test_distances_of_all_arms_stand_together(
-    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+    study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
     one = drawn[0]["distances-heads"]
     found = stage(study, "scratch", "heads")
     batch = first_batch(found)
     far = [np.mean([m.distance for m in attention_maps(model, batch)]) for model in (found.model, found.start)]
-    assert f"scratch {far[0]:.1f} ({far[1]:.1f})" in one.said
+    assert f"scratch {far[0]:.1f} ({far[1]:.1f})" in one.text
     axes = one.draw(True).axes[0]
     marks = [line for line in axes.lines if line.get_linestyle() == "None"]
     assert [len(line.get_ydata()) for line in marks] == [4, 4, 4, 4]
 
 
 def test_deviations_show_every_leaf_and_the_activations(
-    study: headstart.Study, drawn: tuple[dict[str, Insight], list[str]]
+    study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
     one = drawn[0]["deviations-spaces"]
     panels = titled(one.draw(False))
@@ -183,11 +184,11 @@ def test_deviations_show_every_leaf_and_the_activations(
     assert expected[3] == [0, 0]
     spread = [activations(s.model, first_batch(s)) for s in opened_arms]
     assert [list(y) for y in lines(panels["activations"], "-")] == spread
-    assert f"scratch {moved(found[0]):.2g}" in one.said
-    assert "and untrained 0." in one.said
+    assert f"scratch {moved(found[0]):.2g}" in one.text
+    assert "and untrained 0." in one.text
 
 
-def test_an_untrained_arm_lies_on_its_own_start(drawn: tuple[dict[str, Insight], list[str]]) -> None:
+def test_an_untrained_arm_lies_on_its_own_start(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     panels = titled(drawn[0]["deviations-heads"].draw(False))
     assert list(lines(panels["activations"], "-")[3]) == list(lines(panels["activations"], "--")[3])
 
@@ -197,7 +198,7 @@ def test_without_data_there_is_a_reason_and_no_figure(study: headstart.Study, mo
         raise headstart.BadInput("task.kind: no data here;\n  put them there.")
 
     monkeypatch.setattr("headstart.tasks.open_task", absent)
-    found, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, ["deviations"])
+    found, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, ["deviations"])
     assert found == []
     assert reasons[0] == "Deviations of scratch on heads are not drawn: task.kind: no data here; put them there."
     assert len(reasons) == 8
@@ -205,14 +206,14 @@ def test_without_data_there_is_a_reason_and_no_figure(study: headstart.Study, mo
 
 def test_what_is_not_finished_is_said(study: headstart.Study, tmp_path: Path) -> None:
     other = headstart.Study(STUDY, store=tmp_path / "runs")
-    found, reasons = insight_figures(other.plan, other.results(baselines=False), other.store, ["attention"])
+    found, reasons = trained_drawings(other.plan, other.results(baselines=False), other.store, ["attention"])
     assert found == []
     assert reasons[0] == "Attention of scratch on heads is not drawn: no run of it is finished."
 
 
 def test_inputs_too_long_for_a_map_are_left_out(study: headstart.Study, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("headstart.report.insight.LONGEST", 60)
-    _, reasons = insight_figures(study.plan, study.results(baselines=False), study.store, ["attention"])
+    monkeypatch.setattr("headstart.report.figures.attention.LONGEST", 60)
+    _, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, ["attention"])
     assert reasons[0] == (
         "Attention of scratch on heads is not drawn: 64 positions are more than the 60 that fit a map."
     )
@@ -220,7 +221,7 @@ def test_inputs_too_long_for_a_map_are_left_out(study: headstart.Study, monkeypa
 
 def test_another_name_is_refused_with_the_nearest(study: headstart.Study) -> None:
     with pytest.raises(headstart.BadInput, match=r"report.figures: no 'kernel'; did you mean 'kernels'\?"):
-        insight_figures(study.plan, study.results(baselines=False), study.store, ["kernel"])
+        trained_drawings(study.plan, study.results(baselines=False), study.store, ["kernel"])
 
 
 def test_names_are_those_of_files(study: headstart.Study) -> None:
@@ -230,12 +231,12 @@ def test_names_are_those_of_files(study: headstart.Study) -> None:
         columns=("a/b",),
         table=tuple(replace(row, column="a/b") for row in results.table if row.column == "spaces"),
     )
-    (one,), _ = insight_figures(study.plan, renamed, study.store, ["kernels"])
+    (one,), _ = trained_drawings(study.plan, renamed, study.store, ["kernels"])
     assert one.name.startswith("kernels-a-b-")
     assert one.name.replace("-", "").isalnum()
 
 
-def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(drawn: tuple[dict[str, Insight], list[str]]) -> None:
+def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     before = dict(matplotlib.rcParams)
     for one in drawn[0].values():
         light, dark = one.draw(False), one.draw(True)
@@ -265,7 +266,5 @@ def test_some_keeps_the_first_and_the_last() -> None:
 
 
 def test_the_module_waits_for_torch_and_matplotlib() -> None:
-    code = (
-        "import sys, headstart.report.insight; sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))"
-    )
+    code = "import sys, headstart.report.figures.collect; sys.exit(any(name in sys.modules for name in ('torch', 'matplotlib')))"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

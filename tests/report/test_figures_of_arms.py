@@ -1,4 +1,4 @@
-"""Relative gains over columns, and averages over columns, as figures."""
+"""All arms and columns in one figure, with the paper's cells; relative gains; averages over columns."""
 
 from __future__ import annotations
 
@@ -10,11 +10,98 @@ import pytest
 from support.made_up import Cell, usual
 from support.papers import made
 from test_beside import run
-from test_compared import WIDE, hollow
 
-from headstart.report.compared import compared, told
-from headstart.report.gains import averaged, averaged_told, gains, gains_told
+from headstart.report.figures.arms import (
+    averages,
+    averages_caption,
+    compared,
+    compared_caption,
+    gains,
+    gains_caption,
+    stem_of,
+)
 from headstart.study.statistics import estimate
+
+WIDE = {"a": "digits", "b": "mnist", "c": "digits"}
+
+
+def points(figure: Any) -> list[tuple[float, float]]:
+    """Where every mark stands."""
+    [axes] = figure.axes
+    return [
+        (float(x), float(y))
+        for line in axes.get_lines()
+        if line.get_marker() not in ("None", None, "|", "_")
+        for x, y in zip(np.atleast_1d(line.get_xdata()), np.atleast_1d(line.get_ydata()), strict=True)
+    ]
+
+
+def hollow(figure: Any) -> list[float]:
+    [axes] = figure.axes
+    return [float(line.get_ydata()[0]) for line in axes.get_lines() if line.get_markerfacecolor() == "none"]
+
+
+def test_every_arm_stands_at_its_test_score_on_every_column() -> None:
+    results, _ = run(columns=WIDE)
+    figure = compared(results)
+    assert figure is not None
+    there = {round(y, 6) for _, y in points(figure)}
+    assert {round(row.test.mean, 6) for row in results.table if row.test} <= there
+    assert [label.get_text() for label in figure.axes[0].get_xticklabels()] == ["a", "b", "c"]
+
+
+def test_the_papers_cells_are_hollow_and_in_our_unit() -> None:
+    results, paper = run(columns=WIDE)
+    figure = compared(results)
+    assert figure is not None
+    wanted = [
+        cell.value
+        for row in paper.rows
+        if row.arm in results.arms and row.quantity in ("test", "train")
+        for column, cell in row.cells.items()
+        if column in WIDE and cell.value is not None
+    ]
+    assert sorted(hollow(figure)) == pytest.approx(sorted(wanted))
+    assert compared_caption(results) == (
+        "Test score of each arm, mean and one standard error over seeds; small marks are train "
+        "scores; a hollow mark is the paper's number, of its own data and sizes."
+    )
+
+
+def test_a_paper_without_cells_of_what_was_run_is_not_spoken_of() -> None:
+    for paper in (
+        made(rows=[], heads={}, claims=[]),
+        made(heads={"d": "D"}, claims=[], rows=[{"row": "S", "arm": "scratch", "cells": {"d": "1.0"}}]),
+    ):
+        results, _ = run(paper, columns=WIDE)
+        figure = compared(results)
+        assert figure is not None
+        assert not hollow(figure)
+        assert "the paper" not in compared_caption(results)
+
+
+def test_few_columns_are_rows_of_dots() -> None:
+    results, _ = run()
+    figure = compared(results)
+    assert figure is not None
+    [axes] = figure.axes
+    labels = [label.get_text() for label in axes.get_yticklabels()]
+    assert labels == ["a: scratch", "a: self_pretrained", "b: scratch", "b: self_pretrained"]
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    results, _ = run(score=lambda cell: usual(cell) if cell.seed > 99 else None)
+    assert compared(results) is None
+
+
+def test_a_task_at_several_sizes_is_one_line() -> None:
+    assert [stem_of(c) for c in ("image_5", "image_0_5", "image_transformer", "100k", "pathx256")] == [
+        "image",
+        "image",
+        "image_transformer",
+        "",
+        "pathx",
+    ]
 
 
 def doubled(cell: Cell) -> tuple[float, float]:
@@ -46,7 +133,7 @@ def test_a_gain_is_the_mean_over_paired_seeds_in_percent_of_the_other_arms_score
     assert not marks(figure, "scratch")
     [axes] = figure.axes
     assert axes.get_ylabel() == "gain in test accuracy over scratch (%)"
-    assert gains_told(results) == (
+    assert gains_caption(results) == (
         "Gain in test score over scratch, in percent of its score at the same seed: mean and one standard error over "
         "n = 2 paired seeds: self_pretrained +51.5 ± 1.5 % on a, +25.0 ± 0.0 % on b and +0.0 ± 0.0 % on c."
     )
@@ -62,7 +149,7 @@ def test_only_seeds_of_both_arms_and_scores_above_0_make_a_gain() -> None:
     figure = gains(results)
     assert figure is not None
     assert [y for _, y in marks(figure, "self_pretrained")] == pytest.approx([50.0])
-    assert "n = 1 paired seeds: self_pretrained +50.0 % on a." in gains_told(results)
+    assert "n = 1 paired seeds: self_pretrained +50.0 % on a." in gains_caption(results)
 
 
 def test_without_an_arm_to_gain_over_nothing_is_drawn() -> None:
@@ -73,7 +160,7 @@ def test_without_an_arm_to_gain_over_nothing_is_drawn() -> None:
 
 def test_averages_stand_one_below_the_other_with_the_papers_hollow() -> None:
     results, paper = run(columns=WIDE)
-    figure = averaged(results)
+    figure = averages(results)
     assert figure is not None
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == list(results.arms)
@@ -85,13 +172,13 @@ def test_averages_stand_one_below_the_other_with_the_papers_hollow() -> None:
         for line in axes.get_lines()  # type: ignore[index, arg-type]
         if line.get_markerfacecolor() == "none"
     ] == pytest.approx(printed)
-    assert averaged_told(results) == (
+    assert averages_caption(results) == (
         "Test score of each arm, averaged over 3 columns: mean and one standard error over seeds; a hollow mark is the "
         "paper's average, over its own columns, data and sizes."
     )
 
 
-@pytest.mark.parametrize(("draw", "tell"), [(compared, told), (averaged, averaged_told)])
+@pytest.mark.parametrize(("draw", "tell"), [(compared, compared_caption), (averages, averages_caption)])
 def test_a_papers_number_of_another_score_is_not_drawn_beside_ours(draw: Any, tell: Any) -> None:
     results, _ = run(made(metric="r2"), columns=WIDE)
     figure = draw(results)
@@ -102,7 +189,7 @@ def test_a_papers_number_of_another_score_is_not_drawn_beside_ours(draw: Any, te
 
 def test_an_average_of_one_size_has_no_mark_of_the_paper() -> None:
     results, _ = run(columns=WIDE)
-    figure = averaged(replace(results, averages=tuple(replace(a, over="fraction=0.1") for a in results.averages)))
+    figure = averages(replace(results, averages=tuple(replace(a, over="fraction=0.1") for a in results.averages)))
     assert figure is not None
     assert not hollow(figure)
     assert figure.axes[0].get_yticklabels()[0].get_text() == "fraction=0.1: scratch"
@@ -110,10 +197,10 @@ def test_an_average_of_one_size_has_no_mark_of_the_paper() -> None:
 
 def test_an_average_of_one_arm_is_no_figure() -> None:
     results, _ = run(columns=WIDE)
-    assert averaged(replace(results, averages=results.averages[:1])) is None
-    assert averaged(replace(results, averages=())) is None
+    assert averages(replace(results, averages=results.averages[:1])) is None
+    assert averages(replace(results, averages=())) is None
     lost = tuple(
         replace(a, value=None, columns=1) if i else replace(a, value=estimate([0.5]))
         for i, a in enumerate(results.averages)
     )
-    assert averaged(replace(results, averages=lost)) is None
+    assert averages(replace(results, averages=lost)) is None

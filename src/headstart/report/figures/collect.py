@@ -1,0 +1,143 @@
+"""The figures of a report: what is drawn of which column, how each is called, and what its caption says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING
+
+from headstart.errors import BadInput, nearest
+from headstart.report.answer import leader
+from headstart.report.figures.arms import (
+    MANY,
+    averages,
+    averages_caption,
+    compared,
+    compared_caption,
+    gains,
+    gains_caption,
+)
+from headstart.report.figures.attention import attention_drawings
+from headstart.report.figures.curves import TRAIN, curves
+from headstart.report.figures.deviations import deviation_drawings
+from headstart.report.figures.kernels import kernel_drawings
+from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
+from headstart.report.figures.style import Drawing
+from headstart.report.figures.sweep import ON_VALIDATION, sweep, sweep_caption, sweep_sentence
+from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
+from headstart.store.files import Damaged
+from headstart.study.results import Results, Row
+from headstart.study.runs import undamaged
+
+if TYPE_CHECKING:
+    from headstart.store.stages import Store
+    from headstart.study.plan import Plan
+    from headstart.tasks import Task
+
+TRAINED = {"kernels": kernel_drawings, "attention": attention_drawings, "deviations": deviation_drawings}
+"""What `report.figures` of a study may name (kernels are those of the pretraining, where there is one)."""
+
+
+def drawings(plan: Plan, results: Results, store: Store) -> tuple[list[Drawing], list[str]]:
+    """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
+    of_trained, reasons = trained_drawings(plan, results, store, plan.study.report.figures)
+    return [*_together(plan, results), *_by_column(plan, results, store), *of_trained], reasons
+
+
+def _together(plan: Plan, results: Results) -> list[Drawing]:
+    """All arms and columns in one figure, where a paper's cells or several columns ask for it; averages and gains."""
+    stand_in, out = stand_in_of(results.stood_in), []
+    finished = sum(row.test is not None for row in results.table)
+    if finished >= MANY and (results.paper is not None or len(results.columns) > 1):
+        out.append(("compared", "All arms and columns", compared_caption, compared))
+    if any(average.value for average in results.averages):
+        out.append(("averages", "Averages over columns", averages_caption, averages))
+    if plan.study.report.gain:
+        out.append(("gains", f"Relative gain over {results.against}", gains_caption, gains))
+    return [
+        Drawing(name, title, text(results), partial(draw, results), stand_in=stand_in)
+        for name, title, text, draw in out
+    ]
+
+
+def _by_column(plan: Plan, results: Results, store: Store) -> list[Drawing]:
+    """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
+    out, report = [], plan.study.report
+    test, mark = report.sweep == "test", report.mark
+    for column in results.columns:
+        name, of = file_name(column), of_column(results, column)
+        stand_in = stand_in_of(results.stand_in(column))
+        sentence = sweep_sentence(results, column)
+        if sentence:
+            text, headline = sweep_caption(results, column, test, mark), f"{sentence} {ON_VALIDATION if test else ''}"
+            draw = partial(sweep, results, column, test=test, mark=mark)
+            out.append(Drawing(f"sweep-{name}", f"The sweep{of}", text, draw, headline.strip(), stand_in))
+        text = f"Each arm at its chosen settings: mean over seeds, band of one standard error; {TRAIN}."
+        draw = partial(curves, results, column, undamaged(store.records))
+        out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
+        picture = _picture(plan, results, store, column)
+        if picture is not None:
+            row, examples, task = picture
+            pixels = task.picture if task is not None else None
+            out.append(
+                Drawing(
+                    f"reconstruction-{name}",
+                    f"What pretraining learnt to fill in{of}",
+                    caption(examples, pixels is not None),
+                    partial(reconstruction, examples, pixels),
+                    stand_in=stand_in_of(row.stand_in),
+                )
+            )
+    return out
+
+
+def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Row, Filled, Task | None] | None:
+    """Masked examples of the first parent that has them, in the row that leads on validation (else in another)."""
+    rows = [row for row in results.in_column(column) if row.val is not None]
+    rows = [leader(rows), *rows] if rows else []
+    for row in rows:
+        for identity in (identity for run in row.runs for _, identity in run.stages[:-1]):
+            filled = _filled(plan, store, identity)
+            if filled is not None:
+                return row, *filled
+    return None
+
+
+def _filled(plan: Plan, store: Store, identity: str) -> tuple[Filled, Task | None] | None:
+    from headstart.tasks import open_task
+
+    if store.result(identity) is None:
+        return None
+    try:
+        arrays = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
+    except Damaged:
+        return None
+    if "val/masked" not in arrays:
+        return None
+    try:
+        task: Task | None = open_task(plan.stages[identity].spec.task, plan.data)
+    except (BadInput, OSError):
+        # A report is made from the store alone where the data are not at hand: curves instead of images.
+        task = None
+    examples = read_predictions(arrays, task.signature if task is not None else None)
+    return None if examples is None else (examples, task)
+
+
+def trained_drawings(
+    plan: Plan, results: Results, store: Store, wanted: Sequence[str]
+) -> tuple[list[Drawing], list[str]]:
+    """Figures of trained weights, column by column, and a sentence for each that cannot be drawn.
+
+    wanted: names of `TRAINED`. Raises: BadInput for another name.
+    """
+    for name in wanted:
+        if name not in TRAINED:
+            raise BadInput(f"report.figures: {nearest(name, TRAINED)}")
+    figures: list[Drawing] = []
+    reasons: list[str] = []
+    for name in results.columns:
+        column = TrainedColumn(plan, results, store, name)
+        for figure in dict.fromkeys(wanted):
+            figures += TRAINED[figure](column)
+        reasons += column.reasons
+    return figures, list(dict.fromkeys(reasons))

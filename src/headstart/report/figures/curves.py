@@ -1,0 +1,94 @@
+"""Learning curves: the monitored score and the losses by epoch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from headstart.report.figures.style import DASHES, MARKS, canvas, dashed, entry, legend, plain
+from headstart.study import words
+from headstart.study.results import Results, Row
+from headstart.study.rows import sharing_stage
+from headstart.study.statistics import estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Records = Callable[[str], Sequence[Mapping[str, Any]]]
+"""Identity -> the records of a stage, earliest first."""
+
+TRAIN = (
+    "train, where it was recorded, is dashed: the running mean over the batches since the last evaluation, of the "
+    "model as it trains (dropout on)"
+)
+"""What learning curves show of train, in a caption."""
+
+
+def curves(results: Results, column: str, records: Records, dark: bool = False) -> Figure | None:
+    """Learning curves of one column at the chosen settings.
+
+    Lines are means over seeds, bands one standard error; train is dashed (see `TRAIN`), and there where records have
+    it: older ones have its loss alone. None where no record is there.
+    """
+    from matplotlib.patches import Patch
+
+    rows = [row for row in results.in_column(column) if row.runs]
+    panels = _panels(rows)
+    with canvas(dark, 3.1 * len(panels) + 0.3, 2.9) as (figure, look):
+        empty = True
+        for number, (stage, metric) in enumerate(panels, start=1):
+            axes = figure.add_subplot(1, len(panels), number)
+            axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
+            axes.set_xlabel("epoch")
+            for identities, arms in sharing_stage(rows, stage).items():
+                # A stage that several arms rest on is drawn once, in ink.
+                arm = results.arms.index(arms[0])
+                colour, mark = (look.colour(arm), look.mark(arm)) if len(arms) == 1 else (look.ink, "")
+                empty &= not _curve(axes, [records(identity) for identity in identities], metric, colour, mark)
+        if empty:
+            return None
+        arms_of = [(row.arm, results.arms.index(row.arm)) for row in rows]
+        handles = [entry(name, color=look.colour(arm), marker=look.mark(arm)) for name, arm in arms_of]
+        band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error over seeds")
+        legend(figure, [*handles, dashed(look, "train"), band])
+    return figure
+
+
+def _panels(rows: Sequence[Row]) -> list[tuple[str, str]]:
+    """(stage, score) of each panel: the reported score, its loss, then the loss of each earlier stage."""
+    if not rows:
+        return [("", "loss")]
+    names = dict.fromkeys(name for row in rows for name, _ in reversed(row.runs[0].stages))
+    first = (rows[0].runs[0].stages[-1][0], rows[0].metric)
+    return list(dict.fromkeys([first, *((name, "loss") for name in names)]))
+
+
+def _curve(axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str, mark: str) -> bool:
+    """Val, and train where records have it, of one stage, over its seeds. Says whether there was anything."""
+    before = len(axes.lines)
+    for split, dashes, alpha, width in (("train", DASHES, 0.75, 1.2), ("val", "solid", 1.0, 1.9)):
+        x, middle, low, high = _band(lines, split, metric)
+        if x:
+            # A single record would not be seen as a line.
+            marker = mark if len(x) > 1 else MARKS[split == "train"]
+            axes.plot(
+                x, middle, color=colour, linestyle=dashes, alpha=alpha, linewidth=width, markersize=4.5, marker=marker
+            )
+            axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
+    return len(axes.lines) > before
+
+
+def _band(lines: Sequence[Sequence[Mapping[str, Any]]], split: str, metric: str) -> Sequence[list[float]]:
+    """Epochs, means and means -/+ one standard error, over the seeds that have a record at each epoch."""
+    by_epoch: dict[float, list[float]] = {}
+    for record in (record for line in lines for record in line):
+        value = record.get(split, {}).get(metric)
+        if value is not None:
+            by_epoch.setdefault(float(record["epoch"]), []).append(float(value))
+    points = [
+        (epoch, at.mean, at.mean - (at.sem or 0.0), at.mean + (at.sem or 0.0))
+        for epoch, values in sorted(by_epoch.items())
+        if (at := estimate(values)) is not None
+    ]
+    return [list(values) for values in zip(*points, strict=True)] or [[], [], [], []]

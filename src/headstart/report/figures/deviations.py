@@ -1,0 +1,127 @@
+"""How far training moved the weights from their start, and the spread of activations, by part and block."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headstart.report.figures.style import DASHES, Drawing, Look, canvas, dashed, entry, from_zero, legend
+from headstart.report.figures.trained import TrainedColumn, some
+from headstart.study import words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from headstart.analysis.deviations import Deviation
+
+
+@dataclass(frozen=True)
+class DeviationLine:
+    """Distances of one stage from its start, and the spread of activations after each block, learnt and before."""
+
+    label: str
+    index: int
+    deviations: Sequence[Deviation]
+    spread: Sequence[float]
+    first: Sequence[float]
+
+
+def deviation_drawings(column: TrainedColumn) -> list[Drawing]:
+    """One figure of all arms, of the reported stage."""
+    from headstart.analysis.deviations import activations, deviations, moved
+    from headstart.analysis.stages import first_batch
+
+    lines, distances, seed = [], [], 0
+    for trained in column.stages("Deviations", parent=False):
+        stage = trained.stage
+        changes = deviations(stage.model, stage.start)
+        batch = first_batch(stage)
+        spread, first = (activations(model, batch) for model in (stage.model, stage.start))
+        if not np.isfinite([*spread, *first, *(d.size for d in changes)]).all():
+            why = "its weights or activations hold numbers that are not finite"
+            column.leave_out("Deviations", words.listed(trained.arms), why)
+            continue
+        lines.append(DeviationLine(trained.label, trained.index, changes, spread, first))
+        distances.append(f"{trained.label} {moved(changes):.2g}")
+        seed = trained.seed
+    if not lines:
+        return []
+    caption = (
+        "How far the reported stage moved from the weights that it started with (the parent's where it has one), "
+        "|W − W0| / |W0| by part and block, above; root mean square of the weights, and standard deviation of the "
+        f"activations after each block, below; dashed or hollow: at the start; seed {seed}. All weights together "
+        f"moved by {words.listed(distances)}."
+    )
+    draw = partial(deviation_figure, lines)
+    return [column.drawing("deviations", "How far training moved the weights", caption, draw)]
+
+
+def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figure:
+    """Above: how far each part moved from its start, by block. Below: its root mean square, dashed at the start.
+
+    What is in no block has a panel of its own; the last one below is the spread of activations after each block.
+    """
+    every = [d for line in lines for d in line.deviations]
+    inside = list(dict.fromkeys(d.leaf for d in every if d.block is not None))
+    outside = list(dict.fromkeys(d.leaf for d in every if d.block is None))
+    across = len(inside) + 2
+    with canvas(dark, 1.95 * across + 0.5, 4.6) as (figure, look):
+        for column, leaf in enumerate([*inside, ""]):
+            for row in (0, 1):
+                axes = figure.add_subplot(2, across, row * across + column + 1)
+                for line in lines:
+                    _plot(axes, line, leaf, outside, row == 0, look)
+                if row == 0:
+                    axes.set_title(leaf.replace("_", " ") if leaf else "in no block")
+                from_zero(axes)
+                if leaf:
+                    _blocks(axes, lines)
+                else:
+                    axes.set_xticks(range(len(outside)), outside, rotation=30, ha="right", fontsize=8)
+                    axes.margins(x=0.2)
+                if column == 0:
+                    axes.set_ylabel("relative distance\nfrom the start" if row == 0 else "root mean square\nof weights")
+        axes = figure.add_subplot(2, across, 2 * across)
+        for line in lines:
+            _with_start(axes, range(len(line.spread)), line.spread, line.first, look.marked(line.index))
+        axes.set_title("activations")
+        from_zero(axes)
+        _blocks(axes, lines)
+        handles = [entry(line.label, **look.marked(line.index)) for line in lines]
+        legend(figure, [*handles, dashed(look, "at the start")])
+    return figure
+
+
+def _plot(axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], distance: bool, look: Look) -> None:
+    """One arm in one panel: the blocks of a leaf, or the leaves that are in no block."""
+    shown = [d for d in line.deviations if (d.leaf == leaf and d.block is not None if leaf else d.block is None)]
+    x = [(d.block or 0) if leaf else outside.index(d.leaf) for d in shown]
+    how = look.marked(line.index)
+    if distance:
+        moved = [d.moved if math.isfinite(d.moved) else np.nan for d in shown]
+        axes.plot(x, moved, markersize=4.5, linestyle="solid" if leaf else "none", **how)
+    else:
+        _with_start(axes, x, [d.size for d in shown], [d.start for d in shown], how, joined=bool(leaf))
+
+
+def _with_start(
+    axes: Axes, x: Sequence[int], now: Sequence[float], first: Sequence[float], how: dict[str, Any], joined: bool = True
+) -> None:
+    axes.plot(x, now, markersize=4.5, linestyle="solid" if joined else "none", **how)
+    if joined:
+        axes.plot(x, first, color=how["color"], linestyle=DASHES, linewidth=1.2)
+    else:
+        axes.plot(x, first, markersize=4.5, markerfacecolor="none", linestyle="none", **how)
+
+
+def _blocks(axes: Axes, lines: Sequence[DeviationLine]) -> None:
+    count = max(len(line.spread) for line in lines)
+    axes.set_xticks(some(range(count), 8))
+    axes.set_xlim(-0.4, count - 0.6)
+    axes.set_xlabel("block")

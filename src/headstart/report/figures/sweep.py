@@ -1,0 +1,198 @@
+"""The sweep of a study: scores by setting, as a figure with one sentence on what it shows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from headstart.report.figures.style import DASHES, DOTS, Look, canvas, dashed, entry, legend, plain
+from headstart.study import words
+from headstart.study.results import Point, Results, Row
+from headstart.study.statistics import Estimate
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from headstart.study.spec import MarkSpec
+
+ON_VALIDATION = "Every choice was made on validation; test is only shown."
+
+
+def swept(results: Results, column: str) -> list[str]:
+    """Settings with at least two numeric values in some arm of a column, in the study's order."""
+    points = [[point.settings for point in row.points] for row in results.in_column(column)]
+    names = dict.fromkeys([*results.choose, *(name for row in points for settings in row for name in settings)])
+    out = []
+    for name in names:
+        values = [[settings[name] for settings in row if name in settings] for row in points]
+        # Tables and lists can be axes too; they have no place on a scale.
+        numeric = all(isinstance(x, (int, float)) and not isinstance(x, bool) for row in values for x in row)
+        if numeric and any(len(set(row)) > 1 for row in values):
+            out.append(name)
+    return out
+
+
+def best_points(row: Row, name: str) -> dict[float, Point]:
+    """Value of a setting -> the point with the best mean validation score at it (other settings at their
+    best), diverged ones only where nothing else is there."""
+    sign = 1 if row.greater else -1
+
+    def rank(point: Point) -> tuple[bool, float]:
+        return point.status != "diverged", sign * point.val.mean if point.val else float("-inf")
+
+    out: dict[float, Point] = {}
+    for point in row.points:
+        if name in point.settings:
+            value = float(point.settings[name])
+            if value not in out or rank(point) > rank(out[value]):
+                out[value] = point
+    return dict(sorted(out.items()))
+
+
+def sweep(
+    results: Results, column: str, dark: bool = False, test: bool = False, mark: MarkSpec | None = None
+) -> Figure | None:
+    """Validation score by each swept setting, with standard errors; the chosen value is ringed.
+
+    `test` adds a panel of the same points on test, `mark` a line at a value. None where nothing was swept.
+    """
+    rows = results.in_column(column)
+    names = [n for n in swept(results, column) if any(p.val for row in rows for p in best_points(row, n).values())]
+    if not names:
+        return None
+    panels = [(name, split) for name in names for split in (("val", "test") if test else ("val",))]
+    with canvas(dark, max(5.2, 3.9 * len(panels)), 3.5) as (figure, look):
+        for number, (name, split) in enumerate(panels, start=1):
+            axes = figure.add_subplot(1, len(panels), number, sharey=figure.axes[-1] if split == "test" else None)
+            _panel(axes, results, column, name, split, look)
+            if mark is not None and mark.setting == name and marked(results, column, mark):
+                axes.axvline(mark.value, color=look.quiet, linestyle=DOTS, linewidth=1.2, zorder=0)
+        handles = _handles(results, rows, names, look)
+        if mark is not None and marked(results, column, mark):
+            handles.append(dashed(look, mark.says, DOTS))
+        legend(figure, handles, loc="outside lower left")
+    return figure
+
+
+def marked(results: Results, column: str, mark: MarkSpec) -> bool:
+    """The marked value lies within what was swept on a column."""
+    if mark.setting not in swept(results, column):
+        return False
+    values = [v for row in results.in_column(column) for v in best_points(row, mark.setting)]
+    return min(values) <= mark.value <= max(values)
+
+
+def sweep_caption(results: Results, column: str, test: bool, mark: MarkSpec | None) -> str:
+    """What the figure shows, in words."""
+    parts = [
+        sweep_sentence(results, column),
+        "Points are means over seeds with one standard error; the chosen value is ringed.",
+        ON_VALIDATION if test else "",
+    ]
+    if mark is not None and marked(results, column, mark):
+        label = results.names.get(mark.setting, mark.setting)
+        parts.append(f"The dotted line, at {label} {words.plain(mark.value)}, is {mark.says.rstrip('.')}.")
+    return " ".join(filter(None, parts))
+
+
+def _handles(results: Results, rows: list[Row], names: list[str], look: Look) -> list[Any]:
+    """Arms by colour and mark; dashes, where an arm has no such setting."""
+    rows = [row for row in rows if row.val is not None]
+    out = [entry(row.arm, **{**look.marked(results.arms.index(row.arm)), "markersize": 5.5}) for row in rows]
+    if any(not best_points(row, name) for row in rows for name in names):
+        out.append(dashed(look, "without this setting"))
+    if any(p.status == "diverged" for row in rows for name in names for p in best_points(row, name).values()):
+        cross = {"linestyle": "none", "marker": "x", "markersize": 7, "markeredgewidth": 2}
+        out.append(entry("diverged", color=look.quiet, **cross))
+    return out
+
+
+def _panel(axes: Axes, results: Results, column: str, name: str, split: str, look: Look) -> None:
+    rows = results.in_column(column)
+    values = sorted({v for row in rows for v in best_points(row, name)})
+    log = values[0] > 0 and values[-1] / values[0] >= 4
+    axes.set_xlabel(plain(results.names.get(name, name)))
+    axes.set_ylabel(f"{split} {words.metric(rows[0].metric)}")
+    step = (values[-1] / values[0]) ** 0.012 if log else (values[-1] - values[0]) * 0.01
+    for row in rows:
+        arm = results.arms.index(row.arm)
+        # Arms stand a little apart, so that their error bars do not hide each other.
+        shift = arm - (len(results.arms) - 1) / 2
+        at = {v: v * step**shift if log else v + step * shift for v in values}
+        _line(axes, row, name, split, at, look.marked(arm))
+    if log:
+        axes.set_xscale("log")
+    axes.set_xticks(values, [words.plain(v) for v in values])
+    axes.minorticks_off()
+
+
+def _line(axes: Axes, row: Row, name: str, split: str, at: Mapping[float, float], how: dict[str, Any]) -> None:
+    def score(item: Point | Row) -> Estimate | None:
+        return item.test if split == "test" else item.val
+
+    points, single = best_points(row, name), score(row)
+    if not points:
+        if single is not None:
+            axes.axhline(single.mean, color=how["color"], linestyle=DASHES, linewidth=1.2)
+        return
+    sound = {v: e for v, p in points.items() if (e := score(p)) is not None and p.status != "diverged"}
+    means, errors = [e.mean for e in sound.values()], [e.sem or 0.0 for e in sound.values()]
+    axes.errorbar([at[v] for v in sound], means, yerr=errors, markersize=5.5, capsize=2.5, elinewidth=1.2, **how)
+    chosen = row.chosen.get(name)
+    if chosen is not None and float(chosen) in sound:
+        ring: dict[str, Any] = {"marker": "o", "markersize": 13, "markerfacecolor": "none", "markeredgewidth": 1.4}
+        axes.plot([at[float(chosen)]], [sound[float(chosen)].mean], markeredgecolor=how["color"], **ring)
+    lost = [at[v] for v in points if v not in sound and points[v].status == "diverged"]
+    if lost:
+        cross = {"color": how["color"], "linestyle": "none", "marker": "x", "markersize": 7, "markeredgewidth": 2}
+        axes.plot(lost, [0.04] * len(lost), transform=axes.get_xaxis_transform(), **cross)
+
+
+def sweep_sentence(results: Results, column: str) -> str:
+    """What the sweep shows, in one sentence computed from its numbers."""
+    names = swept(results, column)
+    if not names:
+        return ""
+    name = names[0]
+    rows = {row.arm: row for row in results.in_column(column)}
+    first = next(iter(rows.values()))
+    label, metric = results.names.get(name, name), words.metric(first.metric)
+    base = rows.get(results.against or "")
+    gaps = [_against(row, base, name) for row in rows.values() if base is not None and row is not base]
+    gaps = [text for text in gaps if text]
+    if gaps and base is not None:
+        span = _span(base, name)
+        moved = f"; the choice of {label} alone moves {base.arm} by {words.score(span)}" if span else ""
+        return f"On validation {metric}, against {base.arm} at the same {label}: {'; '.join(gaps)}{moved}."
+    parts = [
+        f"{row.arm} is best at {words.plain(row.chosen[name])} ({words.score(row.val.mean)})"
+        for row in rows.values()
+        if row.val is not None and name in row.chosen
+    ]
+    return f"Of the values of {label}, {words.listed(parts)} on validation {metric}." if parts else ""
+
+
+def _against(row: Row, base: Row, name: str) -> str:
+    """`self_pretrained is better at all 3 values (+0.10 to +0.14)`."""
+    theirs = best_points(base, name)
+    sign = 1 if row.greater else -1
+    gaps = [
+        sign * (point.val.mean - other.val.mean)
+        for value, point in best_points(row, name).items()
+        if (other := theirs.get(value)) is not None and "diverged" not in (point.status, other.status)
+        if point.val is not None and other.val is not None
+    ]
+    if not gaps:
+        return ""
+    above = sum(gap > 0 for gap in gaps)
+    if len(gaps) == 1:
+        return f"{row.arm} is {'better' if above else 'no better'} at the one value ({words.signed(gaps[0])})"
+    every = "both" if len(gaps) == 2 else f"all {len(gaps)}"
+    share = every if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none of the")
+    return f"{row.arm} is better at {share} values ({words.signed(min(gaps))} to {words.signed(max(gaps))})"
+
+
+def _span(row: Row, name: str) -> float | None:
+    values = [p.val.mean for p in best_points(row, name).values() if p.val and p.status != "diverged"]
+    return max(values) - min(values) if len(values) > 1 else None
