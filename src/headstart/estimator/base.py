@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from headstart.data import LayoutSpec, Sequences
 from headstart.errors import BadInput
-from headstart.estimator.given import Given, as_given, check_kind, read_given, served_layout
+from headstart.estimator.inputs import InputData, as_inputs, check_kind, read_inputs, served_layout
 from headstart.estimator.params import fit_settings, workers_of
 
 if TYPE_CHECKING:
@@ -114,33 +114,33 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _read(self, X: Any) -> Sequences:
         """Sequences to predict, read as those of the fit were."""
         layout = self.served_.config.layout
-        given = as_given(X, channels_first=layout.channels_first)
+        inputs = as_inputs(X, channels_first=layout.channels_first)
         wanted = getattr(self, "_width", None)
-        if given.whole and wanted is not None and given.data.ndim == 2 and given.width != wanted:
+        if inputs.whole and wanted is not None and inputs.data.ndim == 2 and inputs.width != wanted:
             raise BadInput(
-                f"X has {given.width} features, but {type(self).__name__} is expecting {wanted} features as input; "
+                f"X has {inputs.width} features, but {type(self).__name__} is expecting {wanted} features as input; "
                 "where sequences may be longer or shorter, give a list of them"
             )
-        return read_given(given, layout)
+        return read_inputs(inputs, layout)
 
-    def _given(self, X: Any, name: str = "X") -> Given:
-        return as_given(X, name, bool(self.channels_first))
+    def _inputs(self, X: Any, name: str = "X") -> InputData:
+        return as_inputs(X, name, bool(self.channels_first))
 
     def _fit(
-        self, given: Given, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
+        self, inputs: InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
     ) -> Outcome:
         """Read, fit and keep what other methods need; `served_` comes with the caller."""
         from headstart.fit.perform import fit_sequences
 
         check_kind(self.kind)
         layout = LayoutSpec(kind=self.kind, target_kind=target, channels_first=bool(self.channels_first))
-        sequences = read_given(given, layout, labels, groups)
+        sequences = read_inputs(inputs, layout, labels, groups)
         if len(sequences) < 2:
             raise BadInput("X: holds 1 sample; give sequences to learn from and others to choose on")
-        fixed = served_layout(given, sequences)
+        fixed = served_layout(inputs, sequences)
         more = None
         if X_unlabelled is not None:
-            more = read_given(self._given(X_unlabelled, "X_unlabelled"), fixed)
+            more = read_inputs(self._inputs(X_unlabelled, "X_unlabelled"), fixed)
         outcome = fit_sequences(
             sequences,
             fit_settings(self, layout),
@@ -149,19 +149,19 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             device=self.device,
             store=None if self.store is None else Path(self.store),
         )
-        self._remember(given)
+        self._remember(inputs)
         return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
 
-    def _remember(self, given: Given) -> None:
+    def _remember(self, inputs: InputData) -> None:
         """What scikit-learn keeps of X; arrays (n, L) are compared with the fit's L by `_read`."""
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
                 delattr(self, name)
-        if given.width is not None:
-            self.n_features_in_ = given.width
-        if given.names:
-            self.feature_names_in_ = np.array(given.names, dtype=object)
-        self._width = given.width if given.is_array and given.data.ndim == 2 else None
+        if inputs.width is not None:
+            self.n_features_in_ = inputs.width
+        if inputs.names:
+            self.feature_names_in_ = np.array(inputs.names, dtype=object)
+        self._width = inputs.width if inputs.is_array and inputs.data.ndim == 2 else None
 
 
 def with_config(outcome: Outcome, config: ModelConfig) -> Outcome:

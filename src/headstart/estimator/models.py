@@ -91,12 +91,12 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
 
         Raises: BadInput (a ValueError) for wrong data or parameters, naming the row.
         """
-        from headstart.estimator.naming import safe_names, with_labels
+        from headstart.estimator.labels import safe_names, with_labels
 
-        given = self._given(X)
+        inputs = self._inputs(X)
         classes, codes = _classes(y)
         names = np.array(safe_names(classes), dtype=object)
-        outcome = self._fit(given, names[codes].tolist(), "class", X_unlabelled, groups)
+        outcome = self._fit(inputs, names[codes].tolist(), "class", X_unlabelled, groups)
         self.outcome_ = with_config(outcome, with_labels(outcome.served.config, classes))
         self.served_ = self.outcome_.served
         self.classes_ = classes
@@ -105,19 +105,19 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     def predict(self, X: Any) -> np.ndarray:
         """(n,) the likeliest class of each sequence."""
         shares = self.predict_proba(X)
-        found: np.ndarray = self.classes_[np.argmax(shares, axis=1)]
-        return found
+        labels: np.ndarray = self.classes_[np.argmax(shares, axis=1)]
+        return labels
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) probabilities, calibrated on validation; columns in the order of `classes_`."""
-        from headstart.estimator.naming import labels_of
+        from headstart.estimator.labels import labels_of
 
         check_is_fitted(self)
         order = np.argsort(labels_of(self.served_.config))
         return self.served_.predict(self._read(X))[:, order]
 
     def _adopt(self, served: Served, source: str) -> Self:
-        from headstart.estimator.naming import labels_of
+        from headstart.estimator.labels import labels_of
 
         if not served.config.preparation.classes:
             raise BadInput(f"{source}: predicts numbers; load it with SequenceRegressor")
@@ -166,8 +166,8 @@ class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc
 
     def fit(self, X: Any, y: Any, X_unlabelled: Any = None, groups: Any = None) -> Self:
         """Train, compare and choose; as `SequenceClassifier.fit`."""
-        given = self._given(X)
-        self.outcome_ = self._fit(given, _target(y).astype(np.float64), "number", X_unlabelled, groups)
+        inputs = self._inputs(X)
+        self.outcome_ = self._fit(inputs, _target(y).astype(np.float64), "number", X_unlabelled, groups)
         self.served_ = self.outcome_.served
         return self
 
@@ -198,7 +198,7 @@ def _target(y: Any) -> np.ndarray:
     if y is None:
         raise BadInput("y: this estimator requires y to be passed, but the target y is None")
     labels: np.ndarray = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "O" and any(one is None or one != one for one in labels):
+    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")
     assert_all_finite(labels, input_name="y")
     return labels

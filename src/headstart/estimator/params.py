@@ -15,37 +15,37 @@ if TYPE_CHECKING:
     from headstart.fit.settings import FitSettings
 
 
-def fit_settings(given: Any, layout: LayoutSpec) -> FitSettings:
+def fit_settings(estimator: Any, layout: LayoutSpec) -> FitSettings:
     """The parameters of an estimator as a fit has them. Raises: BadInput for one that cannot be."""
     from headstart.fit.settings import FitSettings, read_time
 
-    start, count, balanced = _seed(given.random_state), given.seeds, getattr(given, "class_weight", None)
+    start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
     if not isinstance(count, numbers.Integral) or count < 1:
         raise BadInput(f"seeds: {count!r} is no number of networks; give 1 or more")
     if balanced not in (None, "balanced"):
         raise BadInput(f"class_weight: {balanced!r} is neither None nor 'balanced'")
     for name, low in (("validation_fraction", 1e-9), ("test_fraction", 0.0)):
-        value = getattr(given, name)
+        value = getattr(estimator, name)
         if not isinstance(value, (int, float)) or not low <= value < 1:
             raise BadInput(f"{name}: {value!r} is no share of the rows; give a number between 0 and 1")
-    rates = _rates(given.learning_rates)
+    rates = _rates(estimator.learning_rates)
     for name in ("epochs", "pretrain_epochs"):
-        _check_number(name, getattr(given, name))
-    if not isinstance(given.time, str):
-        _check_number("time", given.time)
+        _check_number(name, getattr(estimator, name))
+    if not isinstance(estimator.time, str):
+        _check_number("time", estimator.time)
     return FitSettings(
         layout=layout,
-        time=read_time(given.time) if isinstance(given.time, str) else given.time,
+        time=read_time(estimator.time) if isinstance(estimator.time, str) else estimator.time,
         seeds=tuple(int(start) * int(count) + i for i in range(int(count))),
         split_seed=start,
         rates=rates,
-        epochs=given.epochs,
-        pretrain_epochs=given.pretrain_epochs,
+        epochs=estimator.epochs,
+        pretrain_epochs=estimator.pretrain_epochs,
         balanced=balanced is not None,
-        serve=given.serve,
-        pretrain=bool(given.pretrain),
-        val_share=float(given.validation_fraction),
-        test_share=float(given.test_fraction),
+        serve=estimator.serve,
+        pretrain=bool(estimator.pretrain),
+        val_share=float(estimator.validation_fraction),
+        test_share=float(estimator.test_fraction),
     )
 
 
@@ -55,13 +55,13 @@ def _seed(random_state: Any) -> int:
     return int(check_random_state(random_state).randint(2**31 - 1))
 
 
-def _rates(given: Any) -> tuple[float, ...] | None:
-    if given is None:
+def _rates(rates: Any) -> tuple[float, ...] | None:
+    if rates is None:
         return None
-    rates = np.atleast_1d(np.asarray(given, dtype=object)).tolist()
-    for one in rates:
-        _check_number("learning_rates", one, needed=True)
-    return tuple(map(float, rates))
+    values = np.atleast_1d(np.asarray(rates, dtype=object)).tolist()
+    for value in values:
+        _check_number("learning_rates", value, needed=True)
+    return tuple(map(float, values))
 
 
 def _check_number(name: str, value: Any, needed: bool = False) -> None:

@@ -19,7 +19,7 @@ KINDS = ("auto", "numbers", "text", "dna", "protein", "tokens")
 
 
 @dataclass(frozen=True)
-class Given:
+class InputData:
     """data: as `read_sequences` takes it. width: columns of rows (n, L), channels of (n, L, F), or None where rows are
     uneven or hold no numbers. names: of a table's columns. whole: it came as one array, not as a list of sequences.
     """
@@ -36,7 +36,7 @@ class Given:
         return isinstance(self.data, np.ndarray) and self.data.dtype.kind in "biuf"
 
 
-def as_given(data: Any, name: str = "X", channels_first: bool = False) -> Given:
+def as_inputs(data: Any, name: str = "X", channels_first: bool = False) -> InputData:
     """Look at data in memory. Numbers of one shape become an array, of any other shape a list.
 
     Raises: BadInput, or what scikit-learn raises, for sparse, complex, infinite, empty and one-dimensional data.
@@ -50,7 +50,7 @@ def as_given(data: Any, name: str = "X", channels_first: bool = False) -> Given:
         raise BadInput(f"{name}: is a sparse matrix, and sequences are dense; give X.toarray()")
     if isinstance(data, Mapping) or (hasattr(data, "columns") and hasattr(data, "__getitem__")):
         names = _names(data)
-        return Given(data, name, len(names), names)
+        return InputData(data, name, len(names), names)
     if not isinstance(data, np.ndarray) and hasattr(data, "to_list"):  # a pandas or polars series
         data = data.to_list()
     if not isinstance(data, np.ndarray) and hasattr(data, "to_pylist"):
@@ -63,7 +63,7 @@ def as_given(data: Any, name: str = "X", channels_first: bool = False) -> Given:
     if isinstance(data, (list, tuple)):
         data = _stacked(data)
     if isinstance(data, list) or (isinstance(data, np.ndarray) and data.dtype.kind in "SU"):
-        return Given(data, name)
+        return InputData(data, name)
     # Infinity is refused, NaN is a missing value; this also words what other estimators say of other input.
     array = check_array(
         data, dtype="numeric", ensure_all_finite="allow-nan", allow_nd=True, input_name=name, ensure_min_samples=1
@@ -71,21 +71,21 @@ def as_given(data: Any, name: str = "X", channels_first: bool = False) -> Given:
     if array.ndim > 3:
         raise BadInput(f"{name}: has shape {array.shape}; give (n, L), (n, L, F), or a list of sequences")
     width = array.shape[1] if channels_first else array.shape[-1]
-    return Given(array, name, int(width), whole=whole)
+    return InputData(array, name, int(width), whole=whole)
 
 
-def read_given(given: Given, layout: LayoutSpec, labels: Any = None, groups: Any = None) -> Sequences:
+def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, groups: Any = None) -> Sequences:
     """The sequences. Numbers stay numbers unless `layout.kind` says otherwise, however few values they have: what
     another fold holds must not depend on it. Raises: BadInput, naming the row.
     """
     asked = layout.kind
-    if asked == "auto" and given.is_array:
+    if asked == "auto" and inputs.is_array:
         layout = layout.model_copy(update={"kind": "numbers"})
-    found = read_sequences(given.data, layout, labels=labels, groups=groups, name=given.name)
-    if asked == "auto" and found.kind == "tokens" and all(map(is_number, found.layout.symbols)):
+    sequences = read_sequences(inputs.data, layout, labels=labels, groups=groups, name=inputs.name)
+    if asked == "auto" and sequences.kind == "tokens" and all(map(is_number, sequences.layout.symbols)):
         layout = layout.model_copy(update={"kind": "numbers"})
-        found = read_sequences(given.data, layout, labels=labels, groups=groups, name=given.name)
-    return found
+        sequences = read_sequences(inputs.data, layout, labels=labels, groups=groups, name=inputs.name)
+    return sequences
 
 
 def check_kind(kind: Any) -> None:
@@ -94,26 +94,26 @@ def check_kind(kind: Any) -> None:
         raise BadInput(f"kind: {nearest(kind, KINDS)}")
 
 
-def served_layout(given: Given, sequences: Sequences) -> LayoutSpec:
+def served_layout(inputs: InputData, sequences: Sequences) -> LayoutSpec:
     """How others are read alike. Arrays and lists have no columns, so that a file with whatever columns will do."""
     fixed = sequences.layout.fixed()
-    if given.names:
+    if inputs.names:
         return fixed
     free = {"shape": "auto", "values": (), "target": None, "id": None, "time": None, "group": None, "header": None}
     return fixed.model_copy(update=free)
 
 
 def _names(table: Any) -> tuple[str, ...]:
-    found = table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns)
-    return tuple(map(str, found))
+    names = table if isinstance(table, Mapping) else getattr(table, "column_names", table.columns)
+    return tuple(map(str, names))
 
 
 def _stacked(rows: Sequence[Any]) -> Any:
     """One array where all rows are numbers of one shape, else the rows as a list, whose faults their reader names."""
-    if not rows or any(isinstance(one, (str, bytes)) for one in rows):
+    if not rows or any(isinstance(row, (str, bytes)) for row in rows):
         return list(rows)
     try:
-        parts = [np.asarray(one) for one in rows]
+        parts = [np.asarray(row) for row in rows]
     except ValueError:  # a row that is ragged itself
         return list(rows)
     alike = len({part.shape for part in parts}) == 1 and all(part.dtype.kind in "biufcO" for part in parts)

@@ -20,14 +20,14 @@ def label_type(classes: np.ndarray) -> LabelType:
     return kinds.get(classes.dtype.kind, "text")
 
 
-def said(classes: np.ndarray) -> tuple[str, ...]:
+def label_texts(classes: np.ndarray) -> tuple[str, ...]:
     """The labels as text, as a model folder holds them: 1.0 as `1`, the rest as Python writes them."""
-    return tuple(number_name(one) if isinstance(one, float) else str(one) for one in classes.tolist())
+    return tuple(number_name(label) if isinstance(label, float) else str(label) for label in classes.tolist())
 
 
 def safe_names(classes: np.ndarray) -> tuple[str, ...]:
     """A name for each label that survives reading: without blanks at its ends, none empty or `nan`, each once."""
-    names = tuple(map(class_name, said(classes)))
+    names = tuple(map(class_name, label_texts(classes)))
     if len(set(names)) < len(names) or any(name.lower() in ("", "nan") for name in names):
         return tuple(f"class {i}: {name}".strip() for i, name in enumerate(names))
     return names
@@ -36,19 +36,19 @@ def safe_names(classes: np.ndarray) -> tuple[str, ...]:
 def labels_of(config: ModelConfig) -> np.ndarray:
     """(K,) labels in the order of a model's numbers, of the type that they had in the fit."""
     names = config.preparation.classes
-    made: Sequence[Any] = names
+    labels: Sequence[Any] = names
     if config.label_type == "integer":
-        made = [int(name) for name in names]
+        labels = [int(name) for name in names]
     elif config.label_type == "number":
-        made = [float(name) for name in names]
+        labels = [float(name) for name in names]
     elif config.label_type == "boolean":
-        made = [name == "True" for name in names]
-    return np.array(made)
+        labels = [name == "True" for name in names]
+    return np.array(labels)
 
 
 def with_labels(config: ModelConfig, classes: np.ndarray) -> ModelConfig:
     """The config of a fit on `safe_names`, with the labels' own names and type in it."""
-    own = dict(zip(safe_names(classes), said(classes), strict=True))
-    named = tuple(own[name] for name in config.preparation.classes)
+    texts = dict(zip(safe_names(classes), label_texts(classes), strict=True))
+    named = tuple(texts[name] for name in config.preparation.classes)
     preparation = config.preparation.model_copy(update={"classes": named})
     return config.model_copy(update={"preparation": preparation, "label_type": label_type(classes)})
