@@ -11,11 +11,13 @@ from pathlib import Path
 import numpy as np
 from PIL import Image, ImageDraw
 
-from headstart.tasks.paddles import SIZES, recipe, tables
 from headstart.tasks.pathfinder import LABELS
-from headstart.tasks.snakes import images
+from headstart.tasks.pathfinder.generate import images
+from headstart.tasks.pathfinder.geometry import recipe, tables
 
 SIDE, GAP, TEXT = 256, 8, 18
+SIZES = (32, 64, 128, 256)
+"""Sizes of the papers."""
 
 
 def sheet(columns: int = 4) -> Image.Image:

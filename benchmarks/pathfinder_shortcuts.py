@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from headstart.tasks.paddles import recipe, tables
-from headstart.tasks.snakes import images
+from headstart.tasks.pathfinder.generate import images
+from headstart.tasks.pathfinder.geometry import recipe, tables
 
 TEST = 2_000
 STANDARD_ERROR = 0.5 / math.sqrt(TEST)

@@ -8,9 +8,8 @@ import numpy as np
 from headstart.sequence import Examples
 from headstart.spec import read
 from headstart.stage import StageSpec, begin
-from headstart.tasks.augment import SHIFT, _sampled, augmented, augmenter
-from headstart.tasks.cifar_tasks import tiled, untiled_many
 from headstart.tasks.digits import DigitsSpec
+from headstart.tasks.images import SHIFT, _sampled, augmented, augmenter, tiled, untiled
 from headstart.tasks.task import open_task
 
 
@@ -86,8 +85,8 @@ def test_training_sees_augmented_examples_and_val_stays() -> None:
 def test_bytes_of_tiles_become_images_and_tiles_again() -> None:
     images = np.random.default_rng(2).integers(0, 256, (4, 32, 32, 3), dtype=np.uint8)
     rows = tiled(images, 4)
-    assert np.array_equal(untiled_many(rows, 3, 4), images)
-    change = augmenter(lambda x: untiled_many(x, 3, 4), lambda i: tiled(i, 4), 0, mirror=True)
+    assert np.array_equal(untiled(rows, 32, 3, 4), images)
+    change = augmenter(32, 3, 4, 0, mirror=True)
     examples = Examples(rows.reshape(-1, 48), np.arange(5) * 64, np.zeros(4, dtype=np.int64), np.arange(4))
     expected = tiled(augmented(images, np.arange(4), 7, 0, mirror=True), 4)
     assert np.array_equal(change(examples, 7).values.reshape(4, 64, 48), expected)

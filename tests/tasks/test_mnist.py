@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headstart.errors import BadInput
-from headstart.tasks.idx import read_idx
-from headstart.tasks.mnist import FILES, MnistSpec, tiles, untiled
+from headstart.tasks.images import tiled, untiled
+from headstart.tasks.mnist import FILES, MnistSpec, read_idx
 from headstart.tasks.task import open_task
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
@@ -31,7 +31,7 @@ def images_and_labels(count, seed):
 
 @pytest.fixture
 def data(tmp_path):
-    """60 train and 20 test images in official form, two of the files packed."""
+    """60 train, 20 test images in official form, two of the files packed."""
     folder = tmp_path / "mnist"
     folder.mkdir()
     for split, count in (("train", 60), ("test", 20)):
@@ -91,12 +91,12 @@ def test_a_padded_image_has_two_dark_pixels_on_each_side(data):
 
 
 def test_tiles_are_read_row_by_row_and_go_back_to_the_image():
-    image = np.arange(64).reshape(1, 8, 8)
-    cut = tiles(image, 4)
+    image = np.arange(64).reshape(1, 8, 8, 1)
+    cut = tiled(image, 4)
     assert cut[0, 0].tolist() == [0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27]
     assert cut[0, 1, 0] == 4
     assert cut[0, 2, 0] == 32
-    assert np.array_equal(untiled(cut[0], 8, 4), image[0])
+    assert np.array_equal(untiled(cut, 8, 1, 4), image)
 
 
 def test_pictures_of_pixels_and_tiles_are_equal(data):
@@ -106,7 +106,7 @@ def test_pictures_of_pixels_and_tiles_are_equal(data):
 
 def test_a_set_of_another_size_is_named_in_the_notes(data):
     assert MnistSpec(val_per_class=2).load(data).notes == (
-        "not the official MNIST: 60 train and 20 test images (official: 60000 and 10000)",
+        "not the official MNIST: 60 train, 20 test images (official: 60000 train, 10000 test)",
     )
 
 

@@ -12,9 +12,9 @@ import pytest
 from headstart.errors import BadInput
 from headstart.sequence import collate
 from headstart.spec import read
-from headstart.tasks import pathfinder, snakes
-from headstart.tasks.paddles import DIRECTIONS, FULL, UNIT, paint, recipe, tables
-from headstart.tasks.pathfinder import PathfinderSpec
+from headstart.tasks import pathfinder
+from headstart.tasks.pathfinder import PathfinderSpec, generate
+from headstart.tasks.pathfinder.geometry import DIRECTIONS, FULL, UNIT, paint, recipe, tables
 from headstart.tasks.task import open_task
 
 SMALL = {"train": 40, "val": 10, "test": 10}
@@ -36,8 +36,8 @@ def test_paddles_keep_their_gaps_turns_and_borders_and_all_ends_have_room_for_a_
     made = tables(recipe(size, contour))
     r = made.recipe
     index = np.arange(3)
-    grown = snakes.grow(made, 0, "test", index)
-    margin = np.array(r.margins)[snakes.below(0, "test/margin", len(r.margins), index)]
+    grown = generate.grow(made, 0, "test", index)
+    margin = np.array(r.margins)[generate.below(0, "test/margin", len(r.margins), index)]
     limit = 90 / r.continuity
     for i in index:
         there = np.flatnonzero(grown.direction[i] >= 0)
@@ -71,17 +71,17 @@ def test_the_hard_recipes_have_the_published_distractors(size: int, snakes_: int
 
 def test_turns_are_drawn_by_squared_cosines_where_nothing_is_in_the_way() -> None:
     made = tables(recipe(256, 6))
-    blank = snakes._blank(made)
+    blank = generate._blank(made)
     n, drawn = 64, []
     for first in range(0, 3200, n):
         index = np.arange(first, first + n)
         nobody = np.zeros(n, dtype=np.int64)
         maps = np.empty((2, n * blank.size), np.uint8)
-        flock = snakes.Flock(made, 0, "turns", index, nobody, nobody, maps, blank)
-        grown = snakes.Paddles.none(n, 2)
+        flock = generate.Flock(made, 0, "turns", index, nobody, nobody, maps, blank)
+        grown = generate.Paddles.none(n, 2)
         start = np.full((n, 2), (128 + made.recipe.apron) * UNIT)
-        snakes._place(flock, grown, nobody + np.arange(n), 0, start, nobody)
-        assert len(snakes._extend(flock, 0, grown, np.arange(n), 1)) == n
+        generate._place(flock, grown, nobody + np.arange(n), 0, start, nobody)
+        assert len(generate._extend(flock, 0, grown, np.arange(n), 1)) == n
         drawn.append((grown.direction[:, 1] + 36) % DIRECTIONS - 36)
     seen = np.concatenate(drawn)
     turns = np.arange(-9, 10)
@@ -97,7 +97,7 @@ def test_turns_are_drawn_by_squared_cosines_where_nothing_is_in_the_way() -> Non
 def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int, contour: int) -> None:
     made = tables(recipe(size, contour))
     r = made.recipe
-    grown = snakes.grow(made, 1, "test", np.arange(1))
+    grown = generate.grow(made, 1, "test", np.arange(1))
     discs = grown.ends[:, 0]
     picture = paint(made, grown.centre, grown.direction, discs)[0]
     ink = np.zeros((size, size))
@@ -126,8 +126,8 @@ def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int, contour: i
 @pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14)])
 def test_discs_end_one_contour_exactly_when_the_label_says_so(size: int, contour: int) -> None:
     made, count = tables(recipe(size, contour)), 400
-    pictures, label, discs = snakes.images(made, 0, "test", 0, count)
-    ends = snakes.grow(made, 0, "test", np.arange(count)).ends / UNIT - made.recipe.apron
+    pictures, label, discs = generate.images(made, 0, "test", 0, count)
+    ends = generate.grow(made, 0, "test", np.arange(count)).ends / UNIT - made.recipe.apron
     for i in range(count):
         owner = [next(s for s in (0, 1) if (ends[i, s, e] == discs[i, e]).all()) for e in (0, 1)]
         assert (owner[0] == owner[1]) == bool(label[i])
@@ -142,8 +142,8 @@ def test_discs_end_one_contour_exactly_when_the_label_says_so(size: int, contour
 def test_an_image_is_the_same_in_any_company() -> None:
     for size in (32, 128):
         made = tables(recipe(size, 14))
-        whole = snakes.images(made, 0, "test", 0, 12)
-        part = snakes.images(made, 0, "test", 5, 3)
+        whole = generate.images(made, 0, "test", 0, 12)
+        part = generate.images(made, 0, "test", 5, 3)
         for one, other in zip(whole, part, strict=True):
             assert np.array_equal(one[5:8], other)
 
@@ -159,13 +159,13 @@ def test_an_image_is_the_same_in_any_company() -> None:
     ],
 )
 def test_the_generator_gives_the_bits_that_its_version_stands_for(size: int, contour: int, frozen: str) -> None:
-    pictures, label, _ = snakes.images(tables(recipe(size, contour)), 0, "golden", 0, 4)
+    pictures, label, _ = generate.images(tables(recipe(size, contour)), 0, "golden", 0, 4)
     assert hashlib.sha256(pictures.tobytes() + label.tobytes()).hexdigest()[:16] == frozen
 
 
 @pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14)])
 def test_neither_pixels_nor_their_number_tell_the_label(size: int, contour: int) -> None:
-    pictures, label, _ = snakes.images(tables(recipe(size, contour)), 3, "test", 0, 4096)
+    pictures, label, _ = generate.images(tables(recipe(size, contour)), 3, "test", 0, 4096)
     lit = (pictures > 0).sum((1, 2))
     error = lit.std() * math.sqrt(4 / len(lit))
     assert abs(lit[label == 1].mean() - lit[label == 0].mean()) < 4 * error
@@ -256,7 +256,7 @@ def test_size_16_is_said_to_be_our_own_and_holds_contours_of_6_only(tmp_path: Pa
 
 
 def test_the_distance_of_the_discs_tells_little_at_size_16() -> None:
-    _, label, discs = snakes.images(tables(recipe(16, 6)), 0, "test", 0, 6000)
+    _, label, discs = generate.images(tables(recipe(16, 6)), 0, "test", 0, 6000)
     near = np.rint(np.hypot(*(discs[:, 0] - discs[:, 1]).T)).astype(int)
     answer = 2 * np.bincount(near[:4000], label[:4000], minlength=30) > np.bincount(near[:4000], minlength=30)
     assert abs((answer[near[4000:]] == label[4000:]).mean() - 0.5) < 0.06

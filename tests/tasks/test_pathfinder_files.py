@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from headstart.errors import BadInput
-from headstart.tasks.pathfinder_files import PathfinderFilesSpec
+from headstart.tasks.pathfinder.files import PathfinderFilesSpec
 from headstart.tasks.task import open_task
 
 SPEC = PathfinderFilesSpec()
@@ -79,15 +79,15 @@ def test_mistakes_are_gathered_with_file_and_row_and_nothing_is_left_behind(tmp_
         SPEC.load(tmp_path)
     text = str(error.value)
     for piece in (
-        "0.npy:4: ",
+        "0.npy, row 4: ",
         "sample_3.png: is missing",
-        "sample_4.png: cannot be read as PNG",
-        "sample_5.png: is 64 x 64 pixels, not 32 x 32",
+        "sample_4.png: is cut short or not an image",
+        "sample_5.png: has 64 x 64 pixels, not 32 x 32",
         "sample_6.png: has mode RGB, not 8-bit grey",
-        "1.npy:21: 'imgs/1 sample_1.png' is not",
-        "1.npy:22: ",
+        "1.npy, row 21: 'imgs/1 sample_1.png' is not",
+        "1.npy, row 22: ",
         "label 0 or 1",
-        "1.npy:23: ../imgs/sample_1.png leads out of",
+        "1.npy, row 23: ../imgs/sample_1.png leads out of",
         "task.skip",
     ):
         assert piece in text
@@ -124,5 +124,5 @@ def test_repeated_images_are_left_out_and_said(tmp_path: Path) -> None:
 def test_metadata_that_are_no_text_are_said_to_be_none(tmp_path: Path) -> None:
     folder = _archive(tmp_path)
     np.save(folder / "metadata" / "1.npy", np.full(9, 255, np.uint8))
-    with pytest.raises(BadInput, match=r"1.npy: is no text"):
+    with pytest.raises(BadInput, match=r"1.npy, row 1: is not UTF-8"):
         SPEC.load(tmp_path)

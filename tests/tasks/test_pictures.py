@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from headstart.tasks.digits import DigitsSpec
+from headstart.tasks.images import pixels_of, positions_of_a_row
 from headstart.tasks.listops import ListOpsSpec
 from headstart.tasks.pathfinder import PathfinderSpec
-from headstart.tasks.pictures import pixels_of, positions_of_a_row
 from headstart.tasks.task import TaskSpec, open_task
 
 

@@ -17,10 +17,10 @@ from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.sequence import collate
 from headstart.tasks import films as films_module
-from headstart.tasks import pairs as pairs_module
+from headstart.tasks import retrieval_files as pairs_module
 from headstart.tasks.films import film_pairs, split_films
-from headstart.tasks.pairs import AAN
 from headstart.tasks.retrieval import RetrievalSpec
+from headstart.tasks.retrieval_files import AAN
 from headstart.tasks.reviews import reviews
 from headstart.tasks.task import open_task
 

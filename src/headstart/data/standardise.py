@@ -41,6 +41,11 @@ def _rounded(x: np.ndarray) -> np.ndarray:
     return np.array([float(f"{value:.6g}") for value in x], dtype=np.float32)
 
 
+def to_range(x: np.ndarray, low: float, high: float) -> np.ndarray:
+    """Numbers of any shape as float32, on the scale on which `low` is -1 and `high` is 1."""
+    return np.asarray((2 * (x.astype(np.float64) - low) / (high - low) - 1).astype(np.float32))
+
+
 def standardised(
     values: np.ndarray, observed: np.ndarray | None, mean: np.ndarray, deviation: np.ndarray
 ) -> np.ndarray:

@@ -71,7 +71,7 @@ def _of_kernels(change: str) -> Measure:
     def read(plan: Plan, store: Store, run: Run) -> float | None:
         from headstart.analysis.kernels import changes, kernels
         from headstart.analysis.stages import opened
-        from headstart.tasks.pictures import positions_of_a_row
+        from headstart.tasks.images import positions_of_a_row
 
         stage = opened(_looked_at(run), store, plan.data)
         learnt, start = (kernels(model, stage.task.signature.length) for model in (stage.model, stage.start))

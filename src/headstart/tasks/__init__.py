@@ -34,22 +34,22 @@ TASKS: dict[str, Entry] = {
         "Linsley et al. 2018; Tay et al. 2020",
     ),
     "pathfinder_files": Entry(
-        "headstart.tasks.pathfinder_files:PathfinderFilesSpec",
+        "headstart.tasks.pathfinder.files:PathfinderFilesSpec",
         "Long Range Arena's own Pathfinder images, where someone has them",
         "Tay et al. 2020",
     ),
     "image": Entry(
-        "headstart.tasks.image:ImageSpec",
+        "headstart.tasks.cifar:ImageSpec",
         "CIFAR-10 photographs in grey, pixel by pixel",
         "Krizhevsky 2009; Tay et al. 2020",
     ),
     "scifar": Entry(
-        "headstart.tasks.scifar:SCifarSpec",
+        "headstart.tasks.cifar:SCifarSpec",
         "CIFAR-10 photographs in colour, pixel by pixel",
         "Krizhevsky 2009; Gu et al. 2022",
     ),
     "cifar_patches": Entry(
-        "headstart.tasks.cifar_patches:CifarPatchesSpec",
+        "headstart.tasks.cifar:CifarPatchesSpec",
         "CIFAR-10 photographs as 64 patches of 4 x 4",
         "Krizhevsky 2009; Lu et al. 2021",
     ),
@@ -99,7 +99,7 @@ TASKS: dict[str, Entry] = {
         "our own",
     ),
     "pairs": Entry(
-        "headstart.tasks.same_source:PairsSpec",
+        "headstart.tasks.pairs:PairsSpec",
         "two sequences of letters, a stand-in for retrieval: did one source write both?",
         "our own",
     ),

@@ -53,7 +53,7 @@ class _BitsSpec(TaskSpec):
             draw("val", np.arange(self.val)),
             replace(test, index=test.index + self.val),
             labels=("0", "1"),
-            text=_said,
+            text=_in_words,
             fresh=epoch if self.endless else None,
         )
 
@@ -84,17 +84,7 @@ class BitMemorySpec(_BitsSpec):
         parts = self.bits // self.chunk
         length = (self.strings + 1) * parts
         signature = Signature(
-            input="floats",
-            width=self.chunk,
-            length=length,
-            shortest=length,
-            target="class",
-            classes=2,
-            targets=self.chunk,
-            per_position=True,
-            levels=3,
-            level_scale=1.0,
-            level_shift=1.0,
+            "floats", self.chunk, length, length, "class", 2, self.chunk, per_position=True, levels=3, level_shift=1.0
         )
         task = self._task(signature, self._draw)
         return replace(task, baselines=(_copying(task),))
@@ -105,24 +95,12 @@ class BitMemorySpec(_BitsSpec):
         number = numbers[:, None, None]
         words = np.arange(-(-self.bits // 32))
         drawn = bits(self.data_seed, f"{stream}/strings", number, np.arange(self.strings)[:, None], words)
-        shown = _unpacked(drawn)[..., : self.bits]
-        asked = below(self.data_seed, f"{stream}/asked", self.strings, numbers)
-        answer = shown[np.arange(n), asked]
+        strings = _unpacked(drawn)[..., : self.bits]
+        answer = strings[np.arange(n), below(self.data_seed, f"{stream}/asked", self.strings, numbers)]
         seen = uniform(self.data_seed, f"{stream}/shown", number[:, 0], np.arange(self.bits)) < self.keep
         query = np.where(seen, 2 * answer, 1).astype(np.uint8)  # 0, 1, 2 stand for -1, 0, 1
-        values = np.concatenate([2 * shown.reshape(n, -1), query], axis=1).reshape(-1, self.chunk)
-        target = np.full((n, (self.strings + 1) * self.bits), IGNORE, dtype=np.int8)
-        target[:, self.strings * self.bits :] = answer
-        positions = values.shape[0] // n
-        return Examples(
-            values=values,
-            offsets=np.arange(n + 1, dtype=np.int64) * positions,
-            target=target.reshape(-1, self.chunk),
-            index=numbers.astype(np.int64),
-            per_position=True,
-            scale=1.0,
-            shift=-1.0,
-        )
+        values = np.concatenate([2 * strings.reshape(n, -1), query], axis=1).reshape(-1, self.chunk)
+        return _examples(values, answer, numbers, (-1, self.chunk), scale=1.0)
 
 
 class BitXorSpec(_BitsSpec):
@@ -141,45 +119,46 @@ class BitXorSpec(_BitsSpec):
     def load(self, data: Path) -> Task:
         """The whole task."""
         del data
+        length = 2 * self.bits
         signature = Signature(
-            input="floats",
-            width=1,
-            length=2 * self.bits,
-            shortest=2 * self.bits,
-            target="class",
-            classes=2,
-            per_position=True,
-            levels=2,
-            level_scale=0.5,
-            level_shift=0.5,
+            "floats", 1, length, length, "class", 2, per_position=True, levels=2, level_scale=0.5, level_shift=0.5
         )
         task = self._task(signature, self._draw)
-        counts = overlaps(task)
         notes = [
-            f"{counts[one, other]} of the {task.split(other).units} {other} sequences stand in {one} too"
-            for one, other in counts
-            if counts[one, other]
+            f"{count} of the {task.split(later).units} {later} sequences stand in {earlier} too"
+            for (earlier, later), count in overlaps(task).items()
+            if count
         ]
         few = f"there are only {4**self.bits} different sequences: " if notes and self.bits <= 16 else ""
         return replace(task, notes=tuple(few + note for note in notes))
 
     def _draw(self, split: str, numbers: np.ndarray) -> Examples:
         """Examples of these numbers: the first string, then the second."""
-        n = len(numbers)
         words = np.arange(-(-2 * self.bits // 32))
-        drawn = bits(self.data_seed, f"bit_xor/{split}", numbers[:, None], words)
-        shown = _unpacked(drawn)[:, : 2 * self.bits]
-        target = np.full((n, 2 * self.bits), IGNORE, dtype=np.int8)
-        target[:, self.bits :] = shown[:, : self.bits] ^ shown[:, self.bits :]
-        return Examples(
-            values=shown.reshape(-1, 1),
-            offsets=np.arange(n + 1, dtype=np.int64) * 2 * self.bits,
-            target=target.reshape(-1),
-            index=numbers.astype(np.int64),
-            per_position=True,
-            scale=2.0,
-            shift=-1.0,
-        )
+        strings = _unpacked(bits(self.data_seed, f"bit_xor/{split}", numbers[:, None], words))[:, : 2 * self.bits]
+        answer = strings[:, : self.bits] ^ strings[:, self.bits :]
+        return _examples(strings.reshape(-1, 1), answer, numbers, (-1,), scale=2.0)
+
+
+def _examples(
+    values: np.ndarray, answer: np.ndarray, numbers: np.ndarray, shape: tuple[int, ...], scale: float
+) -> Examples:
+    """Examples of small integers (S, chunk), which are asked for the bits `answer` (n, bits) at their last positions.
+
+    shape: of the targets, whose first size is the number of all positions.
+    """
+    n = len(numbers)
+    target = np.full((n, values.size // n), IGNORE, dtype=np.int8)
+    target[:, -answer.shape[1] :] = answer
+    return Examples(
+        values=values,
+        offsets=np.arange(n + 1, dtype=np.int64) * (len(values) // n),
+        target=target.reshape(shape),
+        index=numbers.astype(np.int64),
+        per_position=True,
+        scale=scale,
+        shift=-1.0,
+    )
 
 
 def _unpacked(words: np.ndarray) -> np.ndarray:
@@ -188,7 +167,7 @@ def _unpacked(words: np.ndarray) -> np.ndarray:
     return np.unpackbits(as_bytes, axis=-1)
 
 
-def _said(x: np.ndarray) -> str:
+def _in_words(x: np.ndarray) -> str:
     """Positions apart by spaces; 0 for -1, 1 for 1, ? for what is hidden."""
     signs = np.sign(np.asarray(x)).astype(int)
     return " ".join("".join("0?1"[sign + 1] for sign in position) for position in signs)
@@ -201,12 +180,8 @@ def _copying(task: Task) -> Baseline:
         x = task.split(split)
         answer = np.asarray(x.target)
         asked = answer != IGNORE
-        said = x.values[asked] > 0  # hidden bits are stored as 1, shown ones as 0 or 2
-        return float((said == (answer[asked] == 1)).mean())
+        prediction = x.values[asked] > 0  # hidden bits are stored as 1, shown ones as 0 or 2
+        return float((prediction == (answer[asked] == 1)).mean())
 
-    return Baseline(
-        "copy the visible bits, guess the others",
-        score("val"),
-        score("test"),
-        "75 % in expectation, where half of the bits are shown",
-    )
+    source = "75 % in expectation, where half of the bits are shown"
+    return Baseline("copy the visible bits, guess the others", score("val"), score("test"), source)

@@ -1,20 +1,25 @@
-"""CIFAR-10's files: the official binary ones, or class folders of images; what its three tasks share."""
+"""CIFAR-10 as three tasks (grey, colour, patches), from the official binary files or class folders of images."""
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
 from headstart.data.archives import listed, members, stamps
-from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.problems import Mistakes
-from headstart.data.splits import groups
+from headstart.data.splits import copies_note, groups, hold_out, occurs_once
+from headstart.data.standardise import moments
 from headstart.errors import BadInput
+from headstart.spec import neutral
+from headstart.tasks.images import augmenter, decode, pixel_task, tiled
+from headstart.tasks.task import LONG_RANGE_ARENA, Task, TaskSpec, each_split, size_note
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32
@@ -25,12 +30,121 @@ OFFICIAL = {"train": 50_000, "test": 10_000}
 ORIGIN = "CIFAR-10 (Krizhevsky 2009), binary version, is at https://www.cs.toronto.edu/~kriz/cifar.html"
 FORMATS = ("JPEG", "PNG", "BMP", "PPM", "WEBP")
 LOSSY = ("JPEG", "WEBP")
-_READER = 1
-"""Raised when the same files give other arrays."""
+_READER, _MAKER = 1, 1
+"""Raised when the same files give other images, and when the same images give other examples."""
 
 _IMAGE = re.compile(rf"(?:^|/)(train|test)/({'|'.join(CLASSES)})/([^/]+)\.(?:png|jpe?g|bmp|ppm|webp)$", re.I)
 _BATCH = re.compile(rf"(?:^|/)({'|'.join(re.escape(name) for name in BATCHES)})$")
 _ARCHIVE = re.compile(r"\.(tar|tgz|tar\.(gz|xz|bz2))$")
+
+Images = dict[tuple[str, int], list[tuple[tuple[int, str], np.ndarray]]]
+"""Of each (split, class): (key that orders them, image)."""
+LabelledImages = dict[str, tuple[np.ndarray, np.ndarray]]
+"""(pixels (n, 32, 32, 3), labels (n,)) of train and test."""
+
+
+class CifarSpec(TaskSpec):
+    """Fields of the tasks made of CIFAR-10. `kind` and what an example looks like are theirs.
+
+    split: `drawn` holds out `val` of the official 50,000 train images, each class in proportion, by
+        `split_seed`; of images that occur twice all copies stay in train. `rothermel` holds out the fifth
+        stock batch as Rothermel et al. do (40,000 and 10,000; its classes have 952 to 1,025 images).
+    val: images held out where they are drawn.
+    augment: train images are shifted, turned and mirrored anew each epoch, as the code of Lu et al. does with CIFAR-10
+        in colour and in grey (the paper does not say so).
+    """
+
+    split: Literal["drawn", "rothermel"] = "drawn"
+    val: int = Field(default=5_000, ge=1)
+    augment: bool = neutral(False)
+
+    shows_not: ClassVar[str] = (
+        "small pictures of ten kinds of thing: this says little of larger images, nor of real sequences."
+    )
+    mask_rate: ClassVar[float] = 0.5
+    loss: ClassVar[str] = "l1"
+
+    def layout(self) -> tuple[int, int]:
+        """Features of a pixel (1 grey or 3 colours) and side of a tile."""
+        return 1, 1
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
+        return find(data, self.kind)[1]
+
+    def load(self, data: Path) -> Task:
+        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
+        ready, (features, tile) = self._prepared(data), self.layout()
+        mean, deviation = ready.facts["mean"], ready.facts["deviation"]
+        splits = each_split(lambda name: stored(ready, name, scale=1 / deviation, shift=-mean / deviation))
+        task = pixel_task(splits, CLASSES, SIDE, 256, mean, deviation, features, tile)
+        augment = augmenter(SIDE, features, tile, self.split_seed, mirror=True) if self.augment else None
+        return replace(task, notes=tuple(ready.facts["notes"]), fingerprint=ready.fingerprint, augment=augment)
+
+    def _prepared(self, data: Path) -> Prepared:
+        base, (features, tile) = colours(data, self.kind), self.layout()
+        document = {
+            "maker": _MAKER,
+            "images": base.fingerprint,
+            "facts": dict(base.facts),
+            "features": features,
+            "tile": tile,
+            "split": self.split,
+        }
+        if self.split == "drawn":
+            document |= {"val": self.val, "seed": self.split_seed}
+        name = "cifar10-grey" if features == 1 else "cifar10-colours"
+        return prepared(data, name, document, lambda builder: _write_splits(builder, self, base))
+
+
+class ImageSpec(CifarSpec):
+    """60,000 photographs of 32 x 32 pixels in ten classes, as 1,024 grey pixels row by row.
+
+    Grey is 0.299 R + 0.587 G + 0.114 B, rounded to one of 256 levels, and standardised with the mean and
+    deviation of the train pixels: an example begins `-0.96 -1.27 -1.15 ...`, label `frog`. Splits: 45,000 train
+    and 5,000 val of the official train images, the official 10,000 test images; or `split` as Rothermel et
+    al. have it.
+    Source: Krizhevsky 2009; as a sequence: Tay et al. 2020.
+    """
+
+    kind: Literal["image"] = "image"
+
+    shows_not: ClassVar[str] = LONG_RANGE_ARENA
+
+
+class SCifarSpec(CifarSpec):
+    """60,000 photographs of 32 x 32 pixels in ten classes, as 1,024 pixels of red, green and blue row by row.
+
+    Standardised with one mean and one deviation of all train bytes, so that colours keep their balance: an
+    example begins `(-0.96, -0.97, -0.95) (-1.28, -1.25, -1.27) ...`, label `frog`. Splits as in `image`.
+    Source: Krizhevsky 2009; as a sequence: Gu et al. 2022.
+    """
+
+    kind: Literal["scifar"] = "scifar"
+
+    def layout(self) -> tuple[int, int]:
+        """Pixels of three colours, one at a time."""
+        return 3, 1
+
+
+class CifarPatchesSpec(CifarSpec):
+    """60,000 photographs of 32 x 32 pixels in ten classes, as 64 patches of 4 x 4 row by row.
+
+    An example in grey begins `(-0.96, -1.27, ... 16 numbers) (...) ...`, label `frog`; pixels are standardised
+    with the mean and deviation of the train pixels. Splits as in `image`; Lu et al. train on all 50,000 and
+    look at test images only.
+
+    channels: `grey` has patches of 16 numbers (Lu et al. describe that), `rgb` of 48 (their code), the three
+        colours of a pixel side by side.
+    Source: Krizhevsky 2009; as patches: Lu et al. 2021.
+    """
+
+    kind: Literal["cifar_patches"] = "cifar_patches"
+    channels: Literal["grey", "rgb"] = "grey"
+
+    def layout(self) -> tuple[int, int]:
+        """Tiles of 4 x 4 in grey or colour."""
+        return (1 if self.channels == "grey" else 3), 4
 
 
 def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
@@ -44,24 +158,24 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
     inner = sorted(p for p in outer.glob("*") if p.is_dir() and not p.name.startswith("."))
     folders = [outer, data / "cifar-10-batches-bin", *inner]
     for root in folders:
-        there = [name for name in BATCHES if (root / name).is_file()]
-        if there:
-            _refuse_missing([str(root / name) for name in BATCHES if name not in there], task)
+        missing = [root / name for name in BATCHES if not (root / name).is_file()]
+        if len(missing) < len(BATCHES):
+            _refuse_missing(missing, task)
             return root, tuple(root / name for name in BATCHES)
     orders = tuple(file for split in OFFICIAL for root in folders if (file := root / order_file(split)).is_file())
     for root in folders:
-        halves = [split for split in OFFICIAL if (root / split).is_dir()]
-        if halves:
-            _refuse_missing([str(root / split) for split in OFFICIAL if split not in halves], task)
+        missing = [root / split for split in OFFICIAL if not (root / split).is_dir()]
+        if len(missing) < len(OFFICIAL):
+            _refuse_missing(missing, task)
             return root, (*(root / name for name in listed(root, _is_image)), *orders)
-    found = sorted(p for p in outer.glob("*") if _ARCHIVE.search(p.name) and "python" not in p.name)
-    if len(found) > 1:
+    archives = sorted(p for p in outer.glob("*") if _ARCHIVE.search(p.name) and "python" not in p.name)
+    if len(archives) > 1:
         raise BadInput(
-            f"task.kind: {task!r}: {outer} holds several archives ({', '.join(p.name for p in found)}); "
+            f"task.kind: {task!r}: {outer} holds several archives ({', '.join(p.name for p in archives)}); "
             "leave the one that is meant"
         )
-    if found:
-        return found[0], (found[0], *orders)
+    if archives:
+        return archives[0], (archives[0], *orders)
     pickled = any(outer.glob("*python*")) or (outer / "data_batch_1").is_file()
     raise BadInput(
         f"task.kind: {task!r} looks for {BATCHES[0]} to {BATCHES[4]} and {BATCHES[5]}, for folders train/<class> "
@@ -85,7 +199,7 @@ def colours(data: Path, task: str) -> Prepared:
     """
     root, files = find(data, task)
     document = {"reader": _READER, "files": stamps(files)}
-    return prepared(data, "cifar10", document, lambda builder: _build(builder, root, files))
+    return prepared(data, "cifar10", document, lambda builder: _write_images(builder, root, files))
 
 
 def grey(pixels: np.ndarray) -> np.ndarray:
@@ -94,10 +208,26 @@ def grey(pixels: np.ndarray) -> np.ndarray:
     return ((299 * r + 587 * g + 114 * b + 500) // 1000).astype(np.uint8)
 
 
-def _refuse_missing(names: list[str], task: str) -> None:
-    if names:
+def split_rows(spec: CifarSpec, base: Prepared) -> dict[str, np.ndarray]:
+    """Rows of the images of each split, in ascending order."""
+    train, held = int(base.facts["train"]), int(base.facts["held_batch"])
+    label, group = np.asarray(base.arrays["label"]), np.asarray(base.arrays["group"])
+    if spec.split == "drawn":
+        val = hold_out(label[:train], occurs_once(group[:train]), spec.val, spec.split_seed, "task.val")
+    elif held:
+        val = np.arange(train - held, train)
+    else:
         raise BadInput(
-            f"task.kind: {task!r}: {', '.join(names)} is missing; {ORIGIN}; name the folder that holds "
+            "task.split: 'rothermel' holds out a stock batch, and class folders do not say which images that is; "
+            "put train_labels_official_order.u8 (one byte per label, in the official order) beside them"
+        )
+    return {"train": np.setdiff1d(np.arange(train), val), "val": val, "test": np.arange(train, len(label))}
+
+
+def _refuse_missing(missing: list[Any], task: str) -> None:
+    if missing:
+        raise BadInput(
+            f"task.kind: {task!r}: {', '.join(map(str, missing))} is missing; {ORIGIN}; name the folder that holds "
             "all of it with --data or HEADSTART_DATA"
         )
 
@@ -106,7 +236,36 @@ def _is_image(name: str) -> bool:
     return _IMAGE.search(name) is not None
 
 
-def _build(builder: Builder, root: Path, files: tuple[Path, ...]) -> dict[str, Any]:
+def _write_splits(builder: Builder, spec: CifarSpec, base: Prepared) -> dict[str, object]:
+    """Write the examples of each split as bytes, and the mean and deviation of the train bytes."""
+    features, tile = spec.layout()
+    pixels, label, group = (base.arrays[name] for name in ("pixels", "label", "group"))
+    rows, counts, done = split_rows(spec, base), np.zeros(256, dtype=np.int64), 0
+    length = (SIDE // tile) ** 2
+    for name, chosen in rows.items():
+        values = builder.empty(f"{name}_values", (len(chosen) * length, features * tile * tile), np.uint8)
+        for first in range(0, len(chosen), 500):  # so that the counts below stay in the core's cache
+            some = pixels[chosen[first : first + 500]]
+            cut = tiled(grey(some)[..., None] if features == 1 else some, tile)
+            values[first * length : (first + len(some)) * length] = cut.reshape(-1, cut.shape[-1])
+            if name == "train":
+                counts += np.bincount(cut.reshape(-1), minlength=256)
+            done += len(some)
+            builder.report(done, len(label))
+        builder.save(f"{name}_offsets", np.arange(len(chosen) + 1, dtype=np.int64) * length)
+        builder.save(f"{name}_target", np.asarray(label[chosen], dtype=np.int64))
+        builder.save(f"{name}_index", chosen)
+    mean, deviation = moments(counts)
+    if deviation == 0:
+        raise BadInput(f"task.kind: {spec.kind!r}: all train pixels are equal; give the official files")
+    sizes = {"train": int(base.facts["train"]), "test": len(rows["test"])}
+    lossy = " and ".join(name for name in base.facts["formats"] if name in LOSSY)
+    notes = [f"lossy copy of CIFAR-10: decoded from {lossy} images, not the official pixels"] if lossy else []
+    notes += size_note("CIFAR-10", sizes, OFFICIAL, "images")
+    return {"mean": mean, "deviation": deviation, "notes": [*notes, *copies_note(np.asarray(group), rows, "images")]}
+
+
+def _write_images(builder: Builder, root: Path, files: tuple[Path, ...]) -> dict[str, Any]:
     batches, images, formats = _read(builder, root)
     splits, held = _from_batches(batches, root) if batches else _from_folders(images, root, files)
     train = len(splits["train"][1])
@@ -118,10 +277,6 @@ def _build(builder: Builder, root: Path, files: tuple[Path, ...]) -> dict[str, A
     return {"train": train, "held_batch": held, "formats": sorted(formats), "folders": not batches}
 
 
-Images = dict[tuple[str, int], list[tuple[tuple[int, str], np.ndarray]]]
-"""Of each (split, class): (key that orders them, image)."""
-
-
 def _read(builder: Builder, root: Path) -> tuple[dict[str, bytes], Images, set[str]]:
     """The batches that are there, else every image of the class folders."""
     mistakes, batches, formats, done = Mistakes(), {}, set(), 0
@@ -131,12 +286,14 @@ def _read(builder: Builder, root: Path) -> tuple[dict[str, bytes], Images, set[s
         if batch is not None:
             batches[batch[1]] = content
         elif image is not None:
-            decoded = decode(content, f"{root / name if root.is_dir() else f'{root}, member {name}'}", mistakes)
-            if decoded is not None:
-                images.setdefault((image[1].lower(), CLASSES.index(image[2].lower())), []).append(
-                    (_key(image[3]), decoded[0])
-                )
-                formats.add(decoded[1])
+            try:
+                pixels, form = decode(content, SIDE, FORMATS, "RGB")
+            except ValueError as error:
+                mistakes.add(f"{root / name if root.is_dir() else f'{root}, member {name}'}", str(error))
+            else:
+                key = (image[1].lower(), CLASSES.index(image[2].lower()))
+                images.setdefault(key, []).append((_key(image[3]), pixels))
+                formats.add(form)
             done += 1
             if done % 1000 == 0:
                 builder.report(min(done, sum(OFFICIAL.values())), sum(OFFICIAL.values()))
@@ -150,35 +307,14 @@ def _key(stem: str) -> tuple[int, str]:
     return int(number[0]) if number and len(number[0]) < 19 else 0, stem
 
 
-def decode(content: bytes, place: str, mistakes: Mistakes) -> tuple[np.ndarray, str] | None:
-    """An image file as ((32, 32, 3) uint8, its format); None and a mistake where it is none of that size."""
-    from PIL import Image
-
-    try:
-        with Image.open(io.BytesIO(content), formats=FORMATS) as image:
-            if image.size != (SIDE, SIDE):  # known from the header: nothing large is ever decoded
-                width, height = image.size
-                mistakes.add(place, f"has {width} x {height} pixels, CIFAR-10 has {SIDE} x {SIDE}")
-                return None
-            colour = image if image.mode == "RGB" else image.convert("RGB")
-            return np.asarray(colour, dtype=np.uint8), str(image.format)
-    except Exception as error:  # Pillow's readers raise whatever a damaged file leads them to
-        mistakes.add(place, f"is cut short or no image ({type(error).__name__}); give the file again")
-        return None
-
-
-Splits = dict[str, tuple[np.ndarray, np.ndarray]]
-"""(pixels (n, 32, 32, 3), labels (n,)) of train and test."""
-
-
-def _from_batches(batches: dict[str, bytes], root: Path) -> tuple[Splits, int]:
+def _from_batches(batches: dict[str, bytes], root: Path) -> tuple[LabelledImages, int]:
     """The official files, one after another, and the size of the fifth."""
     _refuse_missing([f"{root}, member {name}" for name in BATCHES if name not in batches], "cifar10")
     mistakes = Mistakes()
-    read = {name: _records(batches[name], f"{root}, {name}", mistakes) for name in BATCHES}
+    parts = [_records(batches[name], f"{root}, {name}", mistakes) for name in BATCHES]
     mistakes.check()
-    train = [np.concatenate(part) for part in zip(*(read[name] for name in BATCHES[:5]), strict=True)]
-    return {"train": (train[0], train[1]), "test": read[BATCHES[5]]}, len(read[BATCHES[4]][1])
+    pixels, labels = (np.concatenate(part) for part in zip(*parts[:5], strict=True))
+    return {"train": (pixels, labels), "test": parts[5]}, len(parts[4][1])
 
 
 def _records(content: bytes, place: str, mistakes: Mistakes) -> tuple[np.ndarray, np.ndarray]:
@@ -195,21 +331,21 @@ def _records(content: bytes, place: str, mistakes: Mistakes) -> tuple[np.ndarray
     return table[:, 1:].reshape(whole, 3, SIDE, SIDE).transpose(0, 2, 3, 1), table[:, 0]
 
 
-def _from_folders(images: Images, root: Path, files: tuple[Path, ...]) -> tuple[Splits, int]:
+def _from_folders(images: Images, root: Path, files: tuple[Path, ...]) -> tuple[LabelledImages, int]:
     """Images of class folders, in the official order where its file is there, else class by class."""
-    mistakes, splits, ordered = Mistakes(), {}, {}
+    mistakes, labels, ordered = Mistakes(), {}, {}
     for split in OFFICIAL:
-        for value, name in enumerate(CLASSES):
-            if not images.get((split, value)):
-                mistakes.add(f"{root}, {split}/{name}", "the class has no image (links to folders are not followed)")
-        order = next((file for file in files if file.name == order_file(split)), None)
         counts = np.array([len(images.get((split, value), ())) for value in range(10)])
-        label = np.repeat(np.arange(10), counts) if order is None else _order(order, counts, mistakes)
-        ordered[split], splits[split] = order is not None, label
+        for value in np.flatnonzero(counts == 0):
+            name = f"{root}, {split}/{CLASSES[value]}"
+            mistakes.add(name, "the class has no image (links to folders are not followed)")
+        order = next((file for file in files if file.name == order_file(split)), None)
+        ordered[split] = order is not None
+        labels[split] = np.repeat(np.arange(10), counts) if order is None else _order(order, counts, mistakes)
     mistakes.check()
-    out = {split: (np.stack(list(_in_order(images, split, label))), label) for split, label in splits.items()}
-    whole = ordered["train"] and len(splits["train"]) % 5 == 0
-    return out, len(splits["train"]) // 5 if whole else 0
+    splits = {split: (np.stack(list(_in_order(images, split, label))), label) for split, label in labels.items()}
+    whole = ordered["train"] and len(labels["train"]) % 5 == 0
+    return splits, len(labels["train"]) // 5 if whole else 0
 
 
 def _order(file: Path, counts: np.ndarray, mistakes: Mistakes) -> np.ndarray:

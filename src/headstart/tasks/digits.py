@@ -14,9 +14,10 @@ import numpy as np
 from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.seeds import below
-from headstart.sequence import Examples, Signature
+from headstart.sequence import Examples
 from headstart.spec import Seed
-from headstart.tasks.task import Task, TaskSpec, stratified_split
+from headstart.tasks.images import DIGITS, pixel_task
+from headstart.tasks.task import Task, TaskSpec, each_split, stratified_split
 
 SIDE = 8
 SIZES = {"train": 1097, "val": 200, "test": 500}
@@ -56,53 +57,23 @@ class DigitsSpec(TaskSpec):
         pixels, label = _raw()
         if self.rolled:
             pixels = _roll(pixels, self.roll_seed)
-        split = stratified_split(label, SIZES, self.split_seed, len(label))
-        mean, deviation = moments(np.bincount(pixels[split["train"]].reshape(-1), minlength=LEVELS))
+        rows = stratified_split(label, SIZES, self.split_seed, len(label))
+        mean, deviation = moments(np.bincount(pixels[rows["train"]].reshape(-1), minlength=LEVELS))
         values = ((pixels - mean) / deviation).astype(np.float32)
 
-        def examples(chosen: np.ndarray) -> Examples:
-            return Examples(
-                values=values[chosen].reshape(-1, 1),
-                offsets=np.arange(len(chosen) + 1, dtype=np.int64) * SIDE * SIDE,
-                target=label[chosen],
-                index=chosen,
-            )
+        def examples(rows: np.ndarray) -> Examples:
+            offsets = np.arange(len(rows) + 1, dtype=np.int64) * SIDE * SIDE
+            return Examples(values[rows].reshape(-1, 1), offsets, label[rows], rows)
 
-        def picture(x: np.ndarray) -> np.ndarray:
-            grey = (np.asarray(x, dtype=np.float64).reshape(SIDE, SIDE) * deviation + mean) / (LEVELS - 1)
-            return np.clip(grey, 0.0, 1.0)
-
-        signature = Signature(
-            input="floats",
-            width=1,
-            length=SIDE * SIDE,
-            shortest=SIDE * SIDE,
-            target="class",
-            classes=10,
-            levels=LEVELS,
-            level_scale=deviation,
-            level_shift=mean,
-        )
-        names = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
-        return Task(
-            signature,
-            examples(split["train"]),
-            examples(split["val"]),
-            examples(split["test"]),
-            labels=names,
-            picture=picture,
-        )
+        return pixel_task(each_split(lambda name: examples(rows[name])), DIGITS, SIDE, LEVELS, mean, deviation)
 
 
 def _roll(pixels: np.ndarray, seed: int) -> np.ndarray:
     """Each image moved down and right, round the edges, by its own two offsets in 0..7."""
-    which = np.arange(len(pixels))[:, None]
-    offset = below(seed, "digits/roll", SIDE, which, np.arange(2)[None, :])
-    line = np.arange(SIDE)
-    rows = (line - offset[:, :1]) % SIDE
-    columns = (line - offset[:, 1:]) % SIDE
-    moved: np.ndarray = pixels[which[:, :, None], rows[:, :, None], columns[:, None, :]]
-    return moved
+    number, line = np.arange(len(pixels))[:, None], np.arange(SIDE)
+    offset = below(seed, "digits/roll", SIDE, number, np.arange(2))
+    rows, columns = (line - offset[:, :1]) % SIDE, (line - offset[:, 1:]) % SIDE
+    return np.asarray(pixels[number[:, :, None], rows[:, :, None], columns[:, None, :]])
 
 
 @cache
@@ -117,17 +88,15 @@ def _raw() -> tuple[np.ndarray, np.ndarray]:
             "task.kind: 'digits': scikit-learn's digits here are not the 1,797 that this task is defined on; "
             "install scikit-learn again (pip install --force-reinstall scikit-learn)"
         )
-    pixels = table[:, :-1].reshape(-1, SIDE, SIDE).astype(np.int64)
-    label = table[:, -1].astype(np.int64)
-    pixels.setflags(write=False)
-    label.setflags(write=False)
-    return pixels, label
+    table = table.astype(np.int64)
+    table.setflags(write=False)
+    return table[:, :-1].reshape(-1, SIDE, SIDE), table[:, -1]
 
 
 def _read_table() -> np.ndarray:
     """(1797, 65) uint8: the pixels of each image and its label."""
-    found = importlib.util.find_spec("sklearn")
-    for folder in (found.submodule_search_locations or []) if found else []:
+    package = importlib.util.find_spec("sklearn")
+    for folder in (package.submodule_search_locations or []) if package else []:
         file = Path(folder) / "datasets" / "data" / "digits.csv.gz"
         if file.is_file():
             with gzip.open(file, "rt") as lines:

@@ -14,7 +14,7 @@ from headstart.data.problems import Mistakes
 from headstart.data.splits import occurs_once
 from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
-from headstart.tasks.pairs import mark, shared
+from headstart.tasks.retrieval_files import mark, shared
 from headstart.tasks.reviews import ORIGIN, find, reviews
 from headstart.tasks.task import SPLITS
 

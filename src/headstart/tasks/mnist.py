@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import DAMAGED, unpacked
 from headstart.data.splits import groups
 from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.seeds import bits
-from headstart.sequence import Examples, Signature
+from headstart.sequence import Examples
 from headstart.spec import neutral
-from headstart.tasks.augment import augmenter
-from headstart.tasks.idx import find_idx, read_idx
-from headstart.tasks.task import Task, TaskSpec
+from headstart.tasks.images import DIGITS, augmenter, pixel_examples, pixel_task, tiled
+from headstart.tasks.task import Task, TaskSpec, size_note
 
 SIDE = 28
 FILES = {
@@ -25,7 +27,10 @@ FILES = {
     "test images": "t10k-images-idx3-ubyte",
     "test labels": "t10k-labels-idx1-ubyte",
 }
+OFFICIAL = {"train": 60_000, "test": 10_000}
 ORIGIN = "MNIST (LeCun, Cortes and Burges) is at https://yann.lecun.com/exdb/mnist and its mirrors"
+LIMIT = 2**31
+"""Bytes that one file may hold when it is unpacked: 45 times the largest file of MNIST."""
 
 
 class MnistSpec(TaskSpec):
@@ -55,77 +60,87 @@ class MnistSpec(TaskSpec):
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """The four files. Raises: BadInput naming a missing one, the folder and where it comes from."""
-        return tuple(find_idx(data / "mnist", name, "mnist", ORIGIN) for name in FILES.values())
+        return tuple(_find(data / "mnist", name) for name in FILES.values())
 
     def load(self, data: Path) -> Task:
         """The whole task. Raises: BadInput for a missing, cut, corrupt or unfitting file."""
-        paths = dict(zip(FILES, self.files(data), strict=True))
-        images, label = _read_pair(paths["train images"], paths["train labels"])
-        test_images, test_label = _read_pair(paths["test images"], paths["test labels"])
-        val = _held_out(label, self.val_per_class, self.split_seed, paths["train labels"])
+        train_images, train_labels, *test_files = self.files(data)
+        images, label = _read_pair(train_images, train_labels)
+        test_images, test_label = _read_pair(*test_files)
+        val = _held_out(label, self.val_per_class, self.split_seed, train_labels)
         train = np.setdiff1d(np.arange(len(label)), val)
         mean, deviation = _moments(images[train], self.side)
-        _refuse_copies(images, train, val, paths["train images"])
-        side, tile = self.side, self.tile
+        _refuse_copies(images, train, val, train_images)
+        border = (self.side - SIDE) // 2
 
         def examples(pixels: np.ndarray, target: np.ndarray, index: np.ndarray) -> Examples:
-            values = tiles(_padded(pixels, side), tile)  # bytes stay bytes until a batch is made
-            offsets = np.arange(len(pixels) + 1, dtype=np.int64) * values.shape[1]
-            return Examples(
-                values.reshape(-1, tile * tile),
-                offsets,
-                target.astype(np.int64),
-                index,
-                scale=1 / deviation,
-                shift=-mean / deviation,
-            )
+            padded = np.pad(pixels, ((0, 0), (border, border), (border, border)))
+            return pixel_examples(tiled(padded[..., None], self.tile), target, index, 1 / deviation, -mean / deviation)
 
-        def picture(x: np.ndarray) -> np.ndarray:
-            image = untiled(np.asarray(x, dtype=np.float64), side, tile)
-            return np.clip((image * deviation + mean) / 255.0, 0.0, 1.0)
-
-        def images_of(rows: np.ndarray) -> np.ndarray:
-            count = side // tile
-            cut = rows.reshape(len(rows), count, count, tile, tile).transpose(0, 1, 3, 2, 4)
-            return cut.reshape(len(rows), side, side, 1)
-
-        change = augmenter(images_of, lambda new: tiles(new[..., 0], tile), self.split_seed, mirror=False)
-        positions = (side // tile) ** 2
-        signature = Signature(
-            input="floats",
-            width=tile * tile,
-            length=positions,
-            shortest=positions,
-            target="class",
-            classes=10,
-            levels=256,
-            level_scale=deviation,
-            level_shift=mean,
+        task = pixel_task(
+            {
+                "train": examples(images[train], label[train], train),
+                "val": examples(images[val], label[val], val),
+                "test": examples(test_images, test_label, len(label) + np.arange(len(test_label))),
+            },
+            DIGITS,
+            self.side,
+            256,
+            mean,
+            deviation,
+            tile=self.tile,
         )
-        return Task(
-            signature,
-            examples(images[train], label[train], train),
-            examples(images[val], label[val], val),
-            examples(test_images, test_label, len(label) + np.arange(len(test_label))),
-            labels=("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"),
-            notes=_notes(len(label), len(test_label)),
-            picture=picture,
-            augment=change if self.augment else None,
-        )
+        notes = size_note("MNIST", {"train": len(label), "test": len(test_label)}, OFFICIAL, "images")
+        augment = augmenter(self.side, 1, self.tile, self.split_seed, mirror=False) if self.augment else None
+        return replace(task, notes=tuple(notes), augment=augment)
 
 
-def tiles(images: np.ndarray, tile: int) -> np.ndarray:
-    """Images (n, side, side) -> (n, (side / tile)^2, tile^2): tiles row by row, pixels of each row by row."""
-    n, side, _ = images.shape
-    count = side // tile
-    cut = images.reshape(n, count, tile, count, tile).transpose(0, 1, 3, 2, 4)
-    return cut.reshape(n, count * count, tile * tile)
+def read_idx(path: Path, dimensions: int) -> np.ndarray:
+    """The array of an idx file of bytes, plain or packed, with that many dimensions, uint8.
+
+    Raises: BadInput for a file that is cut short, damaged, too long, too large or of another kind.
+    Source: the description on MNIST's page: two zero bytes, the type (8: unsigned byte), the number of
+    dimensions, each size as a big-endian 32-bit number, the data.
+    """
+    kind = bytes([0, 0, 8, dimensions])
+    try:
+        with unpacked(path) as file:
+            head = file.read(4 + 4 * dimensions)
+            shape = tuple(np.frombuffer(head[4 : len(head) // 4 * 4], dtype=">u4").tolist())
+            size, told = math.prod(shape), f"its header says {' x '.join(map(str, shape))}"
+            if head[:4] != kind:
+                problem = (
+                    f"begins with {head[:4].hex(' ') or 'nothing'}, an idx file of this kind begins with "
+                    f"{kind.hex(' ')}"
+                )
+            elif len(shape) < dimensions:
+                problem = "is cut short within its header"
+            elif size == 0:
+                problem = f"holds no data ({told})"
+            elif size > LIMIT:
+                problem = f"{told} = {size} bytes, more than the {LIMIT} that are read"
+            else:
+                body, rest = file.read(size), file.read(1)
+                bytes_of_header = f"{size} bytes that its header says ({' x '.join(map(str, shape))})"
+                if len(body) == size and not rest:
+                    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+                cut = f"is cut short: {len(body)} of the {bytes_of_header}"
+                problem = f"goes on after the {bytes_of_header}" if rest else cut
+    except (*DAMAGED, OSError) as error:
+        problem = f"is cut short or damaged ({error})"
+    raise BadInput(f"{path}: {problem}; download it again")
 
 
-def untiled(x: np.ndarray, side: int, tile: int) -> np.ndarray:
-    """One sequence of tiles -> (side, side): the inverse of `tiles`."""
-    count = side // tile
-    return x.reshape(count, count, tile, tile).transpose(0, 2, 1, 3).reshape(side, side)
+def _find(folder: Path, name: str) -> Path:
+    """The file `name` of a folder, plain or .gz; some mirrors write a dot for the dash before "idx"."""
+    for stem in (name, name.replace("-idx", ".idx")):
+        for path in (folder / stem, folder / f"{stem}.gz"):
+            if path.is_file():
+                return path
+    raise BadInput(
+        f"task.kind: 'mnist' looks for {name} or {name}.gz in {folder}, and neither is there; {ORIGIN}; "
+        "name the folder above it with --data or HEADSTART_DATA"
+    )
 
 
 def _read_pair(images: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -183,14 +198,3 @@ def _moments(images: np.ndarray, side: int) -> tuple[float, float]:
     if deviation == 0:
         raise BadInput("task.kind: 'mnist': all train pixels are equal; give the official files")
     return mean, deviation
-
-
-def _padded(images: np.ndarray, side: int) -> np.ndarray:
-    border = (side - SIDE) // 2
-    return np.pad(images, ((0, 0), (border, border), (border, border))) if border else images
-
-
-def _notes(train: int, test: int) -> tuple[str, ...]:
-    if (train, test) == (60_000, 10_000):
-        return ()
-    return (f"not the official MNIST: {train} train and {test} test images (official: 60000 and 10000)",)

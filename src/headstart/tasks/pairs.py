@@ -1,181 +1,158 @@
-"""Pairs of texts with a label from files: LRA's AAN, or any TSV, JSON lines or Parquet file of such rows."""
+"""Pairs of sequences: did one source write both? A small stand-in for retrieval."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
-from hashlib import blake2b
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field, model_validator
 
-from headstart.data.archives import stamps
-from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
-from headstart.data.problems import Mistakes
-from headstart.data.rows import in_order, label_of, read_rows, text_of
-from headstart.data.splits import hold_out, occurs_once
-from headstart.errors import BadInput
-from headstart.tasks.task import SPLITS
+from headstart.seeds import below, bits
+from headstart.sequence import Examples, Signature
+from headstart.spec import Seed
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, each_split, length_range
 
-LAYOUTS = (("label", "id1", "id2", "text1", "text2"), ("label", "text1", "text2"))
-"""Fields of TSV files without a header; the first is AAN's."""
-AAN = {"train": "new_aan_pairs.train.tsv", "val": "new_aan_pairs.eval.tsv", "test": "new_aan_pairs.test.tsv"}
-AAN_FOLDERS = ("aan", "lra_release/lra_release/tsv_data", "lra_release/tsv_data", "lra/tsv_data")
-AAN_ORIGIN = (
-    "it is in Long Range Arena's archive lra_release.gz, once at https://storage.googleapis.com/"
-    "long-range-arena; AAN's own site no longer gives it"
-)
-FILES_ORIGIN = (
-    "there is no download for it, these are files of your own with fields label, text1 and text2 (see "
-    "https://jsonlines.org for .jsonl)"
-)
-_FILE = re.compile(r"^(train|val|test)\.(?:(?:jsonl|tsv)(?:\.gz|\.xz)?|parquet)$")
-_READER = 1
-"""Raised when the same files give other arrays."""
+LABELS = ("two sources", "one source")
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+HABITS = 2
+"""Orders of the symbols that a source goes on by."""
+EIGHTHS = 3
+"""Eighths of the steps that go on by each of them; the others go to a symbol that the source likes."""
+_AT_ONCE = 2**21
 
 
-def find_aan(data: Path, task: str) -> dict[str, Path]:
-    """AAN's three files. Raises: BadInput naming a missing one, the folders, and where it comes from."""
-    for folder in AAN_FOLDERS:
-        there = {split: data / folder / name for split, name in AAN.items() if (data / folder / name).is_file()}
-        if there:
-            lost = [str(data / folder / AAN[split]) for split in SPLITS if split not in there]
-            if lost:
-                raise BadInput(f"task.kind: {task!r}: {' and '.join(lost)} is missing; {AAN_ORIGIN}; put it there")
-            return there
-    raise BadInput(
-        f"task.kind: {task!r} looks for {', '.join(AAN.values())} in {' or '.join(AAN_FOLDERS)} of {data}, and none is "
-        f"there; {AAN_ORIGIN}; name another data folder with --data or HEADSTART_DATA, or take task.source "
-        "'imdb_films' or 'files'"
-    )
+class PairsSpec(TaskSpec):
+    """Two sequences of letters each, of unlike lengths: did one source write both? Rows 2i and 2i + 1 are one pair.
 
+    One example: `ceamldoamf ...` and `djiiinhgoa ...`, label `one source`. A source is a Markov chain: it has two
+    orders of all symbols and likes half of them. After a symbol comes the one that follows it in either order, 3/8 of
+    the time each, or any that the source likes. So counts of symbols tell a little of it, and what follows what
+    nearly all. Half of the pairs have one source, in either place each source is as frequent as any other, and no
+    sequence occurs twice.
 
-def find_files(data: Path, task: str) -> dict[str, Path]:
-    """The user's files of `pairs/`: train, test and, where it is there, val. Raises: BadInput as `find_aan`."""
-    folder = data / "pairs"
-    found: dict[str, Path] = {}
-    for path in sorted(folder.glob("*")):
-        match = _FILE.match(path.name)
-        if match is not None and path.is_file():
-            if match[1] in found:
-                raise BadInput(
-                    f"task.kind: {task!r}: {folder} has {found[match[1]].name} and {path.name}; "
-                    "leave the one that is meant"
-                )
-            found[match[1]] = path
-    lost = [split for split in ("train", "test") if split not in found]
-    if lost:
-        raise BadInput(
-            f"task.kind: {task!r} looks for {' and '.join(lost)} (.tsv, .jsonl, packed as .gz or .xz, or .parquet) in "
-            f"{folder}, and it is not there; {FILES_ORIGIN}; name the folder above it with --data or HEADSTART_DATA"
-        )
-    return {split: found[split] for split in SPLITS if split in found}
-
-
-def pairs(data: Path, files: dict[str, Path], length: int, val_share: float, seed: int) -> Prepared:
-    """The pairs of these files as bytes, each text cut to `length`: arrays as `stored` reads them.
-
-    Without a val file, `val_share` of train is held out, each label in proportion. Facts: `labels` and
-    `shared` (how many test and val pairs stand in earlier splits). Raises: BadInput with up to 20 mistakes.
+    sources: how many there are; train, val and test share them.
+    symbols: letters there are.
+    min_length, max_length: bounds of each sequence's length, both included; lengths are uniform.
+    train, val, test: how many pairs. Pair i of a split is the same whatever their numbers are.
+    data_seed: seed of sources and pairs (the stage's seed has no part in them).
+    Source: our own.
     """
-    drawn = {} if "val" in files else {"val_share": val_share, "seed": seed}
-    document = {"reader": _READER, "length": length, "files": stamps(files.values()), **drawn}
-    if "val" in files:
-        return prepared(data, "pairs", document, lambda builder: _build(builder, files, length))
-    whole = prepared(data, "pairs", {**document, "drawn": None}, lambda builder: _build(builder, files, length))
-    return prepared(data, "pairs", document, lambda builder: _drawn(builder, whole, val_share, seed))
+
+    kind: Literal["pairs"] = "pairs"
+    sources: int = Field(default=8, ge=2, le=10_000)
+    symbols: int = Field(default=16, ge=8, le=len(LETTERS))
+    min_length: int = Field(default=30, ge=16, le=100_000)
+    max_length: int = Field(default=60, ge=16, le=100_000)
+    train: int = Field(default=2_000, ge=1, le=1_000_000)
+    val: int = Field(default=500, ge=1, le=1_000_000)
+    test: int = Field(default=1_000, ge=1, le=1_000_000)
+    data_seed: Seed = 0
+
+    shows_not: ClassVar[str] = "made-up sources stand in for texts: this says nothing of retrieval among real ones."
+    generated: ClassVar[bool] = True
+    objective: ClassVar[str] = "retrieve"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> PairsSpec:
+        if self.min_length > self.max_length:
+            raise ValueError(
+                f"min_length: {self.min_length} is more than max_length {self.max_length}; take a smaller one"
+            )
+        return self
+
+    def load(self, data: Path) -> Task:
+        """The whole task, made in memory."""
+        del data
+        first = {"train": 0, "val": 2 * self.train, "test": 2 * (self.train + self.val)}
+        splits = each_split(lambda name: self._examples(name, getattr(self, name), first[name]))
+        task = Task(
+            Signature("tokens", self.symbols, *length_range(splits), "class", 2, paired=True),
+            **splits,
+            labels=LABELS,
+            notes=(f"the same {self.sources} sources write in train, val and test",),
+            text=lambda ids: "".join(LETTERS[i] for i in np.asarray(ids).tolist()),
+        )
+        return replace(task, baselines=(_by_bigrams(task),))
+
+    def orders(self) -> np.ndarray:
+        """(sources, 2, symbols) int64: the symbol that each order puts after each symbol."""
+        source = np.arange(self.sources)[:, None, None]
+        noise = bits(self.data_seed, "pairs/orders", source, np.arange(HABITS)[:, None], np.arange(self.symbols))
+        return np.argsort(noise, axis=-1, kind="stable").astype(np.int64)
+
+    def liked(self) -> np.ndarray:
+        """(sources, symbols // 2) int64: the symbols that each source likes."""
+        source = np.arange(self.sources)[:, None]
+        noise = bits(self.data_seed, "pairs/liked", source, np.arange(self.symbols))
+        return np.argsort(noise, axis=-1, kind="stable")[:, : self.symbols // 2].astype(np.int64)
+
+    def writers(self, split: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """(n, 2) sources of both sequences of these pairs, and (n,) labels: of two neighbours one is 1."""
+        stream = f"pairs/{split}"
+        label = (numbers + bits(self.data_seed, f"{stream}/label", numbers // 2)) & 1
+        first = below(self.data_seed, f"{stream}/source", self.sources, numbers)
+        other = (first + 1 + below(self.data_seed, f"{stream}/other", self.sources - 1, numbers)) % self.sources
+        return np.stack([first, np.where(label == 1, first, other)], 1), label.astype(np.int64)
+
+    def _examples(self, split: str, count: int, first: int) -> Examples:
+        """Pairs 0 to `count` of a split; the rows' numbers go on from `first`."""
+        writers, label = self.writers(split, np.arange(count))
+        row, source = np.arange(2 * count), writers.reshape(-1)
+        room = self.max_length - self.min_length + 1
+        lengths = self.min_length + below(self.data_seed, f"pairs/{split}/length", room, row)
+        parts, step = [], max(1, _AT_ONCE // self.max_length)
+        for begin in range(0, 2 * count, step):
+            some = slice(begin, begin + step)
+            written = self._written(split, row[some], source[some])
+            parts.append(written[np.arange(self.max_length) < lengths[some, None]])
+        return Examples(
+            np.concatenate(parts),
+            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
+            np.repeat(label, 2),
+            row + first,
+            paired=True,
+        )
+
+    def _written(self, split: str, row: np.ndarray, source: np.ndarray) -> np.ndarray:
+        """(n, max_length) uint8: what the sources write, one symbol of every row at a time."""
+        orders, liked = self.orders().reshape(-1), self.liked()
+        word = bits(self.data_seed, f"pairs/{split}/steps", np.arange(self.max_length)[:, None], row)
+        which, free = word & 7, liked[source, ((word >> 3) * liked.shape[1]) >> 29]
+        out = np.empty((self.max_length, len(row)), dtype=np.uint8)
+        out[0] = free[0]
+        row_of_order = (source * HABITS + np.minimum(which // EIGHTHS, HABITS - 1)) * self.symbols
+        goes_on = which < EIGHTHS * HABITS
+        for t in range(1, self.max_length):
+            out[t] = np.where(goes_on[t], orders[row_of_order[t] + out[t - 1]], free[t])
+        return out.T
 
 
-def _build(builder: Builder, files: dict[str, Path], length: int) -> dict[str, Any]:
-    """Write each file as a split of its own."""
-    mistakes, marks, found, index = Mistakes(), {}, {}, 0
-    first_of: dict[tuple[str, str], str] = {}
-    for split, file in files.items():
-        writer, labels, seen = Writer(builder, split), [], []
-        for place, label, texts in _rows(file, mistakes):
-            labels.append(label)
-            first_of.setdefault((split, label), place)
-            cut = [np.frombuffer(text, dtype=np.uint8, count=min(len(text), length)) for text in texts]
-            for sequence in cut:
-                writer.add(sequence)
-            seen.append(mark(*cut))
-        if not labels:
-            mistakes.add(str(file), "holds no pair; give the file again")
-        found[split], marks[split] = (writer, labels, index), seen
-        index += 2 * len(labels)
-    classes = _classes(first_of, files, mistakes)
-    mistakes.check()
-    numbers = {label: i for i, label in enumerate(classes)}
-    for writer, labels, first in found.values():
-        target = np.repeat([numbers[label] for label in labels], 2)
-        writer.finish(target, np.arange(first, first + len(target)))
-    for split, seen in marks.items():
-        builder.save(f"{split}_mark", np.frombuffer(b"".join(seen), dtype=np.uint8).reshape(-1, 16))
-    return {"labels": classes, "shared": shared(marks)}
+def _by_bigrams(task: Task) -> Baseline:
+    """Say one source where the shares of bigrams of both sequences are alike enough, by a threshold from train."""
+    alike = {name: np.concatenate(list(_alike(task.split(name), task.signature.width))) for name in SPLITS}
+    label = {name: np.asarray(task.split(name).target)[::2] for name in SPLITS}
+    order = np.argsort(alike["train"], kind="stable")
+    ones = label["train"][order]
+    # Right answers where the first i pairs of the order are said to have two sources.
+    right = np.concatenate([[0], np.cumsum(ones == 0)]) + ones.sum() - np.concatenate([[0], np.cumsum(ones)])
+    ranked = np.concatenate([[-1.0], alike["train"][order]])
+    threshold = ranked[right.argmax()]
+    scores = [float(((alike[name] > threshold) == label[name]).mean()) for name in ("val", "test")]
+    return Baseline("likeness of bigrams", scores[0], scores[1], "cosine of bigram counts, threshold from train")
 
 
-def _classes(first_of: dict[tuple[str, str], str], files: dict[str, Path], mistakes: Mistakes) -> list[str]:
-    """The labels of train in order; val and test may have no other. `first_of` is where each first stands."""
-    classes = in_order({label for split, label in first_of if split == "train"})
-    if len(classes) == 1:
-        mistakes.add(str(files["train"]), f"every pair has label {classes[0]!r}; give pairs of two labels or more")
-    for (_, label), place in first_of.items():
-        if classes and label not in classes:
-            mistakes.add(place, f"label {label!r} does not occur in {files['train'].name}")
-    return classes
-
-
-def _rows(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, str, list[bytes]]]:
-    """(place, label, both texts) of each row that has nothing wrong."""
-    for place, row in read_rows(file, ("label", "text1", "text2"), mistakes, LAYOUTS):
-        given = row["label"]
-        label = label_of(given.decode(errors="replace") if isinstance(given, bytes) else given, place, mistakes)
-        texts = [text_of(row[name], f"{place}, {name}", mistakes) for name in ("text1", "text2")]
-        if label is not None and None not in texts:
-            yield place, label, [text for text in texts if text is not None]
-
-
-def mark(one: np.ndarray, two: np.ndarray) -> bytes:
-    """16 bytes, equal where both texts are equal."""
-    total = blake2b(len(one).to_bytes(8, "little"), digest_size=16)
-    total.update(np.ascontiguousarray(one).data)
-    total.update(np.ascontiguousarray(two).data)
-    return total.digest()
-
-
-def shared(marks: dict[str, list[bytes]]) -> dict[str, int]:
-    """How many pairs of val and test also stand in an earlier split: {"val in train": 3, ...}."""
-    known = {split: set(seen) for split, seen in marks.items()}
-    names = [split for split in SPLITS if split in marks]
-    found = {
-        f"{late} in {early}": sum(one in known[early] for one in marks[late])
-        for i, late in enumerate(names)
-        for early in names[:i]
-    }
-    return {name: count for name, count in found.items() if count}
-
-
-def _drawn(builder: Builder, whole: Prepared, val_share: float, seed: int) -> dict[str, Any]:
-    """The same pairs with val held out of train; of pairs that occur twice all copies stay in train."""
-    every = {split: stored(whole, split, paired=True) for split in ("train", "test")}
-    target, seen = every["train"].target, np.asarray(whole.arrays["train_mark"])
-    assert target is not None
-    _, group = np.unique(seen, axis=0, return_inverse=True)
-    units = len(seen)
-    val = hold_out(target[::2], occurs_once(group.reshape(-1)), round(val_share * units), seed, "task.val_share")
-    chosen = {
-        "train": ("train", np.setdiff1d(np.arange(units), val)),
-        "val": ("train", val),
-        "test": ("test", np.arange(every["test"].units)),
-    }
-    marks = {}
-    for split, (source, some) in chosen.items():
-        examples, rows = every[source], every[source].rows(some)
-        writer = Writer(builder, split)
-        for row in rows:
-            writer.add(examples.values[examples.offsets[row] : examples.offsets[row + 1]])
-        assert examples.target is not None
-        writer.finish(examples.target[rows], examples.index[rows])
-        marks[split] = [bytes(line) for line in np.asarray(whole.arrays[f"{source}_mark"])[some]]
-    return {"labels": whole.facts["labels"], "shared": shared(marks)}
+def _alike(x: Examples, symbols: int) -> Iterator[np.ndarray]:
+    """Cosines of the bigram counts of each pair, in chunks of pairs."""
+    cells, step = symbols * symbols, max(2, 2 * (_AT_ONCE // (2 * symbols * symbols)))
+    for begin in range(0, len(x), step):
+        offsets = x.offsets[begin : begin + step + 1]
+        values = x.values[offsets[0] : offsets[-1]].astype(np.int64)
+        row = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
+        within = row[1:] == row[:-1]
+        at = (row[:-1] * symbols + values[:-1]) * symbols + values[1:]
+        counts = np.bincount(at[within], minlength=(len(offsets) - 1) * cells).reshape(-1, 2, cells)
+        both = np.sqrt((counts**2).sum(2).prod(1))
+        yield (counts[:, 0] * counts[:, 1]).sum(1) / both

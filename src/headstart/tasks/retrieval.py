@@ -11,7 +11,7 @@ from pydantic import Field
 from headstart.data.prepared import Prepared, stored
 from headstart.sequence import Signature
 from headstart.tasks.films import films, films_files
-from headstart.tasks.pairs import find_aan, find_files, pairs
+from headstart.tasks.retrieval_files import find_aan, find_files, pairs
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
 

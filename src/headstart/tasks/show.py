@@ -16,7 +16,7 @@ from headstart.data.splits import overlaps
 from headstart.data.text import printable
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.tasks.pictures import pixels_of
+from headstart.tasks.images import pixels_of
 from headstart.tasks.task import SPLITS, Task, TaskSpec, unit_targets
 
 SHADES = " ░▒▓█"

@@ -125,7 +125,7 @@ class TaskSpec(Spec):
         del data
         return ()
 
-    def prepare(self, data: Path, workers: int) -> None:
+    def prepare(self, data: Path, workers: int = 1) -> None:
         """Build what `load` opens with that many workers, where that is faster. The bits do not depend on `workers`."""
         del data, workers
 
@@ -173,7 +173,7 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     return replace(task, train=train, fresh=fresh, fingerprint=task.fingerprint or fingerprint(task))
 
 
-class Splits(TypedDict):
+class SplitExamples(TypedDict):
     """The three splits, by their names."""
 
     train: Examples
@@ -181,15 +181,23 @@ class Splits(TypedDict):
     test: Examples
 
 
-def each_split(make: Callable[[str], Examples]) -> Splits:
+def each_split(make: Callable[[str], Examples]) -> SplitExamples:
     """What `make` gives for the name of each split, in the order of SPLITS."""
     return {"train": make("train"), "val": make("val"), "test": make("test")}
 
 
-def length_range(splits: Splits) -> tuple[int, int]:
+def length_range(splits: SplitExamples) -> tuple[int, int]:
     """Positions of the longest and of the shortest example of all splits, as a signature has them."""
     lengths = np.concatenate([splits["train"].lengths, splits["val"].lengths, splits["test"].lengths])
     return int(lengths.max()), int(lengths.min())
+
+
+def size_note(name: str, sizes: Mapping[str, int], official: Mapping[str, int], noun: str) -> list[str]:
+    """A note where the splits of a data set do not have their official sizes."""
+    if dict(sizes) == dict(official):
+        return []
+    here, there = (", ".join(f"{count} {split}" for split, count in counts.items()) for counts in (sizes, official))
+    return [f"not the official {name}: {here} {noun} (official: {there})"]
 
 
 def in_threads(make: Callable[[int], R], numbers: Iterable[int], workers: int) -> Iterator[R]:

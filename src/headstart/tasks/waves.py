@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from itertools import combinations, count, islice
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -10,11 +11,12 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from headstart.data.standardise import to_range
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import Task, TaskSpec, each_split
 
 SINES = 3
 """Sines of each channel."""
@@ -91,22 +93,12 @@ class WavesSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         """The whole task, made in memory. Raises: BadInput where no range of train can be scaled."""
         del data
-        first, splits, notes = 0, {}, []
-        for name in SPLITS:
-            splits[name] = self._examples(name, getattr(self, name), first)
-            first += getattr(self, name)
-        signature = Signature(
-            input="floats",
-            width=self.channels,
-            length=self.length,
-            shortest=self.length,
-            target=self.target,
-            classes=self.classes if self.target == "class" else 0,
-        )
-        if self.target == "number" and self.scale_target:
-            notes.append(_scale(splits))
+        first = {"train": 0, "val": self.train, "test": self.train + self.val}
+        splits = each_split(lambda name: self._examples(name, getattr(self, name), first[name]))
         labels = tuple(map(_named, frequencies(self.classes))) if self.target == "class" else ()
-        return Task(signature, splits["train"], splits["val"], splits["test"], labels=labels, notes=tuple(notes))
+        signature = Signature("floats", self.channels, self.length, self.length, self.target, len(labels))
+        task = Task(signature, **splits, labels=labels)
+        return _scaled(task) if self.target == "number" and self.scale_target else task
 
     def _examples(self, split: str, count: int, first: int) -> Examples:
         """Windows 0 to `count` of a split; numbers go on from `first`."""
@@ -178,20 +170,22 @@ def balanced(seed: int, stream: str, classes: int, numbers: np.ndarray) -> np.nd
 
 def _named(some: np.ndarray) -> str:
     """A set of frequencies in words."""
-    said = [f"{value / CYCLE:g}" for value in some]
-    return f"{', '.join(said[:-1])} and {said[-1]} cycles"
+    *first, last = (f"{value / CYCLE:g}" for value in some)
+    return f"{', '.join(first)} and {last} cycles"
 
 
-def _scale(splits: dict[str, Examples]) -> str:
-    """Put all targets on the scale of train's range; returns what a table must say."""
-    known = np.asarray(splits["train"].target, dtype=np.float64)
+def _scaled(task: Task) -> Task:
+    """The task with all targets on the scale of train's range."""
+    known = np.asarray(task.train.target, dtype=np.float64)
     low, high = float(known.min()), float(known.max())
     if low == high:
         raise BadInput(
             f"task.train: every one of the {len(known)} train windows has a target of {low:g}, which leaves "
             "no range to scale by; take more, or scale_target = false"
         )
-    for name, examples in splits.items():
-        scaled = 2 * (np.asarray(examples.target, dtype=np.float64) - low) / (high - low) - 1
-        splits[name] = Examples(examples.values, examples.offsets, scaled.astype(np.float32), examples.index)
-    return f"slowest frequencies of {low:.4g} to {high:.4g} cycles per window, the range of train, stand as -1 to 1"
+
+    def scaled(name: str) -> Examples:
+        return replace(task.split(name), target=to_range(np.asarray(task.split(name).target), low, high))
+
+    note = f"slowest frequencies of {low:.4g} to {high:.4g} cycles per window, the range of train, stand as -1 to 1"
+    return replace(task, **each_split(scaled), notes=(note,))

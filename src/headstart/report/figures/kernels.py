@@ -34,7 +34,7 @@ class KernelLine:
 def kernel_drawings(column: TrainedColumn) -> list[Drawing]:
     """As in figure 4 of Amos et al. 2023: before fine-tuning, learnt against the start."""
     from headstart.analysis.kernels import kernels
-    from headstart.tasks.pictures import positions_of_a_row
+    from headstart.tasks.images import positions_of_a_row
 
     lines, halves, row, seed, step = [], [], 0, 0, 1
     for trained in column.stages("Kernels", parent=True):

@@ -73,7 +73,7 @@ class ListOpsSpec(TaskSpec):
             )
         return Rules(self.data_seed, self.min_length, self.max_length, self.depth, self.arguments)
 
-    def prepare(self, data: Path, workers: int) -> None:
+    def prepare(self, data: Path, workers: int = 1) -> None:
         """Generate the expressions with that many threads, where they are not prepared yet."""
         self._prepared(data, workers)
 

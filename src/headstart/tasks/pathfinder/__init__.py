@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from hashlib import blake2b
+from itertools import combinations
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -16,11 +14,12 @@ from pydantic import Field, model_validator
 
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.errors import BadInput
-from headstart.sequence import Examples, Signature
+from headstart.sequence import Examples
 from headstart.spec import Seed
-from headstart.tasks.paddles import recipe, tables
-from headstart.tasks.snakes import images
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
+from headstart.tasks.images import pixel_examples, pixel_task
+from headstart.tasks.pathfinder.generate import images
+from headstart.tasks.pathfinder.geometry import recipe, tables
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, each_split, in_threads
 
 LABELS = ("two contours", "one contour")
 
@@ -72,119 +71,63 @@ class PathfinderSpec(TaskSpec):
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped (generated first where it is not prepared)."""
-        found = self._prepared(data, workers=1)
-        index, splits = 0, {}
-        for name in SPLITS:
-            pixels = np.asarray(found.arrays[f"{name}_images"])
-            splits[name] = as_examples(pixels, np.asarray(found.arrays[f"{name}_labels"]), index)
-            index += len(pixels)
-        baselines = tuple(Baseline(**line) for line in found.facts["baselines"])
-        task = as_task(self.size, splits, baselines, found.fingerprint)
-        own = "16 x 16 pixels are a size of our own, none of Long Range Arena's"
-        return replace(task, notes=(own,)) if self.size == 16 else task
+        ready = self._prepared(data, workers=1)
+        first = {"train": 0, "val": self.train, "test": self.train + self.val}
+        task = grey_task(self.size, ready, {name: first[name] + np.arange(getattr(self, name)) for name in SPLITS})
+        note = "16 x 16 pixels are a size of our own, none of Long Range Arena's"
+        baselines = tuple(Baseline(**line) for line in ready.facts["baselines"])
+        return replace(task, baselines=baselines, notes=(note,) if self.size == 16 else ())
 
     def _prepared(self, data: Path, workers: int) -> Prepared:
-        sizes = {name: getattr(self, name) for name in SPLITS}
         document = {
             "generator": self.version,
             "size": self.size,
             "contour_length": self.contour_length,
-            "sizes": sizes,
+            "sizes": {name: getattr(self, name) for name in SPLITS},
             "seed": self.data_seed,
         }
         return prepared(data, "pathfinder", document, lambda builder: _build(self, builder, workers))
 
 
-def as_examples(pixels: np.ndarray, labels: np.ndarray, first: int) -> Examples:
-    """Images (n, size, size) uint8 as examples numbered from `first`, read row by row; bytes stay bytes."""
-    n, length = len(pixels), pixels.shape[1] * pixels.shape[2]
-    return Examples(
-        values=pixels.reshape(-1, 1),
-        offsets=np.arange(n + 1, dtype=np.int64) * length,
-        target=labels.astype(np.int64),
-        index=np.arange(first, first + n, dtype=np.int64),
-        scale=1 / 127.5,
-        shift=-1.0,
-    )
+def grey_task(size: int, ready: Prepared, index: Mapping[str, np.ndarray]) -> Task:
+    """The task of prepared images (n, size, size) and labels of each split; `index` are the examples' numbers."""
 
+    def examples(name: str) -> Examples:
+        pixels, labels = (np.asarray(ready.arrays[f"{name}_{part}"]) for part in ("images", "labels"))
+        return pixel_examples(pixels.reshape(len(pixels), -1, 1), labels, index[name], scale=1 / 127.5, shift=-1.0)
 
-def as_task(
-    size: int, splits: dict[str, Examples], baselines: tuple[Baseline, ...] = (), fingerprint: str = ""
-) -> Task:
-    """The task of these splits of square grey images."""
-
-    def picture(x: np.ndarray) -> np.ndarray:
-        return np.clip((np.asarray(x, dtype=np.float64).reshape(size, size) + 1) / 2, 0.0, 1.0)
-
-    signature = Signature(
-        input="floats",
-        width=1,
-        length=size * size,
-        shortest=size * size,
-        target="class",
-        classes=2,
-        levels=256,
-        level_scale=127.5,
-        level_shift=127.5,
-    )
-    return Task(
-        signature,
-        splits["train"],
-        splits["val"],
-        splits["test"],
-        labels=LABELS,
-        baselines=baselines,
-        picture=picture,
-        fingerprint=fingerprint,
-    )
+    task = pixel_task(each_split(examples), LABELS, size, levels=256, mean=127.5, deviation=127.5)
+    return replace(task, fingerprint=ready.fingerprint)
 
 
 def _build(spec: PathfinderSpec, builder: Builder, workers: int) -> dict[str, Any]:
     """Generate every split into the builder's folder; refuse an image that stands in two splits."""
     sizes = {name: getattr(spec, name) for name in SPLITS}
+    geometry, step = tables(recipe(spec.size, spec.contour_length)), _TOGETHER[spec.size]
     done, marks, near = 0, {}, {}
     for name, count in sizes.items():
+        stream = f"pathfinder/{spec.size}/{spec.contour_length}/{name}"
         pixels = builder.empty(f"{name}_images", (count, spec.size, spec.size), np.uint8)
         labels = builder.empty(f"{name}_labels", (count,), np.uint8)
-        distance, mine = np.empty(count), set()
-        for first, (some, label, discs) in _chunks(spec, name, count, workers):
+        distance, own_marks, first = np.empty(count), set(), 0
+
+        def grow(first: int, stream: str = stream, count: int = count) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+            return images(geometry, spec.data_seed, stream, first, min(step, count - first))
+
+        for some, label, discs in in_threads(grow, range(0, count, step), workers):
             last = first + len(some)
             pixels[first:last], labels[first:last] = some, label
             distance[first:last] = np.hypot(*(discs[:, 0] - discs[:, 1]).T)
-            mine |= {blake2b(image, digest_size=16).digest() for image in some}
-            done += len(some)
+            own_marks |= {blake2b(image, digest_size=16).digest() for image in some}
+            first, done = last, done + len(some)
             builder.report(done, sum(sizes.values()))
-        marks[name], near[name] = mine, (distance, np.array(labels))
-    for one, other in (("train", "val"), ("train", "test"), ("val", "test")):
-        if marks[one] & marks[other]:
+        marks[name], near[name] = own_marks, (distance, np.array(labels))
+    for earlier, later in combinations(SPLITS, 2):
+        if marks[earlier] & marks[later]:
             raise BadInput(
-                f"task.data_seed: {spec.data_seed} gives one image to both {one} and {other}; take another seed"
+                f"task.data_seed: {spec.data_seed} gives one image to both {earlier} and {later}; take another seed"
             )
     return {"baselines": [_by_distance(near)]}
-
-
-def _chunks(
-    spec: PathfinderSpec, split: str, count: int, workers: int
-) -> Iterator[tuple[int, tuple[np.ndarray, np.ndarray, np.ndarray]]]:
-    """(first, images of a chunk), in order. Threads do: numpy lets others run."""
-    geometry, step = tables(recipe(spec.size, spec.contour_length)), _TOGETHER[spec.size]
-    stream = f"pathfinder/{spec.size}/{spec.contour_length}/{split}"
-    grow = partial(images, geometry, spec.data_seed, stream)
-    starts = [(first, min(step, count - first)) for first in range(0, count, step)]
-    if workers < 2:
-        yield from ((first, grow(first, size)) for first, size in starts)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        coming: deque[tuple[int, Future[tuple[np.ndarray, np.ndarray, np.ndarray]]]] = deque()
-        try:
-            for first, size in starts:
-                coming.append((first, pool.submit(grow, first, size)))
-                if len(coming) == 2 * workers:
-                    yield coming[0][0], coming.popleft()[1].result()
-            while coming:
-                yield coming[0][0], coming.popleft()[1].result()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def _by_distance(near: dict[str, tuple[np.ndarray, np.ndarray]]) -> dict[str, Any]:

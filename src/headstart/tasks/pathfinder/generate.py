@@ -11,7 +11,7 @@ from dataclasses import InitVar, dataclass
 import numpy as np
 
 from headstart.seeds import below, bits
-from headstart.tasks.paddles import CELLS, DIRECTIONS, HALF, UNIT, Tables, circle, paint
+from headstart.tasks.pathfinder.geometry import CELLS, DIRECTIONS, HALF, UNIT, Tables, circle, paint
 
 _CELL = (UNIT // CELLS).bit_length() - 1
 """Places to shift a position by, to have its cell."""

@@ -25,10 +25,6 @@ CELLS = 2
 FULL = 1000
 """Brightness of a disc, before the image is rescaled."""
 
-SIZES = (32, 64, 128, 256)
-"""Sizes of the papers; 16 is our own."""
-CONTOURS = (14, 9, 6)
-
 
 @dataclass(frozen=True)
 class Recipe:
