@@ -17,12 +17,11 @@ from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.sequence import collate
 from headstart.tasks import films as films_module
-from headstart.tasks import retrieval_files as pairs_module
+from headstart.tasks import retrieval as pairs_module
 from headstart.tasks.films import film_pairs, split_films
-from headstart.tasks.retrieval import RetrievalSpec
-from headstart.tasks.retrieval_files import AAN
-from headstart.tasks.reviews import reviews
+from headstart.tasks.retrieval import AAN, RetrievalSpec
 from headstart.tasks.task import open_task
+from headstart.tasks.text import reviews
 
 
 def some_pairs(count, name):
@@ -198,12 +197,12 @@ def test_rows_that_are_wrong_are_all_named(aan):
 def test_labels_that_train_lacks_single_labels_and_empty_files_are_named(aan):
     test, val = (aan / "aan" / AAN[split] for split in ("test", "val"))
     test.write_bytes(test.read_bytes() + b"2\ta\tb\tc\td\n")
-    assert why(aan) == f"{test}, row 15: label '2' does not occur in new_aan_pairs.train.tsv"
+    assert why(aan) == f"{test}, row 15: label '2' does not occur in train"
     val.write_bytes(b"")
     assert f"{val}: holds no pair; give the file again" in why(aan)
     train = aan / "aan" / AAN["train"]
     train.write_bytes(aan_lines([(1, "a", "b")]))
-    assert f"{train}: every pair has label '1'; give pairs of two labels or more" in why(aan)
+    assert f"{train}: every train pair has label '1'; give two labels or more" in why(aan)
 
 
 # Films

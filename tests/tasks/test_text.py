@@ -17,10 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headstart.errors import BadInput
-from headstart.tasks import reviews as module
-from headstart.tasks.reviews import reviews
+from headstart.tasks import text as module
 from headstart.tasks.task import open_task
-from headstart.tasks.text import END, RARE, TextSpec, code_points, decoder, vocabulary
+from headstart.tasks.text import END, RARE, TextSpec, code_points, decoder, reviews, vocabulary
 
 WORDS = ["film", "très", "good", "bad", "😀", "plot", "<br />", "naïve"]
 
@@ -203,7 +202,7 @@ def test_copies_stay_in_train_and_overlaps_of_the_official_files_are_said(tmp_pa
     assert len(held) == 10
     assert all(i % 3 == 0 for _, i, _ in held)
     assert "2 texts stand in both the official train and test files" in task.notes
-    assert "of the 22 official test texts, " in task.notes[-1]
+    assert "of the 22 test texts, " in task.notes[-1]
     text = why(data, val_share=0.7)
     assert text.startswith("task.val_share: holding out 70 takes 35 of class 0, which has 10 without a copy in train")
 
@@ -266,7 +265,7 @@ def test_a_label_without_texts_and_a_label_that_train_lacks_are_named(data, tmp_
 
 def test_one_label_alone_is_refused(tmp_path, train, test):
     write(tmp_path, {"imdb/train.jsonl": json_lines(train[:20]), "imdb/test.jsonl": json_lines(test[:5])})
-    assert why(tmp_path) == f"{tmp_path / 'imdb'}: every train review has label '0'; give both labels"
+    assert why(tmp_path) == f"{tmp_path / 'imdb'}: every train review has label '0'; give two labels or more"
 
 
 def test_a_text_file_that_is_no_utf_8_or_empty_is_named(tmp_path, train, test):
@@ -318,7 +317,7 @@ def test_the_real_reviews(linked):
     assert np.bincount(task.val.target).tolist() == [1_250, 1_250]
     assert task.notes == (
         "123 texts stand in both the official train and test files",
-        "of the 25000 official test texts, 106 also stand in train and 17 also stand in val",
+        "of the 25000 test texts, 106 also stand in train and 17 also stand in val",
     )
     assert (task.signature.length, task.signature.shortest) == (4_096, 33)
     published = TextSpec(symbols="characters", split="published").load(linked)

@@ -18,8 +18,9 @@ from headstart.data.splits import copies_note, groups, hold_out, occurs_once
 from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.spec import neutral
+from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
-from headstart.tasks.task import LONG_RANGE_ARENA, Task, TaskSpec, each_split, size_note
+from headstart.tasks.task import LONG_RANGE_ARENA, Task, TaskSpec
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32

@@ -16,8 +16,9 @@ from headstart.errors import BadInput
 from headstart.seeds import below
 from headstart.sequence import Examples
 from headstart.spec import Seed
+from headstart.tasks.build import each_split
 from headstart.tasks.images import DIGITS, pixel_task
-from headstart.tasks.task import Task, TaskSpec, each_split, stratified_split
+from headstart.tasks.task import Task, TaskSpec, stratified_split
 
 SIDE = 8
 SIZES = {"train": 1097, "val": 200, "test": 500}

@@ -14,9 +14,9 @@ from headstart.data.problems import Mistakes
 from headstart.data.splits import occurs_once
 from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
-from headstart.tasks.retrieval_files import mark, shared
-from headstart.tasks.reviews import ORIGIN, find, reviews
+from headstart.tasks.build import mark, shared
 from headstart.tasks.task import SPLITS
+from headstart.tasks.text import ORIGIN, find, reviews
 
 _READER = 1
 """Raised when the same files give other pairs."""
@@ -56,24 +56,18 @@ def films(data: Path, task: str, length: int, val_share: float, seed: int) -> Pr
     """
     base = reviews(data, task)
     root, files = find_addresses(data, task)
-    document = {
-        "reader": _READER,
-        "reviews": base.fingerprint,
-        "files": stamps(files),
-        "length": length,
-        "val_share": val_share,
-        "seed": seed,
-    }
+    settings = {"length": length, "val_share": val_share, "seed": seed}
+    document = {"reader": _READER, "reviews": base.fingerprint, "files": stamps(files), **settings}
     return prepared(data, "imdb-films", document, lambda builder: _build(builder, base, root, length, val_share, seed))
 
 
 def _build(builder: Builder, base: Prepared, root: Path, length: int, val_share: float, seed: int) -> dict[str, Any]:
     film, names = _film_of_each(base, root)
     label, group = np.asarray(base.arrays["all_target"]), np.asarray(base.arrays["group"])
-    places = split_films(film, int(base.facts["train"]), val_share, seed)
+    in_split = split_films(film, int(base.facts["train"]), val_share, seed)
     alone, index, marks, counts = occurs_once(group), 0, {}, {}
     for split in SPLITS:
-        rows = np.flatnonzero(places[split] & alone)
+        rows = np.flatnonzero(in_split[split] & alone)
         chosen, target = film_pairs(rows, film, label, seed)
         if not len(chosen):
             raise BadInput(
@@ -107,8 +101,7 @@ def _film_of_each(base: Prepared, root: Path) -> tuple[np.ndarray, list[str]]:
     """(n,) number of each review's film, and the films' addresses."""
     mistakes, addresses = Mistakes(), {}
     for name, content in members(root, lambda n: _ADDRESSES.search(n) is not None, mistakes):
-        match = _ADDRESSES.search(name)
-        if match is not None:
+        if match := _ADDRESSES.search(name):
             lines = [line.strip() for line in content.decode("ascii", "replace").splitlines()]
             addresses[match[1], int(match[2] == "pos")] = (f"{root}, {name}", lines)
     train, label, number = int(base.facts["train"]), base.arrays["all_target"], base.arrays["all_index"]
@@ -119,14 +112,14 @@ def _film_of_each(base: Prepared, root: Path) -> tuple[np.ndarray, list[str]]:
         )
     names: dict[str, int] = {}
     film = np.zeros(len(label), dtype=np.int64)
-    for row, (value, place) in enumerate(zip(label.tolist(), number.tolist(), strict=True)):
+    for row, (value, line) in enumerate(zip(label.tolist(), number.tolist(), strict=True)):
         split = "train" if row < train else "test"
         file, lines = addresses.get((split, value), (f"{root}, {split}/urls_{'pos' if value else 'neg'}.txt", []))
-        if not 0 <= place < len(lines) or not lines[place]:
-            which = "a review without a number (its id is not `number_rating`)" if place < 0 else f"review {place}"
+        if not 0 <= line < len(lines) or not lines[line]:
+            which = "a review without a number (its id is not `number_rating`)" if line < 0 else f"review {line}"
             mistakes.add(file, f"has no address of {which}; give the reviews and addresses of one data set")
             continue
-        film[row] = names.setdefault(lines[place], len(names))
+        film[row] = names.setdefault(lines[line], len(names))
     mistakes.check()
     return film, list(names)
 
@@ -151,15 +144,15 @@ def film_pairs(rows: np.ndarray, film: np.ndarray, label: np.ndarray, seed: int)
     _, first, count = np.unique(film[order], return_index=True, return_counts=True)
     rank = np.arange(len(order)) - np.repeat(first, count)
     paired = rank < 2 * (np.repeat(count, count) // 2)
-    one = order[paired].reshape(-1, 2)
+    ones = order[paired].reshape(-1, 2)
     chosen = []
     for kind in range(4):
-        some = one[2 * label[one[:, 0]] + label[one[:, 1]] == kind]
+        some = ones[2 * label[ones[:, 0]] + label[ones[:, 1]] == kind]
         some = some[np.lexsort((film[some[:, 0]], bits(seed, "films/film", film[some[:, 0]])))]
         most = int(np.unique(film[some[:, 0]], return_counts=True)[1].max()) if len(some) else 0
         if len(some) >= 2 * most > 0:
             # Pairs of one film are side by side and at most `most`: that many further on is another film.
-            two = np.stack([some[:, 0], np.roll(some[:, 1], -most)], 1)
-            chosen.append(np.stack([two, some], 1).reshape(-1, 2))
+            twos = np.stack([some[:, 0], np.roll(some[:, 1], -most)], 1)
+            chosen.append(np.stack([twos, some], 1).reshape(-1, 2))
     table = np.concatenate(chosen) if chosen else np.zeros((0, 2), dtype=np.int64)
     return table, np.arange(len(table)) % 2

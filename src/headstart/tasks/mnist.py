@@ -17,8 +17,9 @@ from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import Examples
 from headstart.spec import neutral
+from headstart.tasks.build import size_note
 from headstart.tasks.images import DIGITS, augmenter, pixel_examples, pixel_task, tiled
-from headstart.tasks.task import Task, TaskSpec, size_note
+from headstart.tasks.task import Task, TaskSpec
 
 SIDE = 28
 FILES = {

@@ -13,7 +13,8 @@ from pydantic import Field, model_validator
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, each_split, length_range
+from headstart.tasks.build import each_split, length_range
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
 
 LABELS = ("two sources", "one source")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar, TypedDict, TypeVar
+from typing import ClassVar
 
 import numpy as np
 from pydantic import Field
@@ -24,7 +22,6 @@ from headstart.spec import Seed, Spec, digest, neutral
 from headstart.store.files import publish
 
 SPLITS = ("train", "val", "test")
-R = TypeVar("R")
 
 LONG_RANGE_ARENA = (
     "much of the signal of the Long Range Arena is short-range: a high score here does not show that a model uses "
@@ -171,51 +168,6 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     # A chosen part of a stream is a fixed set: the first epoch's.
     fresh = task.fresh if train is task.train else None
     return replace(task, train=train, fresh=fresh, fingerprint=task.fingerprint or fingerprint(task))
-
-
-class SplitExamples(TypedDict):
-    """The three splits, by their names."""
-
-    train: Examples
-    val: Examples
-    test: Examples
-
-
-def each_split(make: Callable[[str], Examples]) -> SplitExamples:
-    """What `make` gives for the name of each split, in the order of SPLITS."""
-    return {"train": make("train"), "val": make("val"), "test": make("test")}
-
-
-def length_range(splits: SplitExamples) -> tuple[int, int]:
-    """Positions of the longest and of the shortest example of all splits, as a signature has them."""
-    lengths = np.concatenate([splits["train"].lengths, splits["val"].lengths, splits["test"].lengths])
-    return int(lengths.max()), int(lengths.min())
-
-
-def size_note(name: str, sizes: Mapping[str, int], official: Mapping[str, int], noun: str) -> list[str]:
-    """A note where the splits of a data set do not have their official sizes."""
-    if dict(sizes) == dict(official):
-        return []
-    here, there = (", ".join(f"{count} {split}" for split, count in counts.items()) for counts in (sizes, official))
-    return [f"not the official {name}: {here} {noun} (official: {there})"]
-
-
-def in_threads(make: Callable[[int], R], numbers: Iterable[int], workers: int) -> Iterator[R]:
-    """What `make` gives for each number, in their order, made ahead by that many threads (numpy lets others run)."""
-    if workers < 2:
-        yield from map(make, numbers)
-        return
-    with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[R]] = deque()
-        try:
-            for number in numbers:
-                waiting.append(pool.submit(make, number))
-                if len(waiting) == 4 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
 
 
 def unit_targets(examples: Examples) -> np.ndarray | None:

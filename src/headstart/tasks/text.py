@@ -1,27 +1,47 @@
-"""Text of Long Range Arena: is a film review positive or negative, read byte by byte?"""
+"""Text of Long Range Arena: is a film review of IMDb positive or negative, read byte by byte?
+
+The reviews are read from whatever form they are in: aclImdb folders or archive, JSON lines, Parquet.
+"""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import numpy as np
 from pydantic import Field
 
+from headstart.data.archives import listed, members, stamps
 from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
-from headstart.data.splits import groups, hold_out, occurs_once, shared_note
+from headstart.data.problems import Mistakes
+from headstart.data.rows import label_of, read_rows, text_of
+from headstart.data.splits import copies_note, groups, hold_out, occurs_once
 from headstart.errors import BadInput
 from headstart.sequence import Signature
-from headstart.tasks.reviews import OFFICIAL, find, reviews
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
+from headstart.tasks.build import classes_of, each_split, length_range, size_note
+from headstart.tasks.task import LONG_RANGE_ARENA, Task, TaskSpec
+
+OFFICIAL = {"train": 25_000, "test": 25_000}
+ORIGIN = (
+    "IMDb's reviews (Maas et al. 2011) are at https://ai.stanford.edu/~amaas/data/sentiment "
+    "(aclImdb_v1.tar.gz) and, as Parquet files, at https://huggingface.co/datasets/stanfordnlp/imdb"
+)
+SAME = ({"0": "0", "1": "1"}, {"neg": "0", "pos": "1"}, {"negative": "0", "positive": "1"})
+"""Ways to write the two labels of IMDb."""
+_READER, _MAKER = 1, 1
+"""Raised when the same files give other reviews, and when the same reviews give other examples."""
+
+_REVIEW = re.compile(r"(?:^|/)(train|test)/(neg|pos)/([^/]+)\.txt$")
+_FILE = re.compile(r"^(?:.*[_.-])?(train|test)(?:[_.-].*)?\.(?:jsonl(?:\.gz|\.xz)?|parquet)$")
+_ARCHIVE = re.compile(r"^aclImdb.*\.(?:tar|tgz|tar\.gz|tar\.xz|tar\.bz2)$")
 
 END = 255
 """Id of the end of a text among bytes: a byte that UTF-8 never uses."""
 RARE, STOP = "\ufffd", "∎"
 """What stands for a rare character and for the end where a text is shown."""
-_MAKER = 1
-"""Raised when the same reviews give other examples."""
 
 
 class TextSpec(TaskSpec):
@@ -52,53 +72,30 @@ class TextSpec(TaskSpec):
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return find(data, self.kind)[1]
 
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Read the reviews and write them as examples, where that is not done yet."""
-        del workers
-        self._prepared(data)
-
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
-        found = self._prepared(data)
-        splits = {name: stored(found, self._stored_as(name)) for name in SPLITS}
-        lengths = np.concatenate([examples.lengths for examples in splits.values()])
-        labels = tuple(found.facts["labels"])
-        signature = Signature(
-            input="tokens",
-            width=found.facts["width"],
-            length=int(lengths.max()),
-            shortest=int(lengths.min()),
-            target="class",
-            classes=len(labels),
-        )
+        ready = self._prepared(data)
+        published = self.split == "published"
+        splits = each_split(lambda name: stored(ready, "test" if published and name == "val" else name))
+        labels = tuple(ready.facts["labels"])
         return Task(
-            signature,
-            splits["train"],
-            splits["val"],
-            splits["test"],
+            Signature("tokens", ready.facts["width"], *length_range(splits), "class", len(labels)),
+            **splits,
             labels=labels,
-            notes=tuple(found.facts["notes"]),
-            text=decoder(found.facts["characters"]),
-            fingerprint=found.fingerprint,
+            notes=tuple(ready.facts["notes"]),
+            text=decoder(ready.facts["characters"]),
+            fingerprint=ready.fingerprint,
         )
-
-    def _stored_as(self, split: str) -> str:
-        return "test" if self.split == "published" and split == "val" else split
 
     def _prepared(self, data: Path) -> Prepared:
         base = reviews(data, self.kind)
-        document: dict[str, Any] = {
-            "maker": _MAKER,
-            "reviews": base.fingerprint,
-            "length": self.length,
-            "symbols": self.symbols,
-            "split": self.split,
-        }
+        document = self.model_dump(include={"length", "symbols", "split"})
+        document |= {"maker": _MAKER, "reviews": base.fingerprint}
         if self.symbols == "characters":
             document["least"] = self.least
         if self.split == "described":
             document |= {"val_share": self.val_share, "seed": self.split_seed}
-        return prepared(data, "text", document, lambda builder: _build(builder, self, base))
+        return prepared(data, "text", document, lambda builder: _write_splits(builder, self, base))
 
 
 def decoder(characters: str | None) -> Callable[[np.ndarray], str]:
@@ -122,15 +119,7 @@ def code_points(text: bytes) -> np.ndarray:
 def vocabulary(sequences: Iterator[np.ndarray], least: int) -> str:
     """Characters that occur at least `least` times in sequences of code points, in their order."""
     counts = np.zeros(0x110000, dtype=np.int64)
-    chunk: list[np.ndarray] = []
-    size = 0
-    for sequence in sequences:
-        chunk.append(sequence)
-        size += len(sequence)
-        if size > 2**21:  # one count over many texts, as each looks at every character that there is
-            counts += np.bincount(np.concatenate(chunk), minlength=len(counts))
-            chunk, size = [], 0
-    if chunk:
+    while chunk := list(islice(sequences, 2000)):  # many texts at once, as a count looks at every character there is
         counts += np.bincount(np.concatenate(chunk), minlength=len(counts))
     return "".join(map(chr, np.flatnonzero(counts >= least).tolist()))
 
@@ -164,7 +153,7 @@ def split_rows(spec: TextSpec, base: Prepared, group: np.ndarray) -> dict[str, n
     return rows
 
 
-def _build(builder: Builder, spec: TextSpec, base: Prepared) -> dict[str, Any]:
+def _write_splits(builder: Builder, spec: TextSpec, base: Prepared) -> dict[str, Any]:
     """Write each split of the cut and numbered reviews."""
     label = np.asarray(base.arrays["all_target"])
     group = groups(_cut(spec, base, row).tobytes() for row in range(len(label)))
@@ -194,15 +183,134 @@ def _build(builder: Builder, spec: TextSpec, base: Prepared) -> dict[str, Any]:
 
 def _notes(spec: TextSpec, base: Prepared, group: np.ndarray, rows: dict[str, np.ndarray]) -> list[str]:
     """What a table must say of these texts."""
-    notes, train, whole = [], int(base.facts["train"]), np.asarray(base.arrays["group"])
-    sizes = {"train": train, "test": len(rows["test"])}
-    if sizes != OFFICIAL:
-        notes.append(
-            f"not the official IMDb: {sizes['train']} train and {sizes['test']} test texts (official: 25000 and 25000)"
-        )
+    train, whole = int(base.facts["train"]), np.asarray(base.arrays["group"])
+    notes = size_note("IMDb", {"train": train, "test": len(rows["test"])}, OFFICIAL, "texts")
     both = len(np.intersect1d(whole[:train], whole[train:]))
     if both:
         notes.append(f"{both} texts stand in both the official train and test files")
     if spec.split == "published":
         notes.append("val is the official test split, as in the released code: what is chosen on val has seen test")
-    return [*notes, *shared_note(group, {"val": np.zeros(0, dtype=np.int64), **rows}, "texts")]
+    return [*notes, *copies_note(group, {"val": np.zeros(0, dtype=np.int64), **rows}, "texts")]
+
+
+class Review(NamedTuple):
+    """One review: its split, label and text, its number within split and label (-1: not known), its place."""
+
+    split: str
+    label: str
+    number: int
+    text: bytes
+    place: str
+
+
+def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
+    """The folder or archive of text files, or None where files hold many reviews each; and all files.
+
+    Looked for in `imdb/` and `aclImdb/` of the data folder: folders `train/neg` and so on, then files named
+    train and test that end in .jsonl (or .jsonl.gz, .jsonl.xz) or .parquet, then aclImdb's archive.
+    Raises: BadInput naming what is missing, the folder, and where the data set comes from.
+    """
+    folders = [data / "imdb", data / "imdb" / "aclImdb", data / "aclImdb", data / "imdb" / "plain_text"]
+    for root in folders:
+        if any((root / split / label).is_dir() for split in OFFICIAL for label in ("neg", "pos")):
+            return root, tuple(root / name for name in listed(root, lambda n: _REVIEW.search(n) is not None))
+    for ending in (".jsonl", ".parquet"):
+        for root in folders:
+            files = sorted((_split(p) == "test", p) for p in root.glob("*") if _split(p) and ending in p.name)
+            missing = [split for split in OFFICIAL if split not in {_split(path) for _, path in files}]
+            if files and missing:
+                raise BadInput(
+                    f"task.kind: {task!r}: {root} has {files[0][1].name} and no file named "
+                    f"{' or '.join(missing)} beside it; {ORIGIN}; put it there"
+                )
+            if files:
+                return None, tuple(path for _, path in files)
+    for root in folders:
+        for archive in sorted(p for p in root.glob("*") if _ARCHIVE.match(p.name)):
+            return archive, (archive,)
+    raise BadInput(
+        f"task.kind: {task!r} looks for train/neg, train/pos, test/neg and test/pos with .txt files, for train and "
+        f"test files (.jsonl, .jsonl.gz, .jsonl.xz or .parquet), or for aclImdb_v1.tar.gz in {folders[0]}, and none "
+        f"is there; {ORIGIN}; name the folder above it with --data or HEADSTART_DATA"
+    )
+
+
+def reviews(data: Path, task: str) -> Prepared:
+    """All reviews as UTF-8, train before test, in the order of their files (of folders: label, then number).
+
+    Arrays: `all_values` (S,) uint8, `all_offsets`, `all_target` (n,), `all_index` (n,) the number within split
+    and label or -1, `group` (n,) equal where texts are equal. Facts: `train` (how many of n), `labels`.
+    Raises: BadInput with up to 20 mistakes, each with its file and row.
+    """
+    root, files = find(data, task)
+    document = {"reader": _READER, "files": stamps(files)}
+    return prepared(data, "imdb", document, lambda builder: _write_reviews(builder, root, files))
+
+
+def _write_reviews(builder: Builder, root: Path | None, files: tuple[Path, ...]) -> dict[str, Any]:
+    mistakes, total = Mistakes(), sum(OFFICIAL.values())
+    reviews: list[Review] = []
+    for review in _from_files(files, mistakes) if root is None else _from_texts(root, mistakes):
+        reviews.append(review)
+        if len(reviews) % 1000 == 0:
+            builder.report(min(len(reviews), total), total)
+    reviews.sort(key=lambda review: review.split == "test")
+    place = str(root or files[0].parent)
+    for split in OFFICIAL:
+        if not any(review.split == split for review in reviews):
+            mistakes.add(place, f"no review of {split}; give all four folders, or both files")
+    labels = classes_of(((r.split, r.label, r.place) for r in reviews), "review", place, mistakes)
+    mistakes.check()
+    writer = Writer(builder, "all")
+    for review in reviews:
+        writer.add(np.frombuffer(review.text, dtype=np.uint8))
+    target = np.array([labels.index(review.label) for review in reviews])
+    writer.finish(target, np.array([review.number for review in reviews]))
+    builder.save("group", groups(review.text for review in reviews))
+    names = ["negative", "positive"] if any(set(labels) == set(same) for same in SAME) else labels
+    return {"train": sum(review.split == "train" for review in reviews), "labels": names}
+
+
+def _from_texts(root: Path, mistakes: Mistakes) -> Iterator[Review]:
+    """Reviews of text files `train/neg/<number>_<rating>.txt`."""
+    texts = []
+    for name, content in members(root, lambda n: _REVIEW.search(n) is not None, mistakes):
+        match = _REVIEW.search(name)
+        place = str(root / name) if root.is_dir() else f"{root}, member {name}"
+        text = text_of(content, place, mistakes)
+        if match is not None and text is not None:
+            review = Review(match[1], match[2], _number(match[3]), text, place)
+            texts.append((review.label, review.number, name, review))
+    for split in OFFICIAL:
+        for label in ("neg", "pos"):
+            if not any(review.split == split and review.label == label for *_, review in texts):
+                mistakes.add(f"{root}, {split}/{label}", "the label has no text; give the whole data set")
+    yield from (review for *_, review in sorted(texts, key=lambda item: item[:3]))
+
+
+def _from_files(files: tuple[Path, ...], mistakes: Mistakes) -> Iterator[Review]:
+    """Reviews of JSON lines or Parquet files with `text`, `label` and, where it is there, `id`."""
+    for file in files:
+        count = 0
+        for place, row in read_rows(file, ("text", "label"), mistakes):
+            count += 1
+            text, label = text_of(row["text"], place, mistakes), label_of(_plain(row["label"]), place, mistakes)
+            if text is not None and label is not None:
+                yield Review(_split(file), label, _number(_plain(row.get("id"))), text, place)
+        if not count:
+            mistakes.add(str(file), "holds no review; download it again")
+
+
+def _split(file: Path) -> str:
+    match = _FILE.match(file.name)
+    return match[1] if match is not None else ""
+
+
+def _plain(value: Any) -> Any:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _number(name: Any) -> int:
+    """The number that an id such as `127_9` (number, rating) begins with, or -1."""
+    match = re.match(r"(\d{1,9})_\d+$", name) if isinstance(name, str) else None
+    return int(match[1]) if match is not None else -1

@@ -16,7 +16,8 @@ from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.task import Task, TaskSpec, each_split
+from headstart.tasks.build import each_split
+from headstart.tasks.task import Task, TaskSpec
 
 SINES = 3
 """Sines of each channel."""

@@ -16,8 +16,9 @@ from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
+from headstart.tasks.build import each_split, in_threads
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, grow
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, each_split, in_threads
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
 
 AT_ONCE = 8_192_000
 """Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a

@@ -14,8 +14,9 @@ from headstart.data.problems import Mistakes
 from headstart.data.rows import lines
 from headstart.errors import BadInput
 from headstart.sequence import Signature
+from headstart.tasks.build import each_split, length_range
 from headstart.tasks.listops.generate import SYMBOLS, decode, encode
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec, each_split, length_range
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 
 FOLDERS = ("", "listops-1000", "lra_release/listops-1000", "lra_release/lra_release/listops-1000", "listops")
 HEADER = "Source\tTarget"

@@ -16,10 +16,11 @@ from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import Seed
+from headstart.tasks.build import each_split, in_threads
 from headstart.tasks.images import pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, each_split, in_threads
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
 
 LABELS = ("two contours", "one contour")
 
