@@ -33,7 +33,8 @@ from headstart.bench.machine import setting, wait_for
 from headstart.errors import BadInput
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import Engine, Failed, Finished, Notice, Progress, Runtime, Skipped, Stopped, perform
-from headstart.stage import Run, begin, identity
+from headstart.stage import identity
+from headstart.stage.trained import TrainedRun, begin
 from headstart.store.files import plain, publish
 from headstart.study.files import short_name
 from headstart.study.papers import read_paper
@@ -59,7 +60,7 @@ class Clock:
         self._stopped: float | None = None
 
     def start(self, step: int) -> None:
-        """Run from the end of this step on; what lies behind the last stop was an evaluation."""
+        """TrainedRun from the end of this step on; what lies behind the last stop was an evaluation."""
         wait_for(self.device)
         now = time.perf_counter()
         if self._stopped is not None:
@@ -89,13 +90,13 @@ class Clock:
 class Timed:
     """A stage's run (`stage.Run`) whose steps are timed."""
 
-    def __init__(self, run: Run, device: str) -> None:
+    def __init__(self, run: TrainedRun, device: str) -> None:
         self.run, self.clock, self.scoring = run, Clock(device), 0.0
 
     def ticks(self) -> Iterator[StepInfo]:
         """The run's own ticks."""
         setting, clock, warm = self.run.setting, self.clock, self.run.progress.step + WARM
-        for tick in self.run.ticks():
+        for tick in self.run.steps():
             next_scored = setting.budget.evaluates_at(tick.step + 1, setting.per_epoch, tick.steps)
             if tick.step >= warm and (tick.record is not None or tick.step == warm):
                 clock.start(tick.step)

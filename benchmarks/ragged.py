@@ -28,7 +28,8 @@ def padding(lengths: np.ndarray, pool: int) -> float:
 def measure(kind: str, data: Path) -> dict[str, float]:
     """Figures of one task, in this process."""
     from headstart.spec import read
-    from headstart.stage import StageSpec, begin
+    from headstart.stage import StageSpec
+    from headstart.stage.trained import begin
     from headstart.tasks import open_task
 
     imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -47,7 +48,7 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     task = open_task(spec.task, data)
     again = time.perf_counter() - began
     run = begin(spec, task, None)
-    for _ in run.ticks():
+    for _ in run.steps():
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     lengths = task.train.unit_lengths

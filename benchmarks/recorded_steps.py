@@ -27,7 +27,8 @@ from headstart.api import Study
 from headstart.bench.machine import setting, wait_for
 from headstart.runner.machine import choose_device
 from headstart.sequence import Examples, Signature
-from headstart.stage import Run, StageSpec, begin
+from headstart.stage import StageSpec
+from headstart.stage.trained import TrainedRun, begin
 from headstart.tasks.task import Task
 from headstart.training.graph import RECORDERS, Recorder
 from headstart.training.loop import BudgetSpec
@@ -101,7 +102,7 @@ class Agreement:
         )
 
 
-def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> Run:
+def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> TrainedRun:
     """A stage from fresh weights at its peak rate at once, with `steps` steps before anything is evaluated."""
     optim = spec.optim.model_copy(update={"schedule": "constant", "warmup_share": 0.0, "warmup_steps": 0})
     budget = BudgetSpec(steps=steps + 1, evaluate_every=10**6)
@@ -116,7 +117,7 @@ def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> 
     run = started(spec, task, device, record, STEPS)
     progress, losses = run.progress, [0.0]
     before = progress.flat.weights.clone()
-    for _ in itertools.islice(run.ticks(), STEPS):
+    for _ in itertools.islice(run.steps(), STEPS):
         losses.append(progress.running.loss)
     after = progress.flat.weights
     return Taken(
@@ -154,7 +155,7 @@ def agreement(phase: str, spec: StageSpec, task: Task, device: str) -> Agreement
 def pace(spec: StageSpec, task: Task, device: str, record: Recorder | None, steps: int) -> float:
     """Seconds of a step, over `steps` steps after warm ones."""
     warm = min(WARM, steps)
-    ticks = started(spec, task, device, record, warm + steps).ticks()
+    ticks = started(spec, task, device, record, warm + steps).steps()
     for _ in itertools.islice(ticks, warm):
         pass
     wait_for(device)
@@ -167,7 +168,7 @@ def pace(spec: StageSpec, task: Task, device: str, record: Recorder | None, step
 
 def kernels(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> list[tuple[str, float, float]]:
     """(kernel, or operation on a CPU; how often in a step; milliseconds of a step), the longest first."""
-    ticks = started(spec, task, device, record, 10 + PROFILED).ticks()
+    ticks = started(spec, task, device, record, 10 + PROFILED).steps()
     for _ in itertools.islice(ticks, 10):
         pass
     wait_for(device)

@@ -19,7 +19,8 @@ import numpy as np
 
 from headstart.models.model import model_flops
 from headstart.sequence import Signature
-from headstart.stage import TRAIN_FLOPS, StageSpec
+from headstart.stage import StageSpec
+from headstart.stage.trained import TRAIN_FLOPS
 from headstart.study.costs import COSTS
 from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan

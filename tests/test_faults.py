@@ -22,7 +22,7 @@ import pytest
 import torch
 
 from headstart.runner.perform import Notice, Runtime, Skipped, perform
-from headstart.stage import begin
+from headstart.stage.trained import begin
 from headstart.store.stages import Store
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
@@ -191,12 +191,12 @@ def test_a_state_of_any_step_goes_on_to_equal_bits(more: str) -> None:
     spec = next(iter(make_plan(read_study(study, overrides), Path("data")).stages.values())).spec
     task = open_task(spec.task, Path("data"))
     whole = begin(spec, task, None)
-    states = [tick.state() for tick in whole.ticks()]
+    states = [tick.state() for tick in whole.steps()]
     outcome = whole.finish()
     assert 0 < len(states) <= 12
     for state in states:
         run = begin(spec, task, None, "cpu", state)
-        for _ in run.ticks():
+        for _ in run.steps():
             pass
         again = run.finish()
         assert again.scores == outcome.scores

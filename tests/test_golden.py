@@ -15,7 +15,8 @@ from headstart.models.contract import example_of
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import digest, read
-from headstart.stage import StageSpec, begin, identity
+from headstart.stage import StageSpec, identity
+from headstart.stage.trained import begin
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
@@ -79,7 +80,7 @@ def result(objective: str, mixer: str) -> list[float]:
         },
     )
     run = begin(given, open_task(given.task, DATA), None)
-    for _ in run.ticks():
+    for _ in run.steps():
         pass
     scores = run.finish().scores["last"]
     return [round(scores[split]["loss"], 6) for split in ("val", "test")]

@@ -10,7 +10,8 @@ from support.made_tasks import MadeSpec
 
 from headstart.errors import BadInput
 from headstart.spec import merge, read
-from headstart.stage import Outcome, Run, StageSpec, begin, identity, stage_from_json
+from headstart.stage import Outcome, StageSpec, identity, stage_from_json
+from headstart.stage.trained import TrainedRun, begin
 from headstart.tasks import open_task
 from headstart.training.loop import BudgetSpec
 from headstart.training.optim import Flat
@@ -32,13 +33,13 @@ def spec(**changes: Any) -> StageSpec:
     )
 
 
-def run(given: StageSpec, parent: Outcome | None = None, resume: Any = None) -> Run:
+def run(given: StageSpec, parent: Outcome | None = None, resume: Any = None) -> TrainedRun:
     return begin(given, open_task(given.task, DATA), None if parent is None else parent.best, resume=resume)
 
 
 def trained(given: StageSpec, parent: Outcome | None = None) -> tuple[Outcome, list[dict[str, Any]]]:
     live = run(given, parent)
-    records = [tick.record for tick in live.ticks() if tick.record is not None]
+    records = [tick.record for tick in live.steps() if tick.record is not None]
     return live.finish(), records
 
 
@@ -75,14 +76,14 @@ def test_a_stage_learns_and_goes_on_from_any_state_bit_for_bit(name: str) -> Non
     assert records[-1]["train"]["loss"] < records[0]["train"]["loss"] * 1.02
     live = run(given)
     first = []
-    for tick in live.ticks():
+    for tick in live.steps():
         if tick.record is not None:
             first.append(tick.record)
         if tick.step == 11:
             state = tick.state()
             break
     later = run(given, resume=state)
-    second = [tick.record for tick in later.ticks() if tick.record is not None]
+    second = [tick.record for tick in later.steps() if tick.record is not None]
     resumed = later.finish()
     assert plain(first + second) == plain(records)
     assert resumed.scores == whole.scores
@@ -195,10 +196,10 @@ def test_an_endless_task_gives_every_epoch_its_own_examples() -> None:
     first, second = (live.setting.fresh(epoch).batch(np.arange(32)).inputs for epoch in (0, 1))
     assert not torch.equal(first, second)
     whole, _ = trained(given)
-    ticks = live.ticks()
+    ticks = live.steps()
     state = next(tick for tick in ticks if tick.step == 7).state()
     later = run(given, resume=state)
-    assert all(tick.step for tick in later.ticks())
+    assert all(tick.step for tick in later.steps())
     resumed = later.finish().last
     assert all(torch.equal(resumed[k], v) for k, v in whole.last.items())
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
@@ -22,9 +22,6 @@ from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Facts, Results
 from headstart.study.spec import StudySpec, read_study, with_mixer
 from headstart.tasks import data_folder
-
-if TYPE_CHECKING:
-    from torch import nn
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
 """A study: a file, the name of a built-in one, or a table as TOML would give it."""
@@ -152,29 +149,24 @@ def run(
 def load(
     identity: str,
     *,
-    weights: str = "best",
+    weights: Literal["best", "last"] = "best",
     store: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,
-) -> nn.Module:
-    """The trained model of a finished stage (its id or the start of it), in evaluation.
+) -> Any:
+    """The model of a finished stage (its id or the start of it): a network in evaluation, or a fitted model.
 
-    Its forward takes a `sequence.Batch`. Raises: BadInput for an unknown id, or a stage without weights.
+    A network's forward takes a `sequence.Batch`; a fitted model's `predict` takes `sequence.Examples`.
+    Raises: BadInput for an unknown id, or a stage without weights.
     """
-    from headstart.models.model import build_model
-    from headstart.stage import stage_from_json
+    from headstart.stage import load_model, stage_from_json
     from headstart.tasks import open_task
 
     if weights not in ("best", "last"):
         raise BadInput(f"weights: no {weights!r}; there are 'best' and 'last'")
-    place = Store(store_folder(store))
-    found = place.find(identity)
-    document = place.stage(found)
-    if place.result(found) is None or document is None:
-        raise BadInput(f"stage {found} is {place.status(found)} and has no weights yet; run its study again")
+    runs = Store(store_folder(store))
+    name = runs.find(identity)
+    document, result = runs.stage(name), runs.result(name)
+    if result is None or document is None:
+        raise BadInput(f"stage {name} is {runs.status(name)} and has no weights yet; run its study again")
     spec = stage_from_json(document["spec"])
-    task = open_task(spec.task, data_folder(data))
-    model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
-    if spec.optim.precision == "float64":
-        model.double()
-    model.load_state_dict(place.weights(found, weights))  # type: ignore[arg-type]
-    return model.eval()
+    return load_model(spec, open_task(spec.task, data_folder(data)), runs.weights(name, weights), result)

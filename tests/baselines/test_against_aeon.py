@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.made_series import signature, waves
 
-from headstart.baselines.fitting import fit_random_kernels
+from headstart.baselines.kernels import KernelsSpec
 from headstart.baselines.measures import accuracy
 from headstart.sequence import Examples, ragged
 from headstart.tasks.task import available, open_task
@@ -29,7 +29,7 @@ def both(train: Examples, test: Examples, of: object, seeds: int) -> tuple[float
     cubes = [x.values.reshape(len(x), -1, x.values.shape[1]).transpose(0, 2, 1).astype(float) for x in (train, test)]
     ours, theirs = [], []
     for seed in range(seeds):
-        fitted = fit_random_kernels(train, nothing, of, seed)  # type: ignore[arg-type]
+        fitted = KernelsSpec().fit(train, nothing, of, seed)  # type: ignore[arg-type]
         ours.append(accuracy(test.target, fitted.predict(test).argmax(1)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

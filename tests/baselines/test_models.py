@@ -15,9 +15,15 @@ from safetensors.numpy import load, save
 from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
 
-from headstart.baselines import METHODS, Fitted, from_arrays, shapes
-from headstart.baselines.fitting import fit_random_kernels
-from headstart.baselines.measures import accuracy, fit_temperature, log_loss, r2, softmax
+from headstart.baselines import Fitted, from_arrays, linear, nearest, shapes
+from headstart.baselines.contract import FittedSpec
+from headstart.baselines.kernels import KernelsSpec
+from headstart.baselines.linear import LinearSpec
+from headstart.baselines.majority import MajoritySpec
+from headstart.baselines.measures import accuracy, balanced_weights, fit_temperature, log_loss, r2, softmax
+from headstart.baselines.nearest import NearestSpec
+from headstart.baselines.ngrams import NgramsSpec
+from headstart.baselines.summary import SummarySpec
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.tasks.task import Task, open_task
@@ -34,18 +40,26 @@ MADE = {
 }
 
 
-def fit(method: str, train: Examples, val: Examples, of: Signature, **more: object) -> Fitted:
-    """As the table does, with fewer kernels."""
-    if method == "kernels":
-        return fit_random_kernels(train, val, of, 0, features=FEATURES, **more)  # type: ignore[arg-type]
-    return METHODS[method].fit(train, val, of, 0, **more)  # type: ignore[arg-type]
+KINDS: dict[str, FittedSpec] = {
+    "majority": MajoritySpec(),
+    "nearest": NearestSpec(),
+    "linear": LinearSpec(),
+    "summary": SummarySpec(),
+    "kernels": KernelsSpec(features=FEATURES),
+}
+"""Every kind that takes floats and tokens, with fewer kernels than usual."""
+
+
+def fit(method: str, train: Examples, val: Examples, of: Signature, balanced: bool = False) -> Fitted:
+    weights = balanced_weights(train.target, of.classes) if balanced and train.target is not None else None
+    return KINDS[method].fit(train, val, of, 0, weights)
 
 
 def made(name: str) -> Task:
     return open_task(MADE[name], Path("nowhere"))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("name", MADE)
 def test_predictions_have_the_shape_of_the_task_and_come_back_from_a_file_bit_for_bit(method: str, name: str) -> None:
     task = made(name)
@@ -64,7 +78,7 @@ def test_predictions_have_the_shape_of_the_task_and_come_back_from_a_file_bit_fo
     assert np.array_equal(from_arrays(facts, arrays).predict(task.test), said)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_fit_gives_the_same_bits(method: str, name: str) -> None:
     task = made(name)
@@ -72,7 +86,7 @@ def test_the_same_fit_gives_the_same_bits(method: str, name: str) -> None:
     assert all(np.array_equal(one[k], two[k]) for k in one)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 def test_order_and_company_of_predicted_sequences_do_not_matter(method: str) -> None:
     task = made("gaps")
     fitted = fit(method, task.train, task.val, task.signature)
@@ -161,7 +175,7 @@ def test_the_temperature_of_probabilities_is_fitted_on_val() -> None:
     assert fitted.predict(val) == pytest.approx(softmax(scores, fitted.facts.temperature), abs=1e-6)
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("kind", ["waves", "numbers", "words"])
 def test_val_may_have_no_row_or_no_label(method: str, kind: str) -> None:
     make: Callable[[int, int], Examples] = words if kind == "words" else waves
@@ -175,7 +189,7 @@ def test_val_may_have_no_row_or_no_label(method: str, kind: str) -> None:
         assert np.isfinite(said).all()
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 def test_train_may_show_one_class_only(method: str) -> None:
     train, val = waves(12, 0), waves(6, 1)
     train = replace(train, target=np.full(12, 2))
@@ -192,7 +206,7 @@ def test_a_class_that_train_never_shows_is_never_predicted(method: str) -> None:
     assert said[:, 1].min() > 0
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("rows", [1, 2, 3])
 def test_a_handful_of_rows_is_enough_to_fit(method: str, rows: int) -> None:
     train, val = waves(rows, 0), waves(3, 1)
@@ -214,22 +228,65 @@ def test_balanced_weights_find_more_of_a_rare_class(method: str) -> None:
     assert found[1] > found[0] + 0.1
 
 
-@pytest.mark.parametrize("method", ["summary", "kernels"])
+@pytest.mark.parametrize("method", [name for name in KINDS if name != "majority"])
 def test_train_without_a_label_is_refused(method: str) -> None:
     train = replace(waves(5, 0), target=np.full(5, IGNORE))
-    with pytest.raises(BadInput, match=rf"classic\.{method}: no train example has a label; give some, or use classic"):
+    with pytest.raises(BadInput, match=rf"model\.kind: no train example has a label for '{method}'; give some"):
         fit(method, train, train, signature("waves"))
 
 
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 def test_a_target_per_position_or_none_is_refused(method: str) -> None:
     train = waves(5, 0)
-    for changed, said in (({"per_position": True}, "a target per position"), ({"target": "none"}, "no target")):
-        with pytest.raises(BadInput, match=rf"classic\.{method}: the task has {said}; these models need one"):
-            fit(method, train, train, replace(signature("waves"), **changed))
+    cases = {"per_position": "a target per position", "targets": "several classes", "target": "no target"}
+    for name, said in cases.items():
+        if method == "majority" and name != "target":
+            continue
+        changed = replace(signature("waves"), **{name: {"targets": 2, "target": "none"}.get(name, True)})  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match=rf"model\.kind: the task has {said}; '{method}' needs one"):
+            fit(method, train, train, changed)
 
 
-@pytest.mark.parametrize("method", METHODS)
+def test_the_majority_of_targets_per_position_is_one_of_each_target() -> None:
+    values, target = np.zeros((12, 1), np.float32), np.array([[1, 0], [1, IGNORE], [0, 0], [IGNORE, 1]] * 3)
+    x = Examples(values, np.arange(0, 13, 4), target, np.arange(3), per_position=True)
+    of = Signature("floats", 1, 4, 4, "class", 2, targets=2, per_position=True)
+    said = MajoritySpec().fit(x, x, of, 0).predict(x)
+    assert said.shape == (12, 4)
+    assert said[5] == pytest.approx([1 / 3, 2 / 3, 2 / 3, 1 / 3])
+
+
+def test_ngrams_are_of_tokens_alone() -> None:
+    said = NgramsSpec().fit(words(200, 0), words(80, 1), signature("words"), 0).predict(words(150, 2))
+    assert accuracy(words(150, 2).target, said.argmax(1)) > 0.75
+    with pytest.raises(BadInput, match="'ngrams' counts runs of tokens, the task has floats; use 'kernels'"):
+        NgramsSpec().fit(waves(5, 0), waves(5, 1), signature("waves"), 0)
+
+
+@pytest.mark.parametrize("method", ["linear", "summary", "kernels"])
+@pytest.mark.parametrize("kind", ["waves", "numbers", "words"])
+def test_a_penalty_that_is_given_is_the_one_in_force(method: str, kind: str) -> None:
+    make: Callable[[int, int], Examples] = words if kind == "words" else waves
+    train, val = make(40, 0), make(20, 1)
+    if kind == "numbers":
+        train = replace(train, target=train.target.astype(np.float32))
+        val = replace(val, target=val.target.astype(np.float32))
+    spec = KINDS[method].model_copy(update={"alpha": 50.0})
+    chosen = spec.fit(train, val, signature(kind), 0).facts.strength
+    assert chosen in ((50.0,), (1 / 50.0,))
+
+
+def test_a_large_train_split_is_thinned_and_the_title_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "MOST", 20)
+    monkeypatch.setattr(nearest, "MOST", 20)
+    train = waves(60, 0)
+    for method, title in (("linear", "logistic regression on"), ("nearest", "1-nearest neighbour on")):
+        facts = fit(method, train, train, signature("waves")).facts
+        assert KINDS[method].title(facts).startswith(title)
+        assert KINDS[method].title(facts).endswith(", 20 of 60 labels")
+
+
+@pytest.mark.parametrize("method", KINDS)
 def test_sequences_of_another_kind_are_refused(method: str) -> None:
     train = waves(12, 0)
     fitted = fit(method, train, train, signature("waves"))
@@ -247,7 +304,7 @@ def test_sequences_of_another_kind_are_refused(method: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["waves", "words"])
-@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("method", KINDS)
 def test_arrays_and_facts_that_do_not_fit_are_refused(method: str, kind: str) -> None:
     make = words if kind == "words" else waves
     fitted = fit(method, make(30, 0), make(10, 1), signature(kind))
@@ -263,9 +320,9 @@ def test_arrays_and_facts_that_do_not_fit_are_refused(method: str, kind: str) ->
                 from_arrays(facts, {**arrays, name: np.full_like(array, np.nan)})
     with pytest.raises(BadInput, match="array 'more' is unknown"):
         from_arrays(facts, {**arrays, "more": np.zeros(1)})
-    with pytest.raises(BadInput, match=r"classic\.sizes: no 'sizes'; did you mean 'size'"):
+    with pytest.raises(BadInput, match=r"model\.sizes: no 'sizes'; did you mean 'size'"):
         from_arrays({**facts, "sizes": 3}, arrays)
-    with pytest.raises(BadInput, match=r"classic\.temperature: 0\.0 should be greater than 0"):
+    with pytest.raises(BadInput, match=r"model\.temperature: 0\.0 should be greater than 0"):
         from_arrays({**facts, "temperature": 0.0}, arrays)
 
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from headstart.sequence import Examples
 from headstart.spec import read
-from headstart.stage import StageSpec, begin
+from headstart.stage import StageSpec
+from headstart.stage.trained import begin
 from headstart.tasks.digits import DigitsSpec
 from headstart.tasks.images import SHIFT, _sampled, augmented, augmenter, tiled, untiled
 from headstart.tasks.task import open_task
@@ -75,7 +76,7 @@ def test_training_sees_augmented_examples_and_val_stays() -> None:
         },
     )
     run = begin(spec, replace(task, augment=change), None)
-    for _ in run.ticks():
+    for _ in run.steps():
         pass
     assert seen == [0, 1]
     assert run.setting.fresh is not None

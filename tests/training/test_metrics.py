@@ -13,7 +13,8 @@ from support.made_tasks import MadeSpec
 from headstart.objectives import ClassifySpec
 from headstart.sequence import IGNORE, Batch
 from headstart.spec import merge, read
-from headstart.stage import Run, StageSpec, begin
+from headstart.stage import StageSpec
+from headstart.stage.trained import TrainedRun, begin
 from headstart.tasks import open_task
 from headstart.training.metrics import TrainMetrics
 
@@ -40,19 +41,19 @@ CASES: dict[str, dict[str, Any]] = {
 Seen = tuple[torch.Tensor, Batch]
 
 
-def started(name: str, resume: Any = None, **more: Any) -> Run:
+def started(name: str, resume: Any = None, **more: Any) -> TrainedRun:
     changes = merge(CASES[name], more)
     task = changes.pop("task", MadeSpec())
     given = read(StageSpec, {**merge(BASE, changes), "task": task})
     return begin(given, open_task(task, Path("none")), None, resume=resume)
 
 
-def ended(run: Run) -> list[dict[str, Any]]:
-    records = [tick.record for tick in run.ticks() if tick.record is not None]
+def ended(run: TrainedRun) -> list[dict[str, Any]]:
+    records = [tick.record for tick in run.steps() if tick.record is not None]
     return [{k: v for k, v in record.items() if k != "seconds"} for record in records]
 
 
-def watched(run: Run, monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
+def watched(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
     """What training steps have the objective measure, from now on."""
     kind, seen = type(run.setting.objective), []
     real = kind.measure
@@ -136,7 +137,7 @@ def test_train_scores_are_those_of_the_outputs_that_training_had(name, monkeypat
 def cut(name: str, at: int) -> tuple[list[dict[str, Any]], Any]:
     """Records up to a step, and the state there."""
     records, state = [], None
-    for tick in started(name).ticks():
+    for tick in started(name).steps():
         records += [{k: v for k, v in tick.record.items() if k != "seconds"}] if tick.record is not None else []
         if tick.step == at:
             state = tick.state()
@@ -159,7 +160,7 @@ def test_a_state_of_older_versions_gives_its_window_the_loss_alone(name):
     tensors["running"] = torch.stack([state[0]["running/loss"], state[0]["running/count"]])
     numbers = state[1]
     later = started(name, (tensors, numbers))
-    ticks = later.ticks()
+    ticks = later.steps()
     assert next(ticks).record is None
     again = started(name, later.progress.state())  # A second break within the same window.
     for run in (started(name, (tensors, numbers)), again):

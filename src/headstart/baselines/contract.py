@@ -1,14 +1,15 @@
-"""What every classic model gives: predictions, and itself as arrays and facts."""
+"""What every model without gradients is: a spec that fits it, predictions, and itself as arrays and facts."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal, Protocol
 
 import numpy as np
 from pydantic import Field
 
 from headstart.errors import BadInput
+from headstart.models.kind import ModelKind
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, read
 
@@ -26,10 +27,11 @@ class Facts(Spec):
     tokens at their places in the first `placed` positions.
     temperature: scores are divided by it before they become probabilities.
     strength: what was chosen, per fit: alpha of a ridge regression, C of a logistic one.
+    used: labelled units that it was fitted on, of so many `labels`.
     """
 
-    method: Literal["majority", "summary", "kernels"]
-    features: Literal["none", "summary", "kernels", "ngrams"]
+    method: Literal["majority", "nearest", "linear", "summary", "kernels", "ngrams"]
+    features: Literal["none", "flat", "counts", "summaries", "summary", "kernels", "ngrams"]
     input: Literal["tokens", "floats"]
     width: int = Field(ge=1)
     classes: int = Field(ge=0)
@@ -42,16 +44,52 @@ class Facts(Spec):
     placed: int = Field(default=0, ge=0)
     temperature: float = Field(default=1.0, gt=0)
     strength: tuple[float, ...] = ()
+    per_position: bool = False
+    used: int = Field(default=0, ge=0)
+    labels: int = Field(default=0, ge=0)
 
     @property
     def outputs(self) -> int:
-        """Scores per sequence."""
-        return self.classes or self.targets
+        """Scores per sequence, or per position."""
+        return self.targets * max(self.classes, 1)
 
     @property
     def columns(self) -> int:
         """Features per sequence or pair."""
         return self.size * (4 if self.paired else 1)
+
+
+class FittedSpec(ModelKind):
+    """Base of the kinds of models that are fitted."""
+
+    way: ClassVar[str] = "fitted"
+    gives_weights: ClassVar[bool] = False
+    unused: ClassVar[tuple[str, ...]] = ("parent", "weights", "start", "trainable", "optim", "budget", "seed")
+
+    def fit(
+        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
+    ) -> Fitted:
+        """Fit on the train units that have a label; val chooses what is not given, and calibrates.
+
+        class_weights (K,): how much an example of each class weighs.
+        Raises: BadInput for a target that the model does not serve, or where no train unit has one.
+        """
+        raise BadInput(f"model.kind: {self.kind!r} fits nothing")
+
+    def title(self, facts: Facts) -> str:
+        """What a fitted model is called, in a table."""
+        del facts
+        return self.describe()
+
+    def asked(self, objective: Any) -> Any:
+        """The objective without what only training uses."""
+        if not objective.uses_target:
+            raise ValueError(
+                f"objective.kind: {objective.kind!r} asks for no target, and a model of kind {self.kind!r} predicts "
+                "nothing else; use classify, regress or retrieve"
+            )
+        smoothed = "label_smoothing" in type(objective).model_fields
+        return objective.model_copy(update={"label_smoothing": 0.0}) if smoothed else objective
 
 
 class Fitted(Protocol):
@@ -63,7 +101,8 @@ class Fitted(Protocol):
         ...
 
     def predict(self, examples: Examples) -> np.ndarray:
-        """(n, K) probabilities, or (n,) numbers ((n, T) where there are several), float64; n sequences or pairs.
+        """(n, K) probabilities, or (n,) numbers ((n, T) where there are several), float64; n sequences, pairs or
+        positions.
 
         Raises: BadInput for sequences that are not of the kind it was fitted on.
         """
@@ -74,14 +113,17 @@ class Fitted(Protocol):
         ...
 
 
-def facts_of(method: str, features: str, signature: Signature, **more: Any) -> Facts:
-    """Facts of a signature. Raises: BadInput for one that classic models do not serve."""
-    if signature.target == "none" or signature.per_position:
-        asked = "a target per position" if signature.per_position else "no target"
+def facts_of(method: str, features: str, train: Examples, signature: Signature) -> Facts:
+    """Facts of a signature. Raises: BadInput for one that the method does not serve, or where nothing has a label."""
+    several = signature.target == "class" and signature.targets > 1
+    if signature.target == "none" or (method != "majority" and (signature.per_position or several)):
+        asked = "a target per position" if signature.per_position else "several classes" if several else "no target"
         raise BadInput(
-            f"classic.{method}: the task has {asked}; these models need one class, number or row of "
-            "numbers per sequence"
+            f"model.kind: the task has {asked}; {method!r} needs one class, number or row of numbers per sequence"
         )
+    labels = len(train.labelled_units())
+    if not labels and method != "majority":
+        raise BadInput(f"model.kind: no train example has a label for {method!r}; give some, or use 'majority'")
     classed = signature.target == "class"
     return read(
         Facts,
@@ -91,16 +133,18 @@ def facts_of(method: str, features: str, signature: Signature, **more: Any) -> F
             "input": signature.input,
             "width": signature.width,
             "classes": signature.classes if classed else 0,
-            "targets": 1 if classed else signature.targets,
+            "targets": signature.targets,
             "paired": signature.paired,
-            **more,
+            "per_position": signature.per_position,
+            "used": labels,
+            "labels": labels,
         },
     )
 
 
 def check_kind(facts: Facts, examples: Examples) -> None:
     """Raises: BadInput where sequences are not of the kind that a model was fitted on."""
-    place = f"classic.{facts.method}"
+    place = f"model.{facts.method}"
     given = "tokens" if examples.values.ndim == 1 else "floats"
     if given != facts.input:
         raise BadInput(f"{place}: was fitted on {facts.input}, got {given}; give sequences of the same kind")
@@ -148,12 +192,12 @@ def pieces(examples: Examples, most: int, positions: int) -> Iterator[np.ndarray
 def check_facts(facts: Facts, right: bool, name: str) -> None:
     """Raises: BadInput naming the fact or array that cannot be, unless it is right."""
     if not right:
-        raise BadInput(f"classic.{facts.method}: {name!r} does not fit the other facts; save the model again")
+        raise BadInput(f"model.{facts.method}: {name!r} does not fit the other facts; save the model again")
 
 
 def check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:
     """Raises: BadInput where names, types or shapes are not what the facts say, or a number is not finite."""
-    place = f"classic.{facts.method}"
+    place = f"model.{facts.method}"
     if set(arrays) != set(shapes):
         odd = sorted(set(arrays) ^ set(shapes))
         raise BadInput(

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, check_facts
+from headstart.baselines.contract import Facts, Shapes, check_facts, facts_of
+from headstart.baselines.linear import Linear, PenalisedSpec, split_of
+from headstart.baselines.measures import log_loss, softmax
+from headstart.errors import BadInput
 from headstart.seeds import bits
-from headstart.sequence import Examples
+from headstart.sequence import Examples, Signature
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -21,6 +24,10 @@ MOST = 100_000
 """Buckets that are kept, those of the most training sequences first."""
 AT_ONCE = 1 << 22
 """Tokens that are hashed at once, which bounds memory."""
+SMALL = 32
+"""Tokens of a small vocabulary (DNA, proteins): longer runs are tried, and tokens at their places."""
+WIDEST = 8_192
+"""Tokens times positions at most, for tokens at their places."""
 
 
 @dataclass(frozen=True)
@@ -146,3 +153,70 @@ def _of_length(tokens: np.ndarray, offsets: np.ndarray, length: int, column: np.
     )
     out.sum_duplicates()
     return out
+
+
+class NgramsSpec(PenalisedSpec):
+    """Logistic regression (ridge for numbers) on n-grams of tokens.
+
+    Tokens are runs of up to 4; in a vocabulary of up to 32, of up to 3 or 6, with or without tokens at their places
+    where all train sequences have one length, as the loss on val has it.
+    """
+
+    kind: Literal["ngrams"] = "ngrams"
+
+    def fit(
+        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
+    ) -> Linear:
+        """Nothing depends on the seed."""
+        del seed
+        if signature.input != "tokens":
+            raise BadInput(
+                "model.kind: 'ngrams' counts runs of tokens, the task has floats; use 'kernels' or 'summary'"
+            )
+        return fit_best_ngrams("ngrams", train, val, signature, class_weights, self.alpha)
+
+    def describe(self) -> str:
+        """In a sentence."""
+        return "a logistic regression (ridge for numbers) on n-grams"
+
+
+def fit_best_ngrams(
+    method: str,
+    train: Examples,
+    val: Examples,
+    signature: Signature,
+    class_weights: np.ndarray | None,
+    alpha: float | None,
+    lengths: tuple[int, ...] = (),
+) -> Linear:
+    """The n-grams with the least loss on val. lengths: the longest runs to try, without tokens at their places."""
+    facts = facts_of(method, "ngrams", train, signature)
+    tried = [fit_ngrams(train, longest) for longest in lengths] or list(_candidates(train, signature))
+    models = [Linear.fit(facts, made, train, val, class_weights, alpha=alpha) for made in tried]
+    if len(models) == 1:
+        return models[0]
+    losses = [_loss(model, val) for model in models]
+    # Of equals the first is kept: the simpler come first.
+    return models[losses.index(min(losses))]
+
+
+def _candidates(train: Examples, signature: Signature) -> list[Ngrams]:
+    lengths, small = train.lengths, signature.width <= SMALL
+    aligned = bool((lengths == lengths[0]).all()) and int(lengths[0]) * signature.width <= WIDEST
+    out = []
+    for longest in (3, 6) if small else (4,):
+        out.append(fit_ngrams(train, longest))
+        if aligned and small:
+            out.append(fit_ngrams(train, longest, int(lengths[0]), signature.width))
+    return out
+
+
+def _loss(model: Linear, val: Examples) -> float:
+    """Log loss or mean squared error on val; 0 where nothing can be compared."""
+    held = split_of(model.features, val, model.facts)
+    if not len(held.target):
+        return 0.0
+    scores = model.readout.scores(held.features)
+    if model.facts.classes:
+        return log_loss(held.target, softmax(scores, model.facts.temperature))
+    return float(np.nanmean((scores - held.target) ** 2))

@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from headstart.baselines.measures import balanced_weights, fit_temperature, log_loss, softmax
-from headstart.baselines.ridge import fit_ridge, standard
+from headstart.baselines.measures import fit_temperature, log_loss, softmax
+from headstart.baselines.ridge import ALPHAS, fit_ridge, standard
 from headstart.sequence import IGNORE
 
 STRENGTHS = tuple(10.0**k for k in range(-4, 3))
@@ -52,16 +52,30 @@ class Split:
         return self if len(rows) == len(self.target) else Split(self.features[rows], self.target[rows])
 
 
-def ridge_classes(train: Split, val: Split, classes: int, balanced: bool = False) -> Readout:
+def fit_readout(
+    train: Split, val: Split, classes: int, weights: np.ndarray | None, alpha: float | None, squared: bool
+) -> Readout:
+    """Logistic regression, or ridge where numbers are predicted or (on dense features) a squared error is asked for."""
+    if not classes:
+        return (
+            ridge_numbers(train, alpha) if isinstance(train.features, np.ndarray) else sparse_numbers(train, val, alpha)
+        )
+    if squared and isinstance(train.features, np.ndarray):
+        return ridge_classes(train, val, classes, weights, alpha)
+    return logistic(train, val, classes, weights, alpha)
+
+
+def ridge_classes(
+    train: Split, val: Split, classes: int, weights: np.ndarray | None = None, alpha: float | None = None
+) -> Readout:
     """One against all others (-1 and 1), alpha by leaving one out; a temperature makes probabilities of the scores.
 
     The temperature is fitted on val and on train, each example of it scored by a model without it: val alone is often
-    too small to say more than that all is well. `balanced` weighs the classes equally throughout.
+    too small to say more than that all is well. weights (K,): of the classes, throughout.
     """
     train = train.labelled()
-    weights = balanced_weights(train.target, classes) if balanced else None
     each = None if weights is None else weights[train.target]
-    found = fit_ridge(train.features, 2 * np.eye(classes)[train.target] - 1, each)
+    found = fit_ridge(train.features, 2 * np.eye(classes)[train.target] - 1, each, _alphas(alpha))
     plain = Readout(found.weights.astype(np.float32), found.intercept, 1.0, (found.alpha,))
     held = val.labelled()
     scores = np.concatenate([found.left_out, plain.scores(held.features)])
@@ -69,14 +83,18 @@ def ridge_classes(train: Split, val: Split, classes: int, balanced: bool = False
     return Readout(plain.weights, plain.intercept, temperature, plain.strength)
 
 
-def ridge_numbers(train: Split) -> Readout:
+def _alphas(alpha: float | None) -> np.ndarray:
+    return ALPHAS if alpha is None else np.array([alpha])
+
+
+def ridge_numbers(train: Split, alpha: float | None = None) -> Readout:
     """One regression per target, each on the examples that have it, alpha by leaving one out."""
     found = []
     for column in train.target.T:
         rows = np.flatnonzero(~np.isnan(column))
         every = len(rows) == len(column)
         features = train.features if every else train.features[rows]
-        found.append(fit_ridge(features, column[rows, None]) if len(rows) else None)
+        found.append(fit_ridge(features, column[rows, None], None, _alphas(alpha)) if len(rows) else None)
     width = train.features.shape[1]
     weights = [np.zeros((width, 1)) if f is None else f.weights for f in found]
     intercept = [0.0 if f is None else float(f.intercept[0]) for f in found]
@@ -84,11 +102,13 @@ def ridge_numbers(train: Split) -> Readout:
     return Readout(np.concatenate(weights, axis=1).astype(np.float32), np.array(intercept), 1.0, chosen)
 
 
-def logistic(train: Split, val: Split, classes: int, balanced: bool = False) -> Readout:
+def logistic(
+    train: Split, val: Split, classes: int, weights: np.ndarray | None = None, alpha: float | None = None
+) -> Readout:
     """Multinomial with L2; C has the least log loss on val (the strongest penalty of equals, 1 without labels there).
 
-    Dense features are standardised. A class that train never shows stays all but impossible. `balanced` weighs the
-    classes equally, on val too, by their weights in train.
+    Dense features are standardised. A class that train never shows stays all but impossible. weights (K,): of the
+    classes, on val too. alpha: 1 / C, where it is not chosen.
     """
     train, held = train.labelled(), val.labelled()
     present = np.unique(train.target)
@@ -96,11 +116,11 @@ def logistic(train: Split, val: Split, classes: int, balanced: bool = False) -> 
         scores = np.where(np.isin(np.arange(classes), present), 1.0, 0.0)
         blank = Readout(np.zeros((train.features.shape[1], classes), dtype=np.float32), scores)
         return _calibrated(blank, held, None)
-    weights = balanced_weights(train.target, classes) if balanced else None
     sparse = not isinstance(train.features, np.ndarray)
     mean, scale = (None, None) if sparse else standard(train.features, np.ones(len(train.target)))
     given = train.features if mean is None else (train.features - mean) * scale
     grid = (SPARSE_STRENGTHS if sparse else STRENGTHS) if len(held.target) else (1.0,)
+    grid = grid if alpha is None else (1 / alpha,)
     best: tuple[float, Readout] | None = None
     worse = 0
     each = None if weights is None else weights[train.target]
@@ -156,15 +176,16 @@ def _calibrated(found: Readout, held: Split, weights: np.ndarray | None) -> Read
     return Readout(found.weights, found.intercept, temperature, found.strength)
 
 
-def sparse_numbers(train: Split, val: Split) -> Readout:
+def sparse_numbers(train: Split, val: Split, alpha: float | None = None) -> Readout:
     """Ridge on sparse rows, one per target; alpha has the least squared error on val (1 without labels there)."""
     from sklearn.linear_model import Ridge
 
     weights, intercept, chosen = [], [], []
+    grid = SPARSE_STRENGTHS if alpha is None else (1 / alpha,)
     for at, column in enumerate(train.target.T):
         rows, held = np.flatnonzero(~np.isnan(column)), np.flatnonzero(~np.isnan(val.target[:, at]))
         best: tuple[float, np.ndarray, float, float] = (np.inf, np.zeros(train.features.shape[1]), 0.0, 0.0)
-        for strength in SPARSE_STRENGTHS if len(held) else (1.0,):
+        for strength in grid if len(held) else grid[-1:] if alpha else (1.0,):
             if not len(rows):
                 break
             model = Ridge(alpha=1 / strength, solver="sparse_cg").fit(train.features[rows], column[rows])

@@ -70,10 +70,12 @@ def standard(features: np.ndarray, weights: np.ndarray) -> tuple[np.ndarray, np.
     return mean, scale
 
 
-def fit_ridge(features: np.ndarray, wanted: np.ndarray, weights: np.ndarray | None = None) -> Ridge:
+def fit_ridge(
+    features: np.ndarray, wanted: np.ndarray, weights: np.ndarray | None = None, alphas: np.ndarray = ALPHAS
+) -> Ridge:
     """Least sum over examples of weight x squared error + alpha |w|^2, features (n, p) standardised, wanted (n, T).
 
-    The intercept is free. Alpha is the one of ALPHAS with the least weighted squared error of examples left out.
+    The intercept is free. Alpha is the one of `alphas` with the least weighted squared error of examples left out.
     """
     given = np.ones(len(features)) if weights is None else weights / weights.mean()
     mean, scale = standard(features, given)
@@ -82,12 +84,14 @@ def fit_ridge(features: np.ndarray, wanted: np.ndarray, weights: np.ndarray | No
     centre = given @ wanted / given.sum()
     centred = (wanted - centre) * roots[:, None]
     solve = _by_examples if len(features) <= features.shape[1] else _by_features
-    coefficients, alpha, errors = solve(scaled, centred, roots / np.sqrt(given.sum()))
+    coefficients, alpha, errors = solve(scaled, centred, roots / np.sqrt(given.sum()), alphas)
     coefficients *= scale[:, None]
     return Ridge(coefficients, centre - mean @ coefficients, alpha, wanted - errors / roots[:, None])
 
 
-def _by_examples(scaled: _Scaled, wanted: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+def _by_examples(
+    scaled: _Scaled, wanted: np.ndarray, free: np.ndarray, alphas: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
     """(weights (p, T), alpha, errors left out (n, T)) from the n x n products. `free` (n,): the intercept, length 1."""
     product = np.zeros((len(free), len(free)))
     for _, piece in scaled.columns():
@@ -98,7 +102,7 @@ def _by_examples(scaled: _Scaled, wanted: np.ndarray, free: np.ndarray) -> tuple
     values = np.maximum(values, 0.0)
     turned, squares = vectors.T @ wanted, vectors**2
     best: tuple[float, float, np.ndarray] | None = None
-    for alpha in ALPHAS.tolist():
+    for alpha in alphas.tolist():
         kept = alpha / (values + alpha)
         # The residual of an example over the share of it that it does not explain itself (1 - its leverage).
         own = squares @ kept - free**2 * (alpha / (lift + alpha))
@@ -112,7 +116,9 @@ def _by_examples(scaled: _Scaled, wanted: np.ndarray, free: np.ndarray) -> tuple
     return coefficients, best[1], best[2]
 
 
-def _by_features(scaled: _Scaled, wanted: np.ndarray, free: np.ndarray) -> tuple[np.ndarray, float, np.ndarray]:
+def _by_features(
+    scaled: _Scaled, wanted: np.ndarray, free: np.ndarray, alphas: np.ndarray
+) -> tuple[np.ndarray, float, np.ndarray]:
     """The same from the p x p products."""
     width = len(scaled.mean)
     product, toward = np.zeros((width, width)), np.zeros((width, wanted.shape[1]))
@@ -122,16 +128,16 @@ def _by_features(scaled: _Scaled, wanted: np.ndarray, free: np.ndarray) -> tuple
     values, vectors = np.linalg.eigh(product)
     values = np.maximum(values, 0.0)
     turned = vectors.T @ toward
-    inverse = 1 / (values[:, None] + ALPHAS)
-    said = np.empty((len(ALPHAS), *wanted.shape))
-    leverage = np.empty((len(free), len(ALPHAS)))
+    inverse = 1 / (values[:, None] + alphas)
+    said = np.empty((len(alphas), *wanted.shape))
+    leverage = np.empty((len(free), len(alphas)))
     for some, piece in scaled.rows():
         along = piece @ vectors
         leverage[some] = along**2 @ inverse
-        for at in range(len(ALPHAS)):
+        for at in range(len(alphas)):
             said[at, some] = along @ (inverse[:, at : at + 1] * turned)
     best: tuple[float, float, np.ndarray] | None = None
-    for at, alpha in enumerate(ALPHAS.tolist()):
+    for at, alpha in enumerate(alphas.tolist()):
         own = 1 - leverage[:, at] - free**2
         best = _better(best, alpha, (wanted - said[at]) / np.maximum(own, 1e-12)[:, None])
     assert best is not None

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, check_facts, pieces
+from headstart.baselines.contract import Facts, Shapes, check_facts, facts_of, pieces
+from headstart.baselines.features import summaries
 from headstart.baselines.fill import filled, moments, observed
-from headstart.sequence import Examples
-from headstart.study.features import summaries
+from headstart.baselines.linear import Linear, PenalisedSpec
+from headstart.baselines.ngrams import fit_best_ngrams
+from headstart.sequence import Examples, Signature
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 LAGS = (1, 2, 4, 8, 16, 32)
 PER_CHANNEL = 7 + len(QUANTILES) + 1 + len(LAGS) + 1 + 3 + 1
-"""Those of `study.features.summaries`, quantiles, slope, autocorrelations, crossings, spectrum, share missing."""
+"""Those of `features.summaries`, quantiles, slope, autocorrelations, crossings, spectrum, share missing."""
 AT_ONCE = 1 << 20
 """Values that are summarised at once, which bounds memory."""
 
@@ -73,6 +76,26 @@ class Summary:
         return np.concatenate(
             [summaries(plain), _quantiles(of_values, per), _slope(centred, per), *rhythm, missing], axis=1
         )
+
+
+class SummarySpec(PenalisedSpec):
+    """Logistic regression (ridge for numbers) on statistics per channel; of tokens, on runs of one and two."""
+
+    kind: Literal["summary"] = "summary"
+
+    def fit(
+        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
+    ) -> Linear:
+        """Nothing depends on the seed."""
+        del seed
+        if signature.input == "tokens":
+            return fit_best_ngrams("summary", train, val, signature, class_weights, self.alpha, (2,))
+        facts = facts_of("summary", "summary", train, signature)
+        return Linear.fit(facts, fit_summary(train), train, val, class_weights, alpha=self.alpha)
+
+    def describe(self) -> str:
+        """In a sentence."""
+        return "a logistic regression (ridge for numbers) on summary statistics"
 
 
 def fit_summary(examples: Examples) -> Summary:

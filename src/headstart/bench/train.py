@@ -19,7 +19,7 @@ from headstart.bench.shares import shares
 from headstart.models.model import SequenceModel, build_model, model_flops
 from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import collate
-from headstart.stage import TRAIN_FLOPS
+from headstart.stage.trained import TRAIN_FLOPS
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import Flat, OptimSpec

@@ -1,0 +1,24 @@
+"""Kinds of models: one file and one line each.
+
+A stage's `model` is a spec of this table; a table without a `kind` is a `sequence`. Those of `headstart.baselines` are
+fitted without gradients.
+"""
+
+from __future__ import annotations
+
+from headstart.spec import Entry
+
+MODELS: dict[str, Entry] = {
+    "sequence": Entry("headstart.models.model:ModelSpec", "encoder, positions, blocks of mixers and head; trained"),
+    "majority": Entry("headstart.baselines.majority:MajoritySpec", "class shares, or the mean, of the train examples"),
+    "nearest": Entry("headstart.baselines.nearest:NearestSpec", "target of the nearest train example"),
+    "linear": Entry("headstart.baselines.linear:LinearSpec", "logistic or ridge regression on the inputs themselves"),
+    "summary": Entry("headstart.baselines.summary:SummarySpec", "logistic or ridge regression on statistics"),
+    "kernels": Entry(
+        "headstart.baselines.kernels:KernelsSpec",
+        "ridge on random convolution kernels; tokens: n-grams",
+        "Dempster et al. 2021",
+    ),
+    "ngrams": Entry("headstart.baselines.ngrams:NgramsSpec", "logistic or ridge regression on short runs of tokens"),
+    "task": Entry("headstart.baselines.of_task:TaskRuleSpec", "a trivial rule that the task knows of itself"),
+}

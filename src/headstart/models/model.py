@@ -20,6 +20,7 @@ from headstart.models.blocks import (
 )
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
 from headstart.models.heads import Output, Pool, build_head, head_flops
+from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.mixers.mixer import MixerSpec
@@ -27,7 +28,7 @@ from headstart.models.norms import NoNorm, NormKind, Tensors, build_norm
 from headstart.models.positions import PositionSpec, build_position
 from headstart.seeds import Draw, bits
 from headstart.sequence import Batch, Signature
-from headstart.spec import Spec, spec_of_kind
+from headstart.spec import neutral, spec_of_kind
 
 
 def _mixers(given: Any) -> Any:
@@ -50,7 +51,7 @@ def _numbered(number: int, given: Any) -> Any:
 MixerField = Annotated[SerializeAsAny[MixerSpec] | tuple[SerializeAsAny[MixerSpec], ...], BeforeValidator(_mixers)]
 
 
-class ModelSpec(Spec):
+class ModelSpec(ModelKind):
     """A sequence model.
 
     width: D. blocks: how many. mixer: one for all blocks, or a list with one per block. norm: over width
@@ -60,6 +61,7 @@ class ModelSpec(Spec):
     and each feed-forward layer. pool: how a sequence becomes one vector, over its valid positions.
     """
 
+    kind: Literal["sequence"] = neutral("sequence")
     width: int = Field(default=64, ge=1, le=2**24)
     blocks: int = Field(default=2, ge=1, le=2**12)
     mixer: MixerField = AttentionSpec()
@@ -86,6 +88,10 @@ class ModelSpec(Spec):
                 f"({kinds}); use 'sinusoidal', 'learned' or 'none'"
             )
         return self
+
+    def describe(self) -> str:
+        """Nothing: its fields say it."""
+        return ""
 
     @property
     def mixers(self) -> tuple[MixerSpec, ...]:

@@ -31,6 +31,7 @@ TOLD = (
     "weights",
     "start",
     "trainable",
+    "model.kind",
     "model.width",
     "model.blocks",
     "model.mixer",
@@ -108,17 +109,18 @@ def _stages(plan: Plan, results: Results) -> list[str]:
     trained: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
     starts: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
     for key, chain in chains.items():
-        texts = {planned.name: _model(planned.spec.model) + _also(_spec(planned), apart[""]) for planned in chain}
+        texts = {planned.name: _made_of(planned) + _also(_spec(planned), apart[""]) for planned in chain}
         for name, text in texts.items():
             whose = "" if len(set(texts.values())) == 1 else f" of stage {name}"
-            keys = models.setdefault(f"the model{whose} had {text}", [])
+            keys = models.setdefault(f"the model{whose} {text}", [])
             keys += [key] * (key not in keys)
         for planned, parent in zip(chain, [None, *chain], strict=False):
             spec = _spec(planned)
             elsewhere = f" on {spec['task']['kind']}" if planned.spec.task.kind != chain[-1].spec.task.kind else ""
             text = _stage(planned, spec, elsewhere, results) + _also(spec, apart[planned.name])
             trained[planned.name].setdefault(text, []).append(key)
-            starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
+            if planned.spec.uses("start"):
+                starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
     every = list(chains)
     out = [
         f"{_where(keys, every, results)}{text}."
@@ -187,6 +189,12 @@ def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
     return f"in {words.listed(sorted(held))}, "
 
 
+def _made_of(planned: PlannedStage) -> str:
+    """What its model is or had."""
+    described = planned.spec.model.describe()
+    return f"was {described}" if described else f"had {_model(planned.spec.model)}"
+
+
 def _model(model: ModelSpec) -> str:
     kinds: list[tuple[str, list[int]]] = []
     for block, mixer in enumerate(model.mixers):
@@ -230,6 +238,8 @@ def _mixer(mixer: MixerSpec) -> str:
 
 def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) -> str:
     """What a stage trained; `elsewhere` names its task where this is not the reported one."""
+    if not planned.spec.uses("optim"):
+        return f"stage {planned.name}{elsewhere} fitted it to the labelled training examples, without gradients"
     optim, budget = spec["optim"], spec["budget"]
     swept = f"{planned.name}.optim.lr" in results.names
     rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim['lr'])}"

@@ -114,6 +114,7 @@ class _Attempt:
             "scores": outcome.scores,
             "budget": outcome.budget,
             "parameters": outcome.account,
+            **{name: value for name in ("title", "model") if (value := getattr(outcome, name, None))},
             "provenance": self._provenance(outcome),
         }
         references = _references(job, outcome, parent)
@@ -125,7 +126,7 @@ class _Attempt:
         name = (self.job.identity, self.job.name)
         every = min(self.runtime.save_every, _LONGEST_SAVE)
         saved = shown = time.monotonic()
-        for tick in run.ticks():
+        for tick in run.steps():
             if tick.record is not None:
                 self.folder.append(tick.record)
             now = time.monotonic()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,11 +9,9 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.spec import digest
-from headstart.stage import Run, StageSpec, begin, flops_per_unit
+from headstart.stage import Size, StageSpec, begin
 from headstart.study.plan import Plan, PlannedStage
 from headstart.tasks import Task, open_task
-
-TIMED_STEPS = 3
 
 
 @dataclass(frozen=True)
@@ -40,7 +37,7 @@ def survey(plan: Plan, *, timed: bool = False, device: str = "cpu") -> list[Cost
     Raises: BadInput naming the stage whose model, parts, batch or task do not fit.
     """
     tasks: dict[str, Task] = {}
-    fitted: dict[str, tuple[int, int, int, int, float, float | None, float | None]] = {}
+    fitted: dict[str, tuple[Size, float | None, float | None]] = {}
     out = []
     for planned in plan.stages.values():
         if planned.open:
@@ -51,7 +48,8 @@ def survey(plan: Plan, *, timed: bool = False, device: str = "cpu") -> list[Cost
                 fitted[key] = _fit(planned.spec, plan.data, tasks, timed, device)
             except BadInput as error:
                 raise BadInput(f"{planned.name}.{error}") from None
-        out.append(Cost(planned, *fitted[key]))
+        size, seconds, scoring = fitted[key]
+        out.append(Cost(planned, **vars(size), seconds=seconds, scoring=scoring))
     return out
 
 
@@ -69,42 +67,13 @@ def _likeness(spec: StageSpec) -> str:
 
 def _fit(
     spec: StageSpec, data: Path, tasks: dict[str, Task], timed: bool, device: str
-) -> tuple[int, int, int, int, float, float | None, float | None]:
+) -> tuple[Size, float | None, float | None]:
     run = begin(spec, opened(spec, data, tasks), fresh_weights(spec.parent, data, tasks), device)
-    task = run.task
-    steps = run.setting.total
-    per_epoch = run.setting.per_epoch
-    examples = round(steps * len(run.setting.train.units) / per_epoch)
-    parameters = sum(p.numel() for p in run.model.parameters())
-    seconds = _step_seconds(run) * steps if timed and steps else (0.0 if timed else None)
-    return (
-        parameters,
-        run.progress.flat.weights.numel(),
-        steps,
-        examples,
-        3 * examples * flops_per_unit(spec, task),
-        seconds,
-        _scoring_seconds(run) if timed else None,
-    )
-
-
-def _scoring_seconds(run: Run) -> float:
-    """Seconds per sequence or pair of a look at validation."""
-    before = time.perf_counter()
-    run.score("val")
-    return (time.perf_counter() - before) / max(len(run.feeds["val"].units), 1)
-
-
-def _step_seconds(run: Run) -> float:
-    """The fastest of a few real steps, in seconds. The first warms up."""
-    times: list[float] = []
-    before = time.perf_counter()
-    for tick, _ in zip(run.ticks(), range(TIMED_STEPS + 1), strict=False):
-        now = time.perf_counter()
-        if tick.record is None or not times:
-            times.append(now - before)
-        before = now
-    return min(times)
+    size = run.size()
+    if not timed:
+        return size, None, None
+    step, scoring = run.seconds()
+    return size, step * size.steps, scoring
 
 
 def opened(spec: StageSpec, data: Path, tasks: dict[str, Task]) -> Task:
@@ -120,4 +89,4 @@ def fresh_weights(parent: StageSpec | None, data: Path, tasks: dict[str, Task]) 
     if parent is None:
         return None
     run = begin(parent, opened(parent, data, tasks), fresh_weights(parent.parent, data, tasks))
-    return run.model.state_dict()
+    return run.weights()

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
+from headstart.models.kind import model_class, with_kind
 from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
 from headstart.study.scales import overlay
@@ -83,12 +84,13 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
             for values in itertools.product(*study.axes.values()):
                 axes = dict(zip(study.axes, values, strict=True))
                 try:
-                    chain = _chain(study, wide, bundle, axes, data, absent == "open")
+                    chain, seed = _chain(study, wide, bundle, axes, data, absent == "open")
                 except LacksData as error:
                     raise BadInput(f"{error}\n{_way_out(study, column)}") from None
-                cell = _cell(arm, column, axes, chain)
+                cell = _cell(arm, column, seed, axes, chain)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, cell)
+    _check_model_axes(study, [planned for cell in cells.values() for planned in cell.chain])
     # One seed of every arm before the next seed, so that a table of all arms stands early.
     seeds = list(dict.fromkeys(cell.seed for cell in cells.values()))
     for cell in sorted(cells.values(), key=lambda cell: seeds.index(cell.seed)):
@@ -97,14 +99,27 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     return Plan(study, tuple(cells.values()), stages, data)
 
 
-def _cell(arm: str, column: str, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
-    names = {planned.name for planned in chain}
-    matter = {
-        path: value
-        for path, value in axes.items()
-        if path != "seed" and (path.split(".")[0] in names or path.split(".")[0] in SHARED_KEYS)
-    }
-    return Cell(arm, column or chain[-1].spec.task.kind, chain[-1].spec.seed, matter, chain)
+def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
+    """An axis over a setting that no kind of model here has is a mistake."""
+    known = {field for planned in stages for field in type(planned.spec.model).model_fields}
+    for path in study.axes:
+        field = path.partition("model.")[2].split(".")[0]
+        if field and field not in known:
+            raise BadInput(f"axes.{path}: {nearest(field, known)}")
+
+
+def _cell(arm: str, column: str, seed: int, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
+    """seed: of the run, whether or not its stages depend on it."""
+    matter = {path: value for path, value in axes.items() if path != "seed" and _matters(path, chain)}
+    return Cell(arm, column or chain[-1].spec.task.kind, seed, matter, chain)
+
+
+def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
+    """Some stage of the chain uses this setting."""
+    first, _, rest = path.partition(".")
+    if first in SHARED_KEYS:
+        return any(planned.spec.uses(path) for planned in chain)
+    return any(planned.name == first and planned.spec.uses(rest) for planned in chain)
 
 
 def _chain(
@@ -114,8 +129,8 @@ def _chain(
     axes: Mapping[str, Any],
     data: Path,
     may_be_open: bool,
-) -> tuple[PlannedStage, ...]:
-    """The reported stage and its ancestors, the first one first."""
+) -> tuple[tuple[PlannedStage, ...], int]:
+    """(the reported stage and its ancestors, the first one first; the seed of the run)."""
     planned: list[PlannedStage] = []
     name, seen = study.reported, [study.reported]
     tables = [_settings(study, name, column, arm, axes)]
@@ -134,7 +149,7 @@ def _chain(
         if spec.parent is None:
             # A parent that trains nothing was dropped: it is no stage of this chain.
             planned = planned[-1:]
-    return tuple(planned)
+    return tuple(planned), int(tables[0].get("seed", 0))
 
 
 def _lacks_data(spec: StageSpec | None, data: Path) -> bool:
@@ -164,19 +179,24 @@ def _way_out(study: StudySpec, column: str) -> str:
 def _settings(
     study: StudySpec, name: str, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """A stage's settings: arms win over columns and their variants, columns over stages; axes are set last."""
+    """A stage's settings: arms win over columns and their variants, columns over stages; axes are set last.
+
+    An axis over a setting of models is for the kinds of model that have it.
+    """
     layers: list[Mapping[str, Any]] = [study.stages[name]]
     variants = [column[VARIANTS][variant] for variant in names_of(arm.get("variant", ()))]
     for bundle in (column, *variants, arm):
         layers.append({k: v for k, v in bundle.items() if k not in study.stages and k not in (VARIANTS, "variant")})
         layers.append(bundle.get(name, {}))
-    for path, value in axes.items():
-        first, _, rest = path.partition(".")
-        if first == name:
-            layers.append(nested(rest, value))
-        elif first in SHARED_KEYS:
-            layers.append(nested(path, value))
     out: dict[str, Any] = {}
     for layer in layers:
-        out = overlay(out, layer)
+        # A model's kind is written out first: a table of another kind replaces it whole.
+        out = overlay({**out, "model": with_kind(out.get("model", {}))}, layer)
+    known = model_class(out["model"]).model_fields
+    for path, value in axes.items():
+        first, _, rest = path.partition(".")
+        own = rest if first == name else path if first in SHARED_KEYS else ""
+        if own.startswith("model.") and own.split(".")[1] not in known:
+            continue
+        out = overlay(out, nested(own, value)) if own else out
     return out

@@ -51,7 +51,7 @@ def _stage_row(entry: StageEntry) -> list[str]:
     return [
         entry.identity,
         entry.status,
-        stage.get("name", ""),
+        _named(stage),
         spec.get("task", {}).get("kind", ""),
         str(spec.get("seed", "")),
         _number(spec.get("optim", {}).get("lr")),
@@ -60,6 +60,12 @@ def _stage_row(entry: StageEntry) -> list[str]:
         _score(best, "test", name),
         _number(budget.get("seconds")),
     ]
+
+
+def _named(stage: Mapping[str, Any]) -> str:
+    """`finetune`, or `finetune (kernels)` of a model that is not the usual one."""
+    kind = stage.get("spec", {}).get("model", {}).get("kind", "sequence")
+    return f"{stage.get('name', '')} ({kind})" if kind != "sequence" else str(stage.get("name", ""))
 
 
 def _score(scores: dict[str, Any], split: str, name: str) -> str:

@@ -1,151 +1,32 @@
-"""A stage: one training phase, its identity, and how it is begun and finished."""
+"""A trained stage: a network, an optimiser, and the loop between them."""
 
 from __future__ import annotations
 
-import resource
-import sys
+import time
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import lru_cache
-from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
-from pydantic import Field, model_validator
 
 from headstart.errors import BadInput
 from headstart.initial import apply_start, trainable
-from headstart.models.model import ModelSpec, SequenceModel, build_model, model_flops
-from headstart.objectives import MaskedSpec, ObjectiveField
+from headstart.models.model import SequenceModel, build_model, model_flops
 from headstart.parameters import leaves, select
-from headstart.spec import Seed, Spec, digest, read
-from headstart.tasks import Task, TaskField, TaskSpec
-from headstart.tasks.task import content
+from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
+from headstart.tasks import Task
 from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
-from headstart.training.loop import BudgetSpec, Progress, StepInfo, Tensors, TrainConfig, train
-from headstart.training.optim import Flat, OptimSpec, rates_and_undecayed
+from headstart.training.loop import Progress, StepInfo, Tensors, TrainConfig, train
+from headstart.training.optim import Flat, rates_and_undecayed
 
 TRAIN_FLOPS = 3
 """A training step costs about three forward passes: one forward, two for the gradients of inputs and weights."""
+TIMED_STEPS = 3
 
 
-class StageSpec(Spec):
-    """One training phase. `parent` is another stage; `start` says which parts of its weights are taken.
-
-    weights: which weights of the parent, `best` or `last`. trainable: the parts that learn.
-    """
-
-    task: TaskField
-    model: ModelSpec = Field(default_factory=ModelSpec)
-    objective: ObjectiveField
-    parent: StageSpec | None = None
-    weights: Literal["best", "last"] = "best"
-    start: tuple[str, ...] = Field(default=(), strict=False)
-    trainable: str = "all"
-    optim: OptimSpec = Field(default_factory=OptimSpec)
-    budget: BudgetSpec
-    seed: Seed = 0
-
-    @model_validator(mode="after")
-    def _resolve(self) -> StageSpec:
-        """Write out what follows from other fields, so that equal stages have equal specs."""
-        task: TaskSpec = self.task
-        if not self.objective.uses_target and task.labelled is not None:
-            _put(self, "task", task.model_copy(update={"labelled": None}))
-        if isinstance(self.objective, MaskedSpec):
-            filled: dict[str, Any] = {}
-            if self.objective.mask_rate is None:
-                filled["mask_rate"] = task.mask_rate
-            if self.objective.loss is None:
-                filled["loss"] = task.loss
-            _put(self, "objective", self.objective.model_copy(update=filled))
-        taken = [entry for entry in self.start if not entry.strip().startswith("draw")]
-        if self.parent is None and taken:
-            raise ValueError(f'start: {taken[0]!r} needs a parent; name one (parent = "pretrain")')
-        if self.parent is not None and not taken:
-            raise ValueError(
-                "start: a parent is named but nothing of it is taken; "
-                'write start = ["take(all-head)"] or leave the parent out'
-            )
-        if self._parent_is_a_fresh_start():
-            _put(self, "parent", None)
-            _put(self, "start", tuple(entry for entry in self.start if entry not in taken))
-            _put(self, "weights", "best")
-        return self
-
-    def _parent_is_a_fresh_start(self) -> bool:
-        """An untrained parent of the same model, task and seed has just the weights this stage would draw itself."""
-        parent = self.parent
-        return (
-            parent is not None
-            and parent.budget.empty
-            and parent.parent is None
-            and not parent.start
-            and parent.seed == self.seed
-            and parent.model == self.model
-            and _whole(parent.task) == _whole(self.task)
-            and all(e.strip().startswith(("take", "draw")) for e in self.start)
-        )
-
-
-def _put(spec: Spec, name: str, value: Any) -> None:
-    """Set a field of a frozen spec while it is validated."""
-    spec.__dict__[name] = value
-
-
-def _whole(task: TaskSpec) -> TaskSpec:
-    """The task with all its examples and labels: the same signature, of the same model."""
-    return task.model_copy(update={"fraction": 1.0, "labelled": None})
-
-
-def stage_from_json(given: Mapping[str, Any]) -> StageSpec:
-    """A stage's spec from its JSON (`model_dump(mode="json")`)."""
-    return read(StageSpec, given)
-
-
-@lru_cache(maxsize=256)
-def _content(task: TaskSpec, data: Path) -> str | None:
-    return content(task, data)
-
-
-def look_again() -> None:
-    """Forget what is remembered of data: files may have changed since, in a process that lives long."""
-    _content.cache_clear()
-
-
-def identity(spec: StageSpec, data: Path) -> str:
-    """First 16 hex digits of the SHA-256 of all that can change the stage's result: content, never place."""
-    document = spec.document(places=False)
-    held = _content(_whole(spec.task).model_copy(update={"patch": 1}), data)
-    if held is not None:
-        document["task"]["content"] = held
-    if spec.parent is None:
-        del document["parent"], document["weights"]
-    else:
-        document["parent"] = identity(spec.parent, data)
-    return digest(document)
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What a finished stage leaves. Fields as in `result.json`; tensors apart. how: its steps were taken so."""
-
-    status: Literal["complete", "diverged"]
-    best: Tensors
-    last: Tensors
-    frozen: list[str]
-    predictions: Tensors
-    scores: dict[str, Any]
-    budget: dict[str, Any]
-    account: dict[str, Any]
-    monitor: dict[str, Any]
-    how: str = ""
-
-
-class Run:
-    """A stage that is being trained: `ticks()` to the end, then `finish()`."""
+class TrainedRun:
+    """A stage that is being trained."""
 
     def __init__(
         self,
@@ -205,9 +86,35 @@ class Run:
             examples = task.augment(examples, epoch)
         return Batches(examples, units, feed.device, feed.dtype)
 
-    def ticks(self) -> Iterator[StepInfo]:
+    def steps(self) -> Iterator[StepInfo]:
         """Train; one tick a step."""
         return train(self.setting, self.progress)
+
+    def size(self) -> Size:
+        """Parameters, and what the budget buys."""
+        total = self.setting.total
+        examples = round(total * len(self.setting.train.units) / self.setting.per_epoch)
+        flops = TRAIN_FLOPS * examples * flops_per_unit(self.spec, self.task)
+        account = self._account()
+        return Size(account["total"], account["trainable"], total, examples, flops)
+
+    def seconds(self) -> tuple[float, float]:
+        """The fastest of a few real steps (the first warms up), and a look at validation."""
+        times: list[float] = []
+        before = time.perf_counter()
+        for tick, _ in zip(self.steps() if self.setting.total else (), range(TIMED_STEPS + 1), strict=False):
+            now = time.perf_counter()
+            if tick.record is None or not times:
+                times.append(now - before)
+            before = now
+        before = time.perf_counter()
+        self.score("val")
+        scoring = (time.perf_counter() - before) / max(len(self.feeds["val"].units), 1)
+        return min(times, default=0.0), scoring
+
+    def weights(self) -> Tensors:
+        """Copies, on the CPU."""
+        return _copies(self.model)
 
     def finish(self) -> Outcome:
         """Score train, val and test at the best and at the last weights, once."""
@@ -237,7 +144,7 @@ class Run:
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
         found = {name: self._evaluate(name, keep and name != "train") for name in self.feeds}
-        scores: dict[str, Any] = {name: _finite(found[name].scores) for name in found}
+        scores: dict[str, Any] = {name: finite(found[name].scores) for name in found}
         outputs = {f"{name}/{part}": value for name, one in found.items() for part, value in one.outputs.items()}
         per_epoch = max(self.setting.per_epoch, 1)
         return {"step": step, "epoch": round(step / per_epoch, 4), **scores}, outputs
@@ -275,7 +182,7 @@ class Run:
             "tokens": progress.tokens,
             "flops": TRAIN_FLOPS * progress.examples * flops_per_unit(self.spec, self.task),
             "seconds": progress.seconds,
-            "peak_memory": _peak_memory(self.device),
+            "peak_memory": peak_memory(self.device),
         }
 
 
@@ -285,7 +192,7 @@ def begin(
     parent: Tensors | None,
     device: str = "cpu",
     resume: tuple[Tensors, dict[str, Any]] | None = None,
-) -> Run:
+) -> TrainedRun:
     """Build the model, start it as the spec says, and go on from a state where one is given.
 
     Raises: BadInput where model, objective, start, parts or batch do not fit the task.
@@ -305,10 +212,20 @@ def begin(
         raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
     names = trainable(model, spec.trainable)
     account = apply_start(model, spec.start, parent, spec.seed, trained=names)
-    run = Run(spec, task, model, account, names, parent, place)
+    run = TrainedRun(spec, task, model, account, names, parent, place)
     if resume is not None:
         run.progress.restore(*resume)
     return run
+
+
+def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> SequenceModel:
+    """The network in evaluation; its forward takes a `sequence.Batch`."""
+    del result
+    model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
+    if spec.optim.precision == "float64":
+        model.double()
+    model.load_state_dict(weights)
+    return model.eval()
 
 
 def flops_per_unit(spec: StageSpec, task: Task) -> float:
@@ -341,16 +258,3 @@ def _unchanged(model: SequenceModel, trained: list[str], parent: Tensors | None)
         for name, value in model.named_parameters()
         if name not in kept and name in parent and torch.equal(value.cpu(), parent[name].to(value.dtype))
     ]
-
-
-def _finite(scores: dict[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN: a score that is no number is None."""
-    return {name: value if np.isfinite(value) else None for name, value in scores.items()}
-
-
-def _peak_memory(device: torch.device) -> int:
-    """Bytes: of the device where it is a GPU, else of the whole process so far."""
-    if device.type == "cuda":
-        return int(torch.cuda.max_memory_allocated(device))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return int(peak if sys.platform == "darwin" else peak * 1024)

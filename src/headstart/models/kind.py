@@ -1,0 +1,61 @@
+"""What every kind of model says of itself: how a stage comes to its weights, and which settings mean something then."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+from pydantic import BeforeValidator, SerializeAsAny
+from pydantic_core import PydanticCustomError
+
+from headstart.models import MODELS
+from headstart.spec import Spec, merge, spec_of_kind
+
+DEFAULT = "sequence"
+"""The kind of a table that names none."""
+
+
+class ModelKind(Spec):
+    """Base of the specs of `MODELS`.
+
+    way: how a stage of it is run, a key of `stage.WAYS`. unused: fields of a stage that mean nothing for it: they are
+    no part of its identity. gives_weights: whether a child stage can start from its weights.
+    """
+
+    kind: str
+    way: ClassVar[str] = "trained"
+    unused: ClassVar[tuple[str, ...]] = ()
+    gives_weights: ClassVar[bool] = True
+
+    def asked(self, objective: Any) -> Any:
+        """The objective as this kind of model answers it. Raises: ValueError where it cannot."""
+        return objective
+
+    def describe(self) -> str:
+        """The model in words, for a methods text; empty where its fields say it."""
+        return f"a model of kind {self.kind!r}"
+
+
+def model_class(model: Any) -> type[ModelKind]:
+    """The class of a model's table or spec. Raises: PydanticCustomError for an unknown kind."""
+    if isinstance(model, ModelKind):
+        return type(model)
+    kind = model.get("kind", DEFAULT) if isinstance(model, Mapping) else DEFAULT
+    known = isinstance(kind, str) and kind in MODELS
+    found: type[ModelKind] = MODELS[kind if known else DEFAULT].load()
+    return found
+
+
+def with_kind(model: Any) -> Any:
+    """A model's table with its kind written out; anything else as it is."""
+    return merge({"kind": DEFAULT}, model) if isinstance(model, Mapping) else model
+
+
+def _read(model: Any) -> Any:
+    if not isinstance(model, (Mapping, Spec)):
+        raise PydanticCustomError("table", "should be a table")
+    return spec_of_kind(MODELS, with_kind(model))
+
+
+ModelField: Any = Annotated[SerializeAsAny[ModelKind], BeforeValidator(_read)]
+"""A field that holds a spec of any kind."""
