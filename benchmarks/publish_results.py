@@ -20,7 +20,7 @@ from collections import Counter
 from pathlib import Path
 
 from headstart.api import Study
-from headstart.report.answer import TOLD
+from headstart.report.answer import OUTCOME_VERBS
 from headstart.study.files import built_in_studies, short_name
 from headstart.study.spec import read_study
 from headstart.study.words import NONE, sentences
@@ -53,15 +53,15 @@ def index() -> None:
     lines = [
         "# Results, as measured here",
         "",
-        "One page per study: the command, the table, the paper's numbers beside ours, what is seen of the "
+        "One page per study: the command, the table, the paper's numbers beside ours, the outcome of the "
         "paper's claims, the figures, the cost, the machine and the date. `tiny` studies end in minutes and run "
         "on stand-ins where a data set is not at hand: their numbers say something of directions, nothing of "
         "the papers' sizes.",
         "",
         "A direction is one sentence of a paper (or one question of a study) on one task. It *holds* where the "
         "95 % interval over seeds lies on its side, is *the other way round* where the interval lies on the "
-        "other, *does not hold* where two that are called equal differ by more than the margin, and is *not "
-        "seen* where the interval decides nothing, as most do over three seeds. Nothing is corrected for the "
+        "other, *does not hold* where two that are called equal differ by more than the margin, and is "
+        "*undecided* where the interval contains both answers, as most do over three seeds. Nothing is corrected for the "
         "number of directions, and pages share runs: one difference may count on several.",
         "",
     ]
@@ -79,7 +79,10 @@ def index() -> None:
         else:
             found = [outcomes(answer) for _, _, answer in pages]
             total: Counter[str] = sum(found, Counter())
-            lines += [f"| page | what | stand-in data | {' | '.join(TOLD)} |", f"|---|---|---|{'---:|' * len(TOLD)}"]
+            lines += [
+                f"| page | what | stand-in data | {' | '.join(OUTCOME_VERBS)} |",
+                f"|---|---|---|{'---:|' * len(OUTCOME_VERBS)}",
+            ]
             lines += [
                 f"| [{page.stem}]({page.name}) | {title} | {_stood_in(answer)} | {_counts(one)} |"
                 for (page, title, answer), one in zip(pages, found, strict=True)
@@ -91,14 +94,15 @@ def index() -> None:
 
 def outcomes(answer: str) -> Counter[str]:
     """How many directions came out how, from the sentence that a page begins with (`headstart.report.answer`)."""
-    claims = CLAIMS.search(answer)
+    # Pages of older versions say "not seen" of what is undecided.
+    claims = CLAIMS.search(answer.replace("not seen", "undecided"))
     if claims is None:
         return Counter()
     if claims["several"] is None:
-        return Counter(outcome for outcome, (one, _) in TOLD.items() if claims["told"] == one)
+        return Counter(outcome for outcome, (one, _) in OUTCOME_VERBS.items() if claims["told"] == one)
     found = {
         outcome: re.search(rf"(\d+) (?:{one}|{several})(?:,| and |$)", claims["told"])
-        for outcome, (one, several) in TOLD.items()
+        for outcome, (one, several) in OUTCOME_VERBS.items()
     }
     return Counter({outcome: int(number[1]) for outcome, number in found.items() if number})
 
@@ -120,7 +124,7 @@ def _stood_in(answer: str) -> str:
 
 
 def _counts(found: Counter[str]) -> str:
-    return " | ".join(str(found[outcome] or NONE) for outcome in TOLD)
+    return " | ".join(str(found[outcome] or NONE) for outcome in OUTCOME_VERBS)
 
 
 def missing(scale: str, published: bool) -> list[str]:

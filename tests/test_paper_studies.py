@@ -127,7 +127,7 @@ BROKEN_OFF = [
     "finetune.budget.steps=20",
     "finetune.budget.evaluate_every=10",
 ]
-SECTIONS = ("Beside the paper", "What the paper says, and what is seen here")
+SECTIONS = ("Beside the paper", "Claims of the paper, checked here")
 
 
 def ran(folder: Path, *more: str) -> dict[str, Any]:

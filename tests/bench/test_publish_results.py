@@ -48,7 +48,7 @@ def test_a_page_keeps_the_name_of_released_code_and_of_a_scale(pages):
 def test_the_list_has_a_table_of_each_kind_with_sums(pages):
     here = "that the paper claims and that could be checked here"
     said = {
-        "b": f"Of 3 directions {here}, 1 holds and 2 are not seen. A beats.",
+        "b": f"Of 3 directions {here}, 1 holds and 2 are undecided. A beats.",
         "a": f"With stand-in data in 1 of 2 columns: the one direction {here} holds. A beats.",
         "a-published": f"With stand-in data: of 2 directions {here}, 2 are the other way round. 3 are not seen.",
         "a-small": "No direction that the paper claims could be checked here. A beats.",
@@ -61,7 +61,7 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
     kinds = [part.strip().splitlines() for part in (pages / "README.md").read_text().split("\n## ")[1:]]
     assert [lines[0] for lines in kinds] == list(publish_results.KINDS)
     assert kinds[0][2:] == [
-        "| page | what | stand-in data | holds | the other way round | does not hold | not seen |",
+        "| page | what | stand-in data | holds | the other way round | does not hold | undecided |",
         "|---|---|---|---:|---:|---:|---:|",
         "| [a](a.md) | Title of a | 1 of 2 columns | 1 | — | — | — |",
         "| [b](b.md) | Title of b | — | 1 | — | — | 2 |",
@@ -76,11 +76,11 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
 @pytest.mark.parametrize(
     "found",
     [
-        *({outcome: 1} for outcome in answer.TOLD),
-        *({outcome: 12} for outcome in answer.TOLD),
+        *({outcome: 1} for outcome in answer.OUTCOME_VERBS),
+        *({outcome: 12} for outcome in answer.OUTCOME_VERBS),
         {"holds": 1, "not seen": 2},
-        dict.fromkeys(answer.TOLD, 1),
-        dict.fromkeys(answer.TOLD, 3),
+        dict.fromkeys(answer.OUTCOME_VERBS, 1),
+        dict.fromkeys(answer.OUTCOME_VERBS, 3),
         {"not measured": 2},
         {},
     ],
@@ -89,7 +89,7 @@ def test_the_list_counts_what_the_answer_says(found, monkeypatch):
     parts = [SimpleNamespace(outcome=outcome) for outcome, number in found.items() for _ in range(number)]
     monkeypatch.setattr(answer, "verdicts", lambda *_: [SimpleNamespace(parts=parts)])
     said = answer._claims(SimpleNamespace(paper=None))
-    found = {outcome: number for outcome, number in found.items() if outcome in answer.TOLD}
+    found = {outcome: number for outcome, number in found.items() if outcome in answer.OUTCOME_VERBS}
     assert publish_results.outcomes(f"With stand-in data: {said}. 7 hold, 8 are not seen.") == found
 
 

@@ -11,7 +11,7 @@ from support.made_outcomes import NASTY, outcome
 
 from headstart.fit.card import model_card
 from headstart.fit.outcome import Outcome, Scored
-from headstart.report.tables import markdown
+from headstart.report.tables.model import markdown
 from headstart.study import words
 
 

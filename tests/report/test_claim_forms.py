@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 from support.made_up import Cell, make_plan, shelf, usual
-from support.papers import made
+from support.papers import beside, made
 from test_beside import NONE, level, run, told
 
 from headstart.errors import BadInput
-from headstart.report.beside import beside
-from headstart.report.quantities import quantities
-from headstart.report.verdicts import asked, verdicts
+from headstart.report.claims import claims_heading, verdicts
+from headstart.report.tables.secondary import quantities
 from headstart.study.claims import Claim, check_claim
 from headstart.study.fairness import summarise
 
@@ -36,7 +35,7 @@ def test_two_arms_are_as_good_where_the_whole_interval_is_within_the_margin() ->
         return told(*run(made(claims=[{**claim, "within": within}]), score=level(0.004, 0.1)))
 
     assert outcomes(0.05) == {"a": "holds", "b": "does not hold"}
-    assert outcomes(0.001) == {"a": "not seen", "b": "does not hold"}
+    assert outcomes(0.001) == {"a": "undecided", "b": "does not hold"}
     assert outcomes(0.15) == {"a": "holds", "b": "holds"}
     said = str(verdicts(*run(made(claims=[{**claim, "within": 0.001}]), score=level(0.004, 0.1)))[0])
     assert "(self_pretrained less scratch, test, within ±0.001)" in said
@@ -242,8 +241,8 @@ def test_what_a_study_asks_is_checked_without_a_paper() -> None:
     results, _ = run(score=level(0.1, 0.0))
     question = Claim(says="Pretraining helps.", higher="self_pretrained", lower="scratch")
     results = replace(results, paper=None, claims=(question,))
-    assert told(results, None) == {"a": "holds", "b": "not seen"}
-    assert asked(results) == "What is asked, and what is seen here"
+    assert told(results, None) == {"a": "holds", "b": "undecided"}
+    assert claims_heading(results) == "Claims of the study, checked here"
 
 
 def test_an_arm_is_held_against_a_number() -> None:
@@ -261,7 +260,7 @@ def test_an_arm_is_held_against_a_number() -> None:
     assert [of(than).parts[0].outcome for than in (0.3, 0.4, row.test.mean)] == [
         "holds",
         "the other way round",
-        "not seen",
+        "undecided",
     ]
     assert "(scratch less 0.3, test): holds on a (+" in str(of(0.3))
     assert "], 5 seeds)" in str(of(0.3))

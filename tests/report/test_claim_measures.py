@@ -13,8 +13,8 @@ from test_figures_of_weights import STUDY
 import headstart
 from headstart.analysis.kernels import kernels
 from headstart.analysis.stages import opened
+from headstart.report.claims import verdicts
 from headstart.report.measures import MEASURES, measured
-from headstart.report.verdicts import verdicts
 from headstart.store.stages import Store
 from headstart.study import rows
 from headstart.study.pace import converged_at, curve

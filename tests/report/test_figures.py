@@ -17,8 +17,8 @@ from headstart.report.figures.curves import _band, curves
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
 from headstart.report.figures.style import LIGHT, MARKS, Drawing, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
-from headstart.report.quantities import sweep_table
-from headstart.report.tables import to_csv
+from headstart.report.tables.model import to_csv
+from headstart.report.tables.secondary import sweep_table
 from headstart.sequence import Signature
 from headstart.study.fairness import summarise
 from headstart.study.results import Results

@@ -20,10 +20,10 @@ from headstart.report.answer import answer
 from headstart.report.figures.collect import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
-from headstart.report.toml import to_toml
 from headstart.store.stages import Store
 from headstart.study.claims import Claim
 from headstart.study.fairness import summarise
+from headstart.study.files import to_toml
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 
@@ -135,7 +135,7 @@ def test_the_other_scores_are_there_and_lead_to_their_runs_too(done: Done) -> No
     assert part.count('<a href="#row-') >= 8
 
 
-def test_the_paper_and_what_is_seen_of_its_claims_stand_under_the_table(tmp_path: Path) -> None:
+def test_the_paper_and_the_outcome_of_its_claims_stand_under_the_table(tmp_path: Path) -> None:
     _, page = with_paper(tmp_path)
     text = page.read_text()
     found = Reader(text)
@@ -296,7 +296,7 @@ def test_toml_keeps_any_text_and_number() -> None:
     assert read["arms"] == {"odd name": {}, "b": {"t": {"k": "v"}}}
     assert read["axes"] == given["axes"]
     assert "report" not in read
-    with pytest.raises(TypeError, match="no form in TOML"):
+    with pytest.raises(TypeError, match="not TOML serializable"):
         to_toml({"name": "n", "axes": {"a": object()}})
 
 
@@ -307,7 +307,9 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
         "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds)."
     )
     flat = replace(results.table[1], difference=replace(results.table[1].difference, low=-0.1))  # type: ignore[type-var]
-    assert "cannot be told apart" in answer(replace(results, table=(results.table[0], flat)))
+    assert "whether self_pretrained is better than scratch is undecided: test" in answer(
+        replace(results, table=(results.table[0], flat))
+    )
     assert answer(
         replace(results, table=tuple(replace(row, difference=None) for row in results.table), against=None)
     ) == ("On digits, self_pretrained has the best validation accuracy: test 0.650 ± 0.006 (3 seeds).")
@@ -368,16 +370,16 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
             "2 hold. On digits, self_pretrained beats scratch",
         ),
         (
-            ["the other way round", "not seen", "holds", "not seen", "does not hold"],
+            ["the other way round", "undecided", "holds", "undecided", "does not hold"],
             "Of 5 directions that the study asks about and that could be checked here, 1 holds, 1 is the other way round, "
-            "1 does not hold and 2 are not seen. On digits,",
+            "1 does not hold and 2 are undecided. On digits,",
         ),
-        (["not seen"], "The one direction that the study asks about and that could be checked here is not seen. On"),
+        (["undecided"], "The one direction that the study asks about and that could be checked here is undecided. On"),
         (["not measured"], "No direction that the study asks about could be checked here. On digits,"),
         ([], "On digits, self_pretrained beats scratch"),
     ],
 )
-def test_what_is_seen_of_the_claims_comes_first(
+def test_the_outcome_of_the_claims_comes_first(
     outcomes: list[str], said: str, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from headstart.report import answer as module
@@ -402,12 +404,12 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     )
     unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
     assert answer(replace(results, table=tuple(unsure), averages=())) == (
-        "Self_pretrained cannot be told apart from scratch (the interval holds 0) in both columns."
+        "Self_pretrained is undecided against scratch (the 95 % interval contains 0) in both columns."
     )
     mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
     assert answer(replace(results, table=tuple(mixed), averages=())) == (
-        "Self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and cannot be told apart "
-        "from scratch (the interval holds 0) in 1 of 2 columns (b)."
+        "Self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and is undecided "
+        "against scratch (the 95 % interval contains 0) in 1 of 2 columns (b)."
     )
 
 

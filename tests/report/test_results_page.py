@@ -10,7 +10,8 @@ from support.finished import NASTY, Done, study, with_paper, written
 from support.made_up import LR
 
 from headstart.api import Study
-from headstart.report.results_page import command, results_page
+from headstart.report.content import command, read_content
+from headstart.report.results_page import results_page
 from headstart.store.stages import Store
 from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan
@@ -88,7 +89,7 @@ def test_stages_of_several_days_and_machines_are_all_named(done: Done, tmp_path:
                 found["provenance"] |= {"machine": "cluster", "started": "2026-02-03T10:00:00"}
             return found
 
-    text = results_page(plan, results, Moved(tmp_path))
+    text = results_page(read_content(plan, results, Moved(tmp_path)))
     assert "- Begun: 2026-01-01 to 2026-02-03" in text
     assert "- Machine: cluster and laptop" in text
 
@@ -106,7 +107,7 @@ def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: P
     text = (with_paper(tmp_path)[1].parent / "results.md").read_text()
     before = text[: text.index("## Results")]
     assert "Scale tiny: one block. Stand-in data: digits for digits." in before
-    assert sections(text)[:3] == ["Results", "Beside the paper", "What the paper says, and what is seen here"]
+    assert sections(text)[:3] == ["Results", "Beside the paper", "Claims of the paper, checked here"]
     assert "- It helps (self\\_pretrained less scratch, test): holds on digits (+0.210 \\[0.185, 0.235\\]" in text
 
 
@@ -126,7 +127,7 @@ def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_i
 
     def before(*words: str) -> str:
         plan = make_plan(read_study(given, words, data=tmp_path), tmp_path)
-        page = results_page(plan, summarise(plan, lambda _: None), Store(tmp_path / "none"))
+        page = results_page(read_content(plan, summarise(plan, lambda _: None), Store(tmp_path / "none")))
         return page.split("## Results")[0]
 
     said = before()
@@ -155,12 +156,12 @@ def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_cla
     noted = "Never Train from Scratch, figure 5. A figure without printed numbers: training accuracy"
     text = (page.parent / "results.md").read_text()
     assert "Beside the paper" not in sections(text)
-    claims = text[text.index("## What the paper says") : text.index("## The sweep")]
+    claims = text[text.index("## Claims of the paper") : text.index("## The sweep")]
     assert noted in claims
     assert noted in page.read_text()
     report_study(Study(given, store=tmp_path / "runs", data=tmp_path), json=None)
     said = capsys.readouterr().out
-    assert noted in said[said.index("What the paper says") : said.index("What to keep in mind")]
+    assert noted in said[said.index("Claims of the paper") : said.index("What to keep in mind")]
     # Where there are cells, their table brings the note: once.
     with_cells = (written(tmp_path / "cells", study(paper="rothermel-1"))[2].parent / "results.md").read_text()
     assert with_cells.count("The 12 blocks of GPT-2") == 1

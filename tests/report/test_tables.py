@@ -10,8 +10,9 @@ import pytest
 from rich.console import Console
 from support.made_up import LR, facts, make_plan, shelf, usual
 
-from headstart.report.quantities import quantities, tried
-from headstart.report.tables import Table, make_table, note, to_csv, to_latex, to_markdown, to_rich
+from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
+from headstart.report.tables.scores import make_table, note
+from headstart.report.tables.secondary import quantities, tried
 from headstart.study.fairness import summarise
 from headstart.study.results import Results
 

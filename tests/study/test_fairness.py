@@ -291,7 +291,8 @@ def test_stand_in_data_and_the_scale_are_said_before_all_else() -> None:
 
 
 def test_stand_in_data_of_one_stage_mark_only_the_rows_that_rest_on_it() -> None:
-    from headstart.report.tables import make_table, to_markdown
+    from headstart.report.tables.model import to_markdown
+    from headstart.report.tables.scores import make_table
 
     plan = make_plan(columns={"a": "digits"}, scale="tiny", stood_in={"a": {"pretrain": "digits"}})
     results = summarise(plan, shelf(plan).find, facts=facts())

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from headstart.report.tables import paper as paper_table
+from headstart.report.tables.model import Table
 from headstart.study.papers import Paper, make_paper
+from headstart.study.results import Results
 
 
 def made(**more: Any) -> Paper:
@@ -39,3 +43,10 @@ def made(**more: Any) -> Paper:
         **more,
     }
     return make_paper("made-up", table)
+
+
+def beside(results: Results, paper: Paper) -> Table:
+    """The table of these results beside this paper's cells."""
+    table = paper_table.beside(replace(results, paper=paper))
+    assert table is not None
+    return table

@@ -9,7 +9,7 @@ import numpy as np
 from headstart.data.card import CHANNELS, CLASSES, SMALL
 from headstart.fit import wording
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.report.tables import markdown
+from headstart.report.tables.model import markdown
 from headstart.study import words
 
 FEW_SEEDS = 3

@@ -20,7 +20,7 @@ from headstart.fit.outcome import Candidate, Outcome
 from headstart.report.figures.curves import TRAIN, curves
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
 from headstart.report.figures.style import embedded
-from headstart.report.template import environment
+from headstart.report.page import environment
 from headstart.study import words
 from headstart.study.results import Row
 

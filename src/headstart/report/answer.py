@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from headstart.report.verdicts import Outcome, verdicts
+from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results, Row
 from headstart.study.statistics import Difference, paired_difference
 
-TOLD: Mapping[Outcome, tuple[str, str]] = {
+OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
     "holds": ("holds", "hold"),
     "the other way round": ("is the other way round", "are the other way round"),
     "does not hold": ("does not hold", "do not hold"),
-    "not seen": ("is not seen", "are not seen"),
+    "undecided": ("is undecided", "are undecided"),
 }
-"""What is said of one direction with this outcome, and of several."""
+"""How one direction with this outcome, and how several, are spoken of."""
 
 
 def answer(results: Results) -> str:
@@ -24,62 +24,62 @@ def answer(results: Results) -> str:
     how sure is that."""
     runs = {run.stages[-1][1]: run.status for row in results.table for p in row.points for run in p.runs}
     done, planned = sum(status in ("complete", "diverged") for status in runs.values()), len(runs)
-    so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
     scored = [row for row in results.table if row.val is not None and row.test is not None]
     if not scored:
         text = "all finished runs diverged" if done else "no run is finished"
     else:
-        claims = _claims(results)
         if len({row.arm for row in results.table}) == 1:
             text = _one_arm(scored)
         else:
             text = (_one_column if len(results.columns) == 1 else _columns)(results, scored)
-        text = f"{claims}. {text[:1].upper()}{text[1:]}" if claims else text
-    text = so_far + _on_stand_ins(results) + text
-    return text[:1].upper() + text[1:] + "."
+        claims = _claims(results)
+        text = f"{claims}. {_capital(text)}" if claims else text
+    so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
+    return _capital(f"{so_far}{_on_stand_ins(results)}{text}.")
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def _on_stand_ins(results: Results) -> str:
     """Said before anything else where the data are not those that are meant."""
-    stood = [row for row in results.table if row.stand_in]
-    columns = {row.column for row in stood}
-    if not stood:
+    rows = [row for row in results.table if row.stand_in]
+    columns = {row.column for row in rows}
+    if not rows:
         return ""
-    if any(results.apart(row) for row in stood):
-        part = f" in {len(stood)} of {len(results.table)} rows"
+    if any(results.apart(row) for row in rows):
+        part = f" in {len(rows)} of {len(results.table)} rows"
     else:
         part = "" if len(columns) == len(results.columns) else f" in {len(columns)} of {len(results.columns)} columns"
     return f"with stand-in data{part}: "
 
 
 def _claims(results: Results) -> str:
-    """`of 8 directions that the paper claims and that could be checked here, 2 hold and 6 are not seen`."""
-    found = Counter(part.outcome for verdict in verdicts(results, results.paper) for part in verdict.parts)
+    """`of 8 directions that the paper claims and that could be checked here, 2 hold and 6 are undecided`."""
+    counts = Counter(part.outcome for verdict in verdicts(results, results.paper) for part in verdict.parts)
     which = "the paper claims" if results.paper is not None else "the study asks about"
-    told = [(found[outcome], one, several) for outcome, (one, several) in TOLD.items() if found[outcome]]
-    checked = sum(number for number, _, _ in told)
-    if not found:
+    each = [f"{n} {verbs[n > 1]}" for outcome, verbs in OUTCOME_VERBS.items() if (n := counts[outcome])]
+    checked = sum(counts[outcome] for outcome in OUTCOME_VERBS)
+    if not counts:
         return ""
     if not checked:
         return f"no direction that {which} could be checked here"
     if checked == 1:
-        return f"the one direction that {which} and that could be checked here {told[0][1]}"
-    each = [f"{number} {one if number == 1 else several}" for number, one, several in told]
+        return f"the one direction that {which} and that could be checked here {each[0].removeprefix('1 ')}"
     return f"of {checked} directions that {which} and that could be checked here, {words.listed(each)}"
 
 
 def _one_arm(scored: list[Row]) -> str:
     """Scores of an arm that has none beside it, by column where these are few enough to be read."""
-    arm, metrics = scored[0].arm, list(dict.fromkeys(words.metric(row.metric) for row in scored))
-    each = [
-        f"{words.metric(row.metric) + ' ' if len(metrics) > 1 else ''}{_measured(row)} on {row.column}"
-        for row in scored
-    ]
+    metrics = list(dict.fromkeys(words.metric(row.metric) for row in scored))
+    name = f" {metrics[0]}" if len(metrics) == 1 else ""
     if len(scored) > 6 and len(metrics) == 1:
         means = [row.test.mean for row in scored if row.test is not None]
         each = [f"{words.score(min(means))} to {words.score(max(means))} over {words.many(len(scored), 'column')}"]
-    metric = f" {metrics[0]}" if len(metrics) == 1 else ""
-    return f"one arm, {arm}, so that nothing is compared; its test{metric} is {words.listed(each)}"
+    else:
+        each = [f"{'' if name else words.metric(row.metric) + ' '}{_measured(row)} on {row.column}" for row in scored]
+    return f"one arm, {scored[0].arm}, so that nothing is compared; its test{name} is {words.listed(each)}"
 
 
 def leader(rows: list[Row]) -> Row:
@@ -91,33 +91,27 @@ def leader(rows: list[Row]) -> Row:
 def _one_column(results: Results, scored: list[Row]) -> str:
     where = f"on {results.columns[0]}, "
     top = leader(scored)
-    base = next((row for row in scored if row.arm == results.against), None)
+    rows = {row.arm: row for row in scored}
+    base = rows.get(results.against or "")
     others = [row for row in scored if row.difference is not None]
     if base is None or not others:
         return f"{where}{top.arm} has the best validation {words.metric(top.metric)}: test {_measured(top)}"
     row = top if top.difference is not None else leader(others)
     gap = row.difference
     assert gap is not None, "only rows with a difference are compared"
-    closer = next((other for other in scored if other.arm == _base(results, row.arm)), None) if row is top else None
-    if closer is not None and (found := _gap(results, row, closer)):
-        base, gap = closer, found
+    closer = rows.get(_base(results, row.arm) or "") if row is top else None
+    if closer is not None and (closer_gap := _gap(results, row, closer)):
+        base, gap = closer, closer_gap
     return where + _pair(row, base, gap, leads=row is top) + _below(results, row)
 
 
 def _base(results: Results, arm: str) -> str | None:
     """The arm that a claim says this one is above: the two differ in what the claim is about. Else the study's."""
-    return next(
-        (
-            claim.lower
-            for claim in results.every_claim
-            if claim.higher == arm
-            and isinstance(claim.lower, str)
-            and claim.quantity == "test"
-            and claim.within is None
-            and not claim.at
-        ),
-        results.against,
-    )
+    for claim in results.every_claim:
+        plain = claim.quantity == "test" and claim.within is None and not claim.at
+        if plain and claim.higher == arm and isinstance(claim.lower, str):
+            return claim.lower
+    return results.against
 
 
 def _gap(results: Results, row: Row, base: Row) -> Difference | None:
@@ -127,31 +121,28 @@ def _gap(results: Results, row: Row, base: Row) -> Difference | None:
 def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
     better = gap.mean > 0 if row.greater else gap.mean < 0
     scores = f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against {words.plus_minus(base.test)}"
-    said = f"a difference of {words.signed(gap.mean)}"
-    if gap.interval is not None:
-        said += f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'paired seed')})"
+    if gap.interval is None:
+        interval = " on one seed, which has no interval"
     else:
-        said += " on one seed, which has no interval"
+        interval = f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'paired seed')})"
+    text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
     if gap.clear:
-        verb = "beats" if better else "falls behind"
-        return f"{row.arm} {verb} {base.arm}: {scores}, {said}"
+        return f"{row.arm} {'beats' if better else 'falls behind'} {base.arm}: {text}"
     lead = "" if leads else f"{base.arm} leads on validation, and "
-    return f"{lead}{row.arm} and {base.arm} cannot be told apart: {scores}, {said}"
+    return f"{lead}whether {row.arm} is better than {base.arm} is undecided: {text}"
 
 
 def _measured(row: Row) -> str:
-    seeds = f" ({words.many(row.n, 'seed')})"
-    return words.plus_minus(row.test) + seeds
+    return f"{words.plus_minus(row.test)} ({words.many(row.n, 'seed')})"
 
 
 def _below(results: Results, row: Row) -> str:
     """A clause where a trivial method does as well."""
-    facts = results.facts.get(row.task)
-    sign = 1 if row.greater else -1
+    facts, sign = results.facts.get(row.task), 1 if row.greater else -1
     above = [
-        (value, b.name)
-        for b in (facts.baselines if facts else ())
-        if (value := b.score("test", row.metric)) is not None
+        (value, baseline.name)
+        for baseline in (facts.baselines if facts else ())
+        if (value := baseline.score("test", row.metric)) is not None
         and row.test is not None
         and sign * value >= sign * row.test.mean
     ]
@@ -163,38 +154,29 @@ def _below(results: Results, row: Row) -> str:
 
 def _columns(results: Results, scored: list[Row]) -> str:
     """Over several columns: the arm that leads most often, and where its interval is above 0."""
-    leads: dict[str, int] = dict.fromkeys(results.arms, 0)
-    for column in results.columns:
-        rows = [row for row in scored if row.column == column]
-        if rows:
-            leads[leader(rows).arm] += 1
-    arms = [arm for arm in results.arms if arm != results.against]
-    arm = max(arms or results.arms, key=lambda a: leads[a])
-    against = _base(results, arm)
-    mine, bases = ({row.column: row for row in scored if row.arm == one} for one in (arm, against))
-    found = {
-        column: (row, gap)
-        for column, row in mine.items()
-        if column in bases and (gap := _gap(results, row, bases[column]))
-    }
-    total = len(results.columns)
-    if not found:
+    columns = [[row for row in scored if row.column == column] for column in results.columns]
+    leads = Counter(leader(rows).arm for rows in columns if rows)
+    arm = max([arm for arm in results.arms if arm != results.against] or results.arms, key=lambda a: leads[a])
+    against, total = _base(results, arm), len(results.columns)
+    ours, bases = ({row.column: row for row in scored if row.arm == name} for name in (arm, against))
+    # The columns by what the interval of the difference says there.
+    better: list[str] = []
+    worse: list[str] = []
+    undecided: list[str] = []
+    for column, row in ours.items():
+        gap = _gap(results, row, bases[column]) if column in bases else None
+        if gap is not None:
+            (undecided if not gap.clear else better if (gap.mean > 0) == row.greater else worse).append(column)
+    if not (better or worse or undecided):
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
-    signs = {column: (gap.mean > 0) == row.greater for column, (row, gap) in found.items() if gap.clear}
-    better = [column for column, up in signs.items() if up]
-    worse = [column for column, up in signs.items() if not up]
-    unclear = [column for column in found if column not in signs]
-    said = (
+    texts = (
         (f"is better than {against} (95 % interval above 0)", better),
         (f"is worse than {against} (95 % interval below 0)", worse),
-        (f"cannot be told apart from {against} (the interval holds 0)", unclear),
+        (f"is undecided against {against} (the 95 % interval contains 0)", undecided),
     )
-    parts = [f"{text} {_share(columns, total)}" for text, columns in said if columns]
-    average = next(
-        (a for a in results.averages if a.arm == arm and not a.over and a.difference and against == results.against),
-        None,
-    )
-    tail = f"; on average {words.difference(average.difference)}" if average else ""
+    parts = [f"{text} {_share(names, total)}" for text, names in texts if names]
+    gaps = [a.difference for a in results.averages if a.arm == arm and not a.over and a.difference]
+    tail = f"; on average {words.difference(gaps[0])}" if gaps and against == results.against else ""
     return f"{arm} {words.listed(parts)}{tail}"
 
 

@@ -7,30 +7,28 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from headstart.report.answer import answer, leader
-from headstart.report.beside import beside
-from headstart.report.evidence import Anchors, page_stages, sweep_rows
+from headstart.report.answer import leader
+from headstart.report.content import Content, command, read_content
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import Drawing, png
-from headstart.report.lines import Line, Table
-from headstart.report.methods import methods
-from headstart.report.quantities import tried
-from headstart.report.results_page import asked_sweep, command, more_tables, results_page
-from headstart.report.tables import make_table, to_csv, to_latex, to_markdown
-from headstart.report.template import environment
-from headstart.report.toml import to_toml
-from headstart.report.verdicts import asked, unprinted, verdicts
+from headstart.report.page_context import Anchors, page_stages, page_table, row_evidence
+from headstart.report.results_page import results_page
+from headstart.report.tables.model import to_csv, to_latex, to_markdown
 from headstart.store.files import publish
 from headstart.study import words
-from headstart.study.results import Results
+from headstart.study.files import to_toml
 
 if TYPE_CHECKING:
+    from jinja2 import Environment
+
     from headstart.store.stages import Store
     from headstart.study.plan import Plan
+    from headstart.study.results import Results
 
-TEMPLATE = Path(__file__).with_name("page.html")
+TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("page.html", "style.css"))
+FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
 def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Path:
@@ -40,109 +38,65 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
     Raises: OSError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    publish(folder / "study.toml", to_toml(_document(plan)).encode())
-    tables = {"table": make_table(results)}
-    if results.paper is not None and (cells := beside(results, results.paper)).lines:
-        tables["beside"] = cells
-    if (swept := asked_sweep(plan, results)) is not None:
-        tables["sweep"] = swept
-    for name, table in tables.items():
-        for ending, written in (("md", to_markdown), ("csv", to_csv), ("tex", to_latex)):
-            publish(folder / f"{name}.{ending}", written(table).encode())
-    figures, captions = [], []
+    content = read_content(plan, results, store)
+    publish(folder / "study.toml", to_toml(plan.study.model_dump(mode="json")).encode())
+    for name, table in content.files().items():
+        for ending, form in FORMS.items():
+            publish(folder / f"{name}.{ending}", form(table).encode())
     every, undrawn = drawings(plan, results, store)
-    for drawing in every:
-        figure = _publish_figure(drawing, folder)
-        if figure is not None:
-            figures.append(figure)
-            captions.append((f"{drawing.name}.png", drawing.title, drawing.caption))
-    publish(folder / "results.md", results_page(plan, results, store, captions, undrawn).encode())
+    figures = {drawing: figure for drawing in every if (figure := _publish_figure(drawing, folder)) is not None}
+    publish(folder / "results.md", results_page(content, list(figures), undrawn).encode())
     page = folder / "page.html"
-    publish(page, render(plan, results, store, figures, undrawn).encode())
+    publish(page, _render(content, store, list(figures.values()), undrawn).encode())
     return page
 
 
-def _publish_figure(drawing: Drawing, folder: Path) -> dict[str, str] | None:
+def _publish_figure(drawing: Drawing, folder: Path) -> Mapping[str, str] | None:
     """The figure as a PNG file, and embedded for the page in light and dark; None where there is nothing to draw."""
     alone = drawing.figure(alone=True)
     if alone is None:
         return None
-    publish(folder / f"{drawing.name}.png", png(alone))
+    publish(folder / drawing.file, png(alone))
     return drawing.on_page(None if drawing.headline else alone)
 
 
-def _document(plan: Plan) -> Mapping[str, Any]:
-    found: Mapping[str, Any] = plan.study.model_dump(mode="json")
-    return found
+def environment() -> Environment:
+    """Templates in which text is escaped, a missing name is an error, and `style` is the style sheet."""
+    from jinja2 import Environment, StrictUndefined
+    from markupsafe import Markup
+
+    templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    templates.filters.update(score=words.score, duration=words.duration, count=words.count, plain=words.plain)
+    templates.globals["style"] = Markup(STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
+    return templates
 
 
-def render(
-    plan: Plan, results: Results, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str] = ()
-) -> str:
+def _render(content: Content, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str]) -> str:
     """The page as HTML; every foreign text is escaped by the template. `undrawn` says which figures are missing."""
-    template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
+    results = content.results
     anchors = Anchors(results)
-    stages = page_stages(plan, results, store)
-    done = [s.result for s in stages if s.result]
     rows = [row for row in results.table if row.val is not None and row.test is not None]
-    paper = results.paper
-    return template.render(
-        results=results,
-        table=_cells(make_table(results), results, anchors),
-        answer=answer(results),
-        besides=[_cells(table, results, anchors) for table in more_tables(plan, results)],
-        paper=_cells(beside(results, paper), results, anchors) if paper is not None else None,
-        verdicts=verdicts(results, paper),
-        asked=asked(results),
-        unprinted=unprinted(results),
-        lead=anchors.row(leader(rows).key) if rows else "",
-        anchors=anchors,
-        figures=figures,
-        undrawn=undrawn,
-        methods=f"{methods(plan, results, done)} {tried(results)}",
-        stages=stages,
-        evidence=[sweep_rows(row, results, anchors) for row in results.table],
-        command=command(plan),
-        metrics=words.metric,
-        version=_versions(done),
+    versions = dict.fromkeys(
+        str(result.get("provenance", {}).get("versions", {}).get("headstart", ""))
+        for result in content.finished.values()
     )
-
-
-def _versions(stages: list[Mapping[str, Any]]) -> str:
-    found = dict.fromkeys(str(s.get("provenance", {}).get("versions", {}).get("headstart", "")) for s in stages)
-    return ", ".join(v for v in found if v)
-
-
-def _cells(table: Table, results: Results, anchors: Anchors) -> dict[str, Any]:
-    """A table for the template: each cell's text, its head, and the anchor of what stands behind it."""
-    grouped = bool(table.heads) and table.heads[0] == "column"
-    lines, before = [], ""
-    for line in table.lines:
-        column = str(line.cells[0].values.get("column", "")) if grouped else ""
-        cells = [
-            {
-                "parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text],
-                "head": head,
-                "link": _link(line, column, results, anchors)
-                if (numeric or "chosen" in cell.values) and cell.text != words.NONE
-                else "",
-                "numeric": numeric,
-                "name": "arm" in cell.values,
-                "empty": cell.text == words.NONE,
-            }
-            for cell, head, numeric in zip(line.cells, table.heads, table.numeric, strict=True)
-        ]
-        group = line.cells[0].text if grouped and column != before else ""
-        lines.append({"kind": line.kind, "best": line.best, "group": group, "cells": cells[int(grouped) :]})
-        before = column
-    heads = list(zip(table.heads, table.numeric, strict=True))
-    return {"title": table.title, "heads": heads[int(grouped) :], "lines": lines, "note": table.note}
-
-
-def _link(line: Line, column: str, results: Results, anchors: Anchors) -> str:
-    """Where a number of a line leads; a cell of a paper that is not run here leads nowhere."""
-    if line.key:
-        return anchors.row(line.key)
-    if line.kind == "baseline":
-        return anchors.facts(column or (results.columns[0] if results.columns else ""))
-    return "evidence" if line.kind == "average" else ""
+    return (
+        environment()
+        .from_string(TEMPLATE.read_text(encoding="utf-8"))
+        .render(
+            content=content,
+            results=results,
+            table=page_table(content.table, results, anchors),
+            more=[page_table(table, results, anchors) for table in content.more.values()],
+            paper=page_table(content.beside, results, anchors) if content.beside is not None else None,
+            lead=anchors.row(leader(rows).key) if rows else "",
+            anchors=anchors,
+            figures=figures,
+            undrawn=undrawn,
+            stages=page_stages(content.plan, results, store),
+            evidence=[row_evidence(row, results, anchors) for row in results.table],
+            command=command(content.plan),
+            metrics=words.metric,
+            version=", ".join(filter(None, versions)),
+        )
+    )

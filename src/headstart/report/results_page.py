@@ -2,168 +2,114 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
 
-from headstart.errors import BadInput
-from headstart.report.answer import answer
-from headstart.report.beside import beside
-from headstart.report.methods import methods
-from headstart.report.quantities import quantities, sweep_table, tried
-from headstart.report.tables import make_table, markdown, to_markdown
-from headstart.report.verdicts import asked, unprinted, verdicts
+from headstart.report.content import Content, command
+from headstart.report.figures.style import Drawing
+from headstart.report.tables.model import markdown, to_markdown
 from headstart.study import words
-from headstart.study.results import Results
-
-if TYPE_CHECKING:
-    from headstart.report.lines import Table
-    from headstart.store.stages import Store
-    from headstart.study.plan import Plan
-
-Result = Mapping[str, Any]
 
 
-def results_page(
-    plan: Plan,
-    results: Results,
-    store: Store,
-    figures: Sequence[tuple[str, str, str]] = (),
-    undrawn: Sequence[str] = (),
-) -> str:
+def results_page(content: Content, figures: Sequence[Drawing] = (), undrawn: Sequence[str] = ()) -> str:
     """The page. Nothing foreign in it is read as markup.
 
-    figures: file name beside the page, title and caption of each. undrawn: which are missing, and why.
+    figures: those that stand as PNG beside the page. undrawn: which are missing, and why.
     """
-    parts = [f"# {markdown(results.title or results.name)}", markdown(answer(results)), *_setting(plan, results)]
-    parts += ["## Results", to_markdown(make_table(results)).rstrip()]
-    parts += _beside(results)
-    setting = words.sentences(results.setting)
-    for more in more_tables(plan, results):
-        parts += [f"## {markdown(more.title)}", to_markdown(replace(more, title=setting)).rstrip()]
-    for name, title, said in figures:
-        parts += [f"## {markdown(title)}", f"![{markdown(said)}]({name})", markdown(said)]
+    results = content.results
+    parts = [f"# {markdown(results.title or results.name)}", markdown(content.answer), *_setting(content)]
+    parts += ["## Results", to_markdown(content.table).rstrip()]
+    if content.beside is not None:
+        parts += ["## Beside the paper", to_markdown(content.beside).rstrip()]
+    parts += _claims(content)
+    for table in content.more.values():
+        titled = replace(table, title=words.sentences(results.setting))
+        parts += [f"## {markdown(table.title)}", to_markdown(titled).rstrip()]
+    for figure in figures:
+        caption = markdown(figure.caption)
+        parts += [f"## {markdown(figure.title)}", f"![{caption}]({figure.file})", caption]
     parts += [markdown(reason) for reason in undrawn]
     if results.caveats:
         parts += ["## What to keep in mind", _bullets(results.caveats)]
-    parts += ["## Methods", markdown(f"{methods(plan, results, _finished(plan, store))} {tried(results)}")]
-    parts += ["## Cost and provenance", _cost(plan, store), *_provenance(_finished(plan, store))]
+    parts += ["## Methods", markdown(content.methods)]
+    parts += ["## Cost and provenance", _cost(content), *_provenance(content)]
     return "\n\n".join(parts) + "\n"
 
 
-def more_tables(plan: Plan, results: Results) -> list[Table]:
-    """Tables besides the first: other scores and steps, and test at every setting where the study asks for it."""
-    return [table for table in (quantities(results), asked_sweep(plan, results)) if table is not None]
-
-
-def asked_sweep(plan: Plan, results: Results) -> Table | None:
-    """Test at every setting, where the study asks for it."""
-    return sweep_table(results) if plan.study.report.sweep == "test" else None
-
-
-def command(plan: Plan) -> str:
-    """What makes the results again: the built-in study by its name where nothing was overridden, else the file
-    beside the page."""
-    from headstart.study.files import built_in_studies, short_name
-    from headstart.study.spec import read_study
-
-    study = plan.study
-    if study.name not in built_in_studies():
-        return "headstart run study.toml"
-    try:
-        plain = read_study(study.name, scale=study.scale, data=plan.data)
-    except BadInput:
-        # The name is that of a built-in study of another kind: it has no such scale.
-        return "headstart run study.toml"
-    scale = f" --scale {study.scale}" if study.scale else ""
-    return f"headstart run {short_name(study.name)}{scale}" if plain == study else "headstart run study.toml"
-
-
-def _setting(plan: Plan, results: Results) -> Iterator[str]:
+def _setting(content: Content) -> Iterator[str]:
     """The command, the data that it read, the scale with what it changes, and what stood in for absent data."""
-    yield f"```\n{command(plan)}\n```"
-    told = [_data(plan)]
+    results = content.results
+    yield f"```\n{command(content.plan)}\n```"
+    texts = [_data(content)]
     if results.scale:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
-        told.append(f"Scale {results.scale}{note}.")
+        texts.append(f"Scale {results.scale}{note}.")
     if results.stood_in:
-        told.append(
+        texts.append(
             f"Stand-in data: {results.stood_in}. No score that rests on them can be held against one on the data meant."
         )
-    yield markdown(" ".join(told))
+    yield markdown(" ".join(texts))
 
 
-def _data(plan: Plan) -> str:
+def _data(content: Content) -> str:
     """`Data read: mnist; generated or bundled: pairs.`: what the data folder held, without which numbers are others."""
     read: dict[str, None] = {}
-    made: dict[str, None] = {}
-    for cell in plan.cells:
-        stand_ins = plan.study.stood_in.get(cell.column, {})
+    generated: dict[str, None] = {}
+    for cell in content.plan.cells:
+        stand_ins = content.plan.study.stood_in.get(cell.column, {})
         for planned in cell.chain:
             task = planned.spec.task
             if not task.generated:
                 read[task.kind] = None
             elif planned.name not in stand_ins:
-                made[task.kind] = None
-    rest = f"; generated or bundled: {words.listed(list(made))}" if made else ""
+                generated[task.kind] = None
+    rest = f"; generated or bundled: {words.listed(list(generated))}" if generated else ""
     return f"Data read: {words.listed(list(read)) or 'none'}{rest}."
 
 
-def _beside(results: Results) -> Iterator[str]:
-    table = beside(results, results.paper) if results.paper else None
-    if table is not None and table.lines:
-        yield "## Beside the paper"
-        yield to_markdown(table).rstrip()
-    found = verdicts(results, results.paper)
-    if found:
-        yield f"## {asked(results)}"
-        if unprinted(results):
-            yield markdown(unprinted(results))
-        here = f" {words.sentences(results.setting)}." if results.stood_in else ""
-        yield markdown(
-            "Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
-            f"their number.{here}"
-        )
-        yield _bullets(found)
+def _claims(content: Content) -> Iterator[str]:
+    if not content.verdicts:
+        return
+    yield f"## {content.claims_heading}"
+    if content.claims_source:
+        yield markdown(content.claims_source)
+    yield markdown(
+        "Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
+        f"their number. {content.stand_ins}".rstrip()
+    )
+    yield _bullets(content.verdicts)
 
 
-def _bullets(items: Sequence[object]) -> str:
+def _bullets(items: Iterable[object]) -> str:
     return "\n".join(f"- {markdown(str(item))}" for item in items)
 
 
-def _finished(plan: Plan, store: Store) -> list[Result]:
-    """The result of every distinct stage that has one."""
-    return [found for identity in plan.stages if (found := store.result(identity)) is not None]
-
-
-def _cost(plan: Plan, store: Store) -> str:
-    """Stages, FLOPs and seconds by name of the stage, each distinct stage once."""
-    names: dict[str, list[Result | None]] = {name: [] for name in plan.study.stages}
-    for identity, planned in plan.stages.items():
-        names.setdefault(planned.name, []).append(store.result(identity))
+def _cost(content: Content) -> str:
+    """By stage: how many are distinct, how many are finished, and what these cost; then all together."""
+    names: dict[str, list[str]] = {}
+    for identity, planned in content.plan.stages.items():
+        names.setdefault(markdown(planned.name), []).append(identity)
+    names = {name: names[name] for name in map(markdown, content.plan.study.stages) if name in names}
     lines = ["| stage | distinct | finished | training FLOP | time |", "| --- | ---: | ---: | ---: | ---: |"]
-    every = [one for found in names.values() for one in found]
-    for name, found in [*((markdown(name), found) for name, found in names.items() if found), ("all", every)]:
-        done = [one.get("budget", {}) for one in found if one is not None]
-        flops, seconds = (sum(float(b.get(key) or 0) for b in done) for key in ("flops", "seconds"))
-        lines.append(
-            f"| {name} | {len(found)} | {len(done)} | {words.measure(flops, 'FLOP')} | {words.duration(seconds)} |"
-        )
+    for name, identities in [*names.items(), ("all", list(content.plan.stages))]:
+        budgets = [content.finished[i].get("budget", {}) for i in identities if i in content.finished]
+        flops, seconds = (sum(float(budget.get(key) or 0) for budget in budgets) for key in ("flops", "seconds"))
+        cost = f"{words.measure(flops, 'FLOP')} | {words.duration(seconds)}"
+        lines.append(f"| {name} | {len(identities)} | {len(budgets)} | {cost} |")
     lines += ["", "Time covers training and its evaluations, summed over stages, which may have run side by side."]
     return "\n".join(lines)
 
 
-def _provenance(done: Sequence[Result]) -> Iterator[str]:
+def _provenance(content: Content) -> Iterator[str]:
     """When and on what the stages ran: every value that occurs."""
-    held = [one.get("provenance", {}) for one in done]
-    if not held:
+    runs = [result.get("provenance", {}) for result in content.finished.values()]
+    if not runs:
         return
-    days = sorted({str(one["started"])[:10] for one in held if one.get("started")})
-    lines = [f"Begun: {days[0] if len(days) == 1 else f'{days[0]} to {days[-1]}'}"] if days else []
+    days = sorted({str(run["started"])[:10] for run in runs if run.get("started")})
+    lines = [f"Begun: {' to '.join(dict.fromkeys((days[0], days[-1])))}"] if days else []
     for name in ("machine", "device", "threads", "precision"):
-        found = dict.fromkeys(words.plain(one[name]) for one in held if name in one)
-        if found:
-            lines.append(f"{name.capitalize()}: {words.listed(list(found))}")
-    versions = dict.fromkeys(f"{k} {v}" for one in held for k, v in one.get("versions", {}).items())
+        values = dict.fromkeys(words.plain(run[name]) for run in runs if name in run)
+        lines += [f"{name.capitalize()}: {words.listed(list(values))}"] if values else []
+    versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.get("versions", {}).items())
     lines += [f"Versions: {', '.join(versions)}"] if versions else []
     yield _bullets(lines)

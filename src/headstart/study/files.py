@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
+from collections.abc import Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
+
+import tomli_w
 
 from headstart.errors import BadInput, nearest
 
@@ -90,3 +93,19 @@ def study_text(path: Path) -> str:
         raise BadInput(f"{path}: this is no TOML: no UTF-8 text ({error.reason} at byte {error.start})") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def to_toml(document: Mapping[str, Any]) -> str:
+    """TOML of a study's plain values (dict, list, text, numbers, booleans). None is left out, and what is empty on top.
+
+    Raises: TypeError for a value that has no form in TOML.
+    """
+    return tomli_w.dumps({key: value for key, value in _without_none(document).items() if value not in ("", [], {})})
+
+
+def _without_none(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {key: _without_none(inner) for key, inner in value.items() if inner is not None}
+    if isinstance(value, (list, tuple)):
+        return [_without_none(inner) for inner in value if inner is not None]
+    return value

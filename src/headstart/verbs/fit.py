@@ -113,7 +113,8 @@ def _settings(layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[st
 
 def _train(fit: Fit, slots: int, threads: int) -> None:
     """Train with a progress display."""
-    from headstart.report.tables import make_table, to_rich
+    from headstart.report.tables.model import to_rich
+    from headstart.report.tables.scores import make_table
     from headstart.study.estimate import survey
     from headstart.verbs.display import Display
     from headstart.verbs.perform import show_event

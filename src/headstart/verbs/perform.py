@@ -13,10 +13,9 @@ from rich.text import Text
 
 from headstart.api import Study, default_workers
 from headstart.errors import BadInput
-from headstart.report.beside import beside
-from headstart.report.results_page import more_tables
-from headstart.report.tables import make_table, to_rich
-from headstart.report.verdicts import asked, unprinted, verdicts
+from headstart.report.content import read_content
+from headstart.report.tables.model import to_rich
+from headstart.report.tables.scores import make_table
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.spec import digest
@@ -115,16 +114,11 @@ def _answer(study: Study, json: Path | None) -> None:
     from headstart.report.page import write_report  # matplotlib is slow to import
 
     results = study.results()
+    content = read_content(study.plan, results, study.store)
     out = console()
-    out.print(to_rich(make_table(results)))
-    for extra in more_tables(study.plan, results):
-        out.print(to_rich(extra))
-    if results.paper is not None:
-        cells = beside(results, results.paper)
-        if cells.lines:
-            out.print(to_rich(cells))
-    claims = verdicts(results, results.paper)
-    _list(asked(results), claims, unprinted(results))
+    for shown in (content.table, *content.more.values(), *filter(None, [content.beside])):
+        out.print(to_rich(shown))
+    _list(content.claims_heading, content.verdicts, content.claims_source)
     _list("What to keep in mind", results.caveats)
     page = write_report(study.plan, results, study.store, study.report_folder)
     out.print(f"\npage {page}")
@@ -132,7 +126,7 @@ def _answer(study: Study, json: Path | None) -> None:
         document = {
             "study": study.spec.name,
             "rows": results.rows(),
-            "claims": [one.document() for one in claims],
+            "claims": [verdict.document() for verdict in content.verdicts],
             "caveats": [str(c) for c in results.caveats],
         }
         publish(json, (json_module.dumps(document, indent=2) + "\n").encode())

@@ -71,6 +71,11 @@ class Drawing:
     stand_in: str = ""
 
     @property
+    def file(self) -> str:
+        """The name of its PNG."""
+        return f"{self.name}.png"
+
+    @property
     def caption(self) -> str:
         """What it shows, and of which data."""
         return f"{self.stand_in}. {self.text}" if self.stand_in else self.text

@@ -1,4 +1,4 @@
-"""What a paper says of a direction, or a study asks, and whether the numbers show it: in words, with the interval."""
+"""Claims of a paper or a study, checked against the numbers: in words, with the interval of each difference."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from headstart.study.statistics import Difference, paired_difference
 if TYPE_CHECKING:
     from headstart.study.papers import Paper
 
-Outcome = Literal["holds", "the other way round", "does not hold", "not seen", "not measured"]
-OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "not seen", "not measured")
-"""In the order in which they are told. `does not hold`: of a claim that two are as good, where they are clearly not."""
+Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "not measured"]
+OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")
+"""In the order in which they are listed. `does not hold`: two are claimed to be as good, and clearly are not."""
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Verdict:
-    """A claim and what is seen of it here, by column. No parts: it names no two sides, and is only told."""
+    """A claim and its outcome here, by column. No parts: it names no two sides, and is only quoted."""
 
     claim: Claim
     parts: tuple[Part, ...]
@@ -57,46 +57,40 @@ class Verdict:
         return {**self.claim.model_dump(mode="json"), "columns": parts}
 
     def __str__(self) -> str:
-        """One sentence: what is claimed, where it holds, where it is not seen, with differences and intervals."""
-        says = self.claim.says.rstrip(".")
+        """One sentence: what is claimed, and its outcome on each column with differences and intervals."""
+        claim, says = self.claim, self.claim.says.rstrip(".")
         if not self.parts:
             return f"{says}: not checked here."
-        told = []
+        outcomes = []
         for outcome in OUTCOMES:
-            held: dict[str, list[str]] = {}
-            for part in self.parts:
-                if part.outcome == outcome:
-                    held.setdefault(_told(self.claim, part), []).append(part.column)
-            if held:
-                told.append(f"{outcome} on " + words.listed([f"{words.listed(c)} ({t})" for t, c in held.items()]))
-        margin = f"within ±{self.claim.within:g}" if self.claim.within else ""
-        compared = ", ".join(
-            filter(None, [self.claim.compares, QUANTITIES[self.claim.quantity], _at(self.claim), margin])
-        )
-        return f"{says} ({compared}): {'; '.join(told)}."
+            columns: dict[str, list[str]] = {}
+            for part in (part for part in self.parts if part.outcome == outcome):
+                columns.setdefault(_evidence(claim, part), []).append(part.column)
+            if columns:
+                each = [f"{words.listed(names)} ({evidence})" for evidence, names in columns.items()]
+                outcomes.append(f"{outcome} on {words.listed(each)}")
+        at = f"at {words.settings(claim.at, words.short_names(claim.at))}" if claim.at else ""
+        margin = f"within ±{claim.within:g}" if claim.within else ""
+        compared = ", ".join(filter(None, [claim.compares, QUANTITIES[claim.quantity], at, margin]))
+        return f"{says} ({compared}): {'; '.join(outcomes)}."
 
 
-def _told(claim: Claim, part: Part) -> str:
+def _evidence(claim: Claim, part: Part) -> str:
     """The difference with its interval and number of seeds, or why there is none."""
     gap = part.difference
     if gap is None:
         return part.why
-    found = (words.whole_difference if claim.quantity in STEPS else words.difference)(gap)
-    seeds = words.many(gap.n, "paired seed" if claim.than is None else "seed")
-    return _and(f"{found}, {seeds}", part.why)
+    text = (words.whole_difference if claim.quantity in STEPS else words.difference)(gap)
+    return _joined(f"{text}, {words.many(gap.n, 'paired seed' if claim.than is None else 'seed')}", part.why)
 
 
-def _at(claim: Claim) -> str:
-    return f"at {words.settings(claim.at, words.short_names(claim.at))}" if claim.at else ""
-
-
-def asked(results: Results) -> str:
+def claims_heading(results: Results) -> str:
     """The heading over the verdicts."""
-    return f"What {'the paper says' if results.paper else 'is asked'}, and what is seen here"
+    return "Claims of the paper, checked here" if results.paper else "Claims of the study, checked here"
 
 
 def unprinted(results: Results) -> str:
-    """Source and note of a figure whose numbers the paper did not print: no table beside it brings them."""
+    """Where a paper's claims come from, of which no table is printed beside ours: its source and its note."""
     paper = results.paper
     return words.sentences([paper.source, paper.note]) if paper is not None and not paper.rows else ""
 
@@ -110,7 +104,7 @@ def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
 def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part]:
     if claim.higher is None:
         return
-    compared = [(f"{one} less {other}", list(claim.terms(one, other))) for one, other in claim.pairs]
+    compared = [(f"{first} less {second}", list(claim.terms(first, second))) for first, second in claim.pairs]
     compared = compared or [(column, list(claim.terms(column))) for column in _columns(results, paper, claim)]
     for label, terms in compared:
         try:
@@ -122,11 +116,8 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
 def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
     """The claim's columns as they are called in these results; those that were not run keep the claim's name."""
     known = paper.columns if paper and claim in paper.claims else ()
-    asked: Sequence[str] = claim.columns or known or results.columns
-    out: list[str] = []
-    for column in asked:
-        out += results.columns_of(column) or [column]
-    return out
+    names: Sequence[str] = claim.columns or known or results.columns
+    return [column for name in names for column in results.columns_of(name) or [name]]
 
 
 class _Unknown(Exception):
@@ -147,43 +138,35 @@ def _difference(
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
     if any(column == AVERAGE for _, _, column in terms):
         return _compared(claim, terms, _averages(results, terms)), "", _Open()
-    rows = [results.row(arm, column) for _, arm, column in terms]
-    found = [row for row in rows if row is not None]
-    if len(found) < len(rows):
+    rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
+    if len(rows) < len(terms):
         raise _Unknown("not run here")
-    for row in found:
-        metric = paper.metric_of(row.column) if paper else found[0].metric
-        if claim.quantity in SCORES and row.metric != metric:
+    for row in rows if claim.quantity in SCORES else ():
+        if row.metric != (paper.metric_of(row.column) if paper else rows[0].metric):
             raise _Unknown(f"the score here is {words.metric(row.metric)}")
-        if claim.quantity in SCORES and claim.than is not None and row.stand_in:
+        if claim.than is not None and row.stand_in:
             raise _Unknown("a score on stand-in data says nothing of a number that is meant for others")
-    numbers = [_numbers(row, claim) for row in found]
-    lost = [row.arm for row, scores in zip(found, numbers, strict=True) if not scores]
+    numbers = [_numbers(row, claim) for row in rows]
+    lost = [row.arm for row, scores in zip(rows, numbers, strict=True) if not scores]
     if lost:
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
-    short = {sign for (sign, _, _), row in zip(terms, found, strict=True) if _never(row, claim.quantity)}
-    return (
-        _compared(claim, terms, numbers),
-        "; ".join(dict.fromkeys(_remarks(found, claim))),
-        _Open(above=1 in short, below=-1 in short),
-    )
+    short = {sign for (sign, _, _), row in zip(terms, rows, strict=True) if _never(row, claim.quantity)}
+    remarks = "; ".join(dict.fromkeys(_remarks(rows, claim)))
+    return _compared(claim, terms, numbers), remarks, _Open(above=1 in short, below=-1 in short)
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
     """Seed -> number of a row, at the chosen settings or at those of the claim."""
-    runs = row.runs
-    if claim.at:
-        points = [p for p in row.points if claim.at.items() <= p.settings.items()]
-        runs = points[0].runs if len(points) == 1 else ()
     if claim.quantity not in SCORES:
         return {**dict.fromkeys(_never(row, claim.quantity), row.last["steps"]), **row.by_seed(claim.quantity)}
-    return scores_by_seed(runs, claim.quantity)
+    points = [p for p in row.points if claim.at.items() <= p.settings.items()] if claim.at else []
+    return scores_by_seed((points[0].runs if len(points) == 1 else ()) if claim.at else row.runs, claim.quantity)
 
 
 def _never(row: Row, quantity: str) -> list[int]:
     """Seeds that finished and never reach the score of the arm that is to be matched, where there is such a score."""
-    found = row.match(quantity)
-    return [run.seed for run in row.runs if run.val is not None and run.seed not in found.reached] if found else []
+    match = row.match(quantity)
+    return [run.seed for run in row.runs if run.val is not None and run.seed not in match.reached] if match else []
 
 
 def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
@@ -199,21 +182,21 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
 
 def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
     """Seed -> average over columns, of each term's arm. Raises: _Unknown."""
-    found = [next((a for a in results.averages if a.arm == arm), None) for _, arm, _ in terms]
-    if any(average is None or not average.seeds for average in found):
+    averages = [next((a for a in results.averages if a.arm == arm), None) for _, arm, _ in terms]
+    if any(average is None or not average.seeds for average in averages):
         raise _Unknown("no average of both arms is measured")
-    if len({(a.missing, a.columns, a.over) for a in found if a}) > 1:
+    if len({(a.missing, a.columns, a.over) for a in averages if a}) > 1:
         raise _Unknown("the averages are not over the same columns")
-    return [average.seeds for average in found if average]
+    return [average.seeds for average in averages if average]
 
 
 def _compared(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
-    """The sum of the terms. Raises: _Unknown where what the claim takes for granted is not seen."""
+    """The sum of the terms. Raises: _Unknown where what the claim takes for granted does not hold here."""
     if claim.presumed:
-        given = _summed(claim, terms[:2], numbers[:2])
-        if given is None or not given.clear or given.mean < 0:
+        premise = _summed(claim, terms[:2], numbers[:2])
+        if premise is None or not premise.clear or premise.mean < 0:
             gap = " less ".join(claim.higher or ())
-            raise _Unknown(f"{gap}, which it takes to be above 0, is {words.difference(given)} here")
+            raise _Unknown(f"{gap}, which it takes to be above 0, is {words.difference(premise)} here")
     return _summed(claim, terms, numbers)
 
 
@@ -228,30 +211,30 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
 
 def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _Open) -> Part:
     """What the interval of the difference says of the claim, if nothing that is left open could turn it."""
-    found = _by_interval(claim, label, gap, why)
+    part = _by_interval(claim, label, gap, why)
     either = (left.above or left.below) if claim.within is not None else (left.above and left.below)
-    if either or (found.outcome == "holds" and left.below) or (found.outcome == "the other way round" and left.above):
-        return Part(label, "not measured", None, _and(why, "how many more they need is not known"))
+    if either or (part.outcome == "holds" and left.below) or (part.outcome == "the other way round" and left.above):
+        return Part(label, "not measured", None, _joined(why, "how many more they need is not known"))
     if left.above or left.below:
-        return replace(found, why=_and(found.why, "such a seed counts with the steps that it took"))
-    return found
+        return replace(part, why=_joined(part.why, "such a seed counts with the steps that it took"))
+    return part
 
 
 def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> Part:
     if gap is None:
         return Part(label, "not measured", None, "no seed is finished in all")
     if gap.low is None or gap.high is None:
-        return Part(label, "not measured", gap, _and("one seed has no interval", why))
+        return Part(label, "not measured", gap, _joined("one seed has no interval", why))
     if claim.within is not None:
         if max(-gap.low, gap.high) <= claim.within:
             return Part(label, "holds", gap, why)
         if gap.low > claim.within or gap.high < -claim.within:
             return Part(label, "does not hold", gap, why)
-        return Part(label, "not seen", gap, _and("the interval reaches beyond the margin", why))
+        return Part(label, "undecided", gap, _joined("the interval reaches beyond the margin", why))
     if not gap.clear:
-        return Part(label, "not seen", gap, _and("the interval holds 0", why))
+        return Part(label, "undecided", gap, _joined("the interval contains 0", why))
     return Part(label, "holds" if gap.mean > 0 else "the other way round", gap, why)
 
 
-def _and(*texts: str) -> str:
+def _joined(*texts: str) -> str:
     return "; ".join(filter(None, texts))

@@ -1,0 +1,273 @@
+"""A table as values, and as it is written: terminal (rich), Markdown, CSV, LaTeX. Each form escapes what is foreign."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from headstart.guard import guarded
+from headstart.study import words
+from headstart.study.results import AMOUNTS
+from headstart.study.statistics import Difference, Estimate
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderResult
+    from rich.table import Table as RichTable
+
+LineKind = Literal["arm", "baseline", "average", "beside"]
+Heads = Mapping[str, tuple[str, bool]]
+"""Key of a column -> its head, and whether it holds numbers."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What a reader sees, and the full numbers or words behind it under the names of the CSV."""
+
+    text: str = words.NONE
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One line of a table. `key` is the key of its row in the results (empty: no stages behind it)."""
+
+    kind: LineKind
+    cells: tuple[Cell, ...]
+    status: str
+    key: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A line as it is made: cells by the keys of their columns; a column without a cell has a dash."""
+
+    kind: LineKind
+    cells: Mapping[str, Cell]
+    status: str
+    key: str = ""
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    """Heads, which of them hold numbers, and lines."""
+
+    title: str
+    heads: tuple[str, ...]
+    numeric: tuple[bool, ...]
+    lines: tuple[Line, ...]
+    note: str = ""
+
+
+def table_of(title: str, heads: Heads, drafts: Iterable[Draft], note: str = "") -> Table:
+    """The table with these columns; cells of other columns are left out."""
+    lines = tuple(
+        Line(draft.kind, tuple(draft.cells.get(key, Cell()) for key in heads), draft.status, draft.key, draft.best)
+        for draft in drafts
+    )
+    return Table(title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), lines, note)
+
+
+def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | None = None) -> Cell:
+    """Mean ± standard error; behind it both under `name` and `name_sem`, and `more`."""
+    values = {name: value.mean if value else None, f"{name}_sem": value.sem if value else None}
+    return Cell(words.plus_minus(value), {**values, **(more or {})})
+
+
+def difference_cell(gap: Difference | None) -> Cell:
+    """A difference and its interval."""
+    numbers = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
+    return Cell(words.difference(gap), dict(zip(("difference", "low", "high"), numbers, strict=True)))
+
+
+def budget_cell(amounts: Mapping[str, float], seconds: bool = True) -> Cell:
+    """`120 epochs, 1.2 TFLOP, 38 s` (or steps): the amounts that a reader knows; behind it all of them."""
+    name = next((name for name in ("epochs", "steps") if name in amounts), None)
+    count = words.count(round(amounts[name], 1)) if name else ""
+    amount = f"{count} {name.removesuffix('s') if count == '1' else name}" if name else ""
+    flops = words.measure(amounts["flops"], "FLOP") if amounts.get("flops") else ""
+    time = words.duration(amounts["seconds"]) if seconds and "seconds" in amounts else ""
+    text = ", ".join(filter(None, [amount, flops, time])) or words.NONE
+    return Cell(text, {name: amounts.get(name) for name in AMOUNTS})
+
+
+def score_name(metrics: Iterable[str]) -> str:
+    """The name of the score that all rows share, or `score`."""
+    names = list(dict.fromkeys(words.metric(metric) for metric in metrics))
+    return names[0] if len(names) == 1 else "score"
+
+
+TONES = {
+    "partial": "yellow",
+    "diverged": "red",
+    "failed": "red",
+    "at chance": "yellow",
+    "absent": "dim",
+    "baseline": "dim",
+    "not run here": "dim",
+}
+"""Style of a line in a terminal, by its status."""
+
+
+@dataclass(frozen=True)
+class Terminal:
+    """A table as rich prints it: laid out for the width that it is given."""
+
+    table: Table
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        yield _rich_table(self.table, options.max_width)
+
+
+def to_rich(table: Table) -> Terminal:
+    """For a terminal. Text objects only: nothing is read as markup."""
+    return Terminal(table)
+
+
+def _rich_table(table: Table, width: int) -> RichTable:
+    from rich import box
+    from rich.table import Table as RichTable
+    from rich.text import Text
+
+    out = RichTable(
+        title=Text(printable(table.title)),
+        caption=Text(table.note),
+        box=box.SIMPLE_HEAD,
+        title_justify="left",
+        caption_justify="left",
+        title_style="bold",
+        padding=(0, 1, 0, 0),
+    )
+    for head, numeric, wide in zip(table.heads, table.numeric, _widths(table, width), strict=True):
+        out.add_column(Text(printable(head)), justify="right" if numeric else "left", overflow="fold", width=wide)
+    before: Line | None = None
+    for line in table.lines:
+        grouped = "column" in line.cells[0].values
+        same = before is not None and (not grouped or before.cells[0] == line.cells[0])
+        if before is not None and (line.kind != before.kind or not same):
+            out.add_section()
+        texts = [_narrow(cell.text) for cell in line.cells]
+        if grouped and same:
+            texts[0] = ""
+        out.add_row(*map(Text, texts), style="bold" if line.best else TONES.get(line.status, ""))
+        before = line
+    return out
+
+
+def _widths(table: Table, width: int) -> list[int]:
+    """Width of each column. In a narrow terminal numbers break between their words and never inside one;
+    names are folded to what is left."""
+    columns = zip(table.heads, *([cell.text for cell in line.cells] for line in table.lines), strict=True)
+    texts = [[_narrow(text) for text in column] for column in columns]
+    out = [max(map(len, column)) for column in texts]
+    least = [max(len(word) for text in column for word in text.split(" ")) for column in texts]
+    room = width - 2 * len(out) - 2
+    names = [i for i, numeric in enumerate(table.numeric) if not numeric]
+    _fold(out, names, room, 16)
+    for i in sorted(set(range(len(out))) - set(names), key=lambda i: least[i] - out[i]):
+        out[i] = max(least[i], out[i] - max(0, sum(out) - room))
+    _fold(out, names, room, 8)
+    return out
+
+
+def _fold(widths: list[int], columns: Sequence[int], room: int, least: int) -> None:
+    """Narrow the widest of these columns, letter by letter, until all fit or none is wider than `least`."""
+    while sum(widths) > room:
+        longest = max(columns, key=lambda i: widths[i])
+        if widths[longest] <= least:
+            return
+        widths[longest] -= 1
+
+
+def _narrow(text: str) -> str:
+    """Text whose numbers may break before an error or an interval, and nowhere else."""
+    text = re.sub(r"(\[\S+,) ", r"\1", printable(text).replace("± ", "±"))
+    return re.sub(r"(\d) (s|min|h)\b", r"\1\2", text)
+
+
+def printable(text: str) -> str:
+    """Without control characters, which could move a terminal's cursor or change its colours."""
+    return "".join(c if c.isprintable() else " " for c in text)
+
+
+def to_markdown(table: Table) -> str:
+    """A pipe table with its title (if any) and note; the best arm of a column (on validation) is bold."""
+    title = [f"**{markdown(table.title)}**", ""] if table.title else []
+    rows = [[markdown(head) for head in table.heads], ["---:" if numeric else "---" for numeric in table.numeric]]
+    for line in table.lines:
+        texts = [markdown(cell.text) for cell in line.cells]
+        rows.append([f"**{text}**" if line.best and text not in ("", words.NONE) else text for text in texts])
+    return "\n".join([*title, *(f"| {' | '.join(row)} |" for row in rows), "", markdown(table.note), ""])
+
+
+def markdown(text: str) -> str:
+    """Text as Markdown shows it on one line, nothing of it read as markup or HTML."""
+    flat = " ".join(printable(text).split())
+    flat = flat.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+    return re.sub(r"([\\`*_{}\[\]|#!~$])", r"\\\1", flat)
+
+
+def to_csv(table: Table) -> str:
+    """Full numbers, one column each; text that a spreadsheet would run as a formula is quoted with `'`."""
+    rows = [{name: value for cell in line.cells for name, value in cell.values.items()} for line in table.lines]
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(["kind", *names])
+    for line, row in zip(table.lines, rows, strict=True):
+        writer.writerow([line.kind, *(_csv_text(row.get(name)) for name in names)])
+    return out.getvalue()
+
+
+def _csv_text(value: Any) -> str:
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, (int, float)) else guarded(printable(str(value)))
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{c: f"\\{c}" for c in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "±": r"$\pm$",
+    words.MINUS: "$-$",
+    words.NONE: "---",
+    "²": "$^2$",
+    '"': "''",
+    "|": r"\textbar{}",
+}
+
+
+def latex(text: str) -> str:
+    """Text as LaTeX shows it, nothing of it read as a command."""
+    return "".join(_LATEX.get(c, c) for c in printable(text))
+
+
+def to_latex(table: Table) -> str:
+    """A `table` with booktabs rules (`\\usepackage{booktabs}`); baselines and averages stand below a rule."""
+    lines = [
+        r"% needs \usepackage{booktabs}",
+        r"\begin{table}",
+        r"\centering",
+        rf"\caption{{{latex(table.title)}. {latex(table.note)}}}",
+        rf"\begin{{tabular}}{{{''.join('r' if numeric else 'l' for numeric in table.numeric)}}}",
+        r"\toprule",
+        " & ".join(map(latex, table.heads)) + r" \\",
+        r"\midrule",
+    ]
+    for i, line in enumerate(table.lines):
+        if i and line.kind != table.lines[i - 1].kind:
+            lines.append(r"\midrule")
+        # An opening brace keeps a leading bracket from being read as the row's optional argument.
+        texts = [latex(cell.text) for cell in line.cells]
+        lines.append("{}" + " & ".join(rf"\textbf{{{t}}}" if line.best and t else t for t in texts) + r" \\")
+    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])

@@ -1,0 +1,190 @@
+"""A paper's table with our numbers beside it, cell by cell."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from headstart.report.tables.model import Cell, Draft, Heads, Table, budget_cell, table_of
+from headstart.report.tables.secondary import NO_LAST, converged, matching
+from headstart.study import words
+from headstart.study.claims import AVERAGE, STEPS
+from headstart.study.results import AMOUNTS, MATCHES, QUANTITIES, Results, Row
+from headstart.study.statistics import Estimate
+
+if TYPE_CHECKING:
+    from headstart.study.papers import Paper, PaperCell, PaperRow
+
+ABSENT = "not run here"
+
+
+def beside(results: Results) -> Table | None:
+    """One line per cell of the study's paper, by column: what it prints, ours with its error, settings and status.
+
+    Ours stands in the paper's unit; the CSV has both as shares (steps as steps). What is not run here is there too.
+    Parameters stand there where models of several sizes ran on one task, and in the CSV always. None without cells.
+    """
+    paper = results.paper
+    if paper is None or not paper.rows:
+        return None
+    heads: Heads = {
+        "column": ("column", False),
+        "arm": ("arm", False),
+        **({"quantity": ("quantity", False)} if any(row.quantity != "test" for row in paper.rows) else {}),
+        "paper": ("paper", True),
+        "ours": ("ours", True),
+        "n": ("n", True),
+        "chosen": ("chosen", False),
+        **({"parameters": ("parameters", True)} if _several_sizes(results) else {}),
+        "budget": ("budget", True),
+        "status": ("status", False),
+    }
+    writer = _Writer(results, paper)
+    drafts = [
+        writer.line(row, row.cells[head], head, column)
+        for head in paper.heads
+        for row in paper.rows
+        if head in row.cells
+        for column in results.columns_of(head) or [head]
+    ]
+    return table_of(words.sentences([f"Beside {paper.source}", *results.setting]), heads, drafts, _note(writer))
+
+
+def _several_sizes(results: Results) -> bool:
+    """Models of several sizes ran on one task."""
+    sizes: dict[str, set[int | None]] = {}
+    for row in results.table:
+        sizes.setdefault(row.task, set()).add(row.parameters)
+    return any(len(of_task - {None}) > 1 for of_task in sizes.values())
+
+
+def _note(writer: _Writer) -> str:
+    ours = (
+        "Paper: as printed. Ours: mean ± standard error over n seeds, at the best weights by validation, in the "
+        "paper's unit; budget per run, parents included."
+    )
+    steps = (
+        "Steps are those of the last stage, read on validation: until the mean curve over seeds is there "
+        "(in brackets, how many seeds are by themselves)."
+    )
+    counted = any(row.quantity in STEPS for row in writer.paper.rows)
+    notes = [f"[{i}] {text.rstrip('.')}." for i, text in enumerate(writer.notes, start=1)]
+    return " ".join(filter(None, [ours, steps if counted else "", writer.paper.note, *notes]))
+
+
+@dataclass
+class _Writer:
+    """Makes the lines; remarks on single cells are numbered in the order in which they are met, each once."""
+
+    results: Results
+    paper: Paper
+    notes: list[str] = field(default_factory=list)
+
+    def mark(self, text: str) -> str:
+        """` [2]` for a remark, nothing for none."""
+        if not text:
+            return ""
+        if text not in self.notes:
+            self.notes.append(text)
+        return f" [{self.notes.index(text) + 1}]"
+
+    def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Draft:
+        """`head` is the column of the paper, `column` the one of ours that is held against it."""
+        name = (row.arm or row.label) + self.mark("" if row.arm else row.why)
+        printed = cell.text if cell.kind in ("measured", cell.text) else f"{cell.text} ({cell.kind})"
+        printed += self.mark(words.sentences([cell.erratum, row.note]))
+        ours, key = self._average(row) if head == AVERAGE else self._measured(row, head, column)
+        status = ours.get("status", Cell(ABSENT)).text
+        cells = {
+            "column": Cell(self._head(head, column), {"column": column}),
+            "arm": Cell(name, {"arm": row.arm or "", "row": row.label, "status": status}),
+            "quantity": Cell(QUANTITIES[row.quantity], {"quantity": row.quantity}),
+            "paper": Cell(
+                printed,
+                {"paper_text": cell.text, "paper_kind": cell.kind, "paper": cell.value, "paper_sem": cell.sem},
+            ),
+            "chosen": Cell(words.NONE, {"chosen": words.NONE}),
+            "status": Cell(status),
+        }
+        return Draft("beside", {**cells, **ours}, status, key)
+
+    def _head(self, head: str, column: str) -> str:
+        """`image (CIFAR10), stand-in`: our name, the paper's where it is another, and whether its data were there."""
+        printed = self.paper.heads[head]
+        name = column if printed.casefold() == column.casefold() else f"{column} ({printed})"
+        rows = self.results.in_column(column)
+        return f"{name}, stand-in" if rows and all(row.stand_in for row in rows) else name
+
+    def _measured(self, paper_row: PaperRow, head: str, column: str) -> tuple[dict[str, Cell], str]:
+        """Our cells of an arm on a column, and the key of its row."""
+        row = self.results.row(paper_row.arm, column) if paper_row.arm else None
+        if row is None:
+            return {}, ""
+        quantity = paper_row.quantity
+        value = row.estimate(quantity)
+        if quantity in STEPS:
+            text = converged(row) if quantity == "converge" else matching(row, quantity)
+        elif value is not None and row.metric != self.paper.metric_of(column):
+            # Another score than the paper's stands in no unit of the paper.
+            text = f"{words.metric(row.metric)} {words.plus_minus(value)}"
+        else:
+            text = _score(value, self.paper.in_percent(head))
+        n, match = value.n if value else 0, row.match(quantity)
+        values: dict[str, Any] = {
+            "metric": row.metric,
+            **_numbers(value),
+            **({"ours_together": match.together if match else None} if quantity in MATCHES else {}),
+            "parameters": row.parameters,
+            **{name: row.budget.get(name) for name in AMOUNTS},
+        }
+        chosen = words.settings(row.chosen, self.results.names)
+        cells = {
+            "ours": Cell(text + "".join(map(self.mark, self._remarks(row, quantity))), values),
+            "n": Cell(str(n) if n == row.expected else f"{n} of {row.expected}"),
+            "chosen": Cell(chosen, {"chosen": chosen}),
+            "parameters": Cell(words.count(row.parameters)),
+            "budget": Cell(budget_cell(row.budget, seconds=False).text),
+            "status": Cell(row.status),
+        }
+        return cells, row.key
+
+    def _remarks(self, row: Row, quantity: str) -> Iterator[str]:
+        """What there is to know of a number of ours beside its status."""
+        if self.results.apart(row):
+            yield f"stand-in data: {row.stand_in}"
+        if quantity.startswith("last_") and any(run.status == "diverged" for run in row.runs):
+            yield NO_LAST
+
+    def _average(self, row: PaperRow) -> tuple[dict[str, Cell], str]:
+        """Our average of an arm over the columns that were run, and how many of the paper's these are."""
+        fitting = [a for a in self.results.averages if a.arm == row.arm and row.quantity == "test"]
+        average = min(fitting, key=lambda a: bool(a.over), default=None)
+        if average is None:
+            return {}, ""
+        rows = [r for r in self.results.table if r.arm == row.arm]
+        over = f"over {average.columns} of {words.many(len(self.paper.columns), 'column')}"
+        lost = [f"chance for {c}" for c in average.chance] + [f"without {c}" for c in average.missing]
+        chosen = ", ".join(filter(None, [over, average.over, *lost]))
+        cells = {
+            "ours": Cell(_score(average.value, self.paper.in_percent(AVERAGE)), _numbers(average.value)),
+            "n": Cell(str(average.value.n) if average.value else words.NONE),
+            "chosen": Cell(chosen, {"chosen": chosen}),
+            "status": Cell(next((r.status for r in rows if not r.finished), "measured")),
+        }
+        return cells, ""
+
+
+def _numbers(value: Estimate | None) -> Mapping[str, float | None]:
+    return {
+        "ours": value.mean if value else None,
+        "ours_sem": value.sem if value else None,
+        "n": value.n if value else 0,
+    }
+
+
+def _score(value: Estimate | None, percent: bool) -> str:
+    if value is None or not percent:
+        return words.plus_minus(value)
+    sem = "" if value.sem is None else f" ± {100 * value.sem:.1f}"
+    return f"{100 * value.mean:.1f}{sem}".replace("-", words.MINUS)
