@@ -33,7 +33,7 @@ import torch
 
 from headstart.bench.machine import sentence, setting
 from headstart.bench.models import OBJECTIVE
-from headstart.models.mixers.half import dot_products
+from headstart.models.mixers.attend import dot_products
 from headstart.models.model import ModelSpec, build_model
 from headstart.runner.machine import keep_freed_memory
 from headstart.sequence import Examples, Signature

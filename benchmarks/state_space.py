@@ -268,7 +268,7 @@ def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:
             "",
             "How: a diagonal kernel is a product of two tables of powers, l = a S + b with S near sqrt(L), in one "
             "batched real matrix product (`models/scan.py`). S4's Cauchy sums are real matrix products with 1 MB tables, "
-            "made channel by channel and made again for gradients (`models/cauchy.py`). The convolution's gradient is "
+            "made channel by channel and made again for gradients (`models/mixers/s4.py`). The convolution's gradient is "
             "written out, since autograd's own takes a full complex FFT where a real one does.",
             "",
         ]

@@ -9,6 +9,7 @@ from pydantic import Field
 from torch import nn
 
 from headstart.errors import BadInput
+from headstart.models.exporting import first
 from headstart.spec import Spec
 
 LEARNED_SPREAD = 0.02
@@ -16,11 +17,11 @@ LEARNED_SPREAD = 0.02
 
 
 class PositionSpec(Spec):
-    """How a model knows places.
+    """How a model knows positions.
 
-    kind: `sinusoidal` and `learned` add a vector per place, `rotary` turns the queries and keys of mixers
+    kind: `sinusoidal` and `learned` add a vector per position, `rotary` turns the queries and keys of mixers
     that have them, `none` adds nothing. theta: longest wavelength over 2 pi (sinusoidal and rotary).
-    length: places that the model is built for (default: the task's longest sequence).
+    length: positions that the model is built for (default: the task's longest sequence).
     """
 
     kind: Literal["none", "sinusoidal", "learned", "rotary"] = "sinusoidal"
@@ -39,7 +40,7 @@ def sinusoids(length: int, width: int, theta: float) -> torch.Tensor:
 
 
 class Sinusoidal(nn.Module):
-    """Adds a fixed vector to each place, at any length. Shapes: x (B, L, D) -> (B, L, D)."""
+    """Adds a fixed vector to each position, at any length. Shapes: x (B, L, D) -> (B, L, D)."""
 
     table: torch.Tensor
 
@@ -53,11 +54,11 @@ class Sinusoidal(nn.Module):
         length = x.shape[1]
         if length > self.table.shape[0]:
             return x + sinusoids(length, x.shape[2], self.theta).to(x)
-        return x + self.table[:length]
+        return x + first(self.table, length)
 
 
 class Learned(nn.Module):
-    """Adds a learned vector to each place, N(0, 0.02^2) at first. Shapes: x (B, L, D) -> (B, L, D).
+    """Adds a learned vector to each position, N(0, 0.02^2) at first. Shapes: x (B, L, D) -> (B, L, D).
 
     Raises: BadInput where a sequence is longer than the table.
     """
@@ -73,7 +74,7 @@ class Learned(nn.Module):
                 f"model.position.length: a sequence of {length} positions, places are learned for "
                 f"{self.table.shape[0]}; set position.length = {length} or kind = 'sinusoidal'"
             )
-        return x + self.table[:length]
+        return x + first(self.table, length)
 
 
 def build_position(spec: PositionSpec, length: int, width: int) -> nn.Module:
@@ -94,7 +95,7 @@ def rotary_table(length: int, width: int, theta: float) -> torch.Tensor:
 
 
 def turned(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Turn each pair (i, i + E / 2) of x (..., L, E) by the angles of its place; table (2, >= L, E)."""
-    cosine, sine = table[:, : x.shape[-2]].to(x.dtype)
-    first, second = x.chunk(2, dim=-1)
-    return torch.addcmul(x * cosine, torch.cat([-second, first], dim=-1), sine)
+    """Turn each pair (i, i + E / 2) of x (..., L, E) by the angles of its position; table (2, >= L, E)."""
+    cosine, sine = first(table, x.shape[-2], 1).to(x.dtype)
+    left, right = x.chunk(2, dim=-1)
+    return torch.addcmul(x * cosine, torch.cat([-right, left], dim=-1), sine)

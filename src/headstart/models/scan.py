@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import conv1d, pad
 
 Pair = tuple[Tensor, Tensor]
 """Real and imaginary parts."""
@@ -76,7 +77,8 @@ def convolve(inputs: Tensor, kernels: Tensor, skip: Tensor | None = None) -> Ten
     y[l] = sum_j forward[j] x[l-j] + sum_j backward[j] x[l+1+j] + skip x[l]: the backward kernel begins at the
     next position, so that the present one counts once.
     Shapes: inputs (B, D, L), kernels (C, D, L) with C 1 (forward) or 2 (forward, backward), skip (D,) ->
-    (B, D, L). Cost O(B D L log L). Half precision is computed in float32.
+    (B, D, L). Cost O(B D L log L). Half precision is computed in float32. In a graph, where a transform of any length
+    is neither known nor precise, it is one convolution of cost O(B D L^2).
     """
     length = inputs.shape[-1]
     dtype = inputs.dtype
@@ -86,10 +88,15 @@ def convolve(inputs: Tensor, kernels: Tensor, skip: Tensor | None = None) -> Ten
     if skip is not None:
         now = forward[:, :1] + skip.to(forward.dtype)[:, None]
         forward = torch.cat([now, forward[:, 1:]], -1)
-    # 2 L - 1 places keep both tails apart; the backward kernel lies reversed at the end of the circle.
+    two = kernels.shape[0] == 2
+    if torch.compiler.is_exporting():
+        line = torch.cat([forward.flip(-1), kernels[1, :, : length - 1]], -1) if two else forward.flip(-1)
+        around = pad(inputs, (length - 1, length - 1 if two else 0))
+        return conv1d(around, line.unsqueeze(1), groups=inputs.shape[1])
+    # 2 L - 1 numbers keep both tails apart; the backward kernel lies reversed at the end of the circle.
     size = fast_length(2 * length - 1)
-    if kernels.shape[0] == 1:
-        circle = torch.nn.functional.pad(forward, (0, size - length))
+    if not two:
+        circle = pad(forward, (0, size - length))
     else:
         backward = kernels[1, :, : length - 1].flip(-1)
         gap = forward.new_zeros(forward.shape[0], size - 2 * length + 1)

@@ -7,9 +7,9 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.errors import BadInput
+from headstart.models.exporting import exportable_network
 from headstart.sequence import Batch
 from headstart.serve.config import NETWORK
-from headstart.serve.forms import exportable
 from headstart.serve.model import Served
 
 
@@ -20,7 +20,7 @@ class Whole(nn.Module):
     sequence is and false behind it; observed (B, L, F) bool, only where the model knows missing values -> (B, K)
     float32 probabilities, or (B,) float64 numbers. NaN among the values counts as missing. What stands at padded and
     at missing places may be anything. Positions beyond `limit` are cut off.
-    Raises: BadInput where there is no network, or a mixer that no graph states.
+    Raises: BadInput where there is no network, or a mixer refuses to be exported.
     """
 
     mean: Tensor
@@ -36,7 +36,7 @@ class Whole(nn.Module):
             )
         self.known, self.temperature = known, config.temperature
         self.limit: int = served.limit(NETWORK) or config.length
-        self.network = exportable(served.network, config.length)
+        self.network = exportable_network(served.network, config.length)
         for name in ("mean", "deviation"):
             self.register_buffer(name, torch.tensor(getattr(known, name), dtype=torch.float32))
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 from support.dense import built, check, heads_of, sizes
 
-from headstart.models.mixers import weighted_sums
+from headstart.models.mixers import linear_attention
 from headstart.models.mixers.linear_attention import LinearAttentionSpec, positive
 
 
@@ -22,7 +22,7 @@ def reference(causal):
 @pytest.mark.parametrize("chunk", [4, 128])
 @pytest.mark.parametrize("seed", range(6))
 def test_it_is_a_dense_matrix_of_feature_products(seed, chunk, causal, monkeypatch):
-    monkeypatch.setattr(weighted_sums, "CHUNK", chunk)
+    monkeypatch.setattr(linear_attention, "CHUNK", chunk)
     of = sizes(seed)
     check(built(LinearAttentionSpec(heads=of.heads), of, causal), of, reference(causal))
 

@@ -53,7 +53,7 @@ def reference(module, x, lengths):
             bias = [module.distance[middle + j - i] for j in range(first, last)]
             if i >= length:
                 weights = []
-            elif module.attention == "softmax":
+            elif module.weighing == "softmax":
                 at = [s / shared**0.5 + p for s, p in zip(scores, bias, strict=True)]
                 weights = torch.softmax(torch.stack(at), 0)
             else:

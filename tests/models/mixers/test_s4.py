@@ -5,7 +5,7 @@ import torch
 from support.stepping import check_against, check_padding, check_stacked_training, close, gated, step_through
 
 from headstart.errors import BadInput
-from headstart.models import cauchy
+from headstart.models.mixers import s4
 from headstart.models.mixers.s4 import S4Spec
 
 
@@ -118,7 +118,7 @@ def test_made_in_many_chunks_or_in_one_a_kernel_is_the_same(monkeypatch):
     cotangent = torch.randn_like(whole)
     parameters = list(module.kernel.parameters())
     gradients = torch.autograd.grad(whole, parameters, cotangent)
-    monkeypatch.setattr(cauchy, "TABLE", 2 * 3 * 21)
+    monkeypatch.setattr(s4, "TABLE", 2 * 3 * 21)
     parts = module.kernel(40)
     torch.testing.assert_close(parts, whole)
     torch.testing.assert_close(torch.autograd.grad(parts, parameters, cotangent), gradients)

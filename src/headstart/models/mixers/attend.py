@@ -1,41 +1,83 @@
-"""softmax(Q K^T / sqrt(E)) V without a written score matrix, for one model and for stacks of models.
+"""softmax(Q K^T / sqrt(E)) V: the one place where attention scores are computed.
 
-On CPUs the fused kernel of `scaled_dot_product_attention` has no batching rule (torch 2.13), so that a
-stack of models falls back to a loop with a warning. Here the kernel stands in a function that has one: it
-folds the stacked axis into the batch. Elsewhere torch's own call is used, which batches by itself.
+`attention_weights` writes the score matrix out: for short inputs, maps of heads, biases and graphs. `attend` runs the
+fused kernel wherever it may. On CPUs that kernel has no batching rule (torch 2.13), so that a stack of models falls
+back to a loop with a warning. Here it stands in a function that has one: it folds the stacked axis into the batch.
+Elsewhere torch's own call is used, which batches by itself.
+
+In bfloat16 the fused kernel's backward gains little (torch 2.13: 59.6 ms for 8 x 4 heads of 1,024 x 1,024 scores of
+width 16 on one core with bfloat16 dot products, 78.9 ms in float32). The same gradients as five batched matrix products
+per chunk of heads that stays in the cache take 33 ms, since each product then uses those dot products.
 """
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
-from headstart.models.mixers import half
+CHUNK = 2**20
+"""bfloat16 scores of a chunk per thread: 2 MB, about what a core's second cache holds."""
+LARGEST = 2**22
+"""Scores of one head up to which chunks are made; beyond, the fused kernel's own backward is as fast."""
 
 _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def attend(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None = None, causal: bool = False) -> Tensor:
+def attention_weights(
+    query: Tensor, key: Tensor, seen: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+) -> Tensor:
+    """softmax(Q K^T / sqrt(E) + bias) over the keys that each query sees, written out.
+
+    Shapes: query (..., Q, E), key (..., K, E) -> (..., Q, K); `seen` and `bias` broadcast to it. `causal`: query i sees
+    keys 0..i (not together with `seen`). A query that sees no key (padding) sees all, so that nothing becomes NaN.
+    """
+    scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
+    if bias is not None:
+        scores = scores + bias
+    if causal:
+        seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
+    elif seen is not None:
+        seen = _or_all(seen)
+    return (scores if seen is None else scores.masked_fill(~seen, -torch.inf)).softmax(-1)
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    seen: Tensor | None = None,
+    causal: bool = False,
+    bias: Tensor | None = None,
+    short: int = 0,
+) -> Tensor:
     """Each query's softmax-weighted mean of the values of the keys that it sees.
 
-    Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E). `seen`: bool, broadcasts to
-    (B, H, Q, K), True where a query sees a key; a query that sees none (padding) sees all, so that nothing
-    becomes NaN. `causal`: query i sees keys 0..i (not together with `seen`). Memory O(Q + K) beside `seen`,
-    and in bfloat16 at most 16 MB or 4 MB per thread for gradients (`half.py`).
+    Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E); the rest as in `attention_weights`. `short`:
+    up to this many queries plain matrix products are used on a CPU. Memory O(Q + K) beside `seen`, in bfloat16 at most
+    16 MB or 4 MB per thread more for gradients; O(Q K) with a bias, and where the weights are written out.
     """
-    if seen is not None:
-        seen = seen | ~seen.any(-1, keepdim=True)
-    if query.device.type != "cpu":
+    cpu = query.device.type == "cpu"
+    if bias is not None or torch.compiler.is_exporting() or (cpu and query.shape[2] <= short):
+        return torch.matmul(attention_weights(query, key, seen, causal, bias), value)
+    seen = None if seen is None else _or_all(seen)
+    if not cpu:
         return scaled_dot_product_attention(query, key, value, attn_mask=seen, is_causal=causal)
     if seen is not None:
-        nothing = torch.zeros((), dtype=query.dtype)
-        seen = torch.where(seen, nothing, nothing - torch.inf)
+        zero = torch.zeros((), dtype=query.dtype)
+        seen = torch.where(seen, zero, zero - torch.inf)
     out: Tensor = _Fused.apply(query, key, value, seen, causal)[0]  # type: ignore[no-untyped-call]
     return out
+
+
+def _or_all(seen: Tensor) -> Tensor:
+    return seen | ~seen.any(-1, keepdim=True)
 
 
 def _fold(tensors: Any, dims: Any, size: int) -> list[Tensor]:
@@ -52,6 +94,15 @@ def _fold_mask(seen: Tensor | None, dim: int | None, size: int, batch: int) -> T
         return seen
     seen = seen.expand(size, *seen.shape) if dim is None else seen.movedim(dim, 0)
     return seen.expand(size, batch, *seen.shape[2:]).flatten(0, 1)
+
+
+def _stacked(function: Any, count: int, info: Any, dims: tuple[int | None, ...], inputs: tuple[Any, ...]) -> Any:
+    """`function` of `count` tensors, a mask and `causal`, with the stacked axis folded into the batch."""
+    *tensors, seen, causal = inputs
+    folded = _fold(tensors, dims[:count], info.batch_size)
+    batch = folded[0].shape[0] // info.batch_size
+    out = function.apply(*folded, _fold_mask(seen, dims[count], info.batch_size, batch), causal)
+    return tuple(torch.unflatten(x, 0, (info.batch_size, batch)) for x in out), (0,) * len(out)
 
 
 class _Fused(torch.autograd.Function):
@@ -71,18 +122,13 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor, _: Tensor) -> Any:
         query, key, value, seen, out, sums = ctx.saved_tensors
-        given = (grad, query, key, value, out, sums, seen, ctx.causal)
-        grads = _FusedBackward.apply(*given)  # type: ignore[no-untyped-call]
+        inputs = (grad, query, key, value, out, sums, seen, ctx.causal)
+        grads = _FusedBackward.apply(*inputs)  # type: ignore[no-untyped-call]
         return *grads, None, None
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> Any:
-        query, key, value, seen, causal = inputs
-        folded = _fold((query, key, value), dims[:3], info.batch_size)
-        batch = folded[0].shape[0] // info.batch_size
-        seen = _fold_mask(seen, dims[3], info.batch_size, batch)
-        out, sums = _Fused.apply(*folded, seen, causal)  # type: ignore[no-untyped-call]
-        return tuple(torch.unflatten(x, 0, (info.batch_size, batch)) for x in (out, sums)), (0, 0)
+        return _stacked(_Fused, 3, info, dims, inputs)
 
 
 class _FusedBackward(torch.autograd.Function):
@@ -99,8 +145,8 @@ class _FusedBackward(torch.autograd.Function):
         seen: Tensor | None,
         causal: bool,
     ) -> Any:
-        if half.worth(query, key, causal):
-            return half.gradients(grad, query, key, value, out, sums, seen)
+        if worth_chunks(query, key, causal):
+            return chunked_gradients(grad, query, key, value, out, sums, seen)
         return tuple(_backward(grad, query, key, value, out, sums, 0.0, causal, attn_mask=seen))
 
     @staticmethod
@@ -113,9 +159,90 @@ class _FusedBackward(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], *inputs: Any) -> Any:
-        *tensors, seen, causal = inputs
-        folded = _fold(tensors, dims[:6], info.batch_size)
-        batch = folded[0].shape[0] // info.batch_size
-        seen = _fold_mask(seen, dims[6], info.batch_size, batch)
-        grads = _FusedBackward.apply(*folded, seen, causal)  # type: ignore[no-untyped-call]
-        return tuple(torch.unflatten(x, 0, (info.batch_size, batch)) for x in grads), (0, 0, 0)
+        return _stacked(_FusedBackward, 6, info, dims, inputs)
+
+
+@cache
+def dot_products() -> bool:
+    """True where this processor multiplies bfloat16 numbers itself."""
+    return bool(torch.cpu._is_avx512_bf16_supported() or torch.cpu._is_amx_tile_supported())
+
+
+def worth_chunks(query: Tensor, key: Tensor, causal: bool) -> bool:
+    """Whether `chunked_gradients` is the faster way: bfloat16 with dot products, no triangle to leave out."""
+    scores = query.shape[2] * key.shape[2]
+    return query.dtype == torch.bfloat16 and not causal and scores <= LARGEST and dot_products()
+
+
+def _with_negative(x: Tensor, row: Tensor) -> Tensor:
+    """x (N, Q, E) with two columns more whose product with -1, -1 is -row (N, Q), exact to 16 bits."""
+    high = row.to(x.dtype)
+    low = (row - high.float()).to(x.dtype)
+    return torch.cat([x, high.unsqueeze(-1), low.unsqueeze(-1)], -1)
+
+
+def chunked_gradients(
+    grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, sums: Tensor, seen: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Gradients of query, key and value, within bfloat16's rounding of the scores (a share of 2^-8 each).
+
+    Shapes: grad, query and out (B, H, Q, E), key and value (B, H, K, E), sums (B, H, Q) float32: the log of
+    each query's summed weights; seen: 0 and -inf, broadcasts to (B, H, Q, K), or None.
+    Source: Dao et al. 2022, algorithm 4, with whole heads as blocks.
+    """
+    (batch, heads, queries, width), keys = query.shape, key.shape[2]
+    q, k, v, g = (x.reshape(batch * heads, -1, width) for x in (query, key, value, grad))
+    scale = width**-0.5
+    # Weights are kept times `keys`, so that the exponents of even attention lie near 0, where bfloat16 is fine.
+    level = sums.reshape(-1, queries) - math.log(keys)
+    slope = (g.float() * out.reshape_as(g).float()).sum(-1)
+    q_wide, g_wide = _with_negative(q * scale, level), _with_negative(g, slope)
+    minus = k.new_full((batch * heads, keys, 2), -1.0)
+    k_wide, v_wide = (torch.cat([x, minus], -1).transpose(1, 2) for x in (k, v))
+    grads = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
+    mask = None if seen is None else seen.expand(batch, heads, *seen.shape[2:]).flatten(0, 1)
+    size = min(batch * heads, max(1, CHUNK * torch.get_num_threads() // (queries * keys)))
+    buffers = q.new_empty(2, size, queries, keys)
+    for first in range(0, batch * heads, size):
+        part = slice(first, min(first + size, batch * heads))
+        weight, change = buffers[:, : part.stop - part.start]
+        torch.bmm(q_wide[part], k_wide[part], out=weight)
+        if mask is not None:
+            weight.add_(mask[part])
+        weight.exp_()
+        torch.bmm(g_wide[part], v_wide[part], out=change).mul_(weight)
+        torch.bmm(change, k[part], out=grads[0][part])
+        torch.bmm(change.transpose(1, 2), q[part], out=grads[1][part])
+        torch.bmm(weight.transpose(1, 2), g[part], out=grads[2][part])
+    factors = (scale / keys, scale / keys, 1 / keys)
+    scaled = [(x * factor).view_as(y) for x, factor, y in zip(grads, factors, (query, key, value), strict=True)]
+    return scaled[0], scaled[1], scaled[2]
+
+
+@dataclass(frozen=True)
+class AttentionView:
+    """What a mixer's heads attend with: query and key (B, H, L, E), and who sees whom, seen (B, L, L) bool.
+
+    An invalid position sees nothing and is seen by none.
+    """
+
+    query: Tensor
+    key: Tensor
+    seen: Tensor
+
+    @property
+    def heads(self) -> int:
+        """H."""
+        return self.query.shape[1]
+
+    def weights(self, example: int, head: int) -> Tensor:
+        """(L, L) float64: how much each position attends to each; 0 where it does not see it."""
+        seen = self.seen[example]
+        query, key = (x[example, head].double() for x in (self.query, self.key))
+        return attention_weights(query, key, seen).masked_fill(~seen, 0.0)
+
+
+def visible_pairs(valid: Tensor, causal: bool) -> Tensor:
+    """(B, L, L) bool: valid positions see valid ones (valid (B, L)), and no later ones where causal."""
+    seen = valid[:, None, :] & valid[:, :, None]
+    return seen.tril() if causal else seen

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 from typing import ClassVar, Literal
 
-import torch
-from pydantic import Field
 from torch import Tensor, nn
 
-from headstart.models.mixers.attend import attend
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import PARTS, Init, Rotary, check_heads, joined, layers, split
+from headstart.models.mixers.attend import AttentionView, attend, visible_pairs
+from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, joined, split
 from headstart.seeds import Draw
 
 SHORT = 128
@@ -19,7 +16,7 @@ SHORT = 128
 L 256 on (measured; at L 1,024 it is 1.3 to 3 times as fast)."""
 
 
-class AttentionSpec(MixerSpec):
+class AttentionSpec(HeadsSpec):
     """softmax(Q K^T / sqrt(E)) V in each of `heads` heads of width E = D / heads, then an output layer.
 
     init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
@@ -27,18 +24,14 @@ class AttentionSpec(MixerSpec):
     """
 
     kind: Literal["attention"] = "attention"
-    heads: int = Field(default=4, ge=1)
-    bias: bool = True
-    init: Init = "independent"
 
     rotary: ClassVar[bool] = True
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` its queries and keys turn with their place.
+        """The module; with `theta` its queries and keys turn with their position.
 
         Raises: BadInput where the width does not divide into heads, or into planes for rotary positions.
         """
-        check_heads(width, self.heads, theta)
         return Attention(self, width, length, causal, theta)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -59,25 +52,24 @@ class Attention(nn.Module):
     def __init__(self, spec: AttentionSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.heads, self.causal = spec.heads, causal
-        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
-        self.turn = Rotary(length, width // spec.heads, theta)
+        each = spec.head_width(width, theta)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
+        self.turn = Rotary(length, each, theta)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
         q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
-        mixed = self._attend(self.turn(q), self.turn(k), v, valid)
-        answer: Tensor = self.output(joined(mixed))
-        return answer
-
-    def _attend(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
-        """(B, H, L, E) each -> (B, H, L, E). Padding stands at the end: causal positions never see it."""
-        length = query.shape[2]
+        # Padding stands at the end: causal positions never see it.
         seen = None if valid is None or self.causal else valid[:, None, None, :]
-        if length > SHORT or query.device.type != "cpu":
-            return attend(query, key, value, seen, self.causal)
-        scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
-        if self.causal:
-            seen = torch.ones(length, length, dtype=torch.bool, device=query.device).tril()
-        if seen is not None:
-            scores = scores.masked_fill(~seen, float("-inf"))
-        return torch.matmul(scores.softmax(-1), value)
+        out: Tensor = self.output(joined(attend(self.turn(q), self.turn(k), v, seen, self.causal, short=SHORT)))
+        return out
+
+    def attention(self, x: Tensor, valid: Tensor) -> AttentionView:
+        """What the heads attend with."""
+        query, key = (self.turn(split(layer(x), self.heads)) for layer in (self.query, self.key))
+        return AttentionView(query, key, visible_pairs(valid, self.causal))
+
+    def exportable(self, length: int) -> nn.Module:
+        """Itself, at any length."""
+        del length
+        return self

@@ -11,23 +11,17 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.errors import BadInput
+from headstart.models.exporting import AtLength, replaced
 from headstart.models.mixers.attend import attend
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import (
-    PARTS,
-    Init,
-    Rotary,
-    check_heads,
-    everywhere,
-    joined,
-    layers,
-    split,
-)
+from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, everywhere, joined, split
 from headstart.seeds import Draw, bits
 from headstart.spec import Seed
 
+LARGEST = 2**26
+"""Bytes of a pattern that an ONNX file may carry: 64 MB."""
 
-class BigBirdSpec(MixerSpec):
+
+class BigBirdSpec(HeadsSpec):
     """Attention of `heads` heads over blocks of `block` positions.
 
     Blocks of 64, a window of 3 and 3 random blocks are the source's and LRA's (Tay et al. 2020).
@@ -39,21 +33,17 @@ class BigBirdSpec(MixerSpec):
     """
 
     kind: Literal["bigbird"] = "bigbird"
-    heads: int = Field(default=4, ge=1)
     block: int = Field(default=64, ge=1)
     window: int = Field(default=3, ge=1)
     random: int = Field(default=3, ge=0)
     global_blocks: int = Field(default=1, ge=0)
     pattern_seed: Seed = 0
-    bias: bool = True
-    init: Init = "independent"
 
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"block": 2, "random": 1}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` queries and keys turn with their place."""
-        check_heads(width, self.heads, theta)
+        """The module; with `theta` queries and keys turn with their position."""
         if self.window % 2 == 0:
             raise BadInput(f"model.mixer.window: {self.window} blocks have no middle; take {self.window + 1}")
         return BigBird(self, width, length, causal, theta)
@@ -62,10 +52,14 @@ class BigBirdSpec(MixerSpec):
         """Four layers of 2 L D^2, each block times those that it may see, global blocks times all."""
         count = -(-length // self.block)
         ends = self.global_blocks if causal else 2 * self.global_blocks
-        near = self.window // 2 + 1 if causal else self.window
-        keys = (near + ends + self.random) * self.block
-        asked = 0 if causal else ends * self.block
-        return 8.0 * length * width**2 + 4.0 * width * (count * self.block * keys + asked * length)
+        keys = self.blocks_seen(causal) * self.block
+        queries = 0 if causal else ends * self.block
+        return 8.0 * length * width**2 + 4.0 * width * (count * self.block * keys + queries * length)
+
+    def blocks_seen(self, causal: bool) -> int:
+        """K: how many blocks a block sees at most."""
+        near, ends = (self.window // 2 + 1, 1) if causal else (self.window, 2)
+        return near + ends * self.global_blocks + self.random
 
 
 class BigBird(nn.Module):
@@ -82,55 +76,71 @@ class BigBird(nn.Module):
     def __init__(self, spec: BigBirdSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.spec, self.heads, self.causal = spec, spec.heads, causal
-        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
-        self.turn = Rotary(length, width // spec.heads, theta)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
+        self.turn = Rotary(length, spec.head_width(width, theta), theta)
+        self.table: PatternTable | None = None
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
-        there = everywhere(x, valid)
+        valid = everywhere(x, valid)
         q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
-        mixed = sparse(self.turn(q), self.turn(k), v, there, self.spec, self.causal)
+        mixed = self._sparse(self.turn(q), self.turn(k), v, valid)
         out: Tensor = self.output(joined(mixed))
         return out
 
+    def _sparse(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor) -> Tensor:
+        """Attention of each block to its blocks of the pattern: (B, H, L, E) each, valid (B, L) -> (B, H, L, E)."""
+        (batch, heads, length, _), size = query.shape, self.spec.block
+        missing = -length % size
+        queries, keys, values = (
+            torch.unflatten(pad(x, (0, 0, 0, missing)), 2, (-1, size)) for x in (query, key, value)
+        )
+        valid_keys = torch.unflatten(pad(valid, (0, missing)), 1, (-1, size)).unsqueeze(1)
+        count = queries.shape[2]
+        last = (valid_keys.any(-1) * torch.arange(1, count + 1, device=query.device)).amax((1, 2))
+        blocks, named = pattern(last, count, heads, self.spec, self.causal) if self.table is None else self.table(last)
+        seen = picked(valid_keys.expand(-1, heads, -1, -1).unsqueeze(-1), blocks)[..., 0]
+        seen = (seen & torch.repeat_interleave(named, size, -1))[:, :, :, None, :]
+        if self.causal:
+            offset = torch.arange(size, device=query.device)
+            key_position = (blocks[..., None] * size + offset).flatten(-2)[:, :, :, None, :]
+            position = torch.arange(count * size, device=query.device).view(count, size, 1)
+            seen = seen & (key_position <= position)
+        # Heads go to the batch and blocks take their place, so that each block has keys of its own.
+        keys, values = picked(keys, blocks).flatten(0, 1), picked(values, blocks).flatten(0, 1)
+        mixed = torch.unflatten(attend(queries.flatten(0, 1), keys, values, seen.flatten(0, 1)), 0, (batch, heads))
+        if not self.causal and self.spec.global_blocks:
+            mixed = _with_global(mixed, queries, (key, value, valid), last, self.spec.global_blocks)
+        return mixed.flatten(2, 3)[:, :, :length]
 
-def sparse(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, spec: BigBirdSpec, causal: bool) -> Tensor:
-    """Attention of each block to its blocks of the pattern.
+    def exportable(self, length: int) -> nn.Module:
+        """Itself at that length, with its pattern in a table. Raises: BadInput where that is larger than `LARGEST`."""
+        count = -(-length // self.spec.block)
+        rows = torch.tensor([count]) if self.causal else torch.arange(1, count + 1)
+        size = 9 * len(rows) * count * self.heads * self.spec.blocks_seen(self.causal)
+        if size > LARGEST:
+            raise BadInput(
+                f"model.mixer.block: bigbird's pattern of {count:,} blocks, for every length, would fill "
+                f"{size / 2**20:,.0f} MB of an ONNX file; fit with larger blocks, or with another mixer"
+            )
+        table = PatternTable(*pattern(rows, count, self.heads, self.spec, self.causal))
+        return AtLength(replaced(self, table=table), length)
 
-    Shapes: query, key, value (B, H, L, E), valid (B, L) -> (B, H, L, E).
+
+def _with_global(
+    mixed: Tensor, queries: Tensor, seen: tuple[Tensor, Tensor, Tensor], last: Tensor, ends: int
+) -> Tensor:
+    """(B, H, n, S, E) with the first and last `ends` blocks of each row replaced by what they see of all.
+
+    `seen`: key and value (B, H, L, E) and valid (B, L).
     """
-    batch, heads, length, _ = query.shape
-    size, missing = spec.block, -length % spec.block
-    asked, told, values = (torch.unflatten(pad(x, (0, 0, 0, missing)), 2, (-1, size)) for x in (query, key, value))
-    there = torch.unflatten(pad(valid, (0, missing)), 1, (-1, size)).unsqueeze(1)
-    count = asked.shape[2]
-    last = (there.any(-1) * torch.arange(1, count + 1, device=query.device)).amax((1, 2))
-    blocks, named = pattern(last, count, heads, spec, causal)
-    seen = picked(there.expand(-1, heads, -1, -1).unsqueeze(-1), blocks)[..., 0]
-    seen = seen & torch.repeat_interleave(named, size, -1)
-    seen = seen[:, :, :, None, :]
-    if causal:
-        inside = torch.arange(size, device=query.device)
-        place = (blocks[..., None] * size + inside).flatten(-2)[:, :, :, None, :]
-        own = torch.arange(count * size, device=query.device).view(count, size, 1)
-        seen = seen & (place <= own)
-    # Heads go to the batch and blocks take their place, so that each block has keys of its own.
-    told, values = picked(told, blocks).flatten(0, 1), picked(values, blocks).flatten(0, 1)
-    mixed = torch.unflatten(attend(asked.flatten(0, 1), told, values, seen.flatten(0, 1)), 0, (batch, heads))
-    if not causal and spec.global_blocks:
-        mixed = _with_global(mixed, asked, (key, value, valid), last, spec.global_blocks)
-    return mixed.flatten(2, 3)[:, :, :length]
-
-
-def _with_global(mixed: Tensor, asked: Tensor, told: tuple[Tensor, Tensor, Tensor], last: Tensor, ends: int) -> Tensor:
-    """(B, H, n, S, E) with the first and last `ends` blocks of each row replaced by what they see of all."""
-    _, heads, count, size, _ = asked.shape
-    key, value, valid = told
+    _, heads, count, size, _ = queries.shape
+    key, value, valid = seen
     chosen = global_blocks(last, ends)[:, None, None, :].expand(-1, heads, -1, -1)
-    all_seen = attend(picked(asked, chosen)[:, :, 0], key, value, valid[:, None, None, :])
+    mixed_of_all = attend(picked(queries, chosen)[:, :, 0], key, value, valid[:, None, None, :])
     every = torch.arange(count, device=mixed.device)
-    for place, part in enumerate(torch.split(all_seen, size, 2)):
-        here = every == chosen[:, :, 0, place, None]
+    for number, part in enumerate(torch.split(mixed_of_all, size, 2)):
+        here = every == chosen[:, :, 0, number, None]
         mixed = torch.where(here[..., None, None], part[:, :, None], mixed)
     return mixed
 
@@ -151,12 +161,28 @@ def global_blocks(last: Tensor, ends: int) -> Tensor:
     return torch.cat([torch.minimum(first, end), (end - first).clamp(min=0)], -1)
 
 
+class PatternTable(nn.Module):
+    """The answers of `pattern`, for rows of 1, 2, ... blocks (or one for all), made beforehand."""
+
+    blocks: Tensor
+    named: Tensor
+
+    def __init__(self, blocks: Tensor, named: Tensor) -> None:
+        super().__init__()
+        self.register_buffer("blocks", blocks)
+        self.register_buffer("named", named)
+
+    def forward(self, last: Tensor) -> tuple[Tensor, Tensor]:
+        row = (last - 1).clamp(min=0, max=self.blocks.shape[0] - 1)
+        return self.blocks[row], self.named[row]
+
+
 def pattern(last: Tensor, count: int, heads: int, spec: BigBirdSpec, causal: bool) -> tuple[Tensor, Tensor]:
     """Which blocks each block sees: their numbers (B, H, n, K), and which of them count, (B, H, n, K) bool.
 
     `last` (B,): blocks of each row, of `count` with padding. Each block that counts stands there once.
     """
-    batch, half = len(last), spec.window // 2
+    batch, half = last.shape[0], spec.window // 2
     own = torch.arange(count, device=last.device).view(1, count, 1)
     limit = own + 1 if causal else last.view(batch, 1, 1)
     near = own + torch.arange(-half, 1 if causal else half + 1, device=last.device)
@@ -171,9 +197,9 @@ def pattern(last: Tensor, count: int, heads: int, spec: BigBirdSpec, causal: boo
     twice = pad(fixed[..., 1:] == fixed[..., :-1], (1, 0))
     fixed = torch.where(twice, beyond, fixed)
     left = limit - (fixed < beyond).sum(-1, keepdim=True)
-    drawn, there = _random_blocks(fixed, left.expand(batch, count, 1)[..., 0], heads, spec)
+    drawn, exists = _random_blocks(fixed, left.expand(batch, count, 1)[..., 0], heads, spec)
     fixed = fixed[:, None].expand(-1, heads, -1, -1)
-    named = torch.cat([fixed < beyond, there], -1)
+    named = torch.cat([fixed < beyond, exists], -1)
     return torch.where(named, torch.cat([fixed, drawn], -1), torch.zeros_like(beyond)), named
 
 
@@ -186,16 +212,16 @@ def _random_blocks(fixed: Tensor, left: Tensor, heads: int, spec: BigBirdSpec) -
     head = torch.arange(heads, device=fixed.device).view(heads, 1)
     own = torch.arange(count, device=fixed.device)
     taken = torch.zeros(batch, heads, count, 0, dtype=torch.int64, device=fixed.device)
-    there = torch.zeros(batch, heads, count, 0, dtype=torch.bool, device=fixed.device)
+    exists = torch.zeros(batch, heads, count, 0, dtype=torch.bool, device=fixed.device)
     for t in range(spec.random):
         size = (left[:, None] - t).expand(batch, heads, count)
         number = bits(spec.pattern_seed, "bigbird/blocks", head, own, t) * size.clamp(min=0) >> 32
-        for place in range(t):
-            number = number + (number >= taken[..., place])
+        for other in range(t):
+            number = number + (number >= taken[..., other])
         taken = torch.cat([taken, number[..., None]], -1).sort(-1).values
-        there = torch.cat([there, (size > 0)[..., None]], -1)
+        exists = torch.cat([exists, (size > 0)[..., None]], -1)
     blocks = taken
-    for place in range(fixed.shape[-1]):
-        blocks = blocks + (blocks >= fixed[:, None, :, place, None])
+    for other in range(fixed.shape[-1]):
+        blocks = blocks + (blocks >= fixed[:, None, :, other, None])
     # Where few are left the last draws found none: numbers beyond all blocks sort behind those that count.
-    return blocks, there
+    return blocks, exists

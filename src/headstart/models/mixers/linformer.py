@@ -11,12 +11,11 @@ from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attend import attend
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import PARTS, Init, check_heads, joined, layers, split
+from headstart.models.mixers.projections import PARTS, HeadsSpec, joined, split
 from headstart.seeds import Draw
 
 
-class LinformerSpec(MixerSpec):
+class LinformerSpec(HeadsSpec):
     """Attention of `heads` heads to `rank` mixtures of all positions (256 in the source; LRA's code has 16).
 
     shared: one projection of the length for keys and values, or one for each; the heads share it.
@@ -25,11 +24,8 @@ class LinformerSpec(MixerSpec):
     """
 
     kind: Literal["linformer"] = "linformer"
-    heads: int = Field(default=4, ge=1)
     rank: int = Field(default=256, ge=1)
     shared: bool = True
-    bias: bool = True
-    init: Init = "independent"
 
     can_be_causal: ClassVar[bool] = False
     example: ClassVar[Mapping[str, Any]] = {"rank": 5}
@@ -41,7 +37,7 @@ class LinformerSpec(MixerSpec):
                 "model.mixer.kind: 'linformer' cannot be causal, since it attends to mixtures of "
                 "all positions; set model.causal = false or take 'linear_attention', say"
             )
-        check_heads(width, self.heads)
+        self.head_width(width)
         return Linformer(self, width, length)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -65,7 +61,7 @@ class Linformer(nn.Module):
     def __init__(self, spec: LinformerSpec, width: int, length: int) -> None:
         super().__init__()
         self.heads, self.length, self.shared = spec.heads, length, spec.shared
-        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
         self.key_mixture = nn.Parameter(torch.randn(spec.rank, length) * length**-0.5)
         if not spec.shared:
             self.value_mixture = nn.Parameter(torch.randn(spec.rank, length) * length**-0.5)

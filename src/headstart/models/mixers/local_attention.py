@@ -10,22 +10,12 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from headstart.models.mixers.attend import attend
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import (
-    PARTS,
-    Init,
-    Rotary,
-    check_heads,
-    everywhere,
-    joined,
-    layers,
-    split,
-)
+from headstart.models.mixers.attend import AttentionView, attend, visible_pairs
+from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, everywhere, joined, split
 from headstart.seeds import Draw
 
 
-class LocalAttentionSpec(MixerSpec):
+class LocalAttentionSpec(HeadsSpec):
     """Attention of `heads` heads in windows of `window` positions (PathX 4,096, speech 4,000).
 
     Windows begin at the first position; the length need not divide. Causal: itself and the window before.
@@ -33,17 +23,13 @@ class LocalAttentionSpec(MixerSpec):
     """
 
     kind: Literal["local_attention"] = "local_attention"
-    heads: int = Field(default=4, ge=1)
     window: int = Field(default=4096, ge=1)
-    bias: bool = True
-    init: Init = "independent"
 
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"window": 4}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` queries and keys turn with their place in the sequence."""
-        check_heads(width, self.heads, theta)
+        """The module; with `theta` queries and keys turn with their position."""
         return LocalAttention(self, width, length, causal, theta)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -72,8 +58,8 @@ class LocalAttention(nn.Module):
     def __init__(self, spec: LocalAttentionSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
         super().__init__()
         self.heads, self.window, self.causal = spec.heads, spec.window, causal
-        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
-        self.turn = Rotary(length, width // spec.heads, theta)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
+        self.turn = Rotary(length, spec.head_width(width, theta), theta)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
@@ -86,6 +72,13 @@ class LocalAttention(nn.Module):
         out: Tensor = self.output(joined(mixed))
         return out
 
+    def attention(self, x: Tensor, valid: Tensor) -> AttentionView:
+        """What the heads attend with."""
+        query, key = (self.turn(split(layer(x), self.heads)) for layer in (self.query, self.key))
+        number = torch.arange(x.shape[1], device=x.device) // min(self.window, x.shape[1])
+        near = (number[:, None] - number).abs() <= 1
+        return AttentionView(query, key, visible_pairs(valid, self.causal) & near)
+
 
 def windows(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int) -> Tensor:
     """Attention of each window to itself and the windows beside it.
@@ -96,12 +89,11 @@ def windows(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: in
     window = min(window, length)
     if window == length:
         return attend(query, key, value, valid[:, None, None, :])
-    missing = -length % window
-    asked, told, values = (cut(x, window) for x in (query, key, value))
-    there = torch.unflatten(pad(valid, (0, missing)), 1, (-1, window))
+    queries, keys, values = (cut(x, window) for x in (query, key, value))
+    valid = torch.unflatten(pad(valid, (0, -length % window)), 1, (-1, window))
     # All queries of a window see the same keys, so that the mask is one row per window.
-    seen = beside(there[:, :, None, :, None])[..., 0].flatten(0, 1)[:, None]
-    mixed = attend(asked.flatten(0, 1), beside(told).flatten(0, 1), beside(values).flatten(0, 1), seen)
+    seen = beside(valid[:, :, None, :, None])[..., 0].flatten(0, 1)[:, None]
+    mixed = attend(queries.flatten(0, 1), beside(keys).flatten(0, 1), beside(values).flatten(0, 1), seen)
     return sewn(mixed, batch)[:, :, :length]
 
 
@@ -112,15 +104,15 @@ def causal_windows(query: Tensor, key: Tensor, value: Tensor, window: int) -> Te
     """
     batch, _, length, _ = query.shape
     window = min(window, length)
-    first = attend(query[:, :, :window], key[:, :, :window], value[:, :, :window], causal=True)
+    leading = attend(query[:, :, :window], key[:, :, :window], value[:, :, :window], causal=True)
     if window == length:
-        return first
-    asked, told, values = (cut(x, window) for x in (query, key, value))
-    told, values = (torch.cat([x[:, :-1], x[:, 1:]], -2).flatten(0, 1) for x in (told, values))
-    place = torch.arange(2 * window, device=query.device)
-    seen = (place <= place[window:, None])[None, None]
-    mixed = attend(asked[:, 1:].flatten(0, 1), told, values, seen)
-    return torch.cat([first, sewn(mixed, batch)], 2)[:, :, :length]
+        return leading
+    queries, keys, values = (cut(x, window) for x in (query, key, value))
+    keys, values = (torch.cat([x[:, :-1], x[:, 1:]], -2).flatten(0, 1) for x in (keys, values))
+    position = torch.arange(2 * window, device=query.device)
+    seen = (position <= position[window:, None])[None, None]
+    mixed = attend(queries[:, 1:].flatten(0, 1), keys, values, seen)
+    return torch.cat([leading, sewn(mixed, batch)], 2)[:, :, :length]
 
 
 def cut(x: Tensor, window: int) -> Tensor:

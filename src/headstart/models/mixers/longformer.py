@@ -12,23 +12,13 @@ from torch.nn.functional import pad
 
 from headstart.models.mixers.attend import attend
 from headstart.models.mixers.local_attention import beside, cut, sewn
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import (
-    PARTS,
-    Init,
-    Rotary,
-    check_heads,
-    everywhere,
-    joined,
-    layers,
-    split,
-)
+from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, everywhere, joined, split
 from headstart.seeds import Draw
 
 GLOBAL_PARTS = {"query_global": "query_key", "key_global": "query_key", "value_global": "value_output"}
 
 
-class LongformerSpec(MixerSpec):
+class LongformerSpec(HeadsSpec):
     """Attention of `heads` heads to `window` positions on each side and to global ones.
 
     256 on each side is the source's and LRA's (Tay et al. 2020; its code has no global positions by default).
@@ -40,19 +30,15 @@ class LongformerSpec(MixerSpec):
     """
 
     kind: Literal["longformer"] = "longformer"
-    heads: int = Field(default=4, ge=1)
     window: int = Field(default=256, ge=1)
     global_positions: int = Field(default=1, ge=0)
     separate: bool = True
-    bias: bool = True
-    init: Init = "independent"
 
     rotary: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {"window": 2, "global_positions": 2}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` queries and keys turn with their place."""
-        check_heads(width, self.heads, theta)
+        """The module; with `theta` queries and keys turn with their position."""
         return Longformer(self, width, length, causal, theta)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -85,31 +71,31 @@ class Longformer(nn.Module):
         self.some = spec.global_positions
         self.separate = spec.separate and self.some > 0 and not causal
         self.parts = {**PARTS, **(GLOBAL_PARTS if self.separate else {})}
-        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
         if self.separate:
-            self.query_global, self.key_global, self.value_global = layers(3, width, spec.init, spec.bias)
-        self.turn = Rotary(length, width // spec.heads, theta)
+            self.query_global, self.key_global, self.value_global = spec.layers(3, width)
+        self.turn = Rotary(length, spec.head_width(width, theta), theta)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
-        there = everywhere(x, valid)
+        valid = everywhere(x, valid)
         q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
         q, k = self.turn(q), self.turn(k)
         some = min(self.some, x.shape[1])
-        mixed = sliding(q, k, v, there, self.window, some, self.causal)
+        mixed = sliding(q, k, v, valid, self.window, some, self.causal)
         if some and not self.causal:
-            mixed = torch.cat([self._of_global(x, (q, k, v), there, some), mixed[:, :, some:]], 2)
+            mixed = torch.cat([self._of_global(x, (q, k, v), valid, some), mixed[:, :, some:]], 2)
         out: Tensor = self.output(joined(mixed))
         return out
 
-    def _of_global(self, x: Tensor, own: tuple[Tensor, Tensor, Tensor], there: Tensor, some: int) -> Tensor:
+    def _of_global(self, x: Tensor, own: tuple[Tensor, Tensor, Tensor], valid: Tensor, some: int) -> Tensor:
         """(B, H, some, E): the first positions see all."""
         q, k, v = own
         if self.separate:
             q = self.turn(split(self.query_global(x[:, :some]), self.heads))
             k = self.turn(split(self.key_global(x), self.heads))
             v = split(self.value_global(x), self.heads)
-        return attend(q[:, :, :some], k, v, there[:, None, None, :])
+        return attend(q[:, :, :some], k, v, valid[:, None, None, :])
 
 
 def sliding(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int, some: int, causal: bool) -> Tensor:
@@ -120,30 +106,30 @@ def sliding(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: in
     """
     batch, _, length, _ = query.shape
     block = min(window, length)
-    asked, keys, values = cut(query, block).flatten(0, 1), cut(key, block), cut(value, block)
-    there = torch.unflatten(pad(valid, (0, -length % block)), 1, (-1, block))
-    count = there.shape[1]
-    place = torch.arange(count * block, device=query.device).view(count, block)
-    offsets = place[0]
+    queries, keys, values = cut(query, block).flatten(0, 1), cut(key, block), cut(value, block)
+    valid_keys = torch.unflatten(pad(valid, (0, -length % block)), 1, (-1, block))
+    count = valid_keys.shape[1]
+    position = torch.arange(count * block, device=query.device).view(count, block)
+    offsets = position[0]
     if count > 1:
         keys, values = beside(keys), beside(values)
-        there = beside(there[:, :, None, :, None])[:, :, 0, :, 0]
+        valid_keys = beside(valid_keys[:, :, None, :, None])[:, :, 0, :, 0]
         offsets = torch.arange(-block, 2 * block, device=query.device)
-    told = (place[:, :1] + offsets)[:, None, :]  # (n, 1, K): the place of each key of a block
-    seen = sees(place[:, :, None], told, window, some, causal) & there[:, :, None, :]
+    key_position = (position[:, :1] + offsets)[:, None, :]  # (n, 1, K), of each key of a block
+    seen = sees(position[:, :, None], key_position, window, some, causal) & valid_keys[:, :, None, :]
     if some:
         first = torch.arange(some, device=query.device)
-        reach = place[:, :, None] if causal else torch.full_like(place[:, :, None], length)
+        reach = position[:, :, None] if causal else torch.full_like(position[:, :, None], length)
         seen = torch.cat([seen, (first <= reach) & valid[:, None, None, :some]], -1)
         keys, values = (
             torch.cat([x, of[:, None, :, :some].expand(-1, count, -1, -1, -1)], -2)
             for x, of in ((keys, key), (values, value))
         )
-    mixed = attend(asked, keys.flatten(0, 1), values.flatten(0, 1), seen.flatten(0, 1)[:, None])
+    mixed = attend(queries, keys.flatten(0, 1), values.flatten(0, 1), seen.flatten(0, 1)[:, None])
     return sewn(mixed, batch)[:, :, :length]
 
 
 def sees(query: Tensor, key: Tensor, window: int, some: int, causal: bool) -> Tensor:
-    """Whether the window of a query's place holds a key's; the first `some` keys are counted elsewhere."""
+    """Whether the window of a query's position holds a key's; the first `some` keys are counted elsewhere."""
     near = ((query - key).abs() <= window) & (key >= some)
     return near & (key <= query) if causal else near

@@ -11,6 +11,7 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, pad, silu
 
+from headstart.models.exporting import AtLength, FixedKernel, replaced
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.mixers.state_space import directions_of
 from headstart.models.scan import convolve, diagonal_kernel, fast_length, stride_of
@@ -108,7 +109,7 @@ class Mega(nn.Module):
     def __init__(self, spec: MegaSpec, width: int, length: int, causal: bool) -> None:
         super().__init__()
         shared, hidden = spec.sizes(width)
-        self.causal, self.attention = causal, spec.attention
+        self.causal, self.weighing = causal, spec.attention
         self.piece = min(spec.chunk or length, length)
         self.average = MovingAverage(spec, width, length, directions_of(spec.directions, causal))
         self.skip = nn.Parameter(torch.randn(width))
@@ -133,6 +134,15 @@ class Mega(nn.Module):
         candidate = silu(candidate + self.output(attended * silu(reset)))
         return torch.sigmoid(update) * (candidate - x)
 
+    def kernel(self, length: int) -> Tensor:
+        """(C, D, L) of the moving average."""
+        kernel: Tensor = self.average(length)
+        return kernel
+
+    def exportable(self, length: int) -> nn.Module:
+        """Itself at that length, with its kernel made beforehand."""
+        return AtLength(replaced(self, average=FixedKernel(self.kernel(length))), length)
+
     def attend(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
         """Attention within each piece of the sequence: (B, L, Z), (B, L, Z), (B, L, H) -> (B, L, H)."""
         length, piece = query.shape[1], min(self.piece, query.shape[1])
@@ -140,9 +150,9 @@ class Mega(nn.Module):
         if valid is None and more:
             valid = torch.ones(query.shape[:2], dtype=torch.bool, device=query.device)
         if more:
-            query, key, value = (pad(one, (0, 0, 0, more)) for one in (query, key, value))
+            query, key, value = (pad(part, (0, 0, 0, more)) for part in (query, key, value))
         cut = (query.shape[0], -1, piece)
-        query, key, value = (one.reshape(*cut, one.shape[-1]) for one in (query, key, value))
+        query, key, value = (part.reshape(*cut, part.shape[-1]) for part in (query, key, value))
         seen = None if valid is None else pad(valid, (0, more)).reshape(cut).unsqueeze(-2)
         if self.causal:
             earlier = torch.ones(piece, piece, dtype=torch.bool, device=query.device).tril()
@@ -155,7 +165,7 @@ class Mega(nn.Module):
         middle = self.distance.shape[0] // 2
         near = self.distance[middle - piece + 1 : middle + piece]
         bias = by_distance(near)
-        if self.attention == "softmax":
+        if self.weighing == "softmax":
             scores = scores / math.sqrt(self.scale.shape[-1]) + bias
             if seen is not None:
                 # The least finite number: a piece of padding alone becomes an average, not NaN.

@@ -10,6 +10,7 @@ from pydantic import BeforeValidator, Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
+from headstart.models.exporting import exportable, replaced
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.seeds import Draw
@@ -97,6 +98,10 @@ class Parallel(nn.Module):
         self.undecayed: set[str] = set()
         for i, mixer in enumerate(mixers):
             self.undecayed |= {f"mixers.{i}.{prefix}" for prefix in getattr(mixer, "undecayed", ())}
+
+    def exportable(self, length: int) -> nn.Module:
+        """Itself, of what its mixers export."""
+        return replaced(self, mixers=nn.ModuleList(exportable(mixer, length) for mixer in self.mixers))
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         outputs: list[Tensor] = [mixer(x, valid, draw) for mixer in self.mixers]

@@ -10,23 +10,13 @@ import torch
 from pydantic import Field
 from torch import Tensor, nn
 
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import (
-    PARTS,
-    Init,
-    check_heads,
-    everywhere,
-    joined,
-    layers,
-    precise,
-    split,
-)
-from headstart.models.mixers.weighted_sums import flops, weighted_sums
+from headstart.models.mixers.linear_attention import sums_flops, weighted_sums
+from headstart.models.mixers.projections import PARTS, HeadsSpec, everywhere, joined, precise, split
 from headstart.seeds import Draw, normal
 from headstart.spec import Seed
 
 
-class PerformerSpec(MixerSpec):
+class PerformerSpec(HeadsSpec):
     """Attention of `heads` heads with `features` random features each, 256 as in LRA (Tay et al. 2020).
 
     LRA's released code runs the source's ReLU kernel by default; this is its softmax kernel.
@@ -36,25 +26,21 @@ class PerformerSpec(MixerSpec):
     """
 
     kind: Literal["performer"] = "performer"
-    heads: int = Field(default=4, ge=1)
     features: int = Field(default=256, ge=1)
     features_seed: Seed = 0
-    bias: bool = True
-    init: Init = "independent"
 
     example: ClassVar[Mapping[str, Any]] = {"features": 24}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module, for any length."""
         del length
-        check_heads(width, self.heads)
         return Performer(self, width, causal)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Four layers of 2 L D^2, the features of queries and keys, and per head the sums over them."""
         each = width // self.heads
         features = 4.0 * length * width * self.features
-        return 8.0 * length * width**2 + features + self.heads * flops(length, self.features, each, causal)
+        return 8.0 * length * width**2 + features + self.heads * sums_flops(length, self.features, each, causal)
 
 
 class Performer(nn.Module):
@@ -73,8 +59,8 @@ class Performer(nn.Module):
     def __init__(self, spec: PerformerSpec, width: int, causal: bool) -> None:
         super().__init__()
         self.heads, self.causal = spec.heads, causal
-        self.query, self.key, self.value, self.output = layers(4, width, spec.init, spec.bias)
-        directions = orthogonal_features(spec.features, width // spec.heads, spec.features_seed)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
+        directions = orthogonal_features(spec.features, spec.head_width(width), spec.features_seed)
         # Not learned and rebuilt from the spec: no part of the saved weights.
         self.register_buffer("directions", directions.to(torch.get_default_dtype()), persistent=False)
 
@@ -86,19 +72,19 @@ class Performer(nn.Module):
         out: Tensor = self.output(joined(mixed).to(v.dtype))
         return out
 
-    def _mixed(self, query: Tensor, key: Tensor, value: Tensor, there: Tensor) -> Tensor:
-        """(B, H, L, E) each, there (B, 1, L) -> (B, H, L, E)."""
+    def _mixed(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor) -> Tensor:
+        """(B, H, L, E) each, valid (B, 1, L) -> (B, H, L, E)."""
         query, key = (part * part.shape[-1] ** -0.25 for part in (query, key))
         directions = self.directions.to(query.dtype).T
         # |q|^2 / 2 and the highest exponent are the same for every feature of a query, and cancel.
-        asked = query @ directions
-        asked = (asked - asked.detach().amax(-1, keepdim=True)).exp()
-        told = key @ directions - key.square().sum(-1, keepdim=True) / 2
-        low = torch.finfo(told.dtype).min / 4
-        highest = torch.where(there, told.detach().amax(-1), torch.full((), low, dtype=told.dtype))
+        queries = query @ directions
+        queries = (queries - queries.detach().amax(-1, keepdim=True)).exp()
+        keys = key @ directions - key.square().sum(-1, keepdim=True) / 2
+        low = torch.full((), torch.finfo(keys.dtype).min / 4, dtype=keys.dtype)
+        highest = torch.where(valid, keys.detach().amax(-1), low)
         top = highest if self.causal else highest.amax(-1, keepdim=True)
-        told = (told - top[..., None]).clamp(max=0).exp() * there[..., None]
-        return weighted_sums(asked, told, value, self.causal, highest if self.causal else None)
+        keys = (keys - top[..., None]).clamp(max=0).exp() * valid[..., None]
+        return weighted_sums(queries, keys, value, self.causal, highest if self.causal else None)
 
 
 def orthogonal_features(features: int, width: int, seed: int) -> Tensor:

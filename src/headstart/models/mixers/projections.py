@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
+from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.positions import rotary_table, turned
 
 Init = Literal["independent", "tied"]
@@ -17,31 +19,42 @@ PARTS = {"query": "query_key", "key": "query_key", "value": "value_output", "out
 """Leaf parts of the four layers, by the names that they have in every mixer."""
 
 
-def check_heads(width: int, heads: int, theta: float | None = None) -> None:
-    """Raises: BadInput where heads do not divide the width, or a head has no planes for rotary positions."""
-    if width % heads:
-        near = [h for h in range(1, width + 1) if width % h == 0]
-        best = min(near, key=lambda h: abs(h - heads))
-        raise BadInput(
-            f"model.mixer.heads: {heads} heads do not divide a model width of {width}; "
-            f"{best} do, or take a width of {heads * max(1, round(width / heads))}"
-        )
-    if theta is not None and width // heads % 2:
-        raise BadInput(
-            f"model.mixer.heads: rotary positions need heads of even width, "
-            f"{width} / {heads} is {width // heads}; take another number of heads"
-        )
+class HeadsSpec(MixerSpec):
+    """Base of attention-like specs, with `heads` heads of width E = D / heads.
 
+    init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
+    the code of Amos et al. does (they train apart). bias: whether the four layers have one.
+    """
 
-def layers(count: int, width: int, init: Init, bias: bool = True) -> Iterator[nn.Linear]:
-    """`count` layers D -> D, drawn apart, or with equal values in separate tensors (`tied`)."""
-    first: nn.Linear | None = None
-    for _ in range(count):
-        layer = nn.Linear(width, width, bias=bias)
-        if init == "tied" and first is not None:
-            layer.load_state_dict(first.state_dict())
-        first = first or layer
-        yield layer
+    heads: int = Field(default=4, ge=1)
+    bias: bool = True
+    init: Init = "independent"
+
+    def head_width(self, width: int, theta: float | None = None) -> int:
+        """E. Raises: BadInput where heads do not divide the width, or have no planes for rotary positions."""
+        if width % self.heads:
+            divisors = [h for h in range(1, width + 1) if width % h == 0]
+            best = min(divisors, key=lambda h: abs(h - self.heads))
+            raise BadInput(
+                f"model.mixer.heads: {self.heads} heads do not divide a model width of {width}; "
+                f"{best} do, or take a width of {self.heads * max(1, round(width / self.heads))}"
+            )
+        if theta is not None and width // self.heads % 2:
+            raise BadInput(
+                f"model.mixer.heads: rotary positions need heads of even width, "
+                f"{width} / {self.heads} is {width // self.heads}; take another number of heads"
+            )
+        return width // self.heads
+
+    def layers(self, count: int, width: int) -> Iterator[nn.Linear]:
+        """`count` layers D -> D, drawn apart, or with equal values in separate tensors (`tied`)."""
+        leader: nn.Linear | None = None
+        for _ in range(count):
+            layer = nn.Linear(width, width, bias=self.bias)
+            if self.init == "tied" and leader is not None:
+                layer.load_state_dict(leader.state_dict())
+            leader = leader or layer
+            yield layer
 
 
 def split(x: Tensor, heads: int) -> Tensor:
@@ -65,7 +78,7 @@ def everywhere(x: Tensor, valid: Tensor | None) -> Tensor:
 
 
 class Rotary(nn.Module):
-    """Turns queries and keys (B, H, L, E) by their place, or leaves them as they are where theta is None."""
+    """Turns queries and keys (B, H, L, E) by their position, or leaves them as they are where theta is None."""
 
     table: Tensor
 

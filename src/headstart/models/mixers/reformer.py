@@ -11,8 +11,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.projections import Init, check_heads, everywhere, joined, layers, precise, split
+from headstart.models.exporting import AtLength, replaced
+from headstart.models.mixers.projections import HeadsSpec, everywhere, joined, precise, split
 from headstart.seeds import Draw, normal
 from headstart.spec import Seed
 
@@ -22,7 +22,7 @@ SMALL = 1e-6
 """Added to the mean square of a key before its root, as released."""
 
 
-class ReformerSpec(MixerSpec):
+class ReformerSpec(HeadsSpec):
     """Attention of `heads` heads within hash buckets of about `chunk` positions, in `hashes` rounds.
 
     A row of at most `chunk` positions has one bucket, a longer one about length / chunk. Causal models take
@@ -32,18 +32,14 @@ class ReformerSpec(MixerSpec):
     """
 
     kind: Literal["reformer"] = "reformer"
-    heads: int = Field(default=4, ge=1)
     chunk: int = Field(default=64, ge=1)
     hashes: int = Field(default=4, ge=1)
     hash_seed: Seed = 0
-    bias: bool = True
-    init: Init = "independent"
 
     example: ClassVar[Mapping[str, Any]] = {"chunk": 4, "hashes": 2}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module, for at most `length` positions where it is causal."""
-        check_heads(width, self.heads)
         return Reformer(self, width, length, causal)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -69,41 +65,54 @@ class Reformer(nn.Module):
 
     parts = {"query": "query_key", "value": "value_output", "output": "value_output"}  # noqa: RUF012
     directions: Tensor
+    table: Tensor | None
 
     def __init__(self, spec: ReformerSpec, width: int, length: int, causal: bool) -> None:
         super().__init__()
         self.heads, self.chunk, self.hashes = spec.heads, spec.chunk, spec.hashes
         self.length = length if causal else None
-        self.query, self.value, self.output = layers(3, width, spec.init, spec.bias)
-        shape = (spec.heads, spec.hashes, width // spec.heads, 2, most_sides(length, spec.chunk))
+        self.query, self.value, self.output = spec.layers(3, width)
+        shape = (spec.heads, spec.hashes, spec.head_width(width), 2, most_sides(length, spec.chunk))
         axes = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
         fixed = normal(spec.hash_seed, "reformer/directions", *axes)
         # Not learned and rebuilt from the spec: no part of the saved weights.
         self.register_buffer("directions", fixed.to(torch.get_default_dtype()), persistent=False)
+        self.register_buffer("table", None, persistent=False)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        there = everywhere(x, valid)
+        valid = everywhere(x, valid)
         query, value = split(self.query(x), self.heads), split(self.value(x), self.heads)
-        buckets = self._buckets(query.detach(), there, draw)
+        buckets = self._buckets(query.detach(), valid, draw)
         with torch.autocast(x.device.type, enabled=False):
             mixed, sums = rounds(precise(query), precise(value), buckets, self.chunk, self.length is not None)
             mixed = (mixed * sums.softmax(2)[..., None]).sum(2)
         out: Tensor = self.output(joined(mixed).to(value.dtype))
         return out
 
-    def _buckets(self, query: Tensor, there: Tensor, draw: Draw | None) -> Tensor:
+    def exportable(self, length: int) -> nn.Module:
+        """Itself at that length, with a table of `sides`, because runtimes do not agree on how they divide."""
+        lengths = torch.arange(length + 1) if self.length is None else torch.full((length + 1,), self.length)
+        return AtLength(replaced(self, table=torch.stack(sides(lengths, self.chunk), -1)), length)
+
+    def _buckets(self, query: Tensor, valid: Tensor, draw: Draw | None) -> Tensor:
         """(B, H, R, L): the bucket of each position, in each round; padded positions share one behind all."""
         directions = self._directions(query, draw)
         most = directions.shape[-1]
         along = torch.unflatten(query.unsqueeze(2) @ directions.flatten(-2), -1, (2, most))
-        long = there.sum(-1) if self.length is None else torch.full_like(there[:, 0], self.length, dtype=torch.int64)
-        first, second = sides(long, self.chunk)
-        spare = torch.arange(most, device=query.device) >= torch.stack([first, second], -1).clamp(max=most)[..., None]
+        spare = torch.arange(most, device=query.device) >= self._sides(valid).clamp(max=most)[..., None]
         spare = spare[:, None, None, None]
         # Where all are spare the first of equal ones is taken: one bucket.
         chosen = torch.cat([side.masked_fill(spare, -torch.inf) for side in (along, -along)], -1).argmax(-1)
         buckets = chosen[..., 0] + 2 * most * chosen[..., 1]
-        return torch.where(there[:, None, None, :], buckets, torch.full_like(buckets, 4 * most**2))
+        return torch.where(valid[:, None, None, :], buckets, torch.full_like(buckets, 4 * most**2))
+
+    def _sides(self, valid: Tensor) -> Tensor:
+        """(B, 2): directions of both hashes for each row."""
+        lengths = valid.sum(-1)
+        if self.table is not None:
+            return self.table[lengths]
+        lengths = lengths if self.length is None else torch.full_like(lengths, self.length)
+        return torch.stack(sides(lengths, self.chunk), -1)
 
     def _directions(self, query: Tensor, draw: Draw | None) -> Tensor:
         """(B or 1, H, R, E, 2, P) normal numbers: fixed ones, or drawn for each example."""
@@ -137,16 +146,16 @@ def rounds(query: Tensor, value: Tensor, buckets: Tensor, chunk: int, causal: bo
     Shapes: query, value (B, H, L, E), buckets (B, H, R, L).
     """
     length = query.shape[2]
-    place = torch.arange(length, device=query.device)
-    # Sorted by bucket, then by place: the numbers differ, so that any sort will do.
-    order = (buckets * length + place).argsort(-1)
-    asked, values = (_ordered(x, order) for x in (query, value))
+    position = torch.arange(length, device=query.device)
+    # Sorted by bucket, then by position: the numbers differ, so that any sort will do.
+    order = (buckets * length + position).argsort(-1)
+    queries, values = (_ordered(x, order) for x in (query, value))
     missing = -length % chunk
-    asked, values = (torch.unflatten(pad(x, (0, 0, 0, missing)), -2, (-1, chunk)) for x in (asked, values))
+    queries, values = (torch.unflatten(pad(x, (0, 0, 0, missing)), -2, (-1, chunk)) for x in (queries, values))
     bucket = _chunks(pad(buckets.gather(-1, order), (0, missing), value=-1), chunk)
     beyond = torch.arange(length, length + missing, device=query.device).expand(*order.shape[:-1], -1)
     at = _chunks(torch.cat([order, beyond], -1), chunk)
-    scores = _scores(asked, bucket, at, causal)
+    scores = _scores(queries, bucket, at, causal)
     sums = scores.logsumexp(-1)
     mixed = (scores - sums[..., None]).exp() @ _with_last(values, 0.0)
     back_again = order.argsort(-1)
@@ -154,22 +163,23 @@ def rounds(query: Tensor, value: Tensor, buckets: Tensor, chunk: int, causal: bo
     return _gathered(mixed, back_again), sums.gather(-1, back_again)
 
 
-def _scores(asked: Tensor, bucket: Tensor, at: Tensor, causal: bool) -> Tensor:
-    """Scores of each chunk with the one before and itself, (..., n, C, 2 C); -inf where nothing is seen.
+def _scores(queries: Tensor, bucket: Tensor, at: Tensor, causal: bool) -> Tensor:
+    """Scores of each chunk with the one before and itself, (..., n, C, 2 C); the least number where nothing is seen.
 
-    Shapes: asked (..., n, C, E), their buckets and places (..., n, C).
+    Shapes: queries (..., n, C, E), their buckets and positions `at` (..., n, C).
     """
-    chunk = asked.shape[-2]
-    keys = asked * torch.rsqrt(asked.square().sum(-1, keepdim=True) + SMALL * asked.shape[-1])
-    scores = asked @ _with_last(keys, 0.0).transpose(-1, -2)
-    told, told_at = _with_last(bucket[..., None], -2)[..., 0], _with_last(at[..., None], -1)[..., 0]
-    seen = bucket[..., None] == told[..., None, :]
+    chunk = queries.shape[-2]
+    keys = queries * torch.rsqrt(queries.square().sum(-1, keepdim=True) + SMALL * queries.shape[-1])
+    scores = queries @ _with_last(keys, 0.0).transpose(-1, -2)
+    key_bucket, key_at = _with_last(bucket[..., None], -2)[..., 0], _with_last(at[..., None], -1)[..., 0]
+    seen = bucket[..., None] == key_bucket[..., None, :]
     if causal:
         # A chunk and the one before hold the last `chunk` positions before each one, and some more.
-        number = torch.arange(2 * chunk, device=asked.device)
-        seen = seen & (told_at[..., None, :] <= at[..., None]) & (number >= number[:chunk, None])
-    scores = scores.masked_fill(~seen, -torch.inf)
-    return torch.where(at[..., None] == told_at[..., None, :], torch.full_like(scores, OWN), scores)
+        number = torch.arange(2 * chunk, device=queries.device)
+        seen = seen & (key_at[..., None, :] <= at[..., None]) & (number >= number[:chunk, None])
+    # The least finite number: of -inf a runtime of ONNX makes NaN.
+    scores = scores.masked_fill(~seen, torch.finfo(scores.dtype).min)
+    return torch.where(at[..., None] == key_at[..., None, :], torch.full_like(scores, OWN), scores)
 
 
 def _ordered(x: Tensor, order: Tensor) -> Tensor:

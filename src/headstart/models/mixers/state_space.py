@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
+from headstart.models.exporting import FixedKernel, replaced
 from headstart.models.scan import convolve, fast_length
 
 Gate = Literal["glu", "linear", "none"]
@@ -98,6 +99,10 @@ class StateSpace(nn.Module):
             return y
         y = self.output(nn.functional.gelu(y))
         return nn.functional.glu(y, -1) if self.gate == "glu" else y
+
+    def exportable(self, length: int) -> nn.Module:
+        """Itself with its kernel made beforehand, at any length up to this one."""
+        return replaced(self, kernel=FixedKernel(self.kernel(length)))
 
 
 def after_kernel_flops(width: int, length: int, gate: Gate) -> float:

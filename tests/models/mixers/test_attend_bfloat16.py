@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headstart.models.mixers import half
-from headstart.models.mixers.attend import attend
+from headstart.models.mixers import attend as module
+from headstart.models.mixers.attend import attend, worth_chunks
 
 
 def dense(query, key, value, seen):
@@ -25,14 +25,14 @@ def far(one, two):
 @pytest.mark.parametrize(("asked", "keys", "width"), [(40, 40, 16), (9, 70, 8), (130, 33, 4)])
 @pytest.mark.parametrize("masked", [False, True])
 def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, monkeypatch):
-    monkeypatch.setattr(half, "dot_products", lambda: True)  # The way taken must not hang on this machine.
-    monkeypatch.setattr(half, "CHUNK", 3 * asked * keys)  # Three heads a chunk: six do not divide evenly by chance.
+    monkeypatch.setattr(module, "dot_products", lambda: True)  # The way taken must not hang on this machine.
+    monkeypatch.setattr(module, "CHUNK", 3 * asked * keys)  # Three heads a chunk: six do not divide evenly by chance.
     torch.manual_seed(0)
     query = torch.randn(2, 5, asked, width).bfloat16().requires_grad_()
     key, value = (torch.randn(2, 5, keys, width).bfloat16().requires_grad_() for _ in range(2))
     grad = torch.randn(2, 5, asked, width).bfloat16()
     seen = (torch.arange(keys) < torch.tensor([keys, keys // 3])[:, None])[:, None, None] if masked else None
-    assert half.worth(query, key, causal=False)
+    assert worth_chunks(query, key, causal=False)
     out = attend(query, key, value, seen)
     out.backward(grad)
     exact, leaves = dense(query, key, value, seen)
@@ -43,7 +43,7 @@ def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, ma
 
 
 def test_a_key_that_no_query_sees_has_no_gradient(monkeypatch):
-    monkeypatch.setattr(half, "dot_products", lambda: True)
+    monkeypatch.setattr(module, "dot_products", lambda: True)
     query, key, value = (torch.randn(1, 2, 20, 8).bfloat16().requires_grad_() for _ in range(3))
     attend(query, key, value, (torch.arange(20) < 13)[None, None, None]).float().square().sum().backward()
     assert not key.grad[:, :, 13:].any()
@@ -51,14 +51,14 @@ def test_a_key_that_no_query_sees_has_no_gradient(monkeypatch):
 
 
 def test_float32_and_causal_attention_keep_the_fused_kernel(monkeypatch):
-    monkeypatch.setattr(half, "dot_products", lambda: True)
+    monkeypatch.setattr(module, "dot_products", lambda: True)
     x = torch.randn(1, 1, 8, 4)
-    assert not half.worth(x, x, causal=False)
-    assert not half.worth(x.bfloat16(), x.bfloat16(), causal=True)
+    assert not worth_chunks(x, x, causal=False)
+    assert not worth_chunks(x.bfloat16(), x.bfloat16(), causal=True)
 
 
 def test_bfloat16_gradients_of_a_stack_are_those_of_its_models(monkeypatch):
-    monkeypatch.setattr(half, "dot_products", lambda: True)
+    monkeypatch.setattr(module, "dot_products", lambda: True)
     x = torch.randn(3, 2, 2, 30, 8).bfloat16()
 
     def gradient(one):
