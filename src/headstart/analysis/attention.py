@@ -10,9 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from headstart.models.mixers.attention import Attention
-from headstart.models.mixers.local_attention import LocalAttention
-from headstart.models.mixers.projections import everywhere, split
+from headstart.models.mixers.attend import AttentionView
+from headstart.models.mixers.projections import everywhere
 from headstart.models.model import SequenceModel
 from headstart.sequence import Batch
 
@@ -37,19 +36,8 @@ class AttentionMap:
     by_distance: np.ndarray
 
 
-@dataclass(frozen=True)
-class _Heard:
-    """What an attention mixer was given: x (B, L, D) and valid (B, L)."""
-
-    block: int
-    place: str
-    module: Attention | LocalAttention
-    x: Tensor
-    valid: Tensor
-
-
 def attention_maps(model: SequenceModel, batch: Batch) -> list[AttentionMap]:
-    """The maps of all heads of all blocks with `attention` or `local_attention`, in their order.
+    """The maps of all heads of all mixers that have an `attention(x, valid)`, block by block.
 
     Padding and the future (where causal) have weight 0. Memory O(heads L^2): see `each_map` for long inputs.
     """
@@ -59,87 +47,75 @@ def attention_maps(model: SequenceModel, batch: Batch) -> list[AttentionMap]:
 @torch.no_grad()
 def each_map(model: SequenceModel, batch: Batch) -> Iterator[AttentionMap]:
     """The same maps, one at a time: cost O(B L^2 D) over all heads, memory O(L^2). Softmaxes are in float64."""
-    for heard in _listen(model, batch):
-        ground = _ground(heard)
-        module = heard.module
-        query, key = (module.turn(split(layer(heard.x), module.heads)).double() for layer in (module.query, module.key))
-        for head in range(module.heads):
-            yield _map(heard, head, query[:, head], key[:, head], ground)
+    for block, path, module, x, valid in _mixer_inputs(model, batch):
+        view: AttentionView = module.attention(x, valid)
+        pairs = _pairs(view.seen, valid)
+        for head in range(view.heads):
+            yield _map(block, path, head, view, pairs)
 
 
-def _listen(model: SequenceModel, batch: Batch) -> list[_Heard]:
-    """One forward pass, with what each attention mixer is given in it."""
-    heard: list[_Heard] = []
+def _mixer_inputs(model: SequenceModel, batch: Batch) -> list[tuple[int, str, Any, Tensor, Tensor]]:
+    """(block, path, mixer, x (B, L, D), valid (B, L)) of each mixer with attention, from one forward pass."""
+    inputs: list[tuple[int, str, Any, Tensor, Tensor]] = []
     handles = []
 
-    def hook(block: int, place: str) -> Any:
-        def note(module: Any, given: tuple[Any, ...]) -> None:
-            x, valid = given[0].detach(), given[1]
-            heard.append(_Heard(block, place, module, x, everywhere(x, valid)))
+    def hook(block: int, path: str) -> Any:
+        def note(module: Any, arguments: tuple[Any, ...]) -> None:
+            x, valid = arguments[0].detach(), arguments[1]
+            inputs.append((block, path, module, x, everywhere(x, valid)))
 
         return note
 
     for number, block in enumerate(model.blocks):
-        for place, module in block.named_modules():
-            if isinstance(module, (Attention, LocalAttention)):
-                handles.append(module.register_forward_pre_hook(hook(number, place)))
+        for path, module in block.named_modules():
+            if callable(getattr(module, "attention", None)):
+                handles.append(module.register_forward_pre_hook(hook(number, path)))
     try:
         model.embed(batch)
     finally:
         for handle in handles:
             handle.remove()
-    return heard
+    return inputs
 
 
 @dataclass(frozen=True)
-class _Ground:
-    """What all heads of a mixer share. seen: (B, L, L) bool, position i of an example attends to j.
+class _Pairs:
+    """What all heads of a mixer share. queries: (L,) how many examples have a valid position there.
 
-    asks: (B, L) whose rows count (invalid queries are no one's). pairs: (L,) pairs seen at each distance. apart:
-    (L, L) distances. level: as in AttentionMap.
+    counts: (L,) pairs seen at each distance. distance: (L, L). level: as in AttentionMap.
     """
 
-    seen: Tensor
-    asks: Tensor
-    pairs: Tensor
-    apart: Tensor
+    queries: Tensor
+    counts: Tensor
+    distance: Tensor
     level: float
 
 
-def _ground(heard: _Heard) -> _Ground:
-    module, valid, length = heard.module, heard.valid, heard.x.shape[1]
-    place = torch.arange(length, device=valid.device)
-    apart = (place[:, None] - place).abs()
-    near = torch.ones_like(apart, dtype=torch.bool)
-    if isinstance(module, LocalAttention):
-        window = place // min(module.window, length)
-        near = (window[:, None] - window).abs() <= 1
-    if module.causal:
-        near = near & (place <= place[:, None])
-    seen = near & valid[:, None, :] & valid[:, :, None]
-    pairs, level = torch.zeros_like(place), 0.0
-    for here in seen:
-        pairs += torch.bincount(apart[here], minlength=length)
-        level += float(((apart * here).sum(-1).double() / here.sum(-1).clamp_min(1)).sum())
-    return _Ground(seen, valid, pairs, apart, level / int(valid.sum()))
+def _pairs(seen: Tensor, valid: Tensor) -> _Pairs:
+    """`seen` (B, L, L): who sees whom; `valid` (B, L)."""
+    position = torch.arange(valid.shape[1], device=valid.device)
+    distance = (position[:, None] - position).abs()
+    counts, level = torch.zeros_like(position), 0.0
+    for visible in seen:
+        counts += torch.bincount(distance[visible], minlength=len(position))
+        level += float(((distance * visible).sum(-1).double() / visible.sum(-1).clamp_min(1)).sum())
+    return _Pairs(valid.sum(0), counts, distance, level / int(valid.sum()))
 
 
-def _map(heard: _Heard, head: int, query: Tensor, key: Tensor, ground: _Ground) -> AttentionMap:
-    """One head's map from its queries and keys (B, L, E), example by example: one L x L table at a time."""
-    length = query.shape[1]
-    total = query.new_zeros(length, length)
-    for asked, told, here in zip(query, key, ground.seen, strict=True):
-        scores = (asked @ told.T * asked.shape[-1] ** -0.5).masked_fill(~here, -torch.inf)
-        total += scores.softmax(-1).masked_fill(~here, 0.0)
-    mass = torch.bincount(ground.apart.flatten(), total.flatten(), length)
-    far = (mass * torch.arange(length, device=mass.device)).sum() / ground.asks.sum()
+def _map(block: int, path: str, head: int, view: AttentionView, pairs: _Pairs) -> AttentionMap:
+    """One head's map, example by example: one L x L table at a time."""
+    total = torch.zeros_like(pairs.distance, dtype=torch.float64)
+    for example in range(view.query.shape[0]):
+        total += view.weights(example, head)
+    mass = torch.bincount(pairs.distance.flatten(), total.flatten(), len(total))
+    far = (mass * torch.arange(len(mass), device=mass.device)).sum() / pairs.queries.sum()
     # Divided by 0, a row that is valid nowhere and a distance at which no pair stands become NaN.
     return AttentionMap(
-        heard.block,
-        heard.place,
+        block,
+        path,
         head,
-        (total / ground.asks.sum(0)[:, None]).cpu().numpy(),
+        (total / pairs.queries[:, None]).cpu().numpy(),
         float(far),
-        ground.level,
-        (mass / ground.pairs).cpu().numpy(),
+        pairs.level,
+        (mass / pairs.counts).cpu().numpy(),
     )

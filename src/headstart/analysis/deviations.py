@@ -64,9 +64,9 @@ def _deviation(block: int | None, leaf: str, pairs: list[tuple[Tensor, Tensor]])
     return Deviation(block, leaf, numbers, size, start, apart)
 
 
-def moved(found: Iterable[Deviation]) -> float:
+def moved(deviations: Iterable[Deviation]) -> float:
     """|W - W0| / |W0| over several leaves together."""
-    rows = list(found)
+    rows = list(deviations)
     apart, start = (
         sum(d.numbers * x**2 for d, x in zip(rows, values, strict=True))
         for values in ([d.apart for d in rows], [d.start for d in rows])
@@ -81,12 +81,12 @@ def _share(apart: float, start: float) -> float:
 @torch.no_grad()
 def activations(model: SequenceModel, batch: Batch) -> list[float]:
     """Standard deviation of each block's output over valid positions and channels together (population's)."""
-    found: list[float] = []
+    spreads: list[float] = []
 
-    def note(module: Any, given: Any, x: Tensor) -> None:
-        del module, given
+    def note(module: Any, inputs: Any, x: Tensor) -> None:
+        del module, inputs
         kept = x[batch.valid] if not batch.full else x
-        found.append(float(kept.double().std(correction=0)))
+        spreads.append(float(kept.double().std(correction=0)))
 
     handles = [block.register_forward_hook(note) for block in model.blocks]
     try:
@@ -94,4 +94,4 @@ def activations(model: SequenceModel, batch: Batch) -> list[float]:
     finally:
         for handle in handles:
             handle.remove()
-    return found
+    return spreads

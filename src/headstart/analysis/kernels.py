@@ -5,15 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from headstart.errors import BadInput
-from headstart.models.mixers.mega import Mega
-from headstart.models.mixers.state_space import StateSpace
 from headstart.models.model import SequenceModel
 
 
@@ -46,7 +42,7 @@ class Kernel:
 
 @torch.no_grad()
 def kernels(model: SequenceModel, length: int) -> list[Kernel]:
-    """The kernels of all blocks that have one (s4, s4d, dlr, mega; alone or side by side), in their order.
+    """The kernels of all mixers that have a `kernel(length)`, alone or side by side, block by block.
 
     length: L, positions of the kernels. Nothing of the model is changed.
     Raises: BadInput for a length below 1, or above what an s4 was built for.
@@ -55,12 +51,12 @@ def kernels(model: SequenceModel, length: int) -> list[Kernel]:
         raise BadInput(f"length: {length} is below 1; give the positions that a kernel should have")
     out = []
     for number, block in enumerate(model.blocks):
-        for place, module in block.named_modules():
-            kernel = _kernel_of(module)
-            if kernel is not None:
+        for path, module in block.named_modules():
+            kernel = getattr(module, "kernel", None)
+            if callable(kernel):
                 values: torch.Tensor = kernel(length)
                 largest = values.abs().amax((0, 1)).double().cpu().numpy()
-                out.append(Kernel(number, place, values.shape[0], largest))
+                out.append(Kernel(number, path, values.shape[0], largest))
     return out
 
 
@@ -72,17 +68,17 @@ def changes(learnt: Sequence[Kernel], start: Sequence[Kernel], row: int = 0) -> 
     least). rows: how much they peak at whole rows of an image of `row` positions each (0: of none), see `peaks`, more
     than at the start.
     """
-    found: dict[str, float] = {}
+    out: dict[str, float] = {}
     if learnt and start:
         with np.errstate(divide="ignore", invalid="ignore"):
             far, first = (np.array([kernel.distance for kernel in of]) for of in (learnt, start))
-            found["narrowing"] = float(np.mean(first - far))
+            out["narrowing"] = float(np.mean(first - far))
             if len(learnt) > 1:
-                found["spread"] = float(np.std(np.log(far), ddof=1) - np.std(np.log(first), ddof=1))
+                out["spread"] = float(np.std(np.log(far), ddof=1) - np.std(np.log(first), ddof=1))
             if row:
                 high, before = (np.mean([peaks(kernel, row) for kernel in of]) for of in (learnt, start))
-                found["rows"] = float(high - before)
-    return {name: value for name, value in found.items() if math.isfinite(value)}
+                out["rows"] = float(high - before)
+    return {name: value for name, value in out.items() if math.isfinite(value)}
 
 
 def peaks(kernel: Kernel, row: int) -> float:
@@ -91,15 +87,8 @@ def peaks(kernel: Kernel, row: int) -> float:
     The backward kernel is one position ahead (see `Kernel`), so that the larger of the two places counts.
     """
     half = row // 2
-    found = []
+    heights = []
     for at in range(row, len(kernel.largest) - half, row):
         around = kernel.largest[at - half : at + half + 1]
-        found.append(float(np.log(kernel.largest[at - 1 : at + 1].max() / around.mean())))
-    return float(np.mean(found)) if found else math.nan
-
-
-def _kernel_of(module: nn.Module) -> Any:
-    """What gives a mixer's kernel, (C, D, L) for a length L, or None where the mixer has none."""
-    if isinstance(module, StateSpace):
-        return module.kernel
-    return module.average if isinstance(module, Mega) else None
+        heights.append(float(np.log(kernel.largest[at - 1 : at + 1].max() / around.mean())))
+    return float(np.mean(heights)) if heights else math.nan

@@ -9,6 +9,7 @@ length, D width, N the longest length.
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from typing import TypeVar
 
 import torch
@@ -23,10 +24,8 @@ def exportable(mixer: nn.Module, length: int) -> nn.Module:
     A mixer has its say by a method `exportable(length)`; without one its forward is exported as it is, `AtLength`.
     Raises: BadInput where the mixer refuses.
     """
-    if hasattr(mixer, "exportable"):
-        module: nn.Module = mixer.exportable(length)
-        return module
-    return AtLength(mixer, length)
+    own: Callable[[int], nn.Module] | None = getattr(mixer, "exportable", None)
+    return AtLength(mixer, length) if own is None else own(length)
 
 
 def exportable_network(network: M, length: int) -> M:
