@@ -33,8 +33,8 @@ from headstart.baselines.measures import accuracy, calibration_error
 from headstart.runner.machine import machine, version
 from headstart.sequence import Examples, ragged
 from headstart.study.statistics import estimate, mean_ranks, paired_difference
+from headstart.tasks.series import UcrSpec
 from headstart.tasks.task import Task, open_task
-from headstart.tasks.ucr import UcrSpec
 
 SETS = (
     "ACSF1",

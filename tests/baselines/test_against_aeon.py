@@ -12,8 +12,8 @@ from support.made_series import signature, waves
 from headstart.baselines.kernels import KernelsSpec
 from headstart.baselines.measures import accuracy
 from headstart.sequence import Examples, ragged
+from headstart.tasks.series import UcrSpec
 from headstart.tasks.task import available, open_task
-from headstart.tasks.ucr import UcrSpec
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # theirs, of packages that they import

@@ -12,8 +12,7 @@ from support.made_files import bidmc
 from headstart.data.problems import Mistakes
 from headstart.data.rows import lines
 from headstart.errors import BadInput
-from headstart.tasks.bidmc import BidmcSpec
-from headstart.tasks.physio_records import read_columns, read_signals
+from headstart.tasks.bidmc import BidmcSpec, read_columns, read_signals
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
 SECONDS = 40

@@ -13,9 +13,8 @@ from hypothesis import strategies as st
 from headstart.data.problems import Mistakes
 from headstart.data.series import read_ts, read_tsv
 from headstart.errors import BadInput
+from headstart.tasks.series import UcrSpec, UeaSpec
 from headstart.tasks.task import open_task
-from headstart.tasks.ucr import UcrSpec
-from headstart.tasks.uea import UeaSpec
 
 HEAD = [
     "# a comment",
@@ -127,7 +126,7 @@ def test_val_is_in_proportion_and_holds_no_copy_of_train(tmp_path):
     task = UcrSpec(name="Small").load(data)
     assert np.bincount(task.val.target).tolist() == [3, 3]
     assert not set(task.val.index) & set(range(0, 20, 2))
-    assert task.notes == ("of the 10 official test sequences, 1 also stand in train",)
+    assert task.notes == ("of the 10 test sequences, 1 also stand in train",)
     assert "task.val_share: holding out 18 takes 9 of class" in why(UcrSpec, data, val_share=0.6)
 
 

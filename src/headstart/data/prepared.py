@@ -72,6 +72,13 @@ class Builder:
         """Write a whole array."""
         np.save(self.folder / f"{array}.npy", np.ascontiguousarray(values), allow_pickle=False)
 
+    def save_split(self, name: str, examples: Examples) -> None:
+        """Write the arrays of a split, which `stored` opens."""
+        for part in ("values", "offsets", "target", "index", "observed"):
+            array = getattr(examples, part)
+            if array is not None:
+                self.save(f"{name}_{part}", array)
+
     def report(self, done: int, total: int) -> None:
         """Tell whoever watches how far the build is."""
         watch = progress.get()
@@ -258,8 +265,16 @@ class Writer:
 def stored(
     result: Prepared, split: str, paired: bool = False, scale: float | None = None, shift: float = 0.0
 ) -> Examples:
-    """A split that was written, memory-mapped."""
-    values, offsets, target, index = (
-        np.asarray(result.arrays[f"{split}_{part}"]) for part in ("values", "offsets", "target", "index")
+    """A split that was written, memory-mapped; `target` and `observed` where they were."""
+    names = {part: f"{split}_{part}" for part in ("values", "offsets", "target", "index", "observed")}
+    arrays = {part: np.asarray(result.arrays[name]) for part, name in names.items() if name in result.arrays}
+    return Examples(
+        arrays["values"],
+        arrays["offsets"],
+        arrays.get("target"),
+        arrays["index"],
+        arrays.get("observed"),
+        paired=paired,
+        scale=scale,
+        shift=shift,
     )
-    return Examples(values, offsets, target, index, paired=paired, scale=scale, shift=shift)

@@ -104,12 +104,12 @@ TASKS: dict[str, Entry] = {
         "our own",
     ),
     "ucr": Entry(
-        "headstart.tasks.ucr:UcrSpec",
+        "headstart.tasks.series:UcrSpec",
         "a set of the UCR archive: one channel, labelled, by its name",
         "Dau et al. 2018",
     ),
     "uea": Entry(
-        "headstart.tasks.uea:UeaSpec",
+        "headstart.tasks.series:UeaSpec",
         "a set of the UEA archive: several channels, any length, by its name",
         "Bagnall et al. 2018",
     ),

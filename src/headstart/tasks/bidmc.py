@@ -1,23 +1,29 @@
-"""Vital signs from bedside signals: heart rate, respiratory rate or oxygen saturation from EKG and PPG."""
+"""Vital signs from bedside signals: heart rate, respiratory rate or oxygen saturation from EKG and PPG.
+
+Windows are read from .ts files, or cut from the records of PhysioNet's BIDMC (signals and numbers as CSV).
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import stamps
+from headstart.data.archives import listed, stamps
 from headstart.data.named_files import Named, find_named, texts
-from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.prepared import Builder, prepared
 from headstart.data.problems import Mistakes
-from headstart.data.series import Rows, read_ts
+from headstart.data.rows import lines
+from headstart.data.series import read_ts
+from headstart.data.standardise import to_range
 from headstart.errors import BadInput
 from headstart.seeds import permutation
-from headstart.sequence import Signature
-from headstart.tasks.physio_records import cut, find_records
-from headstart.tasks.series_sets import copies, held_out, opened, write_splits
+from headstart.tasks.series import copies, held_out, series_task, write_series
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 FOLDERS = ("bidmc", "BIDMC", "Monash_UEA_UCR_Regression_Archive")
@@ -25,6 +31,17 @@ ORIGIN = "the .ts files of BIDMC (Tan et al. 2020) are at http://tseregression.o
 UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
 _READER = 1
 """Raised when the same files give other arrays."""
+RATE = 125
+"""Samples per second of the signals."""
+CHANNELS = ("II", "PLETH")
+"""Columns of the electrocardiogram (lead II) and the photoplethysmogram."""
+COLUMNS = {"HR": "HR", "RR": "RESP", "SpO2": "SpO2"}
+"""Columns of the vital signs, one row per second."""
+RECORD_FOLDERS = ("bidmc", "bidmc/bidmc_csv", "physio")
+RECORD_ORIGIN = "the records of BIDMC (Pimentel et al. 2016) are at https://physionet.org/content/bidmc (bidmc_csv)"
+_FILE = re.compile(r"^(bidmc_?\w+?)_(Signals|Numerics)\.csv(?:\.gz|\.xz)?$")
+_SLACK = 0.02
+"""Seconds that a time may be off: the files have 5 digits, and their records are 480 s long."""
 
 
 class BidmcSpec(TaskSpec):
@@ -71,46 +88,18 @@ class BidmcSpec(TaskSpec):
             return self._named(data).files
         return tuple(file for files in find_records(data, self.kind).values() for file in files.values())
 
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Read the windows and write them as examples, where that is not done yet."""
-        del workers
-        self._prepared(data)
-
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
-        found = self._prepared(data)
-        facts = found.facts
-        signature = Signature(
-            input="floats",
-            width=2,
-            length=facts["length"],
-            shortest=facts["shortest"],
-            target="number",
-            missing=facts["missing"],
-        )
-        train, val, test = (opened(found, name) for name in SPLITS)
-        return Task(signature, train, val, test, notes=tuple(facts["notes"]), fingerprint=found.fingerprint)
+        include = {"vital", "length", "scale_target", "standardise", "val_share"}
+        settings = self.model_dump(include=include | ({"stride", "test_share"} if self.source == "records" else set()))
+        document = {"reader": _READER, "files": stamps(self.files(data)), "seed": self.split_seed, **settings}
+        return series_task(prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data)))
 
     def _names(self) -> tuple[str, str]:
         return f"BIDMC32{self.vital}_TRAIN.ts", f"BIDMC32{self.vital}_TEST.ts"
 
     def _named(self, data: Path) -> Named:
         return find_named(data, self.kind, FOLDERS, self._names(), ORIGIN)
-
-    def _prepared(self, data: Path) -> Prepared:
-        document: dict[str, Any] = {
-            "reader": _READER,
-            "files": stamps(self.files(data)),
-            "vital": self.vital,
-            "length": self.length,
-            "scale_target": self.scale_target,
-            "standardise": self.standardise,
-            "val_share": self.val_share,
-            "seed": self.split_seed,
-        }
-        if self.source == "records":
-            document |= {"stride": self.stride, "test_share": self.test_share}
-        return prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data))
 
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
         read = self._windows if self.source == "windows" else self._records
@@ -119,35 +108,36 @@ class BidmcSpec(TaskSpec):
         if self.scale_target:
             if low == high:
                 raise BadInput(f"task.vital: every train window has a {self.vital} of {low:g}; give others")
-            numbers = 2 * (numbers - low) / (high - low) - 1
+            numbers = to_range(numbers, low, high)
             notes.append(
                 f"{self.vital} of {low:.4g} to {high:.4g} {UNITS[self.vital]}, the range of train, stands as -1 to 1"
             )
-        facts = write_splits(builder, values, numbers.astype(np.float32), rows, self.standardise, copies(values))
+        facts = write_series(builder, values, numbers.astype(np.float32), rows, self.standardise, copies(values))
         return {**facts, "notes": [*notes, *facts["notes"]]}
 
     def _windows(self, data: Path) -> tuple[list[np.ndarray], np.ndarray, dict[str, np.ndarray], list[str]]:
         """Windows, numbers, rows of each split and notes, from .ts files."""
-        mistakes, found = Mistakes(), {}
-        for name, lines in texts(self._named(data), mistakes, self._names()):
-            found[name] = read_ts(lines, name, mistakes, "number")
-            _check(found[name], name, self.length, mistakes)
+        mistakes, files = Mistakes(), {}
+        for name, rows_of_file in texts(self._named(data), mistakes, self._names()):
+            files[name] = read_ts(rows_of_file, name, mistakes, "number")
+            if not files[name]:
+                mistakes.add(name, "holds no window that can be read; give the file again")
+            for window, place in zip(files[name].values, files[name].places, strict=True):
+                if window.shape != (self.length, 2):
+                    shape = f"{window.shape[1]} channels of {window.shape[0]} values"
+                    mistakes.add(place, f"has {shape}, not 2 of task.length = {self.length}")
         mistakes.check()
-        train, test = (found[name] for name in self._names())
+        train, test = (files[name] for name in self._names())
         values, numbers = train.values + test.values, np.array(train.numbers + test.numbers)
         zeros = np.zeros(len(values), dtype=np.int64)  # numbers are not stratified
         rows = held_out(copies(values), zeros, len(train), self.val_share, self.split_seed)
-        return (
-            values,
-            numbers,
-            rows,
-            ["these files do not say whose a window is: windows of one patient may stand in train, val and test"],
-        )
+        note = "these files do not say whose a window is: windows of one patient may stand in train, val and test"
+        return values, numbers, rows, [note]
 
     def _records(self, data: Path) -> tuple[list[np.ndarray], np.ndarray, dict[str, np.ndarray], list[str]]:
         """Windows, numbers, rows of each split and notes, from records."""
         mistakes, files = Mistakes(), find_records(data, self.kind)
-        found = cut(files, self.vital, self.length, self.stride, mistakes)
+        windows = cut(files, self.vital, self.length, self.stride, mistakes)
         mistakes.check()
         names = sorted(files)
         order, parts = permutation(self.split_seed, "task/records", len(names)), {}
@@ -160,10 +150,11 @@ class BidmcSpec(TaskSpec):
             )
         for split, count in counts.items():
             parts[split], order = {names[i] for i in order[:count]}, order[count:]
-        rows = {split: np.flatnonzero([record in some for record in found.records]) for split, some in parts.items()}
-        rows["train"] = np.setdiff1d(np.arange(len(found.records)), np.concatenate(list(rows.values())))
-        notes = [f"{found.left_out} windows without a {self.vital} or a signal are left out"] if found.left_out else []
-        rows, again = _apart(copies(found.values), rows)
+        rows = {split: np.flatnonzero([record in some for record in windows.records]) for split, some in parts.items()}
+        rows["train"] = np.setdiff1d(np.arange(len(windows.records)), np.concatenate(list(rows.values())))
+        lost = windows.left_out
+        notes = [f"{lost} windows without a {self.vital} or a signal are left out"] if lost else []
+        rows, again = _apart(copies(windows.values), rows)
         notes += [f"{again} windows of val and test that also stand in an earlier split are left out"] if again else []
         for split in SPLITS:
             if not len(rows[split]):
@@ -171,18 +162,7 @@ class BidmcSpec(TaskSpec):
                     f"task.length: {self.length} leaves no window with a {self.vital} in the records of "
                     f"{split}; take a smaller one, or another split_seed"
                 )
-        return found.values, np.array(found.numbers), rows, notes
-
-
-def _check(rows: Rows, name: str, length: int, mistakes: Mistakes) -> None:
-    """Mistakes for windows that are no two channels of the length."""
-    if not rows:
-        mistakes.add(name, "holds no window that can be read; give the file again")
-    for values, place in zip(rows.values, rows.places, strict=True):
-        if values.shape != (length, 2):
-            mistakes.add(
-                place, f"has {values.shape[1]} channels of {values.shape[0]} values, not 2 of task.length = {length}"
-            )
+        return windows.values, np.array(windows.numbers), rows, notes
 
 
 def _apart(group: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[dict[str, np.ndarray], int]:
@@ -194,3 +174,121 @@ def _apart(group: np.ndarray, rows: dict[str, np.ndarray]) -> tuple[dict[str, np
         gone += int((~fresh).sum())
         known = np.union1d(known, group[rows[split]])
     return out, gone
+
+
+@dataclass
+class Windows:
+    """Windows of all records: `values` (L, 2) float32 with NaN where missing, a `number` and its record for each."""
+
+    values: list[np.ndarray] = field(default_factory=list)
+    numbers: list[float] = field(default_factory=list)
+    records: list[str] = field(default_factory=list)
+    left_out: int = 0
+
+
+def find_records(data: Path, task: str) -> dict[str, dict[str, Path]]:
+    """{record: {"Signals": file, "Numerics": file}}. Raises: BadInput naming what is missing and its origin."""
+    for root in (data / folder for folder in RECORD_FOLDERS):
+        records: dict[str, dict[str, Path]] = {}
+        for name in listed(root, lambda n: _FILE.match(n) is not None) if root.is_dir() else ():
+            if match := _FILE.match(name):
+                records.setdefault(match[1], {})[match[2]] = root / name
+        kinds = ("Signals", "Numerics")
+        missing = [
+            str(root / f"{name}_{kind}.csv") for name, files in records.items() for kind in kinds if kind not in files
+        ]
+        if missing:
+            raise BadInput(
+                f"task.kind: {task!r}: {', '.join(missing[:5])} is missing; {RECORD_ORIGIN}; put it there, or name "
+                "another data folder with --data"
+            )
+        if 0 < len(records) < 3:
+            raise BadInput(
+                f"task.kind: {task!r}: {root} has {len(records)} records, and train, val and test need one each; "
+                f"{RECORD_ORIGIN}"
+            )
+        if records:
+            return records
+    raise BadInput(
+        f"task.kind: {task!r} looks for bidmc_01_Signals.csv, bidmc_01_Numerics.csv and so on in "
+        f"{' or '.join(RECORD_FOLDERS)} of {data}, and none is there; {RECORD_ORIGIN}; name the folder above "
+        "it with --data or HEADSTART_DATA"
+    )
+
+
+def cut(records: dict[str, dict[str, Path]], vital: str, length: int, stride: int, mistakes: Mistakes) -> Windows:
+    """Windows of `length` samples that begin every `stride` samples of each record, as long as they fit.
+
+    The number of a window is the mean of the vital sign over the seconds [start, end) that it covers and that have
+    one. Windows without any number, and those without any sample of one of the channels, are left out and counted.
+    """
+    out = Windows()
+    for record in sorted(records):
+        files = records[record]
+        signals = read_signals(lines(files["Signals"], mistakes), str(files["Signals"]), mistakes)
+        rows = lines(files["Numerics"], mistakes)
+        seconds = read_columns(rows, str(files["Numerics"]), (COLUMNS[vital],), mistakes)
+        if signals is None or seconds is None:
+            continue
+        begin = signals[0, 0]
+        for first in range(0, len(signals) - length + 1, stride):
+            start, end = begin + first / RATE, begin + (first + length) / RATE
+            # Half a sample of slack: times are decimal fractions.
+            inside = (seconds[:, 0] >= start - 0.5 / RATE) & (seconds[:, 0] < end - 0.5 / RATE)
+            known = seconds[inside & ~np.isnan(seconds[:, 1]), 1]
+            values = signals[first : first + length, 1:].astype(np.float32)
+            if not len(known) or np.isnan(values).all(0).any():
+                out.left_out += 1
+                continue
+            out.values.append(values)
+            out.numbers.append(float(known.mean()))
+            out.records.append(record)
+    return out
+
+
+def read_signals(rows: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> np.ndarray | None:
+    """(n, 3) time in seconds, electrocardiogram, photoplethysmogram; None and a mistake where they cannot be read."""
+    table = read_columns(rows, file, CHANNELS, mistakes)
+    if table is None:
+        return None
+    expected = table[0, 0] + np.arange(len(table)) / RATE
+    wrong = np.flatnonzero(~(np.abs(table[:, 0] - expected) < _SLACK))
+    if len(wrong):
+        i = int(wrong[0])
+        mistakes.add(
+            f"{file}, row {i + 2}",
+            f"the time is {table[i, 0]:g} s, {RATE} samples per second give "
+            f"{expected[i]:g} s: rows are missing, or the rate is another",
+        )
+        return None
+    return table
+
+
+def read_columns(
+    rows: Iterator[tuple[str, str]], file: str, columns: tuple[str, ...], mistakes: Mistakes
+) -> np.ndarray | None:
+    """(n, 1 + columns) float64 of the time and these columns, NaN where a field is empty or NaN."""
+    header = [name.strip() for name in next(rows, ("", ""))[1].split(",")]
+    wanted = ("Time [s]", *columns)
+    missing = [name for name in wanted if name not in header]
+    if missing:
+        names = ", ".join(map(repr, header[:8]))
+        mistakes.add(f"{file}, row 1", f"has no column {' and no '.join(map(repr, missing))} (it has {names})")
+        return None
+    columns_of, out = [header.index(name) for name in wanted], []
+    before = len(mistakes.found)
+    for place, line in rows:
+        fields = line.split(",")
+        if len(fields) == len(header):
+            try:
+                out.append([float(fields[i].strip() or "nan") for i in columns_of])
+            except ValueError as error:
+                mistakes.add(place, f"{error}; give a number, or nothing where it is missing")
+        elif line.strip():
+            mistakes.add(place, f"has {len(fields)} fields, the header has {len(header)}; the row is cut short")
+    table = np.array(out, dtype=np.float64).reshape(-1, len(wanted))
+    for i in np.flatnonzero(np.isinf(table).any(1) | np.isnan(table[:, 0]))[:5]:
+        mistakes.add(f"{file}, row {i + 2}", "a value is infinite, or the time is missing; correct it")
+    if not len(table):
+        mistakes.add(file, "holds no row; give the file again")
+    return table if len(mistakes.found) == before else None

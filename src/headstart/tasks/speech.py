@@ -2,21 +2,57 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import stamps
-from headstart.data.prepared import Prepared, prepared
+from headstart.data.archives import members, stamps
+from headstart.data.named_files import archives_or_files
+from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order
+from headstart.data.splits import copies_note, drawn, groups
+from headstart.data.standardise import moments
+from headstart.data.wav import at_rate, read_wav, to_levels
+from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
-from headstart.tasks.recordings import Asked, build, find_recordings
+from headstart.tasks.build import each_split, size_note
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
+FOLDERS = {
+    "commands": ("speech_commands", "speech_commands_v0.02", "SpeechCommands/speech_commands_v0.02"),
+    "digits": ("fsdd", "fsdd/recordings", "free-spoken-digit-dataset/recordings"),
+    "folders": ("sounds",),
+}
+LOOKS = {
+    "commands": "folders <word>/*.wav with validation_list.txt and testing_list.txt, or a tar archive of them,",
+    "digits": "<digit>_<speaker>_<take>.wav, or a tar archive of such files,",
+    "folders": "folders <label>/*.wav, or a tar archive of them,",
+}
+ORIGINS = {
+    "commands": "Speech Commands (Warden 2018) is at http://download.tensorflow.org/data/speech_commands_v0.02.tar.gz",
+    "digits": "the Free Spoken Digit Dataset is at https://github.com/Jakobovski/free-spoken-digit-dataset",
+    "folders": "there is no download for it, these are recordings of your own (https://en.wikipedia.org/wiki/WAV)",
+}
+RATES: dict[str, int | None] = {"commands": 16_000, "digits": 8_000, "folders": None}
+"""Samples per second; None: those of the first file."""
+LISTS = {"validation_list.txt": "val", "testing_list.txt": "test"}
+OFFICIAL = {"train": 84_843, "val": 9_981, "test": 11_005}
+"""Recordings of Speech Commands 0.02."""
+TAKES = 5
+"""The first takes of each speaker and digit are the official test split of the spoken digits."""
 _READER = 1
 """Raised when the same files give other arrays."""
+
+_CLASSED = re.compile(r"(?:^|/)([^/_.][^/]*/[^/]+\.wav)$", re.I)
+_DIGIT = re.compile(r"(?:^|/)((\d)_(?:[^/]+)_(\d{1,6})\.wav)$", re.I)
+_LIST = re.compile(r"(?:^|/)(validation_list\.txt|testing_list\.txt)$")
 
 
 class SpeechSpec(TaskSpec):
@@ -55,46 +91,197 @@ class SpeechSpec(TaskSpec):
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
-        return find_recordings(data, self.kind, self.source)[1]
-
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Read the recordings and write them as examples, where that is not done yet."""
-        del workers
-        self._prepared(data)
+        return self._find(data)[1]
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
-        found = self._prepared(data)
-        facts, labels = found.facts, tuple(found.facts["labels"])
-        signature = Signature(
-            input="floats",
-            width=1,
-            length=facts["length"],
-            shortest=facts["shortest"],
-            target="class",
-            classes=len(labels),
-        )
+        ready = self._prepared(data)
+        facts, labels = ready.facts, tuple(ready.facts["labels"])
         scale, shift = 1 / facts["deviation"], -facts["mean"] / facts["deviation"]
-        splits = {}
-        for name in SPLITS:
-            values, offsets, target, index = (
-                np.asarray(found.arrays[f"{name}_{part}"]) for part in ("values", "offsets", "target", "index")
-            )
-            splits[name] = Examples(values.reshape(-1, 1), offsets, target, index, scale=scale, shift=shift)
+
+        def examples(name: str) -> Examples:
+            levels = stored(ready, name, scale=scale, shift=shift)
+            return replace(levels, values=levels.values.reshape(-1, 1))
+
+        signature = Signature("floats", 1, facts["length"], facts["shortest"], "class", len(labels))
         return Task(
-            signature,
-            splits["train"],
-            splits["val"],
-            splits["test"],
-            labels=labels,
-            notes=tuple(facts["notes"]),
-            fingerprint=found.fingerprint,
+            signature, **each_split(examples), labels=labels, notes=tuple(facts["notes"]), fingerprint=ready.fingerprint
         )
 
-    def _prepared(self, data: Path) -> Prepared:
-        root, files = find_recordings(data, self.kind, self.source)
-        asked = Asked(
-            self.source, self.length, self.pad, self.resample, self.val_share, self.test_share, self.split_seed
+    def _find(self, data: Path) -> tuple[Path, tuple[Path, ...]]:
+        """Where the recordings are read from, and all files."""
+        for folder in FOLDERS[self.source]:
+            files = archives_or_files(data / folder, self._pattern())
+            if files is not None:
+                return files
+        raise BadInput(
+            f"task.kind: {self.kind!r} looks for {LOOKS[self.source]} in {' or '.join(FOLDERS[self.source])} of {data},"
+            f" and none is there; {ORIGINS[self.source]}; name the folder above it with --data or HEADSTART_DATA, or "
+            "take another task.source"
         )
-        document = {"reader": _READER, "files": stamps(files), **asdict(asked)}
-        return prepared(data, f"speech-{self.source}", document, lambda builder: build(builder, root, asked))
+
+    def _pattern(self) -> re.Pattern[str]:
+        return _DIGIT if self.source == "digits" else re.compile(f"{_CLASSED.pattern}|{_LIST.pattern}", re.I)
+
+    def _prepared(self, data: Path) -> Prepared:
+        root, files = self._find(data)
+        settings = self.model_dump(include={"source", "length", "pad", "resample", "val_share", "test_share"})
+        document = {"reader": _READER, "files": stamps(files), "seed": self.split_seed, **settings}
+        return prepared(data, f"speech-{self.source}", document, lambda builder: self._build(builder, root))
+
+    def _build(self, builder: Builder, root: Path) -> dict[str, Any]:
+        """Write each split as 16-bit levels (S,), in the order of the names. Raises: BadInput with all mistakes."""
+        mistakes = Mistakes()
+        recordings = self._read(builder, root, mistakes)
+        order = sorted(range(len(recordings.keys)), key=lambda i: _natural(recordings.keys[i]))
+        keys = [recordings.keys[i] for i in order]
+        labels = [key.partition("/")[0] if "/" in key else key[0] for key in keys]
+        classes = in_order(set(labels))
+        if not keys:
+            mistakes.add(str(root), "holds no recording that can be read")
+        if len(classes) == 1:
+            mistakes.add(str(root), f"every recording has label {classes[0]!r}; give two labels or more")
+        for folder in sorted(root.iterdir()) if root.is_dir() else ():
+            if folder.is_dir() and folder.name[0] not in "_." and not any(folder.rglob("*.[wW][aA][vV]")):
+                mistakes.add(str(folder), "the label has no recording; give some, or remove the folder")
+        mistakes.check()
+        target = np.array([classes.index(label) for label in labels], dtype=np.int64)
+        values = np.load(builder.folder / "all_values.npy", mmap_mode="r")
+        offsets = np.load(builder.folder / "all_offsets.npy")
+        clips = [values[offsets[i] : offsets[i + 1]] for i in order]
+        group = groups(np.ascontiguousarray(clip) for clip in clips)
+        official = self._official(recordings, keys, root, mistakes)
+        free = np.setdiff1d(np.arange(len(keys)), np.concatenate([np.zeros(0, dtype=np.int64), *official.values()]))
+        shares = {"test": self.test_share, "val": self.val_share}
+        drawn_shares = {split: share for split, share in shares.items() if split not in official}
+        rows = {**drawn(target, group, free, drawn_shares, self.split_seed), **official}
+        for value in sorted(set(range(len(classes))) - set(target[rows["train"]].tolist())):
+            mistakes.add(f"{root}, {classes[value]}", "the label has no train recording; give some, or leave it out")
+        mistakes.check()
+        mean, deviation = moments(_counts(clips, rows["train"]))  # of levels counted from 0
+        if deviation == 0:
+            raise BadInput(f"{root}: all train samples are equal; give recordings that can be heard")
+        lengths = []
+        for name in SPLITS:
+            writer = Writer(builder, name, np.int16)
+            for row in rows[name]:
+                padding = max(0, self.length - len(clips[row])) if self.pad else 0
+                writer.add(np.pad(clips[row], (0, padding)))
+                lengths.append(len(clips[row]) + padding)
+            writer.finish(target[rows[name]], rows[name])
+        del values, clips
+        for name in ("values", "offsets", "target", "index"):
+            builder.drop(f"all_{name}")
+        return {
+            "labels": classes,
+            "mean": mean - 2**15,
+            "deviation": deviation,
+            "length": max(lengths),
+            "shortest": min(lengths),
+            "notes": [*self._notes(recordings, rows), *copies_note(group, rows, "recordings")],
+        }
+
+    def _read(self, builder: Builder, root: Path, mistakes: Mistakes) -> _Recordings:
+        """Every recording, cut, one after another as `all_*`, in the order in which they come."""
+        out, pattern = _Recordings(self.resample or RATES[self.source]), self._pattern()
+        writer, total = Writer(builder, "all", np.int16), 0
+        for name, content in members(root, lambda n: pattern.search(n) is not None, mistakes):
+            place = str(root / name) if root.is_dir() else f"{root}, member {name}"
+            if match := _LIST.search(name):
+                rows = enumerate(content.decode(errors="replace").splitlines(), 1)
+                out.lists[LISTS[match[1]]] = [(f"{place}, row {i}", row.strip()) for i, row in rows if row.strip()]
+                continue
+            match, clip = pattern.search(name), self._clip(content, place, out, mistakes)
+            total += 1
+            if clip is not None and match is not None:
+                out.keys.append(match[1])
+                out.cut += len(clip) > self.length
+                writer.add(clip[: self.length])
+            if total % 500 == 0:
+                builder.report(total, max(total, sum(OFFICIAL.values()) if self.source == "commands" else 3000))
+        for key, count in Counter(out.keys).items():
+            if count > 1:
+                mistakes.add(str(root), f"{key} is there {count} times; leave the one that is meant")
+        if out.keys:
+            writer.finish(np.zeros(len(out.keys)), np.zeros(len(out.keys)))
+        return out
+
+    def _clip(self, content: bytes, place: str, recordings: _Recordings, mistakes: Mistakes) -> np.ndarray | None:
+        """One recording as levels (L,) int16 at the rate that all have."""
+        sound = read_wav(content, place, mistakes)
+        if sound is None:
+            return None
+        rate, samples = sound
+        recordings.rate = recordings.rate or rate
+        recordings.rates.add(rate)
+        if self.resample is None and (rate != recordings.rate or samples.shape[1] != 1):
+            mistakes.add(
+                place,
+                f"has {rate} samples per second in {samples.shape[1]} channels, not {recordings.rate} in one; "
+                f"set task.resample = {recordings.rate} to have every recording mixed and resampled",
+            )
+            return None
+        return to_levels(at_rate(samples, rate, recordings.rate))
+
+    def _official(
+        self, recordings: _Recordings, keys: Sequence[str], root: Path, mistakes: Mistakes
+    ) -> dict[str, np.ndarray]:
+        """Rows (places in `keys`) of the splits that the takes or the lists name."""
+        if self.source == "digits":
+            test = np.flatnonzero([int(m[3]) < TAKES for key in keys if (m := _DIGIT.search(key))])
+            if not len(test) or len(test) == len(keys):
+                mistakes.add(
+                    str(root), f"needs takes below {TAKES}, which are test, and others; give the whole data set"
+                )
+            mistakes.check()
+            return {"test": test}
+        row_of, rows = {key: i for i, key in enumerate(keys)}, {}
+        for file, split in LISTS.items():
+            names = recordings.lists.get(split, [])
+            for place, key in names:
+                if key not in row_of:
+                    mistakes.add(place, f"{key[:80]!r} is not there; give the whole data set")
+            rows[split] = np.unique(np.array([row_of[key] for _, key in names if key in row_of], dtype=np.int64))
+            if not len(rows[split]) and (self.source == "commands" or split in recordings.lists):
+                mistakes.add(f"{root}, {file}", "is not there, or names no recording; give the file of the data set")
+        for i in np.intersect1d(rows["val"], rows["test"]):
+            mistakes.add(str(root), f"{keys[i]} stands in both lists; leave it in one")
+        mistakes.check()
+        return {split: chosen for split, chosen in rows.items() if len(chosen)}
+
+    def _notes(self, recordings: _Recordings, rows: dict[str, np.ndarray]) -> list[str]:
+        sizes = {name: len(rows[name]) for name in SPLITS}
+        official = OFFICIAL if self.source == "commands" else sizes
+        notes = size_note("Speech Commands 0.02", sizes, official, "recordings")
+        if recordings.rates - {recordings.rate}:
+            came = ", ".join(str(rate) for rate in sorted(recordings.rates))
+            notes.append(f"resampled to {recordings.rate} samples per second (the files have {came})")
+        if recordings.cut:
+            notes.append(f"{recordings.cut} recordings are longer than {self.length} samples and lose their rest")
+        return notes
+
+
+@dataclass
+class _Recordings:
+    """What was read: the key of each recording (`label/file` or the file), the lists of splits, what was met."""
+
+    rate: int | None
+    keys: list[str] = field(default_factory=list)
+    lists: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
+    cut: int = 0
+    rates: set[int] = field(default_factory=set)
+
+
+def _counts(clips: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:
+    """How often each of the 65,536 levels occurs in these clips."""
+    counts = np.zeros(2**16, dtype=np.int64)
+    for first in range(0, len(rows), 100):
+        some = np.concatenate([clips[i] for i in rows[first : first + 100]]).astype(np.int64)
+        counts += np.bincount(some + 2**15, minlength=2**16)
+    return counts
+
+
+def _natural(key: str) -> list[tuple[int, str]]:
+    """Orders `take_2` before `take_10`."""
+    parts = filter(None, re.split(r"(\d{1,18})", key))
+    return [(int(part), "") if part.isdecimal() else (-1, part) for part in parts]
