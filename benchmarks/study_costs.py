@@ -25,7 +25,7 @@ from headstart.study.costs import COSTS
 from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
-from headstart.study.written import SCALES
+from headstart.study.validate import SCALES
 from headstart.tasks import TaskSpec, data_folder, open_task
 from headstart.tasks.task import available
 

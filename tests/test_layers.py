@@ -87,3 +87,62 @@ def test_nothing_prints_or_warns_outside_the_command_line() -> None:
             if isinstance(n, ast.Call) and isinstance(n.func, ast.Name)
         ]
         assert "print" not in calls, path
+
+
+MODULES = {
+    ".".join(["headstart", *path.relative_to(ROOT).with_suffix("").parts]).removesuffix(".__init__"): path
+    for path in ROOT.rglob("*.py")
+}
+
+
+def _modules_imported(path: Path) -> set[str]:
+    """Modules that a file names in an import, late imports and those for types included."""
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            inner = {f"{node.module}.{alias.name}" for alias in node.names}
+            names |= {name if name in MODULES else str(node.module) for name in inner}
+    return names & set(MODULES)
+
+
+def _circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
+    """Groups of modules of which each reaches each."""
+    reached = {}
+    for start in graph:
+        open_, seen = [start], set[str]()
+        while open_:
+            new = graph[open_.pop()] - seen
+            seen |= new
+            open_ += new
+        reached[start] = seen
+    return {frozenset({a, *(b for b in reached[a] if a in reached[b])}) for a in graph if a in reached[a]}
+
+
+KNOWN = {
+    frozenset({"headstart.store.claim", "headstart.store.stages"}),
+    frozenset({"headstart.training.graph", "headstart.training.loop"}),
+}
+"""Circles that are still there. Nothing is ever added."""
+
+
+def test_no_module_imports_itself_by_way_of_others() -> None:
+    graph = {name: _modules_imported(path) - {name} for name, path in MODULES.items()}
+    assert _circles(graph) <= KNOWN
+
+
+def test_circles_are_found_whatever_leads_into_them() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a", "c"}, "e": set[str]()}
+    assert _circles(graph) == {frozenset({"b", "c"})}
+
+
+MOST_FILES, MOST_LINES, LONGEST_FILE = 275, 39_600, 480
+"""What the package holds at most; the aim is 170 files, 28,000 lines and 400 lines a file. Only ever lowered."""
+
+
+def test_the_package_does_not_grow() -> None:
+    lines = {name: len(path.read_text("utf-8").splitlines()) for name, path in MODULES.items()}
+    assert len(lines) <= MOST_FILES
+    assert sum(lines.values()) <= MOST_LINES
+    assert max(lines.values()) <= LONGEST_FILE

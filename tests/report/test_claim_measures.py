@@ -17,7 +17,7 @@ from headstart.report.claims import verdicts
 from headstart.report.measures import MEASURES, measured
 from headstart.store.stages import Store
 from headstart.study import rows
-from headstart.study.pace import converged_at, curve
+from headstart.study.convergence import converged_at, curve
 
 CLAIMS = [
     {"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name} for name in rows.MEASURES

@@ -13,7 +13,7 @@ from headstart.study.costs import Pace, pace_here, pace_of, study_costs
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
-from headstart.study.written import SCALES
+from headstart.study.validate import SCALES
 from headstart.tasks.task import available
 
 STUDIES = list(built_in_studies())

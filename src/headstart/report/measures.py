@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
 from headstart.store.files import Damaged
-from headstart.study.pace import converged_at, curve
+from headstart.study.convergence import converged_at, curve
 from headstart.study.results import Results, Row, Run
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from headstart.study.columns import base_of
+from headstart.study.claims import base_of
 from headstart.study.results import Average, Results, Row
 from headstart.study.statistics import Difference, Estimate, estimate, mean, mean_ranks, paired_difference
 

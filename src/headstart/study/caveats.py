@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from headstart.study import words
+from headstart.study.collect import Find, score_of
 from headstart.study.results import Caveat, Results, Row
 from headstart.study.rows import sharing_stage
-from headstart.study.runs import Find, score_of
 from headstart.study.statistics import binomial_error, mean
 
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
@@ -126,3 +126,13 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], p
         for column in names:
             if columns and column not in columns:
                 raise BadInput(f"{place}.{key}: {nearest(column, columns)}")
+
+
+def made_of(column: str, base: str) -> bool:
+    """A column of a table is the study's column `base`, or one of several that an axis made of it."""
+    return column == base or column.startswith(f"{base} ")
+
+
+def base_of(column: str, bases: Iterable[str]) -> str:
+    """The study's own name of a column, of those that are known; its first word where none fits."""
+    return max((base for base in bases if made_of(column, base)), key=len, default=column.split(" ")[0])

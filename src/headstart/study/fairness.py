@@ -9,11 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.spec import digest
 from headstart.study.averages import averages
 from headstart.study.caveats import caveats
-from headstart.study.columns import side_by_side
-from headstart.study.pace import Records, paced
-from headstart.study.papers import read_paper
-from headstart.study.results import Facts, Point, Results, Row, Run, Status
-from headstart.study.runs import (
+from headstart.study.collect import (
     Find,
     State,
     all_tried,
@@ -25,6 +21,10 @@ from headstart.study.runs import (
     undamaged,
     with_all_scores,
 )
+from headstart.study.convergence import Records, paced
+from headstart.study.expand_axes import side_by_side
+from headstart.study.papers import read_paper
+from headstart.study.results import Facts, Point, Results, Row, Run, Status
 from headstart.study.scales import stand_in_told
 from headstart.study.statistics import estimate, mean, paired_difference
 

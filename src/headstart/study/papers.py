@@ -16,8 +16,7 @@ from pydantic import BeforeValidator, Field
 
 from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, read
-from headstart.study.claims import AVERAGE, STEPS, Claim, Quantity, check_claim
-from headstart.study.columns import base_of
+from headstart.study.claims import AVERAGE, STEPS, Claim, Quantity, base_of, check_claim
 from headstart.study.files import studies_folder, table_of, tables_in
 
 CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]

@@ -14,7 +14,7 @@ from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
 from headstart.study.scales import overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, nested
-from headstart.study.written import VARIANTS, names_of
+from headstart.study.validate import VARIANTS, names_of
 from headstart.tasks.task import available
 
 OPEN = "open-"

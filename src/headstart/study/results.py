@@ -8,7 +8,7 @@ from html import escape
 from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
-from headstart.study.columns import made_of
+from headstart.study.claims import made_of
 from headstart.study.rows import AMOUNTS, MATCHES, MORE, QUANTITIES, Pace, Point, Row, Run, Status
 from headstart.study.scales import stand_ins_told
 from headstart.study.statistics import Difference, Estimate

@@ -14,7 +14,7 @@ from headstart.errors import BadInput, nearest
 from headstart.spec import Spec, merge
 from headstart.study import words
 from headstart.study.files import base_path, table_of
-from headstart.study.written import BUNDLES, SCALE_KEYS, SCALES, VARIANTS, names_of
+from headstart.study.validate import BUNDLES, SCALE_KEYS, SCALES, VARIANTS, names_of
 
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""

@@ -16,7 +16,7 @@ from headstart.study.claims import AVERAGE, Claim, check_claim
 from headstart.study.files import study_path, table_of
 from headstart.study.papers import built_in_papers
 from headstart.study.scales import StandIn, at_scale, kept, overlay, with_bases
-from headstart.study.written import STAGE_KEYS, VARIANTS, check_bundle, check_written, names_of
+from headstart.study.validate import STAGE_KEYS, VARIANTS, check_bundle, check_written, names_of
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 

@@ -26,8 +26,8 @@ from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import ON_VALIDATION, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
 from headstart.store.files import Damaged
+from headstart.study.collect import undamaged
 from headstart.study.results import Results, Row
-from headstart.study.runs import undamaged
 
 if TYPE_CHECKING:
     from headstart.store.stages import Store

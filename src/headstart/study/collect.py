@@ -8,7 +8,7 @@ from math import isfinite
 from typing import TYPE_CHECKING, Any
 
 from headstart.store.files import Damaged
-from headstart.study.pace import Record, Records, curve
+from headstart.study.convergence import Record, Records, curve
 from headstart.study.rows import AMOUNTS, Run
 from headstart.study.statistics import mean
 

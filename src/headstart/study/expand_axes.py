@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from headstart.study.words import plain, short_names
@@ -19,36 +18,23 @@ def side_by_side(plan: Plan) -> dict[tuple[str, str], list[Cell]]:
     names = short_names(wide)
     labels: dict[tuple[str, str], list[Cell]] = {}
     for column in dict.fromkeys(cell.column for cell in plan.cells):
-        cells = [cell for cell in plan.cells if cell.column == column]
-        held: dict[str, dict[str, dict[str, Any]]] = {}
-        for cell in cells:
-            at = {k: v for k, v in cell.settings.items() if k in wide}
-            held.setdefault(cell.arm, {})[repr(at)] = at
-        for key, at in {k: v for found in held.values() for k, v in found.items()}.items():
-            others = [o for found in held.values() for o in found.values()]
-            part = any(at.items() < o.items() for o in others)
-            if part and not any(key in found and len(found) > 1 for found in held.values()):
+        # Arm -> text of its values of those axes -> the values, and its runs at them.
+        groups: dict[str, dict[str, tuple[dict[str, Any], list[Cell]]]] = {}
+        for cell in (cell for cell in plan.cells if cell.column == column):
+            values = {name: value for name, value in cell.settings.items() if name in wide}
+            groups.setdefault(cell.arm, {}).setdefault(repr(values), (values, []))[1].append(cell)
+        every = {key: values for group in groups.values() for key, (values, _) in group.items()}
+        for key, values in every.items():
+            part = any(values.items() < other.items() for other in every.values())
+            if part and not any(key in group and len(group) > 1 for group in groups.values()):
                 continue
-            label = " ".join([column, *(f"{names[k]}={plain(v)}".replace(" ", "") for k, v in at.items())])
-            for arm, found in held.items():
+            label = " ".join([column, *(f"{names[k]}={plain(v)}".replace(" ", "") for k, v in values.items())])
+            for arm, group in groups.items():
                 # The arm's runs at these values; without such an axis, its only ones.
-                fitting = [o for o in found.values() if o.items() <= at.items()]
+                fitting = [(own, cells) for own, cells in group.values() if own.items() <= values.items()]
                 if fitting:
-                    mine = max(fitting, key=len)
-                    labels[label, arm] = [
-                        c for c in cells if c.arm == arm and {k: v for k, v in c.settings.items() if k in wide} == mine
-                    ]
+                    labels[label, arm] = max(fitting, key=lambda pair: len(pair[0]))[1]
     return labels
-
-
-def made_of(column: str, base: str) -> bool:
-    """A column of a table is the study's column `base`, or one of several that an axis made of it."""
-    return column == base or column.startswith(f"{base} ")
-
-
-def base_of(column: str, bases: Iterable[str]) -> str:
-    """The study's own name of a column, of those that are known; its first word where none fits."""
-    return max((base for base in bases if made_of(column, base)), key=len, default=column.split(" ")[0])
 
 
 def _wide_axes(plan: Plan) -> list[str]:

@@ -9,8 +9,8 @@ import pytest
 from support.made_up import LR, Plan, make_plan, shelf
 
 from headstart.store.files import Damaged
+from headstart.study.convergence import converged_at, curve, first_at, mean_curve
 from headstart.study.fairness import summarise
-from headstart.study.pace import converged_at, curve, first_at, mean_curve
 from headstart.study.results import Results
 from headstart.study.rows import Match
 
