@@ -1,12 +1,15 @@
 """The value that every source is read into: examples, signatures, targets, copies, and the card of it."""
 
 import json
+import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
 from support.made_tables import numbers, read, wide, write
 
-from headstart.data import check_alike, read_sequences
+from headstart.data import check_alike, check_ids, read_sequences
 from headstart.data.card import data_card
 from headstart.data.labels import class_name, target_kind
 from headstart.errors import BadInput
@@ -224,3 +227,56 @@ def test_tokens_and_texts_have_cards():
     assert said["kind"] == "text, as bytes of UTF-8"
     said = dict(data_card(read_sequences([["a", "b", "c"], ["b", "a"]])).head)
     assert said["kind"] == "tokens (3 symbols)"
+
+
+def _with_ids(tmp_path, names):
+    header, *rows = wide(count=len(names))
+    return write(
+        tmp_path / "f.csv", "\n".join([header, *(name + row[3:] for name, row in zip(names, rows, strict=True))])
+    )
+
+
+def test_an_id_that_more_than_half_of_the_rows_share_is_refused_with_two_ways_out(tmp_path):
+    path = _with_ids(tmp_path, ["same"] * 7 + [f"s{i}" for i in range(5)])
+    with pytest.raises(BadInput) as caught:
+        check_ids(read(path, shape="wide"))
+    assert str(caught.value).removeprefix(f"{tmp_path}/") == (
+        f"f.csv:2: 7 of 12 sequences have the id 'same' (the next is at {path}:3), so 'id' does not tell sequences apart; "
+        "name the column of the ids with --id (--id '' for none), or, where rows of one id belong together, give "
+        "--group id"
+    )
+
+
+def test_ids_that_few_rows_share_and_rows_of_known_groups_are_accepted(tmp_path):
+    check_ids(read(_with_ids(tmp_path, ["same"] * 6 + [f"s{i}" for i in range(6)]), shape="wide"))
+    path = _with_ids(tmp_path, ["same"] * 12)
+    check_ids(read(path, shape="wide", group="id", id=""))
+    check_ids(read(path, shape="wide", id=""))
+
+
+READ = """
+import sys
+from pathlib import Path
+from headstart.data import check_ids, read_sequences
+from headstart.data.card import data_card
+from headstart.errors import BadInput
+from headstart.tasks.own import OwnSpec
+try:
+    check_ids(read_sequences(Path(sys.argv[1])))
+except BadInput as error:
+    print(error)
+print({"torch", "sklearn", "scipy", "matplotlib", "pandas"} & set(sys.modules))
+"""
+
+
+def test_a_file_is_read_and_refused_without_the_libraries_that_take_seconds_to_load(tmp_path):
+    lines = wide(count=1_500, length=100)
+    lines[900] = lines[900].replace(".", "x", 1)
+    path = write(tmp_path / "f.csv", "\n".join(lines))
+    assert path.stat().st_size > 10**6
+    start = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+    out = subprocess.run([sys.executable, "-c", READ, str(path)], capture_output=True, text=True, check=True).stdout
+    assert "f.csv:901 column 't0': '" in out
+    assert "is not a number" in out
+    assert out.endswith("set()\n")
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - start < 1.5, "0.5 s on a quiet machine"

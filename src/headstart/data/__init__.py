@@ -2,6 +2,6 @@
 
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.reading import read_sequences
-from headstart.data.sequences import Sequences, check_alike
+from headstart.data.sequences import Sequences, check_alike, check_ids
 
-__all__ = ["Channel", "Layout", "LayoutSpec", "Sequences", "check_alike", "read_sequences"]
+__all__ = ["Channel", "Layout", "LayoutSpec", "Sequences", "check_alike", "check_ids", "read_sequences"]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import shlex
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -204,3 +206,19 @@ def check_alike(given: Sequences, kind: Kind, channels: tuple[str, ...]) -> None
             f"{source}: has {len(given.channels)} channels ({', '.join(map(repr, given.channels[:6]))}), the "
             f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); name them with --values"
         )
+
+
+def check_ids(sequences: Sequences) -> None:
+    """Raises: BadInput where more than half of the sequences share one id and no groups keep them together."""
+    if sequences.ids is None or sequences.groups is not None:
+        return
+    name, count = Counter(sequences.ids).most_common(1)[0]
+    if count < 2 or 2 * count <= len(sequences):
+        return
+    first, second = [row for row, other in enumerate(sequences.ids) if other == name][:2]
+    column = sequences.layout.id or "the id"
+    raise BadInput(
+        f"{sequences.places.of(first)}: {count:,} of {len(sequences):,} sequences have the id {name!r} (the next is at "
+        f"{sequences.places.of(second)}), so {column!r} does not tell sequences apart; name the column of the ids with "
+        f"--id (--id '' for none), or, where rows of one id belong together, give --group {shlex.quote(column)}"
+    )

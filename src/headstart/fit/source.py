@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data import LayoutSpec, Sequences, check_ids, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
 from headstart.store.files import publish
@@ -135,6 +135,7 @@ def _columns(s: Sequences) -> dict[str, Any]:
 
 def _check_target(source: Source, settings: FitSettings) -> None:
     s = source.sequences
+    check_ids(s)
     if settings.balanced and s.target == "number":
         raise BadInput(
             f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
