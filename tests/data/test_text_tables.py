@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from support.made_tables import numbers, read, why, wide, write
 
-from headstart.data import gathered
+from headstart.data import csv as csv_module
 from headstart.data import text as text_module
-from headstart.data.sniff import find_delimiter, has_header
+from headstart.data.csv import find_delimiter, has_header
 
 PLAIN = "\n".join(wide()) + "\n"
 
@@ -290,7 +290,7 @@ def test_rows_are_converted_alike_in_one_go_and_in_many(tmp_path, monkeypatch):
     lines[4] = "s03,b,,0.5, 1 ,,nan,2"
     path = write(tmp_path / "f.csv", "\n".join(lines))
     whole = read(path)
-    monkeypatch.setattr(gathered, "AT_ONCE", 1)
+    monkeypatch.setattr(csv_module, "AT_ONCE", 1)
     one = read(path)
     assert np.array_equal(whole.values, one.values)
     assert np.array_equal(whole.observed, one.observed)

@@ -107,18 +107,18 @@ def _column(name: str, data: Any, source: str) -> Column:
         data = pa.chunked_array([pa.array(data.to_pylist(), pa.large_list(kind.value_type))])
         kind = data.type
     if data.null_count == len(data):
-        return Column(name, "empty", words=[None] * len(data))
+        return Column(name, "empty", cells=[None] * len(data))
     if kinds.is_boolean(kind) or kinds.is_integer(kind):
         words: Words = [None if value is None else str(int(value)) for value in data.to_pylist()]
-        return Column(name, "number", words=words, numbers=_floats(data))
+        return Column(name, "number", cells=words, numbers=_floats(data))
     if kinds.is_floating(kind) or kinds.is_decimal(kind):
         return Column(name, "number", numbers=_floats(data))
     if _is_text(kind):
-        return Column(name, "text", words=_texts(data, name, source))
+        return Column(name, "text", cells=_texts(data, name, source))
     if kinds.is_timestamp(kind) or kinds.is_date(kind) or kinds.is_time(kind) or kinds.is_duration(kind):
-        return Column(name, "time", words=[None if v is None else str(v) for v in data.cast(pa.string()).to_pylist()])
+        return Column(name, "time", cells=[None if v is None else str(v) for v in data.cast(pa.string()).to_pylist()])
     lists = _lists(data)
-    return Column(name, "other", words=[None] * len(data)) if lists is None else Column(name, "list", lists=lists)
+    return Column(name, "other", cells=[None] * len(data)) if lists is None else Column(name, "list", lists=lists)
 
 
 def _is_text(kind: Any) -> bool:

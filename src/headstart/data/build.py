@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.cells import Cells, is_number
 from headstart.data.kinds import coded, letters_of, text_kind, to_tokens
 from headstart.data.labels import class_names, given_words, target_kind
 from headstart.data.layout import Layout
 from headstart.data.long import in_sequences
+from headstart.data.numbers import Cells, is_number
 from headstart.data.problems import Mistakes
 from headstart.data.sequences import Sequences
-from headstart.data.table import Column, Places, Table, Words, words_of
+from headstart.data.table import Column, Places, Table, Words
 from headstart.errors import BadInput
 
 
@@ -77,7 +77,7 @@ def _given(given: Any, column: str | None, table: Table, rows: np.ndarray, count
         return given_words(given, count, what)
     if column is None:
         return [None] * count
-    words = words_of(table.columns[column])
+    words = table.columns[column].words
     return [words[i] for i in rows.tolist()]
 
 
@@ -138,13 +138,13 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
     """Texts, letters, or sequences of words."""
     column = table.columns[layout.channels[0].columns[0]]
     if layout.shape == "text":
-        words = words_of(column)
+        words = column.words
         kind = layout.spec.kind if layout.spec.kind in ("text", "dna", "protein") else text_kind(words)
         flat, offsets = letters_of(words, kind, table.places, column.name, mistakes, notes)
         return (Parts(flat, offsets, np.arange(table.rows), (column.name,)), replace(layout, kind=kind))
     if layout.shape == "long":
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
-        words = words_of(column)
+        words = column.words
         tokens = [words[i] for i in order.tolist()]
         places = table.places.take(order)
     else:
@@ -226,7 +226,7 @@ def _as_numbers(column: Column, cells: Cells) -> Column:
     if column.lists is None or not any(one is not None and one.dtype.kind == "U" for one in column.lists):
         return column
     lists = [
-        cells.rows([[str(word) for word in one.reshape(-1)]], i, lambda _: column.name)
+        cells.row([str(word) for word in one.reshape(-1)], i, lambda _: column.name)
         if one is not None and one.dtype.kind == "U"
         else one
         for i, one in enumerate(column.lists)

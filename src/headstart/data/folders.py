@@ -89,14 +89,14 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         shape="text" if kind == "texts" else "list",
     )
     table.columns["values"] = (
-        Column("values", "text", words=texts)
+        Column("values", "text", cells=texts)
         if kind == "texts"
         else Column("values", "list", lists=_same_channels(lists, table))
     )
-    table.columns["file"] = Column("file", "text", words=list(there))
+    table.columns["file"] = Column("file", "text", cells=list(there))
     table.roles["id"] = "file"
     if any(labels):
-        table.columns["folder"] = Column("folder", "text", words=list(labels))
+        table.columns["folder"] = Column("folder", "text", cells=list(labels))
         table.roles["target"] = "folder"
     table.notes += reader.notes(kind)
     return table

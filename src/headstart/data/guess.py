@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from headstart.data.cells import looks_like_list
 from headstart.data.layout import Channel, Layout, LayoutSpec, Shape
+from headstart.data.names import TEXTS, lost, matching, plain
 from headstart.data.naming import name_roles, repeating, settle
-from headstart.data.roles import TEXTS, lost, matching, plain
-from headstart.data.table import Column, Table, words_of
+from headstart.data.numbers import looks_like_list
+from headstart.data.table import Column, Table
 from headstart.data.view import View, column_names, mean_length, of_words
 from headstart.errors import BadInput, nearest
 
@@ -86,7 +86,7 @@ def _shape(view: View) -> Shape:
     texts = [column for column in columns if column.type == "text"]
     if run:
         return "wide"
-    if any(looks_like_list(column.words or []) for column in texts):
+    if any(looks_like_list(column.words) for column in texts):
         return "list"
     named = view.named_roles()
     numbers = [column for column in columns if column.type in ("number", "empty") and column.name not in named]
@@ -104,7 +104,7 @@ def _is_long(view: View, run: int) -> bool:
         return True
     if run > 2 or "time" in view.roles or view.table.rows < 5 * view.count(ids[0]):
         return False
-    words = words_of(view.table.columns[ids[0]])
+    words = view.table.columns[ids[0]].words
     return 1 + sum(a != b for a, b in pairwise(words)) == view.count(ids[0])
 
 
@@ -118,7 +118,7 @@ def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
         named = [column for column in texts if plain(column.name) in TEXTS]
         found = sorted(named or texts, key=mean_length)[-1:]
     elif shape == "list":
-        lists = [column for column in free if column.type == "list" or looks_like_list(column.words or [])]
+        lists = [column for column in free if column.type == "list" or looks_like_list(column.words)]
         words = [column for column in lists if of_words(column)]
         found = [column for column in lists if column not in words] or words[:1]
     else:

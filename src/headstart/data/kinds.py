@@ -9,8 +9,8 @@ from typing import Literal
 
 import numpy as np
 
-from headstart.data.cells import is_number
 from headstart.data.letters import ALPHABETS, encode
+from headstart.data.numbers import is_number
 from headstart.data.problems import Mistakes
 from headstart.data.rows import text_of
 from headstart.data.sequences import Sequences

@@ -8,9 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.cells import Cells, is_number
+from headstart.data.numbers import Cells, is_number
 from headstart.data.records import column_of
-from headstart.data.table import Words, words_of
+from headstart.data.table import Words
 from headstart.errors import BadInput
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
@@ -86,4 +86,4 @@ def given_words(given: Any, count: int, what: str) -> Words:
         raise BadInput(
             f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"
         )
-    return words_of(column)
+    return column.words

@@ -120,7 +120,7 @@ def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
             mistakes.add(f"{path}:{number}", f"{header[:40]!r} has a header and no sequence; leave it out")
     places = Places(str(path), lines=np.array(lines, dtype=np.int64))
     columns = _header_words(headers)
-    columns["sequence"] = Column("sequence", "text", words=["".join(part) for part in parts])
+    columns["sequence"] = Column("sequence", "text", cells=["".join(part) for part in parts])
     return Table(columns, len(headers), places, "FASTA", shape="text")
 
 
@@ -129,6 +129,6 @@ def _header_words(headers: list[str]) -> dict[str, Column]:
     most = min(max(map(len, cut)), WORDS)
     names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
     return {
-        name: Column(name, "text", words=[row[i] if i < len(row) else None for row in cut])
+        name: Column(name, "text", cells=[row[i] if i < len(row) else None for row in cut])
         for i, name in enumerate(names)
     }

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import numpy as np
 
-from headstart.data.cells import Cells, is_number
 from headstart.data.layout import Layout
+from headstart.data.numbers import Cells, is_number
 from headstart.data.problems import Mistakes
-from headstart.data.table import Column, Table, Words, words_of
+from headstart.data.table import Column, Table, Words
 
 
 def in_sequences(
@@ -44,7 +44,7 @@ def _codes(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     name = str(layout.id)
     known: dict[str, int] = {}
     codes = np.zeros(table.rows, dtype=np.int64)
-    for row, word in enumerate(words_of(table.columns[name])):
+    for row, word in enumerate(table.columns[name].words):
         if word is None or not word.strip():
             mistakes.add(
                 table.places.cell(row, name), "the id is empty, so that the row belongs to no sequence; give one"
@@ -59,7 +59,7 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     if layout.time is None:
         return np.arange(table.rows, dtype=np.float64)
     column = table.columns[layout.time]
-    words = words_of(column)
+    words = column.words
     there = [word for word in words if word]
     if column.numbers is not None:
         times = np.asarray(column.numbers, dtype=np.float64)
@@ -103,7 +103,7 @@ def _check_times(
     same = code[order][1:] == code[order][:-1]
     steps = np.diff(time[order])
     twice = np.flatnonzero(same & (steps == 0))
-    words, ids = words_of(table.columns[str(layout.time)]), words_of(table.columns[str(layout.id)])
+    words, ids = table.columns[str(layout.time)].words, table.columns[str(layout.id)].words
     if len(twice):
         row, before = int(order[twice[0] + 1]), int(order[twice[0]])
         many = f", and {len(twice) - 1:,} more rows are like it" if len(twice) > 1 else ""
@@ -132,7 +132,7 @@ def _one_each(
     mistakes: Mistakes,
 ) -> Column:
     """The column with each sequence's one label (or group) in its first row."""
-    words = words_of(table.columns[name])
+    words = table.columns[name].words
     found: dict[int, int] = {}
     for row, word in enumerate(words):
         if cells.missing(word):
@@ -141,11 +141,11 @@ def _one_each(
         if (words[before] or "").strip() != (word or "").strip():
             mistakes.add(
                 table.places.cell(row, name),
-                f"{word!r} for {words_of(table.columns[str(layout.id)])[row]!r}, which "
+                f"{word!r} for {table.columns[str(layout.id)].words[row]!r}, which "
                 f"has {words[before]!r} ({table.places.of(before)}); a sequence has one {role}: correct it, or name "
                 f"another --{role}",
             )
     out: Words = [None] * len(words)
     for sequence, row in found.items():
         out[int(rows[sequence])] = words[row]
-    return Column(name, "text", words=out)
+    return Column(name, "text", cells=out)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from headstart.data.layout import Shape
-from headstart.data.roles import TEXTS, plain
-from headstart.data.table import Column, words_of
+from headstart.data.names import TEXTS, plain
+from headstart.data.table import Column
 from headstart.data.view import View, column_names, mean_length, spread, whole
 from headstart.errors import BadInput
 
@@ -106,14 +106,14 @@ def _target(view: View, shape: Shape) -> str | None:
 def _one_each(view: View, name: str) -> bool:
     """Whether a column of a long table has one value for each sequence, empty cells apart."""
     known: dict[str | None, str] = {}
-    ids, words = words_of(view.table.columns[str(view.roles["id"])]), words_of(view.table.columns[name])
+    ids, words = view.table.columns[str(view.roles["id"])].words, view.table.columns[name].words
     return all(known.setdefault(one, word) == word for one, word in zip(ids, words, strict=True) if word)
 
 
 def _of_fasta(view: View) -> str | None:
     """The second word of the headers, where every header has it and it repeats as names of classes do."""
     column = view.table.columns.get("word 2")
-    return column.name if column is not None and all(column.words or []) and view.few(column) else None
+    return column.name if column is not None and all(column.words) and view.few(column) else None
 
 
 def _at_an_end(view: View, free: list[Column]) -> str | None:
@@ -138,4 +138,4 @@ def _index(view: View) -> list[str]:
     known = first.name in ("column 1", "Unnamed: 0") or first.name.startswith("__index_level")
     if not known or first.type in ("list", "other") or first not in view.free():
         return []
-    return [first.name] * (len({word for word in words_of(first) if word}) == view.table.rows)
+    return [first.name] * (len({word for word in first.words if word}) == view.table.rows)

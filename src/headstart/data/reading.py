@@ -13,7 +13,7 @@ from headstart.data.archives import unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz
 from headstart.data.arrow import frame, read_arrow, read_parquet
 from headstart.data.build import build
-from headstart.data.delimited import read_delimited
+from headstart.data.csv import read_csv
 from headstart.data.folders import read_folder
 from headstart.data.guess import guess
 from headstart.data.layout import LayoutSpec
@@ -118,7 +118,7 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         return read_npz(path, spec) if form == "npz" else read_npy(path, spec)
     if form in ("parquet", "arrow"):
         return read_parquet(path) if form == "parquet" else read_arrow(path)
-    readers = {"csv": read_delimited, "jsonl": read_json_lines, "ts": read_ts_file, "fasta": read_fasta_file}
+    readers = {"csv": read_csv, "jsonl": read_json_lines, "ts": read_ts_file, "fasta": read_fasta_file}
     return readers[form](path, spec, mistakes)
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.cells import is_number
 from headstart.data.layout import LayoutSpec
+from headstart.data.numbers import is_number
 from headstart.data.problems import Mistakes
 from headstart.data.table import Column, Places, Table, number_name
 from headstart.data.text import text_lines
@@ -123,23 +123,23 @@ def column_of(name: str, values: Iterable[Any]) -> Column:
     cells = [value.item() if isinstance(value, np.generic) else value for value in values]
     there = [value for value in cells if value is not None and value == value] if not _arrays(cells) else cells
     if not there:
-        return Column(name, "empty", words=[None] * len(cells))
+        return Column(name, "empty", cells=[None] * len(cells))
     if _arrays(cells):
         good = all(
             value is None or (isinstance(value, np.ndarray) and value.dtype.kind in "biufU" and value.ndim in (1, 2))
             for value in cells
         )
-        return Column(name, "list", lists=cells) if good else Column(name, "other", words=[None] * len(cells))
+        return Column(name, "list", lists=cells) if good else Column(name, "other", cells=[None] * len(cells))
     if all(isinstance(value, (bool, int, float)) for value in there):
         numbers = np.array([np.nan if value is None else _float(value) for value in cells])
         whole = all(isinstance(value, int) for value in there)
         words = [None if value is None else str(int(value)) for value in cells] if whole else None
-        return Column(name, "number", words=words, numbers=numbers)
+        return Column(name, "number", cells=words, numbers=numbers)
     words = [_word(value) for value in cells]
     if any(value is not None and word is None for value, word in zip(there, map(_word, there), strict=True)):
-        return Column(name, "other", words=words)
+        return Column(name, "other", cells=words)
     numbers_too = 2 * sum(is_number(word) for word in words if word) >= sum(bool(word) for word in words)
-    return Column(name, "number" if numbers_too else "text", words=words)
+    return Column(name, "number" if numbers_too else "text", cells=words)
 
 
 def _arrays(cells: Sequence[Any]) -> bool:

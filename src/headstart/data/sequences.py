@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from headstart.data.cells import LARGEST
 from headstart.data.labels import in_order
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
+from headstart.data.numbers import LARGEST
 from headstart.data.problems import Mistakes
 from headstart.data.splits import groups
 from headstart.data.table import Places

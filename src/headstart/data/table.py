@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from functools import cached_property
+from typing import Any, Literal
 
 import numpy as np
 
@@ -45,20 +46,38 @@ class Places:
         return Places(self.source, rows=np.asarray(rows) if self.rows is None else self.rows[rows])
 
 
+Type = Literal["number", "text", "list", "time", "empty", "other"]
+"""What the cells of a column are: `list` (whole sequences), `time` (dates), `empty` (every cell is missing), `other`
+(nothing that is read)."""
+
+
 @dataclass
 class Column:
-    """One column, n cells. What its cells are: `number`, `text`, `list` (whole sequences), `time` (dates), `empty`
-    (every cell is missing) or `other` (nothing that is read).
+    """One column, n cells.
 
-    Where it has `words` they are the cells as they stand; `numbers` (n,) float64 has NaN where a cell is missing; of
-    `lists` each is (L,) or (L, F), of numbers or of words.
+    `cells` are texts as they stand, in a list or an Arrow array; `numbers` (n,) float64 has NaN where one is missing;
+    of `lists` each is (L,) or (L, F), of numbers or of words. A column has one of the three, or texts and numbers.
     """
 
     name: str
-    type: Literal["number", "text", "list", "time", "empty", "other"]
-    words: Words | None = None
+    type: Type
+    cells: Any = None
     numbers: np.ndarray | None = None
     lists: Lists | None = None
+
+    @cached_property
+    def words(self) -> Words:
+        """Cells as texts; whole numbers without a point."""
+        if self.cells is not None:
+            return self.cells if isinstance(self.cells, list) else self.cells.to_pylist()
+        if self.numbers is None:
+            return [None] * len(self.lists or [])
+        return [None if value != value else number_name(value) for value in self.numbers.tolist()]
+
+    @cached_property
+    def floats(self) -> np.ndarray:
+        """(n,) float64, NaN where a cell is missing or no number."""
+        return parse(self.cells) if self.numbers is None else self.numbers
 
 
 @dataclass
@@ -88,13 +107,48 @@ class Table:
         return self.columns[name]
 
 
-def words_of(column: Column) -> Words:
-    """Cells as texts; whole numbers without a point."""
-    if column.words is not None:
-        return column.words
-    if column.numbers is None:
-        return [None] * len(column.lists or [])
-    return [None if value != value else number_name(value) for value in column.numbers.tolist()]
+def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.ndarray:
+    """(n,) float64 of texts, NaN for the words of `missing`, empty cells and whatever is no number."""
+    if not isinstance(cells, list):
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        try:
+            plain = pc.utf8_trim_whitespace(cells)
+            plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
+            gaps = pc.is_in(plain, value_set=arrow_texts(["", *missing]).cast(plain.type))
+            keep = pc.and_(plain.is_valid(), pc.invert(gaps))
+            values = np.full(len(plain), np.nan)
+            values[_numpy(keep.cast(pa.int8())).astype(bool)] = _numpy(plain.filter(keep).cast(pa.float64()))
+            return values
+        except pa.ArrowInvalid:  # a cell that is no number, or that Python alone takes for one
+            cells = cells.to_pylist()
+    return np.array([to_float((word or "").replace(decimal, ".")) for word in cells], dtype=np.float64)
+
+
+def _numpy(column: Any) -> np.ndarray:
+    """A chunked Arrow array of numbers without gaps. Arrow's own way would load pandas."""
+    parts = [np.from_dlpack(part) for part in column.chunks]
+    return np.concatenate(parts) if parts else np.zeros(0)
+
+
+def arrow_texts(texts: Sequence[str]) -> Any:
+    """Texts as an Arrow array. Arrow's own way would load pandas."""
+    import pyarrow as pa
+
+    content = [text.encode("utf-8", "replace") for text in texts]
+    ends = np.cumsum([0, *map(len, content)], dtype=np.int64)
+    return pa.Array.from_buffers(
+        pa.large_string(), len(content), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(content))]
+    )
+
+
+def to_float(text: str) -> float:
+    """A text as a number; NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
 
 
 def number_name(value: float) -> str:

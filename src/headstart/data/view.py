@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from headstart.data.cells import is_number
+import numpy as np
+
 from headstart.data.layout import LayoutSpec
-from headstart.data.roles import TEXTS, by_role, matching, numbered, plain
-from headstart.data.table import Column, Table, words_of
+from headstart.data.names import TEXTS, by_role, matching, numbered, plain
+from headstart.data.table import Column, Table
 
 FEW = 20
 """Values that a class may have without a doubt."""
@@ -56,7 +57,7 @@ class View:
     def count(self, name: str) -> int:
         """How many different cells a column has."""
         if name not in self._counts:
-            self._counts[name] = len({word for word in words_of(self.table.columns[name]) if word})
+            self._counts[name] = len({word for word in self.table.columns[name].words if word})
         return self._counts[name]
 
     def longest(self, columns: list[Column]) -> list[tuple[str, list[str]]]:
@@ -80,7 +81,7 @@ class View:
 
     def few(self, column: Column) -> bool:
         """Whether cells repeat as names of classes do."""
-        count, there = self.count(column.name), sum(bool(word) for word in words_of(column))
+        count, there = self.count(column.name), sum(bool(word) for word in column.words)
         return 1 < count <= max(FEW, there // 10) and 2 * count <= max(there, 4)
 
     def few_whole(self, column: Column) -> bool:
@@ -98,22 +99,21 @@ class View:
 
 def mean_length(column: Column) -> float:
     """Characters of a cell on the average, of the first 200."""
-    words = [word for word in (column.words or [])[:200] if word]
+    words = [word for word in column.words[:200] if word]
     return sum(map(len, words)) / max(len(words), 1)
 
 
 def whole(column: Column) -> bool:
     """Whether every cell is a whole number or missing."""
-    if column.numbers is not None:
-        there = column.numbers[column.numbers == column.numbers]
-        return bool((there == there.round()).all())
-    return all(not word or (is_number(word) and float(word).is_integer()) for word in column.words or [])
+    there = column.floats[~np.isnan(column.floats)]
+    texts = column.numbers is None and sum(map(bool, column.words)) > len(there)
+    return not texts and bool((np.isfinite(there) & (there == there.round())).all())
 
 
 def spread(column: Column) -> float:
     """The largest number of a column less its smallest."""
-    values = [float(word) for word in words_of(column) if word and is_number(word)]
-    return max(values, default=0.0) - min(values, default=0.0)
+    values = column.floats[~np.isnan(column.floats)]
+    return float(values.max() - values.min()) if len(values) else 0.0
 
 
 def of_words(column: Column) -> bool:

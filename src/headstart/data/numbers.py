@@ -5,13 +5,12 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import chain
 from typing import Literal
 
 import numpy as np
 
 from headstart.data.problems import MOST, Mistakes
-from headstart.data.table import Column, Lists, Places, number_name
+from headstart.data.table import Column, Lists, Places, number_name, parse, to_float
 
 LARGEST = float(np.finfo(np.float32).max)
 """Values are kept in float32."""
@@ -42,13 +41,8 @@ class Cells:
     others: int = 0
 
     def __post_init__(self) -> None:
-        numbers = []
-        for word in self.na:
-            try:
-                numbers.append(float(word))
-            except ValueError:
-                continue
-        self._na_numbers = np.array(numbers)
+        numbers = np.array([to_float(word) for word in self.na])
+        self._na_numbers = numbers[~np.isnan(numbers)]
 
     def missing(self, text: str | None) -> bool:
         """Whether a cell stands for a missing value."""
@@ -57,43 +51,32 @@ class Cells:
         text = text.strip()
         return not text or text in self.na or text.lower() == "nan"
 
-    def rows(self, parts: Sequence[Sequence[str]], first: int, names: Callable[[int], str]) -> np.ndarray:
-        """Cells of rows, one after another, float64 with NaN where missing; row i of `parts` is row first + i.
-
-        `names` gives the column of a cell by its place in the row. What is wrong is noted and becomes NaN.
-        """
-        flat = list(chain.from_iterable(parts))
-        if self.decimal == ".":
-            try:
-                values = np.fromiter(map(float, flat), np.float64, len(flat))
-            except ValueError:
-                values = np.array([self._number(text) for text in flat])
-        else:
-            values = np.array([self._number(text.replace(self.decimal, ".")) for text in flat])
-        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
-        if len(wrong):
-            starts = np.cumsum([0, *map(len, parts)])
-            for i in wrong.tolist():
-                if not self.missing(flat[i]):
-                    row = int(np.searchsorted(starts, i, side="right")) - 1
-                    self.refuse(
-                        first + row,
-                        names(i - int(starts[row])),
-                        flat[i],
-                        NOT_A_NUMBER if np.isnan(values[i]) else TOO_LARGE,
-                    )
-            values[wrong] = np.nan
-        return self.without_na(values)
-
-    def words(self, words: Sequence[str | None], column: str) -> np.ndarray:
-        """(n,) float64 of a column's cells."""
-        return self.rows([["" if word is None else word] for word in words], 0, lambda _: column)
+    def row(self, words: Sequence[str], row: int, name: Callable[[int], str]) -> np.ndarray:
+        """(L,) float64 of the cells of one row, NaN where missing; `name` gives the column of the i-th cell."""
+        plain = words if self.decimal == "." else [word.replace(self.decimal, ".") for word in words]
+        try:
+            values = np.fromiter(map(float, plain), np.float64, len(plain))
+        except ValueError:
+            values = np.array([to_float(word) for word in plain])
+        return self._checked(values, words, lambda i: (row, name(i)))
 
     def numbers(self, column: Column) -> np.ndarray:
-        """(n,) float64 of a column."""
-        if column.numbers is None:
-            return self.words(column.words or [], column.name)
-        return self.finite(column.numbers, column.name)
+        """(n,) float64 (or float32) of a column, NaN where missing. What is wrong is noted and becomes NaN."""
+        if column.numbers is not None:
+            return self.finite(column.numbers, column.name)
+        values = parse(column.cells, self.decimal, self.na)
+        return self._checked(values, column.words, lambda i: (i, column.name))
+
+    def _checked(
+        self, values: np.ndarray, words: Sequence[str | None], cell: Callable[[int], tuple[int, str]]
+    ) -> np.ndarray:
+        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+        for i in wrong.tolist():
+            if not self.missing(words[i]):
+                self.refuse(*cell(i), words[i] or "", NOT_A_NUMBER if np.isnan(values[i]) else TOO_LARGE)
+        if len(wrong):
+            values[wrong] = np.nan
+        return self.without_na(values)
 
     def finite(self, values: np.ndarray, column: str, row: int | None = None) -> np.ndarray:
         """Numbers of a column, or of one row where `row` is given, with NaN where `na` says so.
@@ -117,12 +100,8 @@ class Cells:
                 for i, one in enumerate(column.lists)
             ]
         out: Lists = []
-        for i, word in enumerate(column.words or []):
-            if self.missing(word):
-                out.append(None)
-                continue
-            parts = list_parts(word or "")
-            out.append(self.rows([parts], i, lambda _: column.name))
+        for i, word in enumerate(column.words):
+            out.append(None if self.missing(word) else self.row(list_parts(word or ""), i, lambda _: column.name))
         return out
 
     def without_na(self, values: np.ndarray) -> np.ndarray:
@@ -157,12 +136,6 @@ class Cells:
             mistakes.add(self.places.cell(bad.row, bad.column), f"{shown!r} {wrong} ({many}{way})")
         if self.others and len(mistakes.found) < MOST:
             mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
-
-    def _number(self, text: str) -> float:
-        try:
-            return float(text)
-        except ValueError:
-            return np.nan
 
 
 def number_name_of(value: float) -> str:

@@ -1,0 +1,375 @@
+"""CSV, TSV and the like as a table: how a file is written is told from its first rows; its columns are read as text."""
+
+from __future__ import annotations
+
+import codecs
+import csv
+import itertools
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+
+from headstart.data.archives import unpacked
+from headstart.data.layout import LayoutSpec
+from headstart.data.names import TEXTS, is_role, numbered, plain
+from headstart.data.numbers import Cells, is_number
+from headstart.data.problems import Mistakes
+from headstart.data.table import Column, Places, Table, Type, arrow_texts, check_names
+from headstart.data.text import reading, text_lines
+from headstart.errors import BadInput
+
+SAMPLE = 1_000
+"""Rows that are looked at before it is decided how to read the file."""
+SAMPLE_SIZE = 2**24
+"""Characters of the sample; rows of a wide table may be long."""
+CELLS = 200_000
+"""Cells of the sample."""
+AT_ONCE = 512
+"""Rows that become Arrow columns together."""
+SAME = 0.8
+"""Share of rows that a mark cuts alike, or of cells that are numbers."""
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+_COMMA = re.compile(r"^\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*$")
+
+
+@dataclass
+class Form:
+    """How a file is written, as set or recognised: `mark` separates cells, `names` are of its columns."""
+
+    source: str
+    mark: str
+    quote: str
+    decimal: Literal[".", ","]
+    header: bool = False
+    names: list[str] = field(default_factory=list)
+
+    def name_columns(self, first: Sequence[str], even: bool) -> None:
+        """Names of the header, or numbers from 1; none where rows without a header have different widths."""
+        if self.header:
+            names = (name.strip() or f"column {i}" for i, name in enumerate(first, 1))
+            self.names = check_names(names, f"{self.source}:1")
+        elif even:
+            self.names = [str(i + 1) for i in range(len(first))]
+
+    @property
+    def text(self) -> str:
+        """How the file is written, in words."""
+        name = {"": "one cell a row", " ": "separated by blanks"}.get(
+            self.mark, f"{DELIMITERS.get(self.mark, repr(self.mark))}-separated"
+        )
+        decimals = ", decimal commas" if self.decimal == "," else ""
+        return f"{name} {'with a header' if self.header else 'without a header'}{decimals}"
+
+
+def read_csv(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """A text table. Raises: BadInput where it is empty or no text; what is wrong with a row goes to `mistakes`."""
+    lines = text_lines(path, spec.encoding, mistakes)
+    sample = _sample(lines)
+    form = _form(path, spec, sample)
+    rows = _parsed(sample, form)
+    if not rows:
+        raise BadInput(f"{path}: is empty; give a file with rows")
+    if spec.decimal == "auto":
+        form.decimal = find_decimal(rows, form.mark)
+    form.header = has_header(rows, form.decimal) if spec.header is None else spec.header
+    if form.header and len(rows) == 1:
+        raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
+    body = rows[1:] if form.header else rows
+    body = body[: max(50, CELLS // max(len(rows[0]), 1))]
+    form.name_columns(rows[0], len({len(row) for row in body}) == 1)
+    if form.names:
+        types = column_types(form, body)
+        table = _plain_table(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
+        if table is not None:
+            for column, kind in zip(table.columns.values(), types, strict=True):
+                column.type = kind if kind != "empty" else _later_type(column, spec, form)
+            return table
+    return _uneven_table(text_lines(path, spec.encoding, mistakes), form, spec, mistakes)
+
+
+def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> Form:
+    """What separates cells. Raises: BadInput where one was set that cuts nothing, and another would."""
+    likely = find_delimiter(sample[:50], path.name, spec.quote)
+    mark = likely if spec.delimiter is None else spec.delimiter
+    if spec.delimiter is not None and likely not in ("", mark):
+        rows = cut(sample[:50], mark, spec.quote)
+        if rows and all(len(row) < 2 for row in rows):
+            count = len(sample[0].split()) if likely == " " else len(cut(sample[:1], likely, spec.quote)[0])
+            raise BadInput(
+                f"{path}: cut at {mark!r} it has one column, cut at {likely!r} {count:,}; give --delimiter "
+                f"{likely!r}, or leave it out"
+            )
+    return Form(str(path), mark, spec.quote, "." if spec.decimal == "auto" else spec.decimal)
+
+
+def _sample(lines: Iterator[str]) -> list[str]:
+    out, size = [], 0
+    for line in lines:
+        out.append(line)
+        size += len(line)
+        if len(out) > SAMPLE or size > SAMPLE_SIZE:
+            break
+    return out
+
+
+def _parsed(sample: list[str], form: Form) -> list[list[str]]:
+    """Rows of the sample; what follows a row that cannot be read is left to the reading of the whole."""
+    rows: list[list[str]] = []
+    try:
+        for row in Records(iter(sample), form):
+            rows.append(row)
+    except BadInput:
+        if not rows or (len(sample) <= SAMPLE and sum(map(len, sample)) <= SAMPLE_SIZE):
+            raise
+    return rows
+
+
+class Records:
+    """Rows of cells with the line on which each begins; lines without a cell are passed over and counted."""
+
+    def __init__(self, lines: Iterator[str], form: Form) -> None:
+        self.form, self.blank, self.line = form, 0, 1
+        if form.mark == " ":
+            lines = (" ".join(line.split()) + "\n" for line in lines)
+        rules: dict[str, Any] = {"delimiter": form.mark or "\x1f", "strict": True}
+        rules |= {"quotechar": form.quote} if form.quote and form.mark != " " else {"quoting": csv.QUOTE_NONE}
+        self._reader = csv.reader(lines, **rules)
+
+    def __iter__(self) -> Iterator[list[str]]:
+        reader, begin = self._reader, 1
+        before = csv.field_size_limit(2**31 - 1)
+        try:
+            for row in reader:
+                self.line, begin = begin, reader.line_num + 1
+                if row:
+                    yield row
+                else:
+                    self.blank += 1
+        except csv.Error as error:
+            problem = f"cannot be cut into cells ({error}); double a quote inside of quotes"
+            if "unexpected end of data" in str(error):
+                problem = "a quote opens here and never closes; close it"
+            raise BadInput(
+                f"{self.form.source}:{begin}: {problem}, or give --quote '' where quotes are part of the texts"
+            ) from None
+        finally:
+            csv.field_size_limit(before)
+
+
+def _plain_table(path: Path, form: Form, spec: LayoutSpec) -> Table | None:
+    """The table by Arrow's parser, where the file is as plain as most: UTF-8, a line for each row, nothing quoted.
+
+    None otherwise, and where anything is wrong: the reader that knows lines tells what, and where.
+    """
+    import pyarrow as pa
+    import pyarrow.csv as arrow_csv
+
+    if form.mark == " " or codecs.lookup(spec.encoding).name != "utf-8":
+        return None
+    with reading(path), unpacked(path) as file:
+        content = file.read()
+    lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    quoted = bool(form.quote) and form.quote.encode() in content
+    if quoted or content.count(b"\r") != content.count(b"\r\n"):
+        return None
+    try:
+        columns = arrow_csv.read_csv(
+            pa.BufferReader(content),
+            arrow_csv.ReadOptions(column_names=form.names, skip_rows=int(form.header)),
+            arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
+            arrow_csv.ConvertOptions(column_types=dict.fromkeys(form.names, pa.string())),
+        )
+    except pa.ArrowInvalid:
+        return None
+    if columns.num_rows + form.header != lines:  # there are empty lines
+        return None
+    return _table(columns, form, np.arange(1 + form.header, lines + 1))
+
+
+def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mistakes) -> Table | None:
+    """The table row by row; None for a file of numbers without a header in which a row has another width."""
+    import pyarrow as pa
+
+    records = Records(lines, form)
+    begins: list[int] = []
+    waiting: list[list[str]] = []
+    parts: list[Any] = []
+    width, against = len(form.names), "the header" if form.header else "the first row"
+
+    def gather() -> None:
+        columns = [arrow_texts(cells) for cells in zip(*waiting, strict=True)]
+        parts.append(pa.Table.from_arrays(columns, form.names))
+        waiting.clear()
+
+    for number, row in enumerate(records):
+        if form.header and number == 0:
+            continue
+        if len(row) != width:
+            if not form.header and "text" not in types:
+                return None
+            way = "the row is cut short" if len(row) < width else "a text that holds the separator needs quotes"
+            mistakes.add(
+                f"{form.source}:{records.line}",
+                f"has {len(row):,} cells, {against} has {width:,}; {way}: correct it, or leave the row out",
+            )
+            continue
+        begins.append(records.line)
+        waiting.append(row)
+        if len(waiting) == AT_ONCE:
+            gather()
+    if waiting:
+        gather()
+    mistakes.check()
+    return _table(pa.concat_tables(parts), form, np.array(begins), records.blank)
+
+
+def _table(columns: Any, form: Form, lines: np.ndarray, blank: int = 0) -> Table:
+    return Table(
+        {name: Column(name, "text", columns.column(i)) for i, name in enumerate(form.names)},
+        len(lines),
+        Places(form.source, lines=lines.astype(np.int64)),
+        form.text,
+        form.header,
+        form.decimal,
+        notes=[f"{blank:,} empty lines were passed over"] if blank else [],
+    )
+
+
+def _later_type(column: Column, spec: LayoutSpec, form: Form) -> Type:
+    """The type of a column that was empty in the sample and may have cells later on."""
+    cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
+    there = [word or "" for word in column.words if not cells.missing(word)]
+    numbers = sum(is_number(word, form.decimal) for word in there)
+    return "empty" if not there else "number" if 2 * numbers >= len(there) else "text"
+
+
+def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """Rows of any length without a header: a label and its values, or values alone, as a label and a list."""
+    records, begins = Records(lines, form), []  # type: tuple[Records, list[int]]
+    cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
+    lists: list[np.ndarray] = []
+    first: list[str | None] = []
+    for row in records:
+        begins.append(records.line)
+        first.append(row[0])
+        lists.append(cells.row(row[1:], len(lists), lambda i: str(i + 2)))
+    cells.places = Places(form.source, lines=np.array(begins, dtype=np.int64))
+    cells.report(mistakes)
+    table = _table(
+        None, Form(form.source, form.mark, form.quote, form.decimal, form.header), np.array(begins), records.blank
+    )
+    table.columns = {"1": Column("1", "text", first), "2 and on": Column("2 and on", "list", lists=list(lists))}
+    if spec.target is None:
+        table.roles["target"] = "1"
+    table.notes.append(f"{form.source}: rows have {min(map(len, lists)):,} to {max(map(len, lists)):,} values")
+    return table
+
+
+def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
+    """What separates cells: the mark that cuts most rows into one same number of them; "" where none does.
+
+    A mark that cuts rows into different numbers of cells counts where these are numbers. A blank stands for runs of
+    blanks. The ending of the file's name decides between equals.
+    """
+    ending = "\t" if ".tsv" in name.lower() or ".tab" in name.lower() else ","
+    best, likely = (0.0, 0.0), ""
+    for mark in sorted(DELIMITERS, key=lambda mark: mark != ending):
+        rows = [row for row in cut(lines, mark, quote) if row]
+        counts = Counter(map(len, rows))
+        size, often = max(counts.items(), key=lambda pair: (pair[1] * (pair[0] > 1), pair[0]), default=(0, 0))
+        share = often / max(len(rows), 1)
+        numbers = _numbers(rows, mark)
+        if max(counts, default=0) > 1 and (share >= SAME or numbers >= SAME):
+            rank = (share * (1 + (len(rows[0]) == size)), numbers)
+            if rank[0] > best[0] + 0.05 or (rank[0] > best[0] - 0.05 and rank[1] > best[1] + 0.05):
+                best, likely = rank, mark
+    if likely:
+        return likely
+    words = [line.split() for line in lines if line.strip()]
+    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME:
+        return " "
+    known = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
+    return ending if known and lines and ending in lines[0] else ""
+
+
+def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
+    """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
+    cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
+    known = (
+        not cell or cell.lower() == "nan" or is_number(cell) or (mark != "," and _COMMA.match(cell)) for cell in cells
+    )
+    return sum(map(bool, known)) / max(len(cells), 1)
+
+
+def cut(lines: Sequence[str], mark: str, quote: str) -> list[list[str]]:
+    """Lines as rows of cells, leniently; the last row may be cut."""
+    rules: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    try:
+        return list(csv.reader(lines, delimiter=mark, **rules))
+    except csv.Error:
+        return [line.rstrip("\r\n").split(mark) for line in lines]
+
+
+def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
+    """Whether the first row names the columns, told from what stands under it."""
+    head, below = rows[0], rows[1:]
+
+    def number(text: str) -> bool:
+        return is_number(text, decimal)
+
+    numeric = [i for i in range(len(head)) if _mostly([row[i] for row in below if i < len(row)], number)]
+    named = sum(bool(head[i].strip()) and not number(head[i]) and head[i].strip().lower() != "nan" for i in numeric)
+    if 2 * named > len(numeric) > 0:
+        return True
+    own = [i for i, cell in enumerate(head) if not any(i < len(row) and row[i] == cell for row in below)]
+    if any(is_role(head[i]) or plain(head[i]) in TEXTS for i in own if not number(head[i])):
+        return True
+    if below and _counts_on(head, decimal) and not _counts_on(below[0], decimal):
+        return True
+    if numeric or len(head) == 1 or not below:
+        return False
+    short = all(0 < len(cell.strip()) <= 32 and len(cell.split()) == 1 for cell in head)
+    return short and len(set(head)) == len(head) == len(own)
+
+
+def _mostly(cells: Sequence[str], number: Callable[[str], bool]) -> bool:
+    there = [cell for cell in cells if cell.strip()]
+    return 2 * sum(map(number, there)) > len(there)
+
+
+def _counts_on(row: Sequence[str], decimal: str) -> bool:
+    """Whether the numbers of a row go on in equal steps, as 0, 1, 2 and 0.0, 0.1, 0.2 do, or grow beside a word."""
+    numbers = [float(cell.replace(decimal, ".")) for cell in row if is_number(cell, decimal)]
+    steps = {round(b - a, 9) for a, b in itertools.pairwise(numbers)}
+    return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))
+
+
+def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> Literal[".", ","]:
+    """`,` where cells such as 1,5 outnumber those with a point."""
+    if delimiter == ",":
+        return "."
+    cells = [cell for row in rows[1:200] for cell in row]
+    commas = sum(_COMMA.match(cell) is not None for cell in cells)
+    points = sum("." in cell and is_number(cell) for cell in cells)
+    return "," if commas > points else "."
+
+
+def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
+    """The type of each column, from the sample: numbers where at least half of its cells are, `empty` without any.
+
+    A column of words in a run of numbered ones that are mostly numbers is one whose numbers are missing.
+    """
+    out: dict[str, Type] = {}
+    for i, name in enumerate(form.names):
+        cells = [row[i] for row in body if i < len(row) and row[i].strip() and row[i].strip().lower() != "nan"]
+        numbers = sum(is_number(cell, form.decimal) for cell in cells)
+        out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
+    for run in numbered(form.names).values():
+        if len(run) > 3 and sum(out[name] == "text" for name in run) < len(run) / 4:
+            out |= {name: "number" for name in run if out[name] == "text"}
+    return list(out.values())
