@@ -24,10 +24,11 @@ TOO_LARGE: Wrong = "is infinite, or beyond 3e38"
 
 @dataclass
 class _Bad:
+    """Where a wrong text first stands, and all rows that have it."""
+
     row: int
     column: str
-    rows: int = 1
-    last: int = -1
+    rows: set[int]
 
 
 @dataclass
@@ -119,16 +120,18 @@ class Cells:
         if known is None and len(self.bad) >= KINDS:
             self.others += 1
         elif known is None:
-            self.bad[key] = _Bad(row, column, last=row)
-        elif known.last != row:
-            known.rows, known.last = known.rows + 1, row
+            self.bad[key] = _Bad(row, column, {row})
+        else:
+            known.rows.add(row)
+            if row < known.row:
+                known.row, known.column = row, column
 
     def report(self, mistakes: Mistakes) -> None:
         """Hand what was noted to `mistakes`, one line for each text. Raises: BadInput once there are 20."""
-        for (text, wrong), bad in self.bad.items():
+        for (text, wrong), bad in sorted(self.bad.items(), key=lambda pair: pair[1].row):
             shown = text if len(text) <= 40 else text[:40] + "..."
-            many = f"{bad.rows:,} such rows; " if bad.rows > 1 else ""
-            way = f"--na {shlex.quote(text)} reads {'them' if bad.rows > 1 else 'it'} as missing"
+            many = f"{len(bad.rows):,} such rows; " if len(bad.rows) > 1 else ""
+            way = f"--na {shlex.quote(text)} reads {'them' if len(bad.rows) > 1 else 'it'} as missing"
             if len(text) > 40:
                 way = "correct it, or name other columns with --values"
             elif "..." in text:
