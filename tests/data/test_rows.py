@@ -68,7 +68,7 @@ def test_every_line_that_is_no_row_is_named(tmp_path):
     assert mistakes[2] == ", row 3: has no 'label'"
     assert mistakes[3].startswith(", row 4: is no JSON (")
     assert mistakes[4] == ", row 5: is not UTF-8 (byte 0xff at 10); convert the file to UTF-8"
-    assert mistakes[5] == ", row 7: is no JSON (nested too deep)"
+    assert mistakes[5] == ", row 7: is no JSON (nested too deep); give one object a line"
 
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):

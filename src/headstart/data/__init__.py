@@ -1,7 +1,164 @@
-"""A person's own sequences: read from files or memory, their layout guessed and said, and a card of what they hold."""
+"""The one door for foreign data: a file, a folder, an array, a list or a table in memory, as sequences."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.data.archives import unpacked
+from headstart.data.arrays import array_table, list_table, read_npy, read_npz
+from headstart.data.arrow import frame, read_arrow, read_parquet
+from headstart.data.build import build
+from headstart.data.csv import read_csv
+from headstart.data.folders import read_folder
+from headstart.data.infer import infer
 from headstart.data.layout import Channel, Layout, LayoutSpec
-from headstart.data.reading import read_sequences
+from headstart.data.letters import read_fasta_file
+from headstart.data.problems import Mistakes
+from headstart.data.rows import read_json_lines, table_of
 from headstart.data.sequences import Sequences, check_alike, check_ids
+from headstart.data.series import read_ts_file
+from headstart.data.table import Table
+from headstart.data.text import reading
+from headstart.errors import BadInput
 
 __all__ = ["Channel", "Layout", "LayoutSpec", "Sequences", "check_alike", "check_ids", "read_sequences"]
+
+ENDINGS = {
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".tab": "csv",
+    ".psv": "csv",
+    ".dat": "csv",
+    ".data": "csv",
+    ".txt": "csv",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".feather": "arrow",
+    ".arrow": "arrow",
+    ".ipc": "arrow",
+    ".npz": "npz",
+    ".npy": "npy",
+    ".ts": "ts",
+    ".fa": "fasta",
+    ".fasta": "fasta",
+    ".fna": "fasta",
+    ".faa": "fasta",
+}
+"""Formats by the ending of a file's name; text ones may be packed as .gz, .xz or .bz2 besides."""
+OTHERS = {
+    ".xlsx": "a spreadsheet",
+    ".xls": "a spreadsheet",
+    ".ods": "a spreadsheet",
+    ".pkl": "pickled",
+    ".pickle": "pickled",
+    ".pt": "pickled",
+    ".joblib": "pickled",
+    ".mat": "a MATLAB file",
+    ".h5": "an HDF5 file",
+    ".hdf5": "an HDF5 file",
+    ".zip": "a zip archive",
+    ".tar": "an archive",
+    ".rds": "a file of R",
+    ".json": "a JSON document",
+    ".arff": "an ARFF file",
+}
+"""What is not read, and is told from damage."""
+MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy", b">": "fasta", b"{": "jsonl"}
+PACKED = (".gz", ".xz", ".bz2")
+
+
+def read_sequences(
+    source: Any,
+    layout: LayoutSpec | None = None,
+    *,
+    labels: Any = None,
+    ids: Any = None,
+    groups: Any = None,
+    name: str = "X",
+) -> Sequences:
+    """Sequences out of a file or folder (by its path), or out of an array, a list of sequences, or a table in memory.
+
+    `labels`, `ids` and `groups`, one for each sequence, win over columns of the source. `name` stands for data in
+    memory in messages. Nothing is unpickled, and no file leads out of a folder.
+    Raises: BadInput with up to 20 mistakes, each with file, row, column, value and the way out.
+    """
+    spec = LayoutSpec() if layout is None else layout
+    if isinstance(source, Sequences):
+        return source
+    mistakes = Mistakes()
+    if isinstance(source, (str, os.PathLike)):
+        table = _file(Path(source), spec, mistakes)
+    else:
+        table = _memory(source, spec, name)
+    if mistakes.found:
+        mistakes.check()
+    found = infer(table, spec, labels is not None)
+    return build(table, found, mistakes, labels, ids, groups)
+
+
+def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    if path.is_dir():
+        return read_folder(path, spec, mistakes)
+    with reading(path):
+        if not path.exists():
+            raise BadInput(f"{path}: is not there; give the path of a file or a folder")
+        if not path.is_file():
+            raise BadInput(f"{path}: is no file and no folder; give one")
+        if not path.stat().st_size:
+            raise BadInput(f"{path}: is empty; give a file with rows")
+        form = format_of(path) if spec.format == "auto" else spec.format
+    if form == "folder":
+        raise BadInput(f"layout.format: {path} is a file, no folder")
+    if form in ("npz", "npy"):
+        return read_npz(path, spec) if form == "npz" else read_npy(path, spec)
+    if form in ("parquet", "arrow"):
+        return read_parquet(path) if form == "parquet" else read_arrow(path)
+    readers = {"csv": read_csv, "jsonl": read_json_lines, "ts": read_ts_file, "fasta": read_fasta_file}
+    return readers[form](path, spec, mistakes)
+
+
+def format_of(path: Path) -> str:
+    """The format of a file, by its name or, where that says nothing, by how it begins."""
+    plain = path.name.lower()
+    for ending in PACKED:
+        plain = plain.removesuffix(ending)
+    ending = os.path.splitext(plain)[1]
+    with unpacked(path) as file:
+        start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
+    for magic in (b"PAR1", b"ARROW1", b"\x93NUMPY"):
+        if start.startswith(magic):
+            return MAGIC[magic]
+    if ending in ENDINGS:
+        return ENDINGS[ending]
+    if ending in OTHERS:
+        raise BadInput(
+            f"{path}: is {OTHERS[ending]}, which is not read; save it as CSV, JSON lines (.jsonl), Parquet or .npz"
+        )
+    return next((form for magic, form in MAGIC.items() if start.startswith(magic)), "csv")
+
+
+def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
+    found = frame(source, name)
+    if found is not None:
+        return found
+    if isinstance(source, Mapping):
+        return table_of(source, name)
+    if isinstance(source, np.ndarray):
+        return array_table(source, name, spec, "an array")
+    for way in ("to_list", "to_pylist"):
+        if hasattr(source, way) and not isinstance(source, (str, bytes)):
+            return list_table(getattr(source, way)(), name, spec)
+    if hasattr(source, "to_dict"):  # a table of a library that gives Arrow no stream
+        return table_of(source.to_dict(orient="list"), name)
+    if hasattr(source, "__array__"):
+        return array_table(np.asarray(source), name, spec, "an array")
+    if isinstance(source, Sequence) and not isinstance(source, bytes):
+        return list_table(source, name, spec)
+    raise BadInput(f"{name}: is of type {type(source).__name__}; give a path, an array, a list of sequences or a table")

@@ -12,7 +12,7 @@ import numpy as np
 from headstart.data.archives import TOTAL
 from headstart.data.layout import LayoutSpec
 from headstart.data.problems import Mistakes
-from headstart.data.records import array_of, column_of
+from headstart.data.rows import array_of, column_of
 from headstart.data.table import Column, Lists, Places, Table
 from headstart.data.text import reading
 from headstart.errors import BadInput, nearest

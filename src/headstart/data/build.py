@@ -7,15 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.kinds import coded, letters_of, text_kind, to_tokens
 from headstart.data.labels import class_names, given_words, target_kind
 from headstart.data.layout import Layout
-from headstart.data.long import in_sequences
+from headstart.data.letters import MOST_SYMBOLS, coded, letters_of, text_kind
+from headstart.data.long_format import in_sequences
 from headstart.data.numbers import Cells, is_number
 from headstart.data.problems import Mistakes
 from headstart.data.sequences import Sequences
-from headstart.data.table import Column, Places, Table, Words
+from headstart.data.table import Column, Places, Table, Words, number_name
 from headstart.errors import BadInput
+
+PLAIN_TOKENS = 10
+"""Different whole numbers up to which one channel of numbers is taken for tokens."""
 
 
 @dataclass
@@ -251,3 +254,61 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
     keep = place <= np.repeat(last, ends - starts)
     offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
     return replace(parts, values=parts.values[keep], offsets=offsets)
+
+
+def to_tokens(whole: Sequences, notes: list[str]) -> Sequences:
+    """The same as tokens, where that was asked for or is plain: one channel, nothing missing, few whole numbers.
+
+    Raises: BadInput where it was asked for and cannot be, and for numbers that are none of the symbols that were set.
+    """
+    spec = whole.layout.spec
+    asked = spec.kind == "tokens"
+    if spec.kind not in ("auto", "tokens"):
+        return whole
+    if whole.values.shape[1] != 1 or whole.observed is not None:
+        if asked:
+            what = "a value is missing" if whole.observed is not None else f"there are {whole.values.shape[1]} channels"
+            raise BadInput(
+                f"{whole.layout.source}: kind: tokens need one channel without gaps, and {what}; set kind to "
+                "numbers, or name one channel with --values"
+            )
+        return whole
+    flat = whole.values[:, 0]
+    if not asked and not (flat[:1000] == flat[:1000].round()).all():
+        return whole
+    found = np.unique(flat)
+    if not asked and not _plainly(found, len(flat)):
+        return whole
+    names = tuple(number_name(value) for value in found.tolist())
+    symbols = spec.symbols or names
+    place = {name: i for i, name in enumerate(symbols)}
+    _refuse_unknown(whole, found, names, place)
+    if len(symbols) > MOST_SYMBOLS:
+        raise BadInput(
+            f"{whole.layout.source}: kind: {len(symbols):,} different values, at most {MOST_SYMBOLS:,} are tokens; "
+            "set kind to numbers"
+        )
+    ids = np.array([place[name] for name in names], dtype=np.uint16)[np.searchsorted(found, flat)]
+    if not asked:
+        notes.append(
+            f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
+        )
+    return replace(whole, values=ids, layout=replace(whole.layout, kind="tokens", symbols=symbols))
+
+
+def _plainly(found: np.ndarray, count: int) -> bool:
+    return bool(1 < len(found) <= PLAIN_TOKENS and (found == found.round()).all() and count >= 20 * len(found))
+
+
+def _refuse_unknown(whole: Sequences, found: np.ndarray, names: tuple[str, ...], place: dict[str, int]) -> None:
+    mistakes = Mistakes()
+    for value, name in zip(found.tolist(), names, strict=True):
+        if name not in place:
+            first = int(np.argmax(whole.values[:, 0] == value))
+            row = int(np.searchsorted(whole.offsets, first, side="right")) - 1
+            mistakes.add(
+                whole.places.of(row),
+                f"{name} is none of the {len(place)} symbols ({', '.join(list(place)[:8])}); "
+                "correct it, or leave the row out",
+            )
+    mistakes.check()

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.numbers import Cells, is_number
-from headstart.data.records import column_of
+from headstart.data.rows import column_of
 from headstart.data.table import Words
 from headstart.errors import BadInput
 
@@ -37,13 +37,6 @@ def class_name(text: str) -> str:
             return text
         return str(int(value)) if value.is_integer() and abs(value) < 1e15 else text
     return text
-
-
-def in_order(names: set[str]) -> tuple[str, ...]:
-    """Classes in the order of their numbers where all are numbers, else of their letters."""
-    if all(map(is_number, names)):
-        return tuple(sorted(names, key=lambda name: (float(name), name)))
-    return tuple(sorted(names))
 
 
 def target_kind(names: Words) -> Literal["class", "number", "none"]:

@@ -1,21 +1,31 @@
-"""Sequences of letters: amino acids and bases as ids, and FASTA files."""
+"""Texts as ids: bytes, amino acids, bases, tokens out of a list of symbols; and FASTA files."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import itertools
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from headstart.data.layout import LayoutSpec
+from headstart.data.numbers import is_number
 from headstart.data.problems import Mistakes
-from headstart.data.table import Column, Places, Table
+from headstart.data.rows import text_of
+from headstart.data.table import Column, Places, Table, Words
 from headstart.data.text import text_lines
 from headstart.errors import BadInput
 
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters
 for several (15)."""
+WORDS = 6
+"""Words of a FASTA header that are columns; most have one to three."""
+MOST_SYMBOLS = 65_536
+_BASES = re.compile(r"^[ACGTUNacgtun\s]*$")
+_AMINO = re.compile(rf"^[{ALPHABETS['protein']}\s*]*$")
 NAMES = {"protein": "amino acid", "dna": "base"}
 
 
@@ -41,38 +51,143 @@ def spoken(letters: str) -> Callable[[np.ndarray], str]:
     return lambda ids: "".join(table[int(i)] for i in ids)
 
 
+def text_kind(words: Words) -> Literal["text", "dna", "protein"]:
+    """DNA where nearly all letters are bases, proteins where all are capital letters of amino acids, else text."""
+    texts = [word for word in words[:1000] if word and word.strip()]
+    size = sum(map(len, texts)) / max(len(texts), 1)
+    letters = {letter for text in texts for letter in text}
+    bases = sum(_BASES.match(text) is not None for text in texts)
+    every = set(ALPHABETS["dna"]) | set(ALPHABETS["dna"].lower()) | set("Uu \n\r\t")
+    if size >= 8 and bases >= 0.9 * len(texts) and letters <= every:
+        return "dna"
+    if (
+        size >= 15
+        and len(letters) >= 10
+        and all(_AMINO.match(text) for text in texts)
+        and not any(" " in text.strip() for text in texts)
+    ):
+        return "protein"
+    return "text"
+
+
+def letters_of(
+    words: Words,
+    kind: Literal["text", "dna", "protein"],
+    places: Places,
+    column: str,
+    mistakes: Mistakes,
+    notes: list[str],
+) -> tuple[np.ndarray, np.ndarray]:
+    """(ids (S,) uint8, offsets (n + 1,)) of texts; an empty one, and a letter that is none, is a mistake."""
+    parts, uracil = [], 0
+    for row, word in enumerate(words):
+        place = places.cell(row, column)
+        if word is None or not word.strip():
+            mistakes.add(place, "the text is empty; leave the row out")
+            continue
+        if kind == "text":
+            content = text_of(word, place, mistakes)
+            found = None if content is None else np.frombuffer(content, dtype=np.uint8)
+        else:
+            plain = "".join(word.split())
+            if kind == "dna" and ("U" in plain or "u" in plain):
+                uracil += 1
+                plain = plain.replace("U", "T").replace("u", "t")
+            if kind == "protein":
+                plain = plain.removesuffix("*")  # marks the end
+            found = encode(plain, kind, place, mistakes)
+        if found is not None:
+            parts.append(found)
+    if uracil:
+        notes.append(f"U is read as T in {uracil:,} sequences")
+    offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
+    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.uint8), offsets
+
+
+def coded(
+    words: Sequence[str | None], symbols: tuple[str, ...], places: Places, column: str, mistakes: Mistakes
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """(ids (S,), symbols in the order of their ids) of words; a missing one, or one that is none of `symbols`, is a
+    mistake."""
+    known = {word: i for i, word in enumerate(symbols or _ordered({word.strip() for word in words if word}))}
+    if len(known) > MOST_SYMBOLS:
+        raise BadInput(
+            f"{places.source}: column {column!r} holds {len(known):,} different words, at most {MOST_SYMBOLS:,} "
+            "are tokens; give texts, or numbers"
+        )
+    ids = np.zeros(len(words), dtype=np.uint16)
+    wrong: dict[str, list[int]] = {}
+    for i, word in enumerate(words):
+        found = known.get((word or "").strip())
+        if found is None:
+            wrong.setdefault((word or "").strip(), []).append(i)
+        else:
+            ids[i] = found
+    for word, where in wrong.items():
+        many = f", {len(where):,} of them" if len(where) > 1 else ""
+        what = f"{word[:40]!r} is none of the {len(known):,} symbols" if word else "a token is missing"
+        mistakes.add(places.cell(where[0], column), f"{what}{many}; correct it, or leave the row out")
+    return ids, tuple(known)
+
+
+def _ordered(words: set[str]) -> list[str]:
+    words.discard("")
+    return sorted(words, key=float) if all(map(is_number, words)) else sorted(words)
+
+
 def read_fasta(
-    lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes
+    lines: Iterable[tuple[str, str]], letters: str, mistakes: Mistakes
 ) -> Iterator[tuple[str, str, np.ndarray]]:
     """(place of the header, header without `>`, ids) of each entry; lines that begin with `;` are comments.
 
     An entry with a wrong letter or without a sequence is a mistake and is left out.
     """
-    header: tuple[str, str] | None = None
-    parts: list[np.ndarray | None] = []
-    for place, line in lines:
+    for place, header, parts in _entries(lines, mistakes):
+        ids = [encode(text, letters, where, mistakes) for where, text in parts]
+        whole = [part for part in ids if part is not None]
+        if len(whole) == len(parts):
+            yield place, header, np.concatenate(whole)
+
+
+def _entries(lines: Iterable[tuple[str, str]], mistakes: Mistakes) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
+    """(place of the header, header, (place, text) of each line of the sequence) of each entry that has a sequence."""
+    entry: tuple[str, str, list[tuple[str, str]]] | None = None
+    for place, line in itertools.chain(lines, [("", ">")]):
         text = line.strip()
         if text.startswith(">"):
-            yield from _entry(header, parts, mistakes)
-            header, parts = (place, text[1:].strip()), []
+            if entry is not None and entry[2]:
+                yield entry
+            elif entry is not None:
+                mistakes.add(entry[0], f"{entry[1][:40]!r} has a header and no sequence; leave it out")
+            entry = (place, text[1:].strip(), [])
         elif text and not text.startswith(";"):
-            if header is None:
+            if entry is None:
                 mistakes.add(place, "comes before the first header (a line that begins with >); give a FASTA file")
                 return
-            parts.append(encode(text, letters, place, mistakes))
-    yield from _entry(header, parts, mistakes)
+            entry[2].append((place, text))
 
 
-def _entry(
-    header: tuple[str, str] | None, parts: list[np.ndarray | None], mistakes: Mistakes
-) -> Iterator[tuple[str, str, np.ndarray]]:
-    if header is None:
-        return
-    whole = [part for part in parts if part is not None]
-    if not parts:
-        mistakes.add(header[0], f"{header[1][:40]!r} has a header and no sequence; leave it out")
-    elif len(whole) == len(parts):
-        yield *header, np.concatenate(whole)
+def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """A FASTA file: the first word of a header is the id, the others are columns `word 2`, `word 3` and so on."""
+    numbered = ((f"{path}:{n}", line) for n, line in enumerate(text_lines(path, spec.encoding, mistakes), 1))
+    entries = list(_entries(numbered, mistakes))
+    mistakes.check()
+    if not entries:
+        raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
+    places = Places(str(path), lines=np.array([int(place.rpartition(":")[2]) for place, _, _ in entries]))
+    columns = _header_words([header for _, header, _ in entries])
+    columns["sequence"] = Column("sequence", "text", ["".join(text for _, text in parts) for _, _, parts in entries])
+    return Table(columns, len(entries), places, "FASTA", shape="text")
+
+
+def _header_words(headers: list[str]) -> dict[str, Column]:
+    cut = [header.split() for header in headers]
+    most = min(max(map(len, cut)), WORDS)
+    names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
+    return {
+        name: Column(name, "text", cells=[row[i] if i < len(row) else None for row in cut])
+        for i, name in enumerate(names)
+    }
 
 
 _NONE = 255
@@ -86,49 +201,3 @@ def _table(letters: str) -> np.ndarray:
 
 
 _TABLES = {name: _table(letters) for name, letters in ALPHABETS.items()}
-
-
-WORDS = 6
-"""Words of a FASTA header that are columns; most have one to three."""
-
-
-def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    """A FASTA file: the first word of a header is the id, the others are columns `word 2`, `word 3` and so on.
-
-    Lines that begin with `;` are comments. An entry without a sequence is a mistake.
-    """
-    headers: list[str] = []
-    parts: list[list[str]] = []
-    lines: list[int] = []
-    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
-        text = line.strip()
-        if text.startswith(">"):
-            headers.append(text[1:].strip())
-            parts.append([])
-            lines.append(number)
-        elif text and not text.startswith(";"):
-            if not parts:
-                mistakes.add(
-                    f"{path}:{number}", "comes before the first header (a line that begins with >); give a FASTA file"
-                )
-                mistakes.check()
-            parts[-1].append(text)
-    if not headers:
-        raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
-    for header, part, number in zip(headers, parts, lines, strict=True):
-        if not part:
-            mistakes.add(f"{path}:{number}", f"{header[:40]!r} has a header and no sequence; leave it out")
-    places = Places(str(path), lines=np.array(lines, dtype=np.int64))
-    columns = _header_words(headers)
-    columns["sequence"] = Column("sequence", "text", cells=["".join(part) for part in parts])
-    return Table(columns, len(headers), places, "FASTA", shape="text")
-
-
-def _header_words(headers: list[str]) -> dict[str, Column]:
-    cut = [header.split() for header in headers]
-    most = min(max(map(len, cut)), WORDS)
-    names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
-    return {
-        name: Column(name, "text", cells=[row[i] if i < len(row) else None for row in cut])
-        for i, name in enumerate(names)
-    }

@@ -1,43 +1,80 @@
-"""Rows of text files: JSON lines, Parquet, tab-separated values; each value is checked where it is read."""
+"""Rows of text files (JSON lines, Parquet, tab-separated values) and rows of Python values, each value checked."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from headstart.data.archives import DAMAGED, TOTAL, unpacked
+from headstart.data.layout import LayoutSpec
+from headstart.data.numbers import is_number
 from headstart.data.problems import Mistakes
+from headstart.data.table import Column, Places, Table, number_name
+from headstart.data.text import text_lines
 from headstart.errors import BadInput
 
 LINE = 2**26
 """Bytes that one line may have."""
-
 FORMS = ("jsonl", "parquet", "tsv")
+NO_LIST = "is no list of numbers or of rows of equal length"
+
+Row = tuple[str, Mapping[str, Any]]
+"""(place, values); the place is `file, row n`, counted from 1."""
 
 
 def form(name: str) -> str | None:
     """Which of FORMS a file has, told by its name (packed as .gz or .xz, or not)."""
     plain = name.lower().removesuffix(".gz").removesuffix(".xz")
-    return next((one for one in FORMS if plain.endswith(f".{one}")), None)
+    return next((known for known in FORMS if plain.endswith(f".{known}")), None)
 
 
 def read_rows(
     path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]] = ()
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
-    """(place, values) of each row that has all the `columns`; the place is `file, row n`, counted from 1.
+) -> Iterator[Row]:
+    """Each row that has all the `columns`.
 
     `layouts` name the fields of TSV files without a header, one for each number of fields that is known.
     What is wrong with a row goes to `mistakes`. Raises: BadInput for a file that cannot be read at all.
     """
     what = form(path.name)
     if what == "parquet":
-        yield from _parquet(path, columns, mistakes)
-    elif what == "tsv":
-        yield from _tsv(path, columns, mistakes, layouts)
-    else:
-        yield from _json_lines(path, columns, mistakes)
+        return _parquet(path, columns, mistakes)
+    if what == "tsv":
+        return _tsv(path, columns, mistakes, layouts)
+    return _json_lines(path, columns, mistakes)
+
+
+def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
+    """(place, text) of each line that is UTF-8. Lines end at a newline only."""
+    try:
+        with unpacked(path) as file:
+            row = 0
+            while line := file.readline(LINE + 1):
+                row, place = row + 1, f"{path}, row {row + 1}"
+                if len(line) > LINE:
+                    raise BadInput(f"{place}: has more than {LINE} bytes; give one example per line")
+                text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), place, mistakes)
+                if text is not None:
+                    yield place, text
+    except DAMAGED as error:
+        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
+    except OSError as error:
+        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
+
+
+def decoded(content: bytes, place: str, mistakes: Mistakes) -> str | None:
+    """UTF-8 as text, or None and a mistake."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        mistakes.add(
+            place, f"is not UTF-8 (byte {content[error.start]:#04x} at {error.start}); convert the file to UTF-8"
+        )
+        return None
 
 
 def text_of(value: Any, place: str, mistakes: Mistakes) -> bytes | None:
@@ -52,7 +89,7 @@ def text_of(value: Any, place: str, mistakes: Mistakes) -> bytes | None:
         mistakes.add(place, f"the text is {str(value)[:40]!r}, of type {type(value).__name__}; give a text")
     elif not value:
         mistakes.add(place, "the text is empty; leave the row out")
-    elif _decoded(value, place, mistakes) is not None:
+    elif decoded(value, place, mistakes) is not None:
         return value
     return None
 
@@ -73,55 +110,47 @@ def label_of(value: Any, place: str, mistakes: Mistakes) -> str | None:
 
 def in_order(labels: set[str]) -> list[str]:
     """Labels in the order of their class numbers: as numbers where all are, else as letters."""
-    if all(label.removeprefix("-").isdecimal() for label in labels):
-        return sorted(labels, key=int)
+    if all(map(is_number, labels)):
+        return sorted(labels, key=lambda label: (float(label), label))
     return sorted(labels)
 
 
-def _decoded(value: bytes, place: str, mistakes: Mistakes) -> str | None:
-    try:
-        return value.decode()
-    except UnicodeDecodeError as error:
-        mistakes.add(
-            place, f"is not UTF-8 (byte {value[error.start]:#04x} at {error.start}); convert the file to UTF-8"
-        )
-        return None
-
-
-def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
-    """(place, text) of each line that is UTF-8. Lines end at a newline only."""
-    try:
-        with unpacked(path) as file:
-            row = 0
-            while line := file.readline(LINE + 1):
-                row, place = row + 1, f"{path}, row {row + 1}"
-                if len(line) > LINE:
-                    raise BadInput(f"{place}: has more than {LINE} bytes; give one example per line")
-                text = _decoded(line.removesuffix(b"\n").removesuffix(b"\r"), place, mistakes)
-                if text is not None:
-                    yield place, text
-    except DAMAGED as error:
-        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
-
-
-def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
     for place, line in lines(path, mistakes):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            mistakes.add(place, f"is no JSON ({error if isinstance(error, ValueError) else 'nested too deep'})")
+        row = _json_row(line, place, mistakes, f"give one with {' and '.join(columns)}")
+        if row is None:
             continue
-        if not isinstance(row, dict):
-            mistakes.add(place, f"is no JSON object; give one with {' and '.join(columns)}")
-        elif lost := [column for column in columns if column not in row]:
+        if lost := [column for column in columns if column not in row]:
             mistakes.add(place, f"has no {' and no '.join(map(repr, lost))}")
         else:
             yield place, row
 
 
-def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _json_row(line: str, place: str, mistakes: Mistakes, way: str) -> dict[str, Any] | None:
+    """A line as an object, or None and a mistake."""
+    twice: list[str] = []
+
+    def pairs(items: list[tuple[str, Any]]) -> dict[str, Any]:
+        keys = [key for key, _ in items]
+        twice.extend(sorted({key for key in keys if keys.count(key) > 1}))
+        return dict(items)
+
+    try:
+        row = json.loads(line, object_pairs_hook=pairs)
+    except (ValueError, RecursionError) as error:
+        problem = error if isinstance(error, ValueError) else "nested too deep"
+        mistakes.add(place, f"is no JSON ({problem}); give one object a line")
+        return None
+    if not isinstance(row, dict):
+        mistakes.add(place, f"is no JSON object; {way}")
+    elif twice:
+        mistakes.add(place, f"has {twice[0]!r} twice; rename one")
+    else:
+        return row
+    return None
+
+
+def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
     import pyarrow
     import pyarrow.parquet
 
@@ -129,10 +158,8 @@ def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator
         with pyarrow.parquet.ParquetFile(path) as file:
             names = file.schema_arrow.names
             if lost := [column for column in columns if column not in names]:
-                mistakes.add(
-                    str(path),
-                    f"has no column {' and no '.join(map(repr, lost))} (it has {', '.join(map(repr, names[:8]))})",
-                )
+                known = ", ".join(map(repr, names[:8]))
+                mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has {known})")
                 return
             size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
             if size > TOTAL:
@@ -158,9 +185,7 @@ def _values(column: Any) -> list[Any]:
     return list(column.to_pylist())
 
 
-def _tsv(
-    path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]
-) -> Iterator[tuple[str, Mapping[str, Any]]]:
+def _tsv(path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]) -> Iterator[Row]:
     known: dict[int, Sequence[str]] = {len(layout): layout for layout in layouts}
     for place, line in lines(path, mistakes):
         fields = [_unquoted(field) for field in line.split("\t")]
@@ -169,9 +194,8 @@ def _tsv(
         elif len(fields) in known:
             yield place, dict(zip(known[len(fields)], fields, strict=True))
         else:
-            mistakes.add(
-                place, f"has {len(fields)} fields separated by tabs, not {' or '.join(map(str, sorted(known)))}"
-            )
+            sizes = " or ".join(map(str, sorted(known)))
+            mistakes.add(place, f"has {len(fields)} fields separated by tabs, not {sizes}")
 
 
 def _unquoted(field: str) -> str:
@@ -179,3 +203,115 @@ def _unquoted(field: str) -> str:
     if len(field) > 1 and field[0] == field[-1] == '"' and '"' not in field[1:-1].replace('""', ""):
         return field[1:-1].replace('""', '"')
     return field
+
+
+def read_json_lines(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
+    """One JSON object a line, whose keys are the columns; a key that a row does not have is a missing cell."""
+    columns: dict[str, list[Any]] = {}
+    begins: list[int] = []
+    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
+        if not line.strip():
+            continue
+        way = 'give one such as {"label": "a", "values": [1, 2, 3]} a line'
+        row = _json_row(line, f"{path}:{number}", mistakes, way)
+        if row is None:
+            continue
+        for key, value in row.items():
+            cells = columns.setdefault(key, [])
+            cells.extend([None] * (len(begins) - len(cells)))
+            cells.append(_cell(value, f"{path}:{number} column {key!r}", mistakes))
+        begins.append(number)
+    for cells in columns.values():
+        cells.extend([None] * (len(begins) - len(cells)))
+    mistakes.check()
+    if not begins:
+        raise BadInput(f"{path}: is empty; give one JSON object a line")
+    places = Places(str(path), lines=np.array(begins, dtype=np.int64))
+    return Table({name: column_of(name, cells) for name, cells in columns.items()}, len(begins), places, "JSON lines")
+
+
+def table_of(columns: Mapping[Any, Any], source: str) -> Table:
+    """A mapping of names to columns of equal length. Raises: BadInput naming a column of another length."""
+    mistakes, places = Mistakes(), Places(source)
+    cells = {
+        str(name): [_cell(value, places.cell(i, str(name)), mistakes) for i, value in enumerate(values)]
+        for name, values in columns.items()
+    }
+    sizes = {name: len(values) for name, values in cells.items()}
+    if len(set(sizes.values())) > 1:
+        first = next(iter(sizes))
+        other = next(name for name in sizes if sizes[name] != sizes[first])
+        raise BadInput(
+            f"{source}: column {other!r} has {sizes[other]:,} cells, {first!r} has {sizes[first]:,}; give "
+            "columns of one length"
+        )
+    mistakes.check()
+    rows = next(iter(sizes.values()), 0)
+    return Table({name: column_of(name, values) for name, values in cells.items()}, rows, places, "a table")
+
+
+def _cell(value: Any, place: str, mistakes: Mistakes) -> Any:
+    """A cell; a list becomes an array at once, which takes a tenth of its memory."""
+    if not isinstance(value, (list, tuple)):
+        return value
+    array = array_of(value)
+    if array is None:
+        mistakes.add(place, NO_LIST)
+    return array
+
+
+def array_of(value: Sequence[Any]) -> np.ndarray | None:
+    """A sequence as (L,) or (L, F) float64, with NaN for None; or as (L,) texts where one is a text. None: neither."""
+    if any(isinstance(item, str) for item in value):
+        if any(isinstance(item, (list, tuple, dict)) for item in value):
+            return None
+        words = ["" if item is None else item if isinstance(item, str) else number_name(float(item)) for item in value]
+        return np.array(words, dtype=np.str_)
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (ValueError, TypeError, OverflowError):
+        return None
+    return array if array.ndim in (1, 2) else None
+
+
+def column_of(name: str, values: Iterable[Any]) -> Column:
+    """A column of Python values: numbers, texts, arrays, or a mixture that is told by what most of them are."""
+    cells = [value.item() if isinstance(value, np.generic) else value for value in values]
+    nothing: list[str | None] = [None] * len(cells)
+    arrays = [value for value in cells if isinstance(value, np.ndarray)]
+    if arrays:
+        good = all(array.dtype.kind in "biufU" and array.ndim in (1, 2) for array in arrays)
+        good = good and all(value is None or isinstance(value, np.ndarray) for value in cells)
+        return Column(name, "list", lists=cells) if good else Column(name, "other", nothing)
+    there = [value for value in cells if value is not None and value == value]
+    if not there:
+        return Column(name, "empty", nothing)
+    if all(isinstance(value, (bool, int, float)) for value in there):
+        numbers = np.array([np.nan if value is None else _float(value) for value in cells])
+        whole = all(isinstance(value, int) for value in there)
+        return Column(name, "number", [_word(value) for value in cells] if whole else None, numbers)
+    words = [_word(value) for value in cells]
+    if any(_word(value) is None for value in there):
+        return Column(name, "other", words)
+    numbers_too = 2 * sum(is_number(word) for word in words if word) >= sum(bool(word) for word in words)
+    return Column(name, "number" if numbers_too else "text", words)
+
+
+def _float(value: float) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # a whole number of more than 308 digits
+        return float("inf")
+
+
+def _word(value: Any) -> str | None:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        try:
+            return value.decode()
+        except UnicodeDecodeError:
+            return None
+    if isinstance(value, (bool, int, float)):
+        return None if value != value else number_name(float(value)) if isinstance(value, float) else str(int(value))
+    return None

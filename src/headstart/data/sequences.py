@@ -11,11 +11,11 @@ from typing import Literal
 
 import numpy as np
 
-from headstart.data.labels import in_order
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
 from headstart.data.numbers import LARGEST
 from headstart.data.problems import Mistakes
+from headstart.data.rows import in_order
 from headstart.data.splits import groups
 from headstart.data.table import Places
 from headstart.errors import BadInput
@@ -28,7 +28,7 @@ Target = Literal["class", "number", "none"]
 class Sequences:
     """n sequences of any length, one after another, with whatever is known of each.
 
-    values: (S, F) float32 of numbers; (S,) ids of text (bytes), dna and protein (letters, see tasks.letters) and tokens
+    values: (S, F) float32 of numbers; (S,) ids of text (bytes), dna and protein (letters, see data.letters) and tokens
         (places in `layout.symbols`). A missing number is 0 here and False in `observed` (S, F), which is None where
         nothing is missing.
     offsets: (n + 1,) int64. labels: n names of classes or numbers as text, None where a row has none. ids, groups: n
@@ -73,7 +73,9 @@ class Sequences:
     @property
     def classes(self) -> tuple[str, ...]:
         """Names of the classes in the order of their numbers; none where the target is no class."""
-        return in_order({label for label in self.labels if label is not None}) if self.target == "class" else ()
+        if self.target != "class":
+            return ()
+        return tuple(in_order({label for label in self.labels if label is not None}))
 
     @property
     def width(self) -> int:

@@ -1,0 +1,400 @@
+"""What the columns of a table mean: its shape, its channels, and which column is the target, id, time or group.
+
+Names are looked at first, then cells. Whatever was set stands; what was guessed is listed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+import numpy as np
+
+from headstart.data.layout import Channel, Layout, LayoutSpec, Shape
+from headstart.data.names import ROLES, TEXTS, by_role, lost, matching, numbered, plain
+from headstart.data.numbers import looks_like_list
+from headstart.data.table import Column, Table
+from headstart.errors import BadInput, nearest
+
+FEW = 20
+"""Values that a class may have without a doubt."""
+LONG = 12
+"""Characters from which on cells of a column without a known name are taken for texts."""
+
+
+def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
+    """The layout of a table. `labelled`: labels are given beside it, so that no column is taken for the target.
+
+    Raises: BadInput for a name that is not there, or where nothing looks like a sequence.
+    """
+    if table.shape is not None:
+        spec = _of_format(table, spec)
+    view = View(table, spec)
+    _settle(view)
+    if labelled:
+        view.roles["target"] = None
+    shape = _shape(view)
+    _name_roles(view, shape)
+    channels = _set_channels(view, shape) if spec.values else _channels(view, shape)
+    used = {name for channel in channels for name in channel.columns} | set(view.roles.values())
+    return Layout(
+        view.source,
+        shape,
+        channels,
+        spec,
+        unused=tuple(name for name in table.columns if name not in used),
+        guessed=tuple(view.guessed),
+        written=table.written,
+        header=table.header,
+        decimal=table.decimal,
+        by_format=table.shape is not None,
+        target=view.roles["target"],
+        id=view.roles["id"],
+        time=view.roles["time"],
+        group=view.roles["group"],
+    )
+
+
+@dataclass
+class View:
+    """What is known so far: `roles` that are settled (None: there is none), and the names of what was guessed."""
+
+    table: Table
+    spec: LayoutSpec
+    roles: dict[str, str | None] = field(default_factory=dict)
+    guessed: list[str] = field(default_factory=list)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def source(self) -> str:
+        """What messages call the table."""
+        return self.table.places.source
+
+    def take(self, role: str, names: list[str]) -> None:
+        """Settle a role by a guess: the first of the names, where there is one."""
+        if names:
+            self.roles[role] = names[0]
+            self.guessed.append(role)
+
+    def wanted(self) -> list[str]:
+        """Columns that were set as values, patterns spelt out."""
+        columns = self.table.columns
+        return [
+            name
+            for value in self.spec.values
+            for name in (matching(value, columns) if "*" in value and value not in columns else [value])
+        ]
+
+    def free(self) -> list[Column]:
+        """Columns without a role so far, and not set as values."""
+        taken = {*self.roles.values(), *self.wanted()}
+        return [column for name, column in self.table.columns.items() if name not in taken]
+
+    def named(self, role: str) -> list[str]:
+        """Free columns whose names are those of a role, the likelier first."""
+        return by_role(role, [column.name for column in self.free() if column.type not in ("list", "other")])
+
+    def count(self, name: str) -> int:
+        """How many different cells a column has."""
+        if name not in self._counts:
+            self._counts[name] = len({word for word in self.table.columns[name].words if word})
+        return self._counts[name]
+
+    def longest(self, columns: list[Column]) -> list[tuple[str, list[str]]]:
+        """The longest runs of numbered columns of numbers, of three or more: (pattern, names)."""
+        runs = numbered([column.name for column in columns if column.type in ("number", "empty")])
+        size = max(map(len, runs.values()), default=0)
+        return [(pattern, names) for pattern, names in runs.items() if len(names) == size > 2]
+
+    def texts(self, columns: list[Column]) -> list[Column]:
+        """Columns that may hold texts: by name, or with long cells of many kinds, or alone."""
+        return [
+            column
+            for column in columns
+            if column.type == "text"
+            and (
+                plain(column.name) in (*TEXTS, "values")
+                or len(self.table.columns) == 1
+                or (_mean_length(column) >= LONG and not self.few(column))
+            )
+        ]
+
+    def few(self, column: Column) -> bool:
+        """Whether cells repeat as names of classes do."""
+        count, there = self.count(column.name), sum(bool(word) for word in column.words)
+        return 1 < count <= max(FEW, there // 10) and 2 * count <= max(there, 4)
+
+    def few_whole(self, column: Column) -> bool:
+        """Whether a column holds few different whole numbers."""
+        most = min(100, max(self.table.rows // 2, 2))
+        return column.type == "number" and _whole(column) and 1 < self.count(column.name) <= most
+
+    def one_each(self, name: str) -> bool:
+        """Whether a column of a long table has one value for each sequence, empty cells apart."""
+        known: dict[str | None, str] = {}
+        ids = self.table.columns[str(self.roles["id"])].words
+        words = self.table.columns[name].words
+        return all(known.setdefault(key, word) == word for key, word in zip(ids, words, strict=True) if word)
+
+    def repeating(self) -> list[str]:
+        """Columns that may be the id of a long table: by name, and with at most half as many values as rows."""
+        names = [*self.named("id"), *self.named("group")]
+        return [name for name in names if 0 < 2 * self.count(name) <= self.table.rows]
+
+
+def _of_format(table: Table, spec: LayoutSpec) -> LayoutSpec:
+    """What was set, where the format itself has a shape. Raises: BadInput where another one was set.
+
+    A layout that was fixed by other data gives way, so that a model of a CSV file serves arrays too.
+    """
+    if spec.optional:
+        wanted = [name for name in spec.values if name in table.columns]
+        return spec.model_copy(update={"shape": "auto", "values": tuple(wanted)})
+    if spec.shape not in ("auto", table.shape):
+        raise BadInput(
+            f"{table.places.source}: layout: {spec.shape!r} was set, but {table.written} is {table.shape!r}; leave "
+            "it out"
+        )
+    return spec
+
+
+def _settle(view: View) -> None:
+    """Take the roles as they were set, or as the format says them. Raises: BadInput for a name that is not there."""
+    for role in ROLES:
+        name = getattr(view.spec, role)
+        if name:
+            if not (view.spec.optional and role != "time"):
+                view.table.column(name, role)
+            view.roles[role] = name if name in view.table.columns else None
+        elif name == "":
+            view.roles[role] = None
+        elif role in view.table.roles:
+            view.roles[role] = view.table.roles[role]
+
+
+def _shape(view: View) -> Shape:
+    """The shape as it was set, as the format has it, or as it looks."""
+    spec, table = view.spec, view.table
+    if spec.shape != "auto":
+        return spec.shape
+    if table.shape is not None:
+        return table.shape
+    if not spec.values:
+        view.guessed.append("shape")
+    columns = [table.columns[name] for name in view.wanted() if name in table.columns] or view.free()
+    run = max((len(names) for _, names in view.longest(columns)), default=0)
+    if spec.kind in ("text", "dna", "protein"):
+        return "text"
+    if any(column.type == "list" for column in columns):
+        return "list"
+    if _is_long(view, run):
+        return "long"
+    texts = [column for column in columns if column.type == "text"]
+    if run:
+        return "wide"
+    if any(looks_like_list(column.words) for column in texts):
+        return "list"
+    named = {name for role in ROLES for name in by_role(role, table.columns)}
+    numbers = [column for column in columns if column.type in ("number", "empty") and column.name not in named]
+    return "text" if view.texts(texts) and len(numbers) < 3 else "wide"
+
+
+def _is_long(view: View, run: int) -> bool:
+    """Whether there is an id that repeats and a time beside it; or a long stretch of rows of each id and no run."""
+    if "id" in view.roles and view.roles["id"] is None:
+        return False
+    ids = [view.roles["id"]] if view.roles.get("id") else view.repeating()
+    if not ids or ids[0] is None or 2 * view.count(ids[0]) > view.table.rows:
+        return False
+    if view.roles.get("time") or [name for name in view.named("time") if name != ids[0]]:
+        return True
+    if run > 2 or "time" in view.roles or view.table.rows < 5 * view.count(ids[0]):
+        return False
+    words = view.table.columns[ids[0]].words
+    return 1 + sum(a != b for a, b in pairwise(words)) == view.count(ids[0])
+
+
+def _name_roles(view: View, shape: Shape) -> None:
+    """Guess the roles that are not settled; those that stay open are None."""
+    fasta, rows = view.table.written == "FASTA", view.table.rows
+    if shape == "long":
+        _name_long(view)
+    if "target" not in view.roles:
+        names = [name for name in view.named("target") if shape != "long" or view.one_each(name)]
+        view.take("target", names or (_of_fasta(view) if fasta else _target(view, shape)))
+    if "id" not in view.roles:
+        names = view.named("id") or _index(view)
+        # First words of descriptions of FASTA repeat, those of names do not.
+        view.take("id", [name for name in names if not fasta or view.count(name) > 0.9 * rows])
+    if "group" not in view.roles:
+        names = [name for name in view.named("group") if 1 < view.count(name) < rows]
+        view.take("group", [name for name in names if shape != "long" or view.one_each(name)])
+    for role in ROLES:
+        view.roles.setdefault(role, None)
+
+
+def _name_long(view: View) -> None:
+    if view.roles.get("id") is None:
+        ids = view.repeating() or [
+            column.name
+            for column in view.free()
+            if column.type == "text" and 2 * view.count(column.name) <= view.table.rows
+        ]
+        if not ids or "id" in view.roles:
+            raise BadInput(
+                f"{view.source}: no column says which rows are one sequence; name it with --id (columns: "
+                f"{_column_names(view.table)})"
+            )
+        view.take("id", ids)
+    if "time" not in view.roles:
+        view.take("time", view.named("time") + [column.name for column in view.free() if column.type == "time"])
+
+
+def _target(view: View, shape: Shape) -> list[str]:
+    """A column of few texts; where columns have no names of their own, a first or last one of few whole numbers."""
+    free = [column for column in view.free() if column.type in ("number", "text")]
+    others = ("id", "file", "name", *TEXTS)
+    texts = [c for c in free if c.type == "text" and view.few(c) and plain(c.name) not in others]
+    if shape == "text":
+        longest = max(view.texts(free), key=_mean_length, default=None)
+        texts = [column for column in texts if column is not longest]
+    if shape == "long":
+        texts = [column for column in texts if view.one_each(column.name)]
+    if len(texts) == 1:
+        return [texts[0].name]
+    if shape != "wide" or len(free) < 3 or view.spec.values:
+        return []
+    if view.table.header is False or all(column.name.isdecimal() for column in free):
+        return _at_an_end(view, free)
+    run = {name for _, names in view.longest(free) for name in names}
+    beside = [column for column in free if column.type == "number" and column.name not in run] if run else []
+    return [beside[0].name] if len(beside) == 1 and view.few_whole(beside[0]) else []
+
+
+def _of_fasta(view: View) -> list[str]:
+    """The second word of the headers, where every header has it and it repeats as names of classes do."""
+    column = view.table.columns.get("word 2")
+    return [column.name] if column is not None and all(column.words) and view.few(column) else []
+
+
+def _at_an_end(view: View, free: list[Column]) -> list[str]:
+    """The first or last column, where it alone is whole, or where all are and it has the fewest values."""
+    for column, other in ((free[0], free[-1]), (free[-1], free[0])):
+        rest = [neighbour for neighbour in free if neighbour is not column][:50]
+        alone = not all(map(_whole, rest))
+        if view.few_whole(column) and (alone or (column is free[0] and _spread(column) < _spread(other))):
+            return [column.name]
+    return []
+
+
+def _index(view: View) -> list[str]:
+    """A first column that is the index of a table of pandas."""
+    first = next(iter(view.table.columns.values()))
+    known = first.name in ("column 1", "Unnamed: 0") or first.name.startswith("__index_level")
+    if not known or first.type in ("list", "other") or first not in view.free():
+        return []
+    return [first.name] if view.count(first.name) == view.table.rows else []
+
+
+def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
+    """The columns that look like the sequence. Raises: BadInput where none does."""
+    free = [column for column in view.free() if column.type not in ("other", "time")]
+    if shape == "wide":
+        return _wide(view, free)
+    if shape == "text":
+        texts = view.texts(free) or [column for column in free if column.type == "text"]
+        named = [column for column in texts if plain(column.name) in TEXTS]
+        chosen = sorted(named or texts, key=_mean_length)[-1:]
+    elif shape == "list":
+        lists = [column for column in free if column.type == "list" or looks_like_list(column.words)]
+        words = [c for c in lists if any(cell is not None and cell.dtype.kind == "U" for cell in c.lists or [])]
+        chosen = [column for column in lists if column not in words] or words[:1]
+    else:
+        chosen = [column for column in free if column.type in ("number", "empty")]
+        chosen = chosen or [column for column in free if column.type == "text"][:1]
+    if not chosen:
+        raise _nothing(view, shape)
+    return tuple(Channel(column.name, (column.name,)) for column in chosen)
+
+
+def _wide(view: View, free: list[Column]) -> tuple[Channel, ...]:
+    """The longest run of numbered columns (several of equal length are channels), else all columns of numbers."""
+    numbers = tuple(column.name for column in free if column.type in ("number", "empty"))
+    runs = view.longest(free)
+    if runs and 2 * sum(len(names) for _, names in runs) >= len(numbers):
+        return tuple(_run(view, pattern, names) for pattern, names in runs)
+    if len(numbers) < 2:
+        raise _nothing(view, "wide")
+    return (Channel("values", numbers),)
+
+
+def _run(view: View, pattern: str, names: list[str]) -> Channel:
+    gone = [name for name in lost(pattern, names) if name not in view.table.columns]
+    if gone:
+        raise BadInput(
+            f"{view.source}: values: {pattern!r} has no column {gone[0]!r}"
+            + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
+            + f" between {names[0]!r} and {names[-1]!r}, so that later values would stand one place too early; add it "
+            "(its cells may be empty), or name the columns one by one with --values"
+        )
+    return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(names), pattern)
+
+
+def _set_channels(view: View, shape: Shape) -> tuple[Channel, ...]:
+    """The columns that were set as values. Raises: BadInput naming one that is not there."""
+    out: list[Channel] = []
+    plainly: list[str] = []
+    for value in view.spec.values:
+        if "*" not in value or value in view.table.columns:
+            plainly.append(view.table.column(value, "values").name)
+            continue
+        names = [name for name in matching(value, view.table.columns) if name not in view.roles.values()]
+        if not names:
+            raise BadInput(
+                f"{view.source}: values: no column is like {value!r}, where * is a whole number; "
+                f"{nearest(value, view.table.columns)}"
+            )
+        out.append(_run(view, value, names))
+    if plainly and shape == "wide":
+        out.append(Channel("values", tuple(plainly)))
+    else:
+        out += [Channel(name, (name,)) for name in plainly]
+    if len({channel.name for channel in out}) < len(out):
+        out = [Channel(channel.pattern or channel.name, channel.columns, channel.pattern) for channel in out]
+    if shape == "text" and len(out) > 1:
+        raise BadInput(f"{view.source}: values: {len(out)} columns of text; name one")
+    return tuple(out)
+
+
+def _nothing(view: View, shape: str) -> BadInput:
+    lone = len(view.table.columns) == 1 and view.table.header is not None
+    way = "where cells are separated by another mark, give --delimiter; else name" if lone else "name"
+    return BadInput(
+        f"{view.source}: no column looks like a sequence ({shape}; columns: {_column_names(view.table)}); {way} "
+        "the columns with --values, and their --layout (wide, text, list or long)"
+    )
+
+
+def _mean_length(column: Column) -> float:
+    """Characters of a cell on the average, of the first 200."""
+    words = [word for word in column.words[:200] if word]
+    return sum(map(len, words)) / max(len(words), 1)
+
+
+def _whole(column: Column) -> bool:
+    """Whether every cell is a whole number or missing."""
+    there = column.floats[~np.isnan(column.floats)]
+    texts = column.numbers is None and sum(map(bool, column.words)) > len(there)
+    return not texts and bool((np.isfinite(there) & (there == there.round())).all())
+
+
+def _spread(column: Column) -> float:
+    """The largest number of a column less its smallest."""
+    values = column.floats[~np.isnan(column.floats)]
+    return float(values.max() - values.min()) if len(values) else 0.0
+
+
+def _column_names(table: Table) -> str:
+    """The first names, for messages."""
+    names = [repr(name) for name in table.columns]
+    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")
