@@ -208,7 +208,7 @@ def test_texts_and_numbers_are_predicted_too(tmp_path: Path, capsys: Any) -> Non
     read = read_sequences(file, LayoutSpec(target="y", target_kind="number"))
     save_model(made(read, ("summary",), serve="summary"), tmp_path / "number")
     code, out, err = run(capsys, tmp_path / "number", file, "-o", tmp_path / "out.jsonl")
-    assert (code, "on the 24 rows with a label: R2 " in err) == (0, True)
+    assert (code, "on the 24 rows with a label: R² " in err) == (0, True)
     found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
     assert list(found[0]) == ["row", "prediction"]
     assert np.corrcoef([line["prediction"] for line in found], [line["y"] for line in lines])[0, 1] > 0.9

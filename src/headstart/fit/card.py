@@ -99,18 +99,18 @@ def _data(outcome: Outcome) -> Iterator[str]:
 
 def _scores(outcome: Outcome) -> Iterator[str]:
     first, *more = wording.measures(outcome)
-    name = wording.NAMES[first]
-    others = [f"test {wording.NAMES[one]}" for one in more]
+    name = words.metric(first)
+    others = [f"test {words.metric(one)}" for one in more]
     heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
     yield _table(heads, [_line(one, more) for one in outcome.candidates])
     yield (
         f"Mean ± one standard error over n seeds. {wording.how_chosen(outcome)} Differences are on test, paired by "
-        "seed, with their 95 % interval: where it holds 0, the two cannot be told apart."
+        "seed, with their 95 % interval: where it contains 0, the comparison is undecided."
     )
     yield markdown(wording.own_score(outcome))
     found = wording.scores_on_test(outcome)
     if found:
-        told = [f"{wording.NAMES[key]} {words.score(value)}" for key, value in found.items() if key in wording.NAMES]
+        told = [f"{words.metric(key)} {words.score(value)}" for key, value in found.items() if key in words.METRICS]
         sure = f"; expected calibration error {words.score(found['calibration_error'])}" if outcome.labels else ""
         yield markdown(f"The served model on test: {', '.join(told)}{sure}.")
     yield _list(wording.EXPLAINED[one] for one in (first, *more))

@@ -71,12 +71,12 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
 def _heads(outcome: Outcome) -> list[tuple[str, bool]]:
     """Heads of the table of models, and whether they head numbers."""
     first, *more = wording.measures(outcome)
-    name = wording.NAMES[first]
+    name = words.metric(first)
     heads = [("model", False), (f"val {name}", True)]
     if _has_test(outcome):
         heads += [(f"test {name}", True)]
         heads += [("difference to scratch", True)] if _compared(outcome) else []
-        heads += [(f"test {wording.NAMES[one]}", True) for one in more]
+        heads += [(f"test {words.metric(one)}", True) for one in more]
     return [*heads, ("n", True), ("time", True)]
 
 

@@ -22,14 +22,8 @@ FEW_TEST = 100
 """Test sequences below which a score's own error is said first."""
 RARE = 10
 """Train sequences of a class below which it is named."""
-METRICS = {"r2": "R²", "balanced_accuracy": "balanced accuracy"}
 HANDLED = ("partial", "data", "test set", "error", "benchmark", "seeds", "interval", "baseline", "at chance", "budget")
 """Kinds of a study's caveats that are said here in other words, or not at all."""
-
-
-def metric_words(metric: str) -> str:
-    """A metric as a person reads it."""
-    return METRICS.get(metric, metric)
 
 
 def with_differences(lines: Sequence[Line]) -> list[Line]:
@@ -68,7 +62,7 @@ def answer(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
 
 
 def _winner(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
-    one, name = best.candidate, metric_words(metric)
+    one, name = best.candidate, words.metric(metric)
     on_test = f" (test {words.plus_minus(one.test)})" if one.test is not None else ""
     own = f"{name} {words.plus_minus(one.val)} on validation{on_test}"
     networks = [line.candidate for line in lines if line.candidate.name in NETWORKS]
@@ -94,7 +88,7 @@ def _helped(lines: Sequence[Line], metric: str) -> Iterator[str]:
         trained = "neither network" if line is scratch else "only one of the two networks"
         yield f"Whether self-pretraining helped is not known: {trained} was trained to its end."
         return
-    gap, name = line.candidate.difference, metric_words(metric)
+    gap, name = line.candidate.difference, words.metric(metric)
     if gap is None:
         yield "Whether self-pretraining helped is not known: no sequences were held out as a test."
         return
@@ -181,7 +175,7 @@ def _majority(lines: Sequence[Line], metric: str) -> Iterator[str]:
         if one.test.mean <= floor.test.mean:
             yield (
                 f"{one.name} is no better on test than naming the commonest class "
-                f"({words.score(floor.test.mean)} {metric_words(metric)})."
+                f"({words.score(floor.test.mean)} {words.metric(metric)})."
             )
 
 

@@ -17,15 +17,6 @@ from headstart.study import words
 from headstart.study.results import Row
 from headstart.study.statistics import LEVEL, mean, t_quantile
 
-NAMES = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro-F1",
-    "r2": "R²",
-    "mae": "MAE",
-    "rmse": "RMSE",
-}
-"""Measures that tables show, as a reader writes them."""
 EXPLAINED = {
     "accuracy": "Accuracy: the share of sequences whose class was right.",
     "balanced_accuracy": "Balanced accuracy: that share for each class by itself, averaged, so that small classes "

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.tables.model import Line, Table
@@ -72,30 +71,11 @@ def _link(line: Line, column: str, anchors: Anchors) -> str:
     return "evidence" if line.kind == "average" else ""
 
 
-@dataclass(frozen=True)
-class PageStage:
-    """A stage as the page shows it. `chosen`: a reported number rests on it; the others are listed."""
+def page_stages(plan: Plan, results: Results, store: Store) -> list[dict[str, Any]]:
+    """All stages of a plan, parents first, with the rows that each serves in its title.
 
-    identity: str
-    name: str
-    title: str
-    status: str
-    chosen: bool
-    seed: int
-    monitored: str
-    parent: str
-    spec: str
-    result: Mapping[str, Any]
-    scores: tuple[tuple[str, tuple[str, ...]], ...]
-    metrics: tuple[str, ...]
-    budget: tuple[tuple[str, str], ...]
-    provenance: tuple[tuple[str, str], ...]
-    account: tuple[Mapping[str, Any], ...]
-    files: tuple[tuple[str, str], ...]
-
-
-def page_stages(plan: Plan, results: Results, store: Store) -> list[PageStage]:
-    """All stages of a plan, parents first, with the rows that each serves in its title."""
+    `chosen`: a reported number rests on it; the others are listed.
+    """
     chosen = {identity for row in results.table for identity in row.stages}
     serves: dict[str, dict[str, None]] = {}
     settings: dict[str, dict[str, None]] = {}
@@ -120,7 +100,7 @@ def _title(item: Cell | Row, results: Results) -> str:
     return f"{item.arm} on {item.column}" if len(results.columns) > 1 else item.arm
 
 
-def _stage(planned: PlannedStage, title: str, chosen: bool, store: Store) -> PageStage:
+def _stage(planned: PlannedStage, title: str, chosen: bool, store: Store) -> dict[str, Any]:
     try:
         entry = store.entry(planned.identity)
         status, result = str(entry.status), entry.result or {}
@@ -131,51 +111,45 @@ def _stage(planned: PlannedStage, title: str, chosen: bool, store: Store) -> Pag
     monitor = result.get("monitor", {}).get("name", "")
     best = result.get("scores", {}).get("best", {}).get("val", {}).get(monitor)
     scores, metrics = _scores(result)
-    return PageStage(
-        identity=planned.identity,
-        name=planned.name,
-        title=title,
-        status=status,
-        chosen=chosen,
-        seed=int(planned.spec.seed),
-        monitored=f"{words.metric(monitor)} {words.score(best)}" if monitor else "",
-        parent=parent,
-        spec=json.dumps(spec, indent=1, ensure_ascii=False),
-        result=result,
-        scores=scores,
-        metrics=metrics,
-        budget=_budget(result),
-        provenance=_provenance(result),
-        account=tuple(result.get("parameters", {}).get("account", ())),
-        files=tuple(result.get("files", {}).items()),
-    )
+    return {
+        "identity": planned.identity,
+        "name": planned.name,
+        "title": title,
+        "status": status,
+        "chosen": chosen,
+        "seed": planned.spec.seed,
+        "monitored": f"{words.metric(monitor)} {words.score(best)}" if monitor else "",
+        "parent": parent,
+        "spec": json.dumps(spec, indent=1, ensure_ascii=False),
+        "result": result,
+        "scores": scores,
+        "metrics": metrics,
+        "budget": _budget(result),
+        "provenance": _provenance(result),
+        "account": result.get("parameters", {}).get("account", ()),
+        "files": list(result.get("files", {}).items()),
+    }
 
 
-def _scores(result: Mapping[str, Any]) -> tuple[tuple[tuple[str, tuple[str, ...]], ...], tuple[str, ...]]:
+def _scores(result: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], list[str]]:
     """Lines (weights and split -> scores as text) and the names of the scores."""
-    scores, splits = result.get("scores", {}), ("train", "val", "test")
-    names = list(dict.fromkeys(name for at in scores.values() for split in splits for name in at.get(split, {})))
-    lines = [
-        (
-            f"{weights} (epoch {words.plain(at.get('epoch'))}), {split}",
-            tuple(words.score(at[split].get(name)) for name in names),
-        )
-        for weights, at in sorted(scores.items())
-        for split in splits
-        if split in at
+    tables = [
+        (f"{weights} (epoch {words.plain(scores.get('epoch'))}), {split}", scores[split])
+        for weights, scores in sorted(result.get("scores", {}).items())
+        for split in ("train", "val", "test")
+        if split in scores
     ]
-    return tuple(lines), tuple(words.metric(name) for name in names)
+    names = list(dict.fromkeys(name for _, scores in tables for name in scores))
+    lines = [(title, [words.score(scores.get(name)) for name in names]) for title, scores in tables]
+    return lines, [words.metric(name) for name in names]
 
 
-def _budget(result: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _budget(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     budget, parameters = result.get("budget", {}), result.get("parameters", {})
-    out = {_amount(name): _size(name, budget[name]) for name in AMOUNTS if budget.get(name) is not None}
-    if budget.get("peak_memory"):
-        out["peak memory"] = words.measure(budget["peak_memory"], "B")
-    if parameters:
-        out["parameters"] = f"{parameters.get('total', 0):,}"
-        out["of them trained"] = f"{parameters.get('trainable', 0):,}"
-    return tuple(out.items())
+    out = [(_amount(name), _size(name, budget[name])) for name in AMOUNTS if budget.get(name) is not None]
+    out += [("peak memory", words.measure(budget["peak_memory"], "B"))] if budget.get("peak_memory") else []
+    counts = (("parameters", "total"), ("of them trained", "trainable"))
+    return out + [(name, f"{parameters.get(key, 0):,}") for name, key in counts if parameters]
 
 
 def _amount(name: str) -> str:
@@ -186,11 +160,10 @@ def _size(name: str, value: float | None) -> str:
     return words.duration(value) if name == "seconds" else words.count(value)
 
 
-def _provenance(result: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _provenance(result: Mapping[str, Any]) -> list[tuple[str, str]]:
     values = dict(result.get("provenance", {}))
     versions = ", ".join(f"{name} {version}" for name, version in values.pop("versions", {}).items())
-    out = {name: words.plain(value) for name, value in values.items()}
-    return tuple((out | ({"versions": versions} if versions else {})).items())
+    return [*((name, words.plain(value)) for name, value in values.items()), *[("versions", versions)] * bool(versions)]
 
 
 def row_evidence(row: Row, results: Results, anchors: Anchors) -> dict[str, Any]:

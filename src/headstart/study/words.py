@@ -164,9 +164,17 @@ def many(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-METRICS = {"accuracy": "accuracy", "r2": "R²", "loss": "loss"}
+METRICS = {
+    "accuracy": "accuracy",
+    "balanced_accuracy": "balanced accuracy",
+    "macro_f1": "macro-F1",
+    "r2": "R²",
+    "mae": "MAE",
+    "rmse": "RMSE",
+}
+"""Names of scores as a reader writes them."""
 
 
 def metric(name: str) -> str:
-    """A score's name as a reader writes it."""
+    """A score's name as a reader writes it; one that is not in the table without its underscores."""
     return METRICS.get(name, name.replace("_", " "))

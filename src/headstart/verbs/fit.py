@@ -183,9 +183,7 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
 
 
 def _table(outcome: Outcome) -> Table:
-    from headstart.fit.verdict import metric_words
-
-    name = metric_words(outcome.metric)
+    name = words.metric(outcome.metric)
     extra = {"r2": ("mae", "rmse")}.get(outcome.metric, ("balanced_accuracy", "macro_f1"))
     heads = [
         "model",
@@ -194,7 +192,7 @@ def _table(outcome: Outcome) -> Table:
         f"test {name}",
         "n",
         "difference to scratch",
-        *(MEASURES[one] for one in extra),
+        *(words.metric(one) for one in extra),
     ]
     rows = []
     for one in outcome.candidates:
@@ -211,6 +209,3 @@ def _table(outcome: Outcome) -> Table:
         ]
         rows.append([str(cell) for cell in cells])
     return table(heads, rows, right=range(2, len(heads)))
-
-
-MEASURES = {"balanced_accuracy": "balanced accuracy", "macro_f1": "macro-F1", "mae": "MAE", "rmse": "RMSE"}

@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from headstart.errors import BadInput
+from headstart.study import words
 from headstart.verbs.data import layout_of
 from headstart.verbs.terminal import console
 
@@ -21,15 +22,6 @@ if TYPE_CHECKING:
     from headstart.serve.model import Served
 
 ROLES = ("target", "id", "group")
-SAID = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "macro_f1": "macro-F1",
-    "r2": "R2",
-    "mae": "mean absolute error",
-    "rmse": "root mean squared error",
-}
-"""Measures that are said, in words."""
 
 
 def predict_file(
@@ -133,5 +125,5 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
             yield f"{count:,} rows have labels that the fit did not see ({names}); they are not scored"
     if there.any():
         scores = scores_of(target[there], answers[there], len(classes))
-        said = ", ".join(f"{SAID[name]} {score:.4g}" for name, score in scores.items() if name in SAID)
+        said = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in scores.items() if name in words.METRICS)
         yield f"on the {int(there.sum()):,} rows with a label: {said}"

@@ -43,11 +43,9 @@ class Trained:
     @property
     def label(self) -> str:
         """The arms as a label: `a`, `a and b`, `a, b and 3 more`."""
-        return (
-            words.listed(self.arms)
-            if len(self.arms) < 4
-            else f"{', '.join(self.arms[:2])} and {len(self.arms) - 2} more"
-        )
+        if len(self.arms) < 4:
+            return words.listed(self.arms)
+        return f"{', '.join(self.arms[:2])} and {len(self.arms) - 2} more"
 
 
 @dataclass
