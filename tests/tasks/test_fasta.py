@@ -12,7 +12,7 @@ from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
 from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
 from headstart.tasks.fasta import PROMOTERS, FastaSpec
-from headstart.tasks.homology import HomologySpec
+from headstart.tasks.letters import HomologySpec
 
 
 def word(seed, letters="ACGT", length=40):

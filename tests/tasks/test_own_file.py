@@ -204,7 +204,7 @@ def test_a_second_file_is_the_test_split_and_what_it_shares_is_said(tmp_path):
     found = task(tmp_path, target="label", group="patient", test="test.csv")
     assert len(found.test) == 20
     assert held(found, "test") == set(range(41, 61))
-    assert "of the 20 official test sequences, " in notes(found)
+    assert "of the 20 test sequences, " in notes(found)
     assert sum(overlaps(found)[name, "test"] for name in ("train", "val")) == 10
     assert "10 of the 10 groups of test also stand in train or val" in notes(found)
     assert "1 sequences are exact copies of others; copies are kept in one split, the test file's apart" in notes(found)

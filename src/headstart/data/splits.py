@@ -147,13 +147,6 @@ def check_sides(
         )
 
 
-def shared_note(group: np.ndarray, rows: dict[str, np.ndarray], what: str) -> tuple[str, ...]:
-    """A note on how many of the test units stand in train and val too, where any does."""
-    found = {name: int(np.isin(group[rows["test"]], group[rows[name]]).sum()) for name in ("train", "val")}
-    said = [f"{count} also stand in {name}" for name, count in found.items() if count]
-    return (f"of the {len(rows['test'])} official test {what}, {' and '.join(said)}",) if said else ()
-
-
 def copies_note(group: np.ndarray, rows: Mapping[str, np.ndarray], what: str) -> list[str]:
     """A note for each earlier split that official val or test sequences also stand in."""
     notes = []

@@ -14,9 +14,7 @@ TASKS: dict[str, Entry] = {
         "Alpaydin and Kaynak 1998, with scikit-learn",
     ),
     "mnist": Entry(
-        "headstart.tasks.mnist:MnistSpec",
-        "handwritten digits as pixels or 4 x 4 patches",
-        "LeCun et al. 1998",
+        "headstart.tasks.mnist:MnistSpec", "handwritten digits as pixels or 4 x 4 patches", "LeCun et al. 1998"
     ),
     "listops": Entry(
         "headstart.tasks.listops:ListOpsSpec",
@@ -89,7 +87,7 @@ TASKS: dict[str, Entry] = {
         "Umarov and Solovyev 2017; Towell et al. 1990; Almagro Armenteros et al. 2017",
     ),
     "homology": Entry(
-        "headstart.tasks.homology:HomologySpec",
+        "headstart.tasks.letters:HomologySpec",
         "which of 1,195 folds does a protein have?",
         "Rao et al. 2019; Lu et al. 2021",
     ),

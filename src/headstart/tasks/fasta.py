@@ -12,11 +12,11 @@ from pydantic import Field
 from headstart.data.archives import stamps
 from headstart.data.letters import encode, read_fasta
 from headstart.data.named_files import Named, find_named, texts
-from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.prepared import Builder, prepared
 from headstart.data.problems import Mistakes
 from headstart.data.rows import label_of
 from headstart.errors import BadInput
-from headstart.tasks.letter_sets import Labelled, letter_task, write_letters
+from headstart.tasks.letters import Labelled, letter_task, write_letters
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 PROMOTERS = {
@@ -78,14 +78,22 @@ class FastaSpec(TaskSpec):
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return self._named(data).files
 
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Read the sequences and write them as examples, where that is not done yet."""
-        del workers
-        self._prepared(data)
-
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
-        return letter_task(self._prepared(data), self._letters())
+        named, letters = self._named(data), self._letters()
+        document = {
+            "reader": _READER,
+            "files": stamps(named.files),
+            "source": self.source,
+            "letters": letters,
+            "length": self.length,
+            "shares": [self.val_share, self.test_share],
+            "seed": self.split_seed,
+        }
+        if self.source in ("promoters", "files"):
+            document |= self.model_dump(include={"organism" if self.source == "promoters" else "label_word"})
+        ready = prepared(data, f"fasta-{self.source}", document, lambda builder: self._build(builder, named))
+        return letter_task(ready, letters)
 
     def _letters(self) -> str:
         if self.source == "files":
@@ -95,63 +103,40 @@ class FastaSpec(TaskSpec):
     def _named(self, data: Path) -> Named:
         if self.source == "files":
             return _own(data, self.kind)
-        names, optional = PROMOTERS[self.organism], ()
-        if self.source == "splice":
-            names = (SPLICE,)  # type: ignore[assignment]
-        elif self.source == "deeploc":
-            names, optional = (DEEPLOC["val"], DEEPLOC["test"]), (DEEPLOC["train"],)  # type: ignore[assignment]
-        return find_named(data, self.kind, FOLDERS[self.source], names, ORIGINS[self.source], optional)
-
-    def _prepared(self, data: Path) -> Prepared:
-        named = self._named(data)
-        document: dict[str, Any] = {
-            "reader": _READER,
-            "files": stamps(named.files),
-            "source": self.source,
-            "letters": self._letters(),
-            "length": self.length,
-            "shares": [self.val_share, self.test_share],
-            "seed": self.split_seed,
+        names = {
+            "promoters": PROMOTERS[self.organism],
+            "splice": (SPLICE,),
+            "deeploc": (DEEPLOC["val"], DEEPLOC["test"]),
         }
-        if self.source == "promoters":
-            document["organism"] = self.organism
-        elif self.source == "files":
-            document["label_word"] = self.label_word
-        return prepared(data, f"fasta-{self.source}", document, lambda builder: self._build(builder, named))
+        optional = (DEEPLOC["train"],) if self.source == "deeploc" else ()
+        return find_named(data, self.kind, FOLDERS[self.source], names[self.source], ORIGINS[self.source], optional)
 
     def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
-        mistakes, found, notes = Mistakes(), {}, []
+        mistakes, files, notes = Mistakes(), {}, []
         needed = [name for name in named.names if name != DEEPLOC["train"]]
         for name, lines in texts(named, mistakes, needed):
-            part = Labelled()
-            for place, label, ids in self._read(name, lines, mistakes):
-                part.add(ids, label, place)
-            if not len(part):
+            files[name] = list(self._read(name, lines, mistakes))
+            if not files[name]:
                 mistakes.add(name, "holds no sequence that can be read; give the file again")
-            found[name] = part
         mistakes.check()
-        given = self._splits(found)
-        if self.source == "deeploc" and "val" not in given:
+        read = self._splits(files)
+        if self.source == "deeploc" and "val" not in read:
             notes.append(f"{DEEPLOC['train']} is not there: train and val are drawn from {DEEPLOC['val']}")
         shares = {"test": self.test_share, "val": self.val_share}
-        facts = write_letters(builder, given, self.length, shares, self.split_seed, mistakes)
+        facts = write_letters(builder, read, self.length, shares, self.split_seed, mistakes)
         return {**facts, "notes": [*notes, *facts["notes"]]}
 
-    def _splits(self, found: dict[str, Labelled]) -> dict[str, Labelled]:
+    def _splits(self, files: dict[str, list[Labelled]]) -> dict[str, list[Labelled]]:
         """What was read, by split; what is not named is drawn."""
         if self.source == "deeploc":
-            given = {split: found[name] for split, name in DEEPLOC.items() if name in found}
-            return given if "train" in given else {"train": given["val"], "test": given["test"]}
-        if self.source == "files" and any(_stem(name) == "train" for name in found):
-            return {split: part for split in SPLITS for name, part in found.items() if _stem(name) == split}
-        whole = Labelled()
-        for name in sorted(found):  # an archive gives them in its own order
-            for ids, label, place in zip(*vars(found[name]).values(), strict=True):
-                whole.add(ids, label, place)
-        return {"train": whole}
+            read = {split: files[name] for split, name in DEEPLOC.items() if name in files}
+            return read if "train" in read else {"train": read["val"], "test": read["test"]}
+        if self.source == "files" and any(_stem(name) == "train" for name in files):
+            return {split: part for split in SPLITS for name, part in files.items() if _stem(name) == split}
+        return {"train": [row for name in sorted(files) for row in files[name]]}  # an archive has its own order
 
-    def _read(self, name: str, lines: Iterator[tuple[str, str]], mistakes: Mistakes) -> Iterator[tuple[str, str, Any]]:
-        """(place, label, ids) of each sequence of a file."""
+    def _read(self, name: str, lines: Iterator[tuple[str, str]], mistakes: Mistakes) -> Iterator[Labelled]:
+        """Each sequence of a file."""
         letters = self._letters()
         if self.source == "splice":
             yield from _splice(lines, letters, mistakes)
@@ -165,12 +150,11 @@ class FastaSpec(TaskSpec):
                 label = _header_label(header, self.label_word if self.source == "files" else 2, place, mistakes)
             if label is not None:
                 # A location ends in -M, -S or -U: in a membrane, soluble, or not known.
-                yield place, re.sub(r"-[MSU]$", "", label) if self.source == "deeploc" else label, ids
+                yield Labelled(ids, re.sub(r"-[MSU]$", "", label) if self.source == "deeploc" else label, place)
 
 
 def _stem(name: str) -> str:
-    match = _FILE.match(name)
-    return match[1] if match is not None else name
+    return match[1] if (match := _FILE.match(name)) else name
 
 
 def _own(data: Path, task: str) -> Named:
@@ -201,10 +185,10 @@ def _header_label(header: str, word: int, place: str, mistakes: Mistakes) -> str
     return label_of(parts[word - 1], place, mistakes)
 
 
-def _splice(lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes) -> Iterator[tuple[str, str, Any]]:
+def _splice(lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes) -> Iterator[Labelled]:
     """Rows `label<TAB>id<TAB>sequence` under a header."""
     for place, line in lines:
-        fields = [one.strip() for one in line.split("\t")]
+        fields = [field.strip() for field in line.split("\t")]
         if fields == ["label", "id", "sequence"] or not line.strip():
             continue
         if len(fields) != 3:
@@ -214,4 +198,4 @@ def _splice(lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes) 
         else:
             label, ids = label_of(fields[0], place, mistakes), encode(fields[2], letters, place, mistakes)
             if label is not None and ids is not None:
-                yield place, label, ids
+                yield Labelled(ids, label, place)

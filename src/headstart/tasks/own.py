@@ -15,12 +15,14 @@ from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import listed, stamps
 from headstart.data.layout import Kind
 from headstart.data.letters import spoken
-from headstart.data.prepared import Builder, Prepared, prepared
-from headstart.data.splits import check_sides, dealt, joined, shared_note
-from headstart.data.standardise import channel_moments, standardised
+from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.splits import check_sides, dealt, joined
+from headstart.data.standardise import channel_moments, standardised, to_range
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral, place, read
+from headstart.tasks.build import each_split
+from headstart.tasks.own_notes import about_copies, about_groups, about_labels, how_read, how_read_further
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 _READER = 3
@@ -99,17 +101,17 @@ class OwnSpec(TaskSpec):
     @model_validator(mode="after")
     def _resolve(self) -> OwnSpec:
         """Write short fields into the layout, so that equal tasks have equal specs."""
-        given: dict[str, Any] = {}
+        short: dict[str, Any] = {}
         for name in SHORT:
             own, inner = getattr(self, name), getattr(self.layout, name)
             if own in (None, ()):
                 continue
             if inner not in (None, (), own):
                 raise ValueError(f"{name}: {own!r} is given, and layout.{name}: {inner!r} too; keep one of them")
-            given[name] = own
+            short[name] = own
             self.__dict__[name] = type(self).model_fields[name].get_default()
-        if given:
-            self.__dict__["layout"] = self.layout.model_copy(update=given)
+        if short:
+            self.__dict__["layout"] = self.layout.model_copy(update=short)
         if self.test is not None and self.test_share is not None:
             raise ValueError("test_share: the test split is the file task.test; leave one of them out")
         if self.test is None and self.test_share is None:
@@ -127,51 +129,41 @@ class OwnSpec(TaskSpec):
         """Every file that is read. Raises: BadInput naming one that is missing, and where it was looked for."""
         return tuple(file for path in self._paths(data).values() for file in _files(path))
 
-    def prepare(self, data: Path, workers: int = 1) -> None:
-        """Read the file and write it as examples, where that is not done yet."""
-        del workers
-        self._prepared(data)
-
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for a missing file, and for whatever is wrong with it."""
-        found = self._prepared(data)
-        facts = found.facts
-        splits = {name: _opened(found, name) for name in SPLITS}
+        ready = self._prepared(data)
+        facts = ready.facts
         return Task(
             Signature(**facts["signature"]),
-            splits["train"],
-            splits["val"],
-            splits["test"],
+            **each_split(lambda name: stored(ready, name)),
             labels=tuple(facts["labels"]),
             notes=tuple(facts["notes"]),
-            fingerprint=found.fingerprint,
+            fingerprint=ready.fingerprint,
             text=_text(facts["kind"], facts["symbols"]),
             decided=facts["decided"],
         )
 
     def facts(self, data: Path) -> OwnFacts:
         """What the file decides. Raises: BadInput for whatever is wrong with it."""
-        found: dict[str, Any] = {
+        served: dict[str, Any] = {
             name: tuple(value) if isinstance(value, list) else value
             for name, value in self._prepared(data).facts["served"].items()
         }
-        return OwnFacts(**{**found, "layout": read(LayoutSpec, found["layout"], "layout")})
+        return OwnFacts(**{**served, "layout": read(LayoutSpec, served["layout"], "layout")})
 
     def _paths(self, data: Path) -> dict[str, Path]:
         """The files by the names of their fields."""
-        out = {}
-        for field, given in (("file", self.file), ("test", self.test), ("unlabelled", self.unlabelled)):
-            if given is None:
-                continue
-            path = data / given
+        names = {"file": self.file, "test": self.test, "unlabelled": self.unlabelled}
+        paths = {field: data / name for field, name in names.items() if name is not None}
+        for field, path in paths.items():
             if not path.exists():
-                here = Path(given).exists() and not Path(given).is_absolute()
+                name = Path(names[field] or "")
+                hint = f" ({name} is in this folder: --data .)" if name.exists() and not name.is_absolute() else ""
                 raise BadInput(
                     f"task.{field}: {path} is not there; give an absolute path, or one from the data folder on, which "
-                    "--data or HEADSTART_DATA names" + (f" ({given} is in this folder: --data .)" if here else "")
+                    f"--data or HEADSTART_DATA names{hint}"
                 )
-            out[field] = path
-        return out
+        return paths
 
     def _prepared(self, data: Path) -> Prepared:
         whole = self.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
@@ -187,17 +179,17 @@ class OwnSpec(TaskSpec):
         paths = self._paths(data)
         train = read_sequences(paths["file"], self.layout)
         _check_labels(train)
-        notes = _how_read(train)
+        notes = how_read(train)
         layout = train.layout.fixed()
         if "unlabelled" in paths:
             more = _same_way(train, paths["unlabelled"], "unlabelled")
             more = replace(more, labels=(None,) * len(more))
-            notes += _further("unlabelled", more)
+            notes += how_read_further("unlabelled", more)
             train = _both(train, more)
         whole = train
         if "test" in paths:
             test = _same_way(train, paths["test"], "test")
-            notes += _further("test", test)
+            notes += how_read_further("test", test)
             whole = _both(train, test)
         target, official = _codes(whole, train.classes), np.arange(len(train), len(whole))
         rows, more_notes = self._sides(train, whole, target, official)
@@ -236,9 +228,9 @@ class OwnSpec(TaskSpec):
         if len(official):
             rows["test"] = official[target[official] != IGNORE]
         return rows, [
-            *_about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
-            *_about_copies(whole, copies, rows, len(official) > 0),
-            *_about_groups(groups, rows, self.by_group, len(official) > 0),
+            *about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
+            *about_copies(whole, copies, rows, len(official) > 0),
+            *about_groups(groups, rows, self.by_group, len(official) > 0),
         ]
 
     def _targets(
@@ -254,7 +246,7 @@ class OwnSpec(TaskSpec):
         if low == high:
             raise BadInput(f"task.scale_target: every train sequence has the target {low:g}; give others")
         note = f"targets of {low:.6g} to {high:.6g}, the range of train, stand as -1 to 1"
-        return (2 * (numbers - low) / (high - low) - 1).astype(np.float32), low, high, [note]
+        return to_range(numbers, low, high), low, high, [note]
 
     def _numbers(
         self, whole: Sequences, train: np.ndarray
@@ -293,22 +285,17 @@ def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]
             "target_kind": train.layout.spec.target_kind if train.target == "none" else train.target,
         }
     )
-    found = read_sequences(path, layout)
-    if found.kind != train.kind or len(found.channels) != len(train.channels):
+    more = read_sequences(path, layout)
+    if more.kind != train.kind or len(more.channels) != len(train.channels):
         raise BadInput(
-            f"task.{field}: {path} holds {found.kind} in {len(found.channels)} channels, task.file {train.kind} in "
+            f"task.{field}: {path} holds {more.kind} in {len(more.channels)} channels, task.file {train.kind} in "
             f"{len(train.channels)}; give files of one layout"
         )
-    if field == "test" and train.target != "none" and not found.labelled.any():
+    if field == "test" and train.target != "none" and not more.labelled.any():
         raise BadInput(
             f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
             "rows of task.file"
         )
-    return _grouped(found, train)
-
-
-def _grouped(more: Sequences, train: Sequences) -> Sequences:
-    """Rows of another file; where they name no group and those of the first do, each is a group of its own."""
     if more.groups is not None or train.groups is None:
         return more
     note = f"has no {train.layout.group!r}: each of its rows is taken for a group of its own"
@@ -329,14 +316,14 @@ def _both(train: Sequences, test: Sequences) -> Sequences:
     """The rows of both files, those of train first."""
     if train.target == "class":
         test.codes(train.classes)  # a label that train lacks is told here, with its own place
-    seen = [np.ones(one.values.shape, dtype=bool) if one.observed is None else one.observed for one in (train, test)]
+    observed = [np.ones(x.values.shape, dtype=bool) if x.observed is None else x.observed for x in (train, test)]
     missing = train.observed is not None or test.observed is not None
     groups = None if train.groups is None or test.groups is None else train.groups + test.groups
     return replace(
         train,
         values=np.concatenate([train.values, test.values]),
         offsets=np.concatenate([train.offsets, train.offsets[-1] + test.offsets[1:]]),
-        observed=np.concatenate(seen) if missing else None,
+        observed=np.concatenate(observed) if missing else None,
         labels=train.labels + test.labels,
         ids=None,
         groups=groups,
@@ -356,90 +343,14 @@ def _group_numbers(whole: Sequences) -> np.ndarray | None:
     return None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1].astype(np.int64)
 
 
-def _how_read(train: Sequences) -> list[str]:
-    """How the file was read and what was done, without where it is: notes travel with a report."""
-    layout = train.layout
-    said, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
-    guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
-    return [_placeless(note, train) for note in (f"read as {said}{guessed}", *train.notes)]
-
-
-def _further(field: str, more: Sequences) -> list[str]:
-    """What was done in reading another file."""
-    return [f"{field} file: {_placeless(note, more)}" for note in more.notes]
-
-
-def _placeless(note: str, of: Sequences) -> str:
-    return note.replace(f"{of.layout.source}: ", "").replace(of.layout.source, "the file")
-
-
-def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: int) -> list[str]:
-    bare = int((own[rows["train"]] == IGNORE).sum())
-    notes = [f"{bare:,} of {len(rows['train']):,} train sequences have no label and serve pretraining alone"]
-    notes = notes if bare else []
-    if lost:
-        notes.append(
-            f"{lost:,} sequences without a label are left out: each is a copy of one of val or test, or of a "
-            "group that is there"
-        )
-    if unscored:
-        notes.append(f"{unscored:,} sequences of the test file have no label and are left out")
-    return notes
-
-
-def _about_copies(whole: Sequences, copies: np.ndarray, rows: Mapping[str, np.ndarray], official: bool) -> list[str]:
-    again = copies != np.arange(len(whole))
-    notes = list(shared_note(copies, dict(rows), "sequences")) if official else []
-    own = int(again[np.concatenate([rows["train"], rows["val"]])].sum()) if official else int(again.sum())
-    if own:
-        notes.append(
-            f"{own:,} sequences are exact copies of others; copies are kept in one split"
-            + (", the test file's apart" if official else "")
-        )
-    labels: dict[int, set[str]] = {}
-    for row, label in zip(copies.tolist(), whole.labels, strict=True):
-        if label is not None:
-            labels.setdefault(row, set()).add(label)
-    odd = sum(len(names) > 1 for names in labels.values())
-    return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
-
-
-def _about_groups(
-    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, official: bool
-) -> list[str]:
-    """Whether subjects that are learned from are tested on too."""
-    if groups is None:
-        return []
-    count, known = len(np.unique(groups)), np.concatenate([rows["train"], rows["val"]])
-    shared = len(np.intersect1d(groups[rows["test"]], groups[known]))
-    if by_group and not shared:
-        return [f"{count:,} groups, each in one split"]
-    why = "the test file's own rows" if official else "by_group is false"
-    return [
-        f"{shared:,} of the {len(np.unique(groups[rows['test']])):,} groups of test also stand in train or val "
-        f"({why}): the score says less of new groups"
-    ]
-
-
 def _written(
     builder: Builder, whole: Sequences, target: np.ndarray | None, rows: Mapping[str, np.ndarray]
 ) -> dict[str, Any]:
     """Write each split; gives its signature."""
     examples = Examples(whole.values, whole.offsets, target, np.arange(len(whole), dtype=np.int64), whole.observed)
     for name in SPLITS:
-        part = examples.take(rows[name])
-        arrays = {
-            "values": part.values,
-            "offsets": part.offsets,
-            "index": part.index,
-            "target": part.target,
-            "observed": part.observed,
-        }
-        for what, array in arrays.items():
-            if array is not None:
-                builder.save(f"{name}_{what}", array)
+        builder.save_split(name, examples.take(rows[name]))
     used = whole.lengths[np.concatenate([rows[name] for name in SPLITS])]
-    classed = whole.target == "class"
     return {
         "signature": {
             "input": "floats" if whole.kind == "numbers" else "tokens",
@@ -447,7 +358,7 @@ def _written(
             "length": int(used.max()),
             "shortest": int(used.min()),
             "target": whole.target,
-            "classes": len(whole.classes) if classed else 0,
+            "classes": len(whole.classes) if whole.target == "class" else 0,
             "missing": whole.observed is not None,
         }
     }
@@ -456,18 +367,8 @@ def _written(
 def _decided(train: Sequences, scaled: list[str]) -> dict[str, Any]:
     """What the file decides besides the arrays, and a text of it."""
     out = {"kind": train.kind, "symbols": list(train.layout.symbols), "labels": list(train.classes)}
-    said = {**out, "width": train.width, "target": train.target, "scaled": scaled}
-    return {**out, "decided": json.dumps(said, sort_keys=True)}
-
-
-def _opened(found: Prepared, split: str) -> Examples:
-    """A split that was written, memory-mapped."""
-    parts = {
-        name.removeprefix(f"{split}_"): np.asarray(array)
-        for name, array in found.arrays.items()
-        if name.startswith(f"{split}_")
-    }
-    return Examples(parts["values"], parts["offsets"], parts.get("target"), parts["index"], parts.get("observed"))
+    decided = {**out, "width": train.width, "target": train.target, "scaled": scaled}
+    return {**out, "decided": json.dumps(decided, sort_keys=True)}
 
 
 def _text(kind: str, symbols: list[str]) -> Callable[[np.ndarray], str] | None:

@@ -154,7 +154,11 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
 
     Raises: BadInput where a fraction or `labelled` leaves a class of the train split empty.
     """
-    task = spec.load(data)
+    return narrowed(spec, spec.load(data))
+
+
+def narrowed(spec: TaskSpec, task: Task) -> Task:
+    """A loaded task with what its spec says of patches, fraction and labels."""
     task = _patched(task, spec.patch) if spec.patch > 1 else task
     classed = task.signature.target == "class" and not task.signature.per_position
     order = stratified_order(unit_targets(task.train) if classed else None, task.train.units, spec.split_seed)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +33,7 @@ def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
 def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
     """`headstart show TASK`: signature, splits, labels, and an example as the model sees it."""
     from headstart.tasks import open_task
-    from headstart.tasks.show import describe
+    from headstart.verbs.task_view import describe
 
     spec = task_spec(name, overrides)
     out = console()
@@ -88,7 +88,7 @@ def check_one(
         _check_mixer(what)
         return
     if what in TASKS and not is_built_in(what):
-        prepare_task(what, overrides, data, None)
+        _check_task(what, overrides, data)
         return
     if is_built_in(what) or what.endswith(".toml"):
         _check_study(what, overrides, data, mixer, scale)
@@ -99,16 +99,23 @@ def check_one(
 def _check_mixer(name: str) -> None:
     from headstart.models.contract import check_mixer
 
-    found = check_mixer(MIXERS[name].load())
-    console().print(
-        table(
-            ["check", "", "what is wrong"],
-            [[check, "ok" if wrong is None else "fails", wrong or ""] for check, wrong in found.items()],
-        )
-    )
-    broken = [check for check, wrong in found.items() if wrong is not None]
+    _print_checks(f"mixer {name!r}", check_mixer(MIXERS[name].load()))
+
+
+def _check_task(name: str, overrides: Sequence[str], data: str | None) -> None:
+    from headstart.tasks.contract import check_task
+
+    prepare_task(name, overrides, data, None)
+    _print_checks(f"task {name!r}", check_task(task_spec(name, overrides), data_folder(data)))
+
+
+def _print_checks(what: str, problems: Mapping[str, str | None]) -> None:
+    """A table of checks and what is wrong. Raises: BadInput naming those that fail."""
+    rows = [[check, "fails" if problem else "ok", problem or ""] for check, problem in problems.items()]
+    console().print(table(["check", "", "what is wrong"], rows))
+    broken = [check for check, problem in problems.items() if problem]
     if broken:
-        raise BadInput(f"check: mixer {name!r} does not keep the contract: {', '.join(broken)}")
+        raise BadInput(f"check: {what} does not keep the contract: {', '.join(broken)}")
 
 
 def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None) -> None:
