@@ -40,7 +40,7 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import read
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
-from headstart.training.optim import Flat, OptimSpec
+from headstart.training.optim import FlatParameters, OptimSpec
 
 WIDTH, BLOCKS, HEADS, FEED_FORWARD, BATCH, CLASSES = 64, 3, 4, 128, 32, 10
 LENGTHS = (64, 256, 1024)
@@ -73,7 +73,7 @@ def ours(length: int, precision: str) -> Iterator[float]:
     feed = Batches(examples, np.arange(BATCH), torch.device("cpu"), torch.float32)
     optim = OptimSpec(batch_size=BATCH, precision="bfloat16" if precision == "bfloat16" else "float32")
     budget = BudgetSpec(steps=10**6, evaluate_every=10**6)
-    flat = Flat(model, [name for name, _ in model.named_parameters()], set(), {})
+    flat = FlatParameters(model, [name for name, _ in model.named_parameters()], set(), {})
     ticks = train(TrainConfig(OBJECTIVE, signature, optim, budget, 0, feed, feed), Progress(model, flat))
     while True:
         start = time.perf_counter()

@@ -118,11 +118,11 @@ def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> 
     progress, losses = run.progress, [0.0]
     before = progress.flat.weights.clone()
     for _ in itertools.islice(run.steps(), STEPS):
-        losses.append(progress.running.loss)
+        losses.append(progress.metrics.loss)
     after = progress.flat.weights
     return Taken(
         torch.tensor(losses).diff(),
-        progress.flat.named(after),
+        {name: tensor.detach().clone() for name, tensor in progress.flat.tensors.items()},
         float((after - before).abs().max() / after.abs().max()),
         progress.how,
     )

@@ -14,7 +14,7 @@ from headstart.stage import Outcome, StageSpec, identity, stage_from_json
 from headstart.stage.trained import TrainedRun, begin
 from headstart.tasks import open_task
 from headstart.training.loop import BudgetSpec
-from headstart.training.optim import Flat
+from headstart.training.optim import FlatParameters
 
 DATA = Path("none")
 BASE: dict[str, Any] = {
@@ -230,4 +230,4 @@ def test_a_model_that_memory_cannot_hold_is_bad_input() -> None:
 
 def test_nothing_trainable_lives_where_the_model_does() -> None:
     model = torch.nn.Linear(2, 2, dtype=torch.float64)
-    assert Flat(model, [], set(), {}).weights.dtype == torch.float64
+    assert FlatParameters(model, [], set(), {}).weights.dtype == torch.float64

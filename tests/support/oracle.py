@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Literal
 import torch
 
 from headstart.models.kind import ModelKind
+from headstart.models.norms import Tensors
 from headstart.stage import Outcome, Size, StageSpec
 from headstart.tasks import Task
-from headstart.training.loop import StepInfo, Tensors
+from headstart.training.loop import StepInfo
 
 
 class OracleSpec(ModelKind):

@@ -6,14 +6,14 @@ tensor keeps its place in memory, as on a GPU.
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
+from types import FunctionType, ModuleType
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
-
-from headstart.training.graph import GraphedStep
 
 READS = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 """Operations whose answer goes to Python (or decides a shape): a GPU that records cannot give it."""
@@ -67,13 +67,21 @@ def _place(x: torch.Tensor) -> int:
     return x.untyped_storage().data_ptr()
 
 
-def tensors_of(step: GraphedStep) -> Iterator[torch.Tensor]:
-    """All that a step may read: the model, its flat buffers, the feed, the step's own tables."""
-    flat, whole = step.progress.flat, step.feed.whole()
-    assert whole is not None
-    yield from (flat.weights, flat.gradient, flat.first, flat.second, step.progress.running.flat)
-    yield from (*step.progress.model.parameters(), *step.progress.model.buffers())
-    yield from (x for x in (*vars(whole).values(), *vars(step).values()) if isinstance(x, torch.Tensor))
+def tensors_of(step: Any) -> Iterator[torch.Tensor]:
+    """All tensors that a step can reach when it begins: the model, its weights and moments, the data, its own tables."""
+    seen: set[int] = set()
+    ahead = [step]
+    while ahead:
+        item = ahead.pop()
+        if id(item) in seen or isinstance(item, (type, ModuleType, str)):
+            continue
+        seen.add(id(item))
+        if isinstance(item, torch.Tensor):
+            yield item
+        elif isinstance(item, FunctionType):
+            ahead += [cell.cell_contents for cell in item.__closure__ or ()]
+        else:
+            ahead += gc.get_referents(item)
 
 
 def taped(step: Any) -> Callable[[], None]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -17,11 +16,12 @@ from headstart.objectives import ClassifySpec, MaskedSpec, ObjectiveSpec, Regres
 from headstart.seeds import Draw
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
-from headstart.training import graph, loop
+from headstart.training import graph
 from headstart.training.batches import Batches
-from headstart.training.graph import on_device
+from headstart.training.graph import GraphedStep
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
-from headstart.training.optim import Flat, OptimSpec, rates_and_undecayed
+from headstart.training.optim import FlatParameters, OptimSpec, Weights, rates_and_undecayed, step_numbers
+from headstart.training.step import TrainStep, on_device
 
 UNITS, LENGTH, BATCH = 22, 12, 4
 """Five full batches an epoch, and one of two."""
@@ -56,7 +56,7 @@ class Case:
         model = build_model(spec, signature, self.objective.output(signature), 0)
         names = [name for name, _ in model.named_parameters()]
         rates, undecayed = rates_and_undecayed(model)
-        flat = Flat(model, names, {name for name in names if "weight" in name} - undecayed, rates)
+        flat = FlatParameters(model, names, {name for name in names if "weight" in name} - undecayed, rates)
         optim = read(OptimSpec, {"batch_size": BATCH, "lr": 1e-2, **self.optim})
         return (
             TrainConfig(self.objective, signature, optim, BudgetSpec(steps=steps), 7, feed, feed, record=record),
@@ -126,31 +126,34 @@ def test_a_tape_freezes_what_python_works_out():
     """The stand-in can fail: a plain step that is recorded keeps the rate of its own time."""
     weights = []
     for played in (True, False):
-        setting, progress = Case(ClassifySpec(), optim={"warmup_steps": 2}).make(None)
-        batch, places = setting.train.batch(np.arange(BATCH)), np.arange(BATCH)
-        feed = cast(Batches, SimpleNamespace(batch=lambda _, batch=batch: batch, device=setting.train.device))
-        known = tensors_of(graph.GraphedStep(setting, progress, STEPS))
-        tape = Tape([*known, *(x for x in vars(batch).values() if isinstance(x, torch.Tensor))])
+        config, progress = Case(ClassifySpec(), optim={"warmup_steps": 2}).make(None)
+        flat, batch, optim = progress.flat, config.train.batch(np.arange(BATCH)), config.optim
+        step = TrainStep(progress.model, config.objective, config.signature, optim, (flat.tensors, {}), flat.groups)
+        trained = Weights(flat.weights, flat.tensors)
+
+        def take(index, step=step, trained=trained, flat=flat, batch=batch, optim=optim):
+            step(trained, flat.moments, {}, batch, step_numbers(optim, flat.groups, STEPS, index), 7, 0)
+
+        tape = Tape([*tensors_of(flat), *tensors_of(batch), *progress.model.buffers()])
         with tape:
-            loop._step(setting, progress, feed, places, 0, STEPS)
-        progress.step = 1
+            take(0)
         if played:
             tape.play()
         else:
-            loop._step(setting, progress, feed, places, 0, STEPS)
-        weights.append(progress.flat.weights)
+            take(1)
+        weights.append(flat.weights)
     assert float((weights[0] - weights[1]).abs().max()) > 1e-3
 
 
 def test_a_step_that_asks_for_a_number_is_not_recorded_and_training_goes_on_plainly(monkeypatch):
-    real = graph.measured
+    real = TrainStep.forward_loss
 
-    def asking(*given):
-        sums, statistics = real(*given)
+    def asking(*arguments):
+        sums, statistics = real(*arguments)
         assert float(sums["loss"].detach()) > 0
         return sums, statistics
 
-    monkeypatch.setattr(graph, "measured", asking)
+    monkeypatch.setattr(TrainStep, "forward_loss", asking)
     (plain, records), (played, theirs) = run(CASES["masks"], None), run(CASES["masks"], taped)
     assert played.how.startswith("plain: a step could not be recorded (aten._local_scalar_dense")
     assert records == theirs
@@ -159,8 +162,8 @@ def test_a_step_that_asks_for_a_number_is_not_recorded_and_training_goes_on_plai
 
 def test_a_seed_that_is_made_a_tensor_in_the_step_is_not_recorded(monkeypatch):
     """What a GPU would have to wait for: a number that Python copies to it."""
-    real = graph.measured
-    monkeypatch.setattr(graph, "measured", lambda setting, model, batch, *_: real(setting, model, batch, 7, 0))
+    real = TrainStep.forward_loss
+    monkeypatch.setattr(TrainStep, "forward_loss", lambda *arguments: real(*arguments[:-2], 7, 0))
     assert "a tensor that Python made" in run(CASES["masks"], taped)[0].how
 
 
@@ -222,7 +225,7 @@ def test_examples_of_an_epoch_of_its_own_and_frozen_models_are_taken_plainly():
     next(train(fresh, progress))
     assert progress.how == "plain: each epoch has examples of its own"
     model = progress.model
-    still = Progress(model, Flat(model, [], set(), {}))
+    still = Progress(model, FlatParameters(model, [], set(), {}))
     next(train(setting, still))
     assert still.how == "plain: nothing is trained"
 
@@ -234,8 +237,8 @@ def test_a_recorder_of_the_device_is_taken_by_itself(monkeypatch):
 
 def test_the_first_steps_are_not_recorded_and_no_other_is_performed_twice(monkeypatch):
     calls = []
-    real = graph.GraphedStep.__call__
-    monkeypatch.setattr(graph.GraphedStep, "__call__", lambda self: (calls.append(1), real(self))[1])
+    real = GraphedStep.__call__
+    monkeypatch.setattr(GraphedStep, "__call__", lambda self: (calls.append(1), real(self))[1])
     progress, _ = run(CASES["masks"], taped, 12)
     assert len(calls) == graph.WARM + 1
     assert progress.step == 12
@@ -269,13 +272,13 @@ def test_a_cuda_graph_agrees_with_plain_steps():
     for record in (None, "auto"):
         setting, progress = CASES["masks"].make(record)
         progress.model.cuda()
-        names = progress.flat.names
-        progress = Progress(progress.model, Flat(progress.model, names, set(), {}))
+        names = list(progress.flat.tensors)
+        progress = Progress(progress.model, FlatParameters(progress.model, names, set(), {}))
         feed = Batches(setting.train.examples, np.arange(UNITS), torch.device("cuda"), torch.float32)
         list(train(replace(setting, train=feed, val=feed, budget=BudgetSpec(steps=20)), progress))
         found.append(progress)
     assert found[1].how == "recorded"
-    one, two = (progress.flat.named(progress.flat.weights) for progress in found)
+    one, two = (progress.flat.tensors for progress in found)
     # The gradient of a key's bias is zero but for rounding, and AdamW makes whole steps of rounding.
     far = max(float((one[name] - two[name]).abs().max()) for name in one if "key.bias" not in name)
     assert far <= 1e-5 * float(found[0].flat.weights.abs().max())

@@ -12,12 +12,12 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.models.model import SequenceModel
+from headstart.models.norms import Tensors
 from headstart.sequence import Batch, collate
 from headstart.stage import StageSpec, stage_from_json
 from headstart.stage.trained import begin
 from headstart.store.stages import Store, store_folder
 from headstart.tasks import Task, data_folder, open_task
-from headstart.training.loop import Tensors
 
 EXAMPLES = 16
 """Examples (pairs, where a task has them) of a batch to look at."""

@@ -5,10 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
 from torch.profiler import ProfilerActivity, profile, record_function
 
 from headstart.bench.machine import wait_for
+from headstart.training.batches import Batches
+from headstart.training.optim import adamw_
 
 PRODUCTS, ATTENTION, ELEMENTS = "matrix products", "attention and softmax", "element-wise"
 OPTIMISER, DATA, OTHER = "optimiser", "data", "Python and other"
@@ -39,26 +42,23 @@ def group_of(operation: str) -> str:
     return ELEMENTS if operation.startswith("aten::") else OTHER
 
 
-def shares(step: Callable[[], Any], feed: Any, flat: Any, device: str, steps: int) -> dict[str, float]:
+def shares(step: Callable[[], Any], batches: Batches, device: str, steps: int) -> dict[str, float]:
     """Share of the wall time of `steps` steps by group; they sum to 1 (on a GPU that is never idle: its kernels').
 
-    `feed.batch` and `flat.step` are watched meanwhile: what runs in them is `data` and `optimiser`.
+    `batches.batch` and `adamw_` are watched meanwhile: what runs in them is `data` and `optimiser`.
     """
-    watched = [(feed, "batch", DATA), (flat, "step", OPTIMISER)]
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
-    for owner, name, group in watched:
-        setattr(owner, name, _scoped(getattr(owner, name), group))
-    try:
-        with profile(activities=activities) as found:
-            start = time.perf_counter()
-            for _ in range(steps):
-                step()
-            wait_for(device)
-            wall = time.perf_counter() - start
-    finally:
-        for owner, name, _ in watched:
-            delattr(owner, name)
-    return _sums(found.events(), device, wall)
+    with (
+        patch.object(batches, "batch", _scoped(batches.batch, DATA)),
+        patch("headstart.training.step.adamw_", _scoped(adamw_, OPTIMISER)),
+        profile(activities=activities) as trace,
+    ):
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        wait_for(device)
+        wall = time.perf_counter() - start
+    return _sums(trace.events(), device, wall)
 
 
 def _scoped(function: Callable[..., Any], group: str) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from headstart.sequence import collate
 from headstart.stage.trained import TRAIN_FLOPS
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
-from headstart.training.optim import Flat, OptimSpec
+from headstart.training.optim import FlatParameters, OptimSpec
 
 LEAST, MOST, ENOUGH = 3, 100, 6.0
 """Pairs of steps, one of ours and one of the plain loop: at least 3, and until 6 s or 100 pairs."""
@@ -123,7 +123,7 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
         feed,
         record=None,
     )
-    flat = Flat(model, [name for name, _ in model.named_parameters()], set(), {})
+    flat = FlatParameters(model, [name for name, _ in model.named_parameters()], set(), {})
     ticks = train(setting, Progress(model, flat))
     next(ticks)
     wait_for(device)
@@ -131,7 +131,7 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     while True:
         if asked == "shares":
             steps = min(10, max(1, round(PROFILED / last)))
-            asked = yield shares(lambda: next(ticks), feed, flat, device, steps)
+            asked = yield shares(lambda: next(ticks), feed, device, steps)
             continue
         start = time.perf_counter()
         next(ticks)

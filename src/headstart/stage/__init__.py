@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from headstart.models.norms import Tensors
 from headstart.stage.spec import (
     Outcome,
     Size,
@@ -20,7 +21,6 @@ from headstart.stage.spec import (
     stage_from_json,
 )
 from headstart.tasks import Task
-from headstart.training.loop import Tensors
 
 __all__ = [
     "WAYS",

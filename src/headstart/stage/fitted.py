@@ -12,12 +12,14 @@ import torch
 from headstart.baselines import from_arrays
 from headstart.baselines.contract import Fitted
 from headstart.errors import BadInput
+from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature, collate
 from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
 from headstart.tasks import Task
-from headstart.training.evaluate import PICTURED, Evaluation, add, to_numbers
-from headstart.training.loop import StepInfo, Tensors
+from headstart.training.evaluate import PICTURED, Evaluation
+from headstart.training.loop import StepInfo
+from headstart.training.metrics import TrainMetrics
 
 SCORED = 5_000
 """Train units that are scored at most, spread evenly."""
@@ -121,8 +123,8 @@ def score(fitted: Fitted, examples: Examples, objective: ObjectiveSpec, signatur
     target = None if examples.target is None else torch.from_numpy(_typed(examples.target))
     # Sums over targets: what the inputs are, and which position is whose, plays no part in them.
     nothing = torch.zeros((len(examples), 0))
-    total: dict[str, Any] = {}
-    add(total, objective.measure(output, Batch(nothing, nothing.bool(), index, target), signature))
+    metrics = TrainMetrics(output.device)
+    metrics.add(objective.measure(output, Batch(nothing, nothing.bool(), index, target), signature))
     kept = {"output": output.float(), "index": index, "target": target}
     if examples.per_position:
         first = collate(examples, np.arange(min(PICTURED, examples.units)))
@@ -130,7 +132,7 @@ def score(fitted: Fitted, examples: Examples, objective: ObjectiveSpec, signatur
         shown[first.valid] = output[: int(first.valid.sum())]
         kept = {"output": shown.float(), "index": first.index, "inputs": first.inputs, "valid": first.valid}
     outputs = {name: value.contiguous() for name, value in kept.items() if value is not None}
-    return Evaluation(objective.scores(to_numbers(total)), outputs)
+    return Evaluation(objective.scores(metrics.totals()), outputs)
 
 
 def _typed(target: np.ndarray) -> np.ndarray:

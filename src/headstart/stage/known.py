@@ -8,11 +8,12 @@ from typing import Any
 import torch
 
 from headstart.errors import BadInput, nearest
+from headstart.models.norms import Tensors
 from headstart.stage.fitted import account
 from headstart.stage.spec import Outcome, Size, StageSpec, peak_memory
 from headstart.tasks import Task
 from headstart.tasks.task import Baseline
-from headstart.training.loop import StepInfo, Tensors
+from headstart.training.loop import StepInfo
 
 
 class KnownRun:

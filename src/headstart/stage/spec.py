@@ -16,11 +16,12 @@ from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, mod
 
 from headstart.models.kind import ModelField, ModelKind, model_class
 from headstart.models.model import ModelSpec
+from headstart.models.norms import Tensors
 from headstart.objectives import MaskedSpec, ObjectiveField
 from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import content
-from headstart.training.loop import BudgetSpec, StepInfo, Tensors
+from headstart.training.loop import BudgetSpec, StepInfo
 from headstart.training.optim import OptimSpec
 
 UNTRAINED: dict[str, Any] = {"optim": OptimSpec(), "budget": BudgetSpec(steps=0), "seed": 0}

@@ -12,13 +12,14 @@ import torch
 from headstart.errors import BadInput
 from headstart.initial import apply_start, trainable
 from headstart.models.model import SequenceModel, build_model, model_flops
+from headstart.models.norms import Tensors
 from headstart.parameters import leaves, select
 from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
-from headstart.training.loop import Progress, StepInfo, Tensors, TrainConfig, train
-from headstart.training.optim import Flat, rates_and_undecayed
+from headstart.training.loop import Progress, StepInfo, TrainConfig, train
+from headstart.training.optim import FlatParameters, rates_and_undecayed
 
 TRAIN_FLOPS = 3
 """A training step costs about three forward passes: one forward, two for the gradients of inputs and weights."""
@@ -73,7 +74,7 @@ class TrainedRun:
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
-        self.progress = Progress(model, Flat(model, names, decayed, rates))
+        self.progress = Progress(model, FlatParameters(model, names, decayed, rates))
 
     def _fresh(self, epoch: int) -> Batches:
         """The train examples of an epoch, of an endless task or one that augments."""

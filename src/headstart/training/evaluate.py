@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 
 from headstart.models.model import SequenceModel
-from headstart.objectives import ObjectiveSpec, Sums
+from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Signature
 from headstart.training.batches import Batches
+from headstart.training.metrics import TrainMetrics
 
 PICTURED = 16
 """How many examples of a per-position objective are kept with their outputs."""
@@ -24,22 +24,10 @@ class Evaluation:
     outputs: dict[str, torch.Tensor]
 
 
-def add(total: dict[str, Any], sums: Sums) -> None:
-    """Add a batch's sums, in float64."""
-    for name, value in sums.items():
-        value = value.detach().double()
-        total[name] = total[name] + value if name in total else value
-
-
-def to_numbers(total: dict[str, Any]) -> dict[str, Any]:
-    """Totals on the CPU; scalars as floats."""
-    return {k: (v.item() if v.ndim == 0 else v.cpu()) for k, v in total.items()}
-
-
 @torch.no_grad()
 def evaluate(
     model: SequenceModel,
-    feed: Batches,
+    batches: Batches,
     objective: ObjectiveSpec,
     signature: Signature,
     *,
@@ -47,20 +35,20 @@ def evaluate(
     precision: str = "float32",
     keep: bool = False,
 ) -> Evaluation:
-    """Scores of `model` on all units of `feed`, with the masks of epoch 0.
+    """Scores of `model` on all units of `batches`, with the masks of epoch 0.
 
     keep: also return `output`, `target` and `index` of every unit (per sequence or pair), or, for objectives
     that answer per position, `inputs`, `masked`, `valid` and `output` of the first examples: 16, or as many as the
     first batch holds.
     """
-    total: dict[str, Any] = {}
+    metrics = TrainMetrics(batches.device)
     kept: dict[str, list[torch.Tensor]] = {}
     per_position = objective.output(signature).kind == "position"
-    for batch in feed.in_order():
+    for batch in batches.in_order():
         batch = objective.prepare(batch, signature, seed, 0)
-        with forward_precision(feed.device, precision):
+        with forward_precision(batches.device, precision):
             output = model(batch)
-        add(total, objective.measure(output, batch, signature))
+        metrics.add(objective.measure(output, batch, signature))
         if keep and not (per_position and kept):
             parts = {
                 "output": output.to(torch.promote_types(output.dtype, torch.float32)),
@@ -76,8 +64,7 @@ def evaluate(
                 if value is not None:
                     kept.setdefault(name, []).append(value[:PICTURED] if per_position else value)
     outputs = {name: torch.cat(values).contiguous().cpu() for name, values in kept.items()}
-    scores = objective.scores(to_numbers(total)) if total else {}
-    return Evaluation(scores, outputs)
+    return Evaluation(objective.scores(metrics.totals()) if metrics.shapes else {}, outputs)
 
 
 def forward_precision(device: torch.device, precision: str) -> torch.autocast:

@@ -1,4 +1,4 @@
-"""The loop: a generator of ticks. Saving, logging and progress are what the caller does with them."""
+"""The loop: a generator of records, one a step. Saving, logging and progress are what the caller does with them."""
 
 from __future__ import annotations
 
@@ -6,25 +6,26 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from typing import Any
 
-import torch
+import numpy as np
 from pydantic import Field, model_validator
 
 from headstart.models.model import SequenceModel
+from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
-from headstart.sequence import Signature, epoch_batches
+from headstart.sequence import Batch, Signature, epoch_batches
 from headstart.spec import Spec, neutral
 from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate
-from headstart.training.graph import Record, Recorded, measured, noted, on_device
+from headstart.training.graph import GraphedStep, Record, choose_recorder
 from headstart.training.metrics import TrainMetrics
-from headstart.training.optim import Flat, OptimSpec
+from headstart.training.optim import FlatParameters, Numbers, OptimSpec, Weights, step_numbers
+from headstart.training.step import TrainStep, on_device
 
 CHECK_EVERY = 20
 """Steps between looks at the running loss: a NaN stays in a sum, so that none is missed."""
-
-Tensors = dict[str, torch.Tensor]
 
 
 class BudgetSpec(Spec):
@@ -81,64 +82,68 @@ class BudgetSpec(Spec):
 
 @dataclass
 class Progress:
-    """Everything that changes while a stage trains. `state` and `restore` carry it over a break, bit for bit."""
+    """Everything that changes while a stage trains. `state` and `restore` carry it over a break, bit for bit.
+
+    how: how steps are taken, since the last begin: recorded, or plain and why. metrics: loss and scores of the batches
+    since the last record. statistics: buffers that training changes (running statistics), the persistent ones.
+    """
 
     model: SequenceModel
-    flat: Flat
+    flat: FlatParameters
     step: int = 0
     examples: int = 0
     tokens: int = 0
     seconds: float = 0.0
     best_score: float | None = None
     best_step: int = 0
-    stale: int = 0
+    bad_evaluations: int = 0
     diverged: bool = False
     best: Tensors = field(default_factory=dict)
     how: str = ""
-    """How steps are taken, since the last begin: recorded, or plain and why."""
-    running: TrainMetrics = field(init=False)
-    """Loss and scores of the batches since the last record."""
+    metrics: TrainMetrics = field(init=False)
+    statistics: Tensors = field(init=False)
 
-    _NUMBERS = ("step", "examples", "tokens", "seconds", "best_score", "best_step", "stale", "diverged")
+    _NUMBERS = {
+        name: name for name in ("step", "examples", "tokens", "seconds", "best_score", "best_step", "diverged")
+    } | {"stale": "bad_evaluations"}
+    """Names in a saved state, and here."""
 
     def __post_init__(self) -> None:
-        self.running = TrainMetrics(self.flat.weights.device)
+        self.metrics = TrainMetrics(self.flat.weights.device)
+        persistent = set(self.model.state_dict())
+        self.statistics = {name: value for name, value in self.model.named_buffers() if name in persistent}
 
     def state(self) -> tuple[Tensors, dict[str, Any]]:
         """(tensors, JSON) of this moment; the tensors are copies."""
-        tensors = {
-            "weights": self.flat.weights,
-            "first": self.flat.first,
-            "second": self.flat.second,
-            **self.running.state(),
-        }
-        tensors.update({f"buffer/{k}": v for k, v in buffers(self.model).items()})
-        tensors.update({f"best/{k}": v for k, v in self.best.items()})
-        return ({k: v.detach().clone().cpu() for k, v in tensors.items()}, {k: getattr(self, k) for k in self._NUMBERS})
+        tensors = {"weights": self.flat.weights, **self.flat.moments._asdict(), **self.metrics.state()}
+        tensors.update({f"buffer/{name}": value for name, value in self.statistics.items()})
+        tensors.update({f"best/{name}": value for name, value in self.best.items()})
+        copies = {name: value.detach().clone().cpu() for name, value in tensors.items()}
+        return copies, {saved: getattr(self, name) for saved, name in self._NUMBERS.items()}
 
     def restore(self, tensors: Tensors, numbers: dict[str, Any]) -> None:
         """Go on from a state."""
-        for name in ("weights", "first", "second"):
-            getattr(self.flat, name).copy_(tensors[name])
-        self.running.restore(tensors)
-        own = buffers(self.model)
+        for name, value in {"weights": self.flat.weights, **self.flat.moments._asdict()}.items():
+            value.copy_(tensors[name])
+        self.metrics.restore(tensors)
         for name, value in tensors.items():
             if name.startswith("buffer/"):
-                own[name.removeprefix("buffer/")].copy_(value)
+                self.statistics[name.removeprefix("buffer/")].copy_(value)
             elif name.startswith("best/"):
                 self.best[name.removeprefix("best/")] = value.to(self.flat.weights.device)
-        for name in self._NUMBERS:
-            setattr(self, name, numbers[name])
+        for saved, name in self._NUMBERS.items():
+            setattr(self, name, numbers[saved])
+
+    def count(self, examples: int, tokens: int, how: str) -> None:
+        """A step has been taken."""
+        self.step += 1
+        self.examples += examples
+        self.tokens += tokens
+        self.how = how
 
     def snapshot(self) -> Tensors:
         """Copies of all that training changes: trainable tensors and running statistics."""
-        return {**self.flat.named(self.flat.weights), **{k: v.clone() for k, v in buffers(self.model).items()}}
-
-
-def buffers(model: SequenceModel) -> Tensors:
-    """Buffers that training changes (running statistics): the persistent ones."""
-    kept = set(model.state_dict())
-    return {name: value for name, value in model.named_buffers() if name in kept}
+        return {name: value.detach().clone() for name, value in (self.flat.tensors | self.statistics).items()}
 
 
 @dataclass(frozen=True)
@@ -170,97 +175,92 @@ class TrainConfig:
     fresh: Callable[[int], Batches] | None = None
     record: Record = "auto"
 
-    @property
+    @cached_property
     def per_epoch(self) -> int:
         """Steps of one epoch."""
         return math.ceil(len(self.train.units) / self.optim.batch_size)
 
-    @property
+    @cached_property
     def total(self) -> int:
         """Steps of the whole budget."""
         return self.budget.total_steps(self.per_epoch, int(self.train.tokens.sum()))
 
+    def ended(self, progress: Progress) -> bool:
+        """Whether training is over: the budget or patience is used up, or the loss is not finite."""
+        patience = math.inf if self.budget.patience is None else self.budget.patience
+        return progress.step >= self.total or progress.diverged or progress.bad_evaluations >= patience
 
-def train(setting: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
-    """Train to the end of the budget, one tick a step; `progress` holds the outcome.
 
-    Ends early when patience is used up or the loss is no number (`progress.diverged`).
+def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
+    """Train to the end of the budget, one record a step; `progress` holds the outcome.
+
+    Ends early when patience is used up or the loss is not finite (`progress.diverged`).
     """
-    total, per_epoch = setting.total, setting.per_epoch
-    batches: list[Any] = []
-    feed, at_epoch = setting.train, -1
-    recorded = Recorded(setting, progress, total)
-    patience = math.inf if setting.budget.patience is None else setting.budget.patience
+    total, per_epoch, optim, flat = config.total, config.per_epoch, config.optim, progress.flat
+    own = (flat.tensors, progress.statistics)
+    step = TrainStep(progress.model, config.objective, config.signature, optim, own, flat.groups)
+    weights, numbers = Weights(flat.weights, flat.tensors), partial(step_numbers, optim, flat.groups, total)
+
+    def take(batch: Batch, numbers: Numbers, seed: Any, epoch: Any) -> None:
+        """Forward, loss, backward, update; and the batch's sums into the train metrics."""
+        progress.metrics.add(step(weights, flat.moments, progress.statistics, batch, numbers, seed, epoch))
+
+    record = choose_recorder(config.record, config.train, bool(flat.tensors), config.fresh is not None)
+    graphed = GraphedStep(take, config.train, numbers, config.seed, optim.batch_size, per_epoch, record)
+    batches, order, order_epoch = config.train, list[np.ndarray](), -1
     # Looked at before a step, not after: a state saved at the last step must end there too.
-    while progress.step < total and not progress.diverged and progress.stale < patience:
+    while not config.ended(progress):
         began = time.perf_counter()
-        epoch, place = divmod(progress.step, per_epoch)
-        if epoch != at_epoch:
-            feed = setting.train if setting.fresh is None else setting.fresh(epoch)
-            batches = epoch_batches(
-                feed.lengths, setting.optim.batch_size, setting.seed, epoch, setting.optim.length_pool
-            )
-            at_epoch = epoch
-            recorded.turn_to(epoch, batches)
-        if not recorded.take(place, batches[place]):
-            _step(setting, progress, feed, batches[place], epoch, total)
-        progress.how = recorded.how
-        progress.step += 1
-        progress.examples += len(batches[place])
-        progress.tokens += int(feed.tokens[batches[place]].sum())
-        mark = setting.budget.evaluates_at(progress.step, per_epoch, total)
-        if progress.step % CHECK_EVERY == 0 or mark:
-            progress.diverged = not math.isfinite(progress.running.loss)
-        scored = mark or progress.diverged
-        record = _record(setting, progress, total) if scored else None
+        epoch, position = divmod(progress.step, per_epoch)
+        if epoch != order_epoch:
+            batches = config.train if config.fresh is None else config.fresh(epoch)
+            order = epoch_batches(batches.lengths, optim.batch_size, config.seed, epoch, optim.length_pool)
+            order_epoch = epoch
+            graphed.start_epoch(epoch, order)
+        units = order[position]
+        if not graphed.take(position, units):
+            seed, counter = (on_device(number, batches.device) for number in (config.seed, epoch))
+            take(batches.batch(units), numbers(progress.step), seed, counter)
+        progress.count(len(units), int(batches.tokens[units].sum()), graphed.how)
+        evaluated = config.budget.evaluates_at(progress.step, per_epoch, total)
+        if progress.step % CHECK_EVERY == 0 or evaluated:
+            progress.diverged = not math.isfinite(progress.metrics.loss)
+        result = _record(config, progress) if evaluated or progress.diverged else None
         progress.seconds += time.perf_counter() - began
-        if record is not None:
-            record["seconds"] = round(progress.seconds, 3)
-        yield StepInfo(progress.step, total, progress.step / per_epoch, record, progress.state)
+        if result is not None:
+            result["seconds"] = round(progress.seconds, 3)
+        yield StepInfo(progress.step, total, progress.step / per_epoch, result, progress.state)
 
 
-def _step(setting: TrainConfig, progress: Progress, feed: Batches, places: Any, epoch: int, total: int) -> None:
-    """Forward, backward, update."""
-    seed, when = on_device(setting.seed, feed.device), on_device(epoch, feed.device)
-    sums, statistics = measured(setting, progress.model, feed.batch(places), seed, when)
-    count = sums["count"].clamp_min(1)
-    if len(progress.flat.names):
-        (sums["loss"] / count).backward()  # type: ignore[no-untyped-call]
-        progress.flat.step(setting.optim, progress.step, total)
-    noted(progress.running, buffers(progress.model) if statistics else {}, sums, statistics)
-
-
-def _record(setting: TrainConfig, progress: Progress, total: int) -> dict[str, Any]:
-    """Score val, keep the best weights, and say so; train is what the batches since the last record gave."""
-    train_scores = {"loss": None} if progress.diverged else progress.running.scores(setting.objective)
-    progress.running.clear()
+def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
+    """Train scores of the batches since the last record, and validation scores; keeps the best weights."""
     record: dict[str, Any] = {
         "step": progress.step,
-        "epoch": round(progress.step / setting.per_epoch, 4),
+        "epoch": round(progress.step / config.per_epoch, 4),
         "examples": progress.examples,
         "tokens": progress.tokens,
-        "rate": setting.optim.lr * setting.optim.factor(progress.step - 1, total),
-        "train": train_scores,
+        "rate": config.optim.lr * config.optim.factor(progress.step - 1, config.total),
+        "train": {"loss": None} if progress.diverged else progress.metrics.scores(config.objective),
     }
+    progress.metrics.clear()
     if progress.diverged:
         return record
-    found = evaluate(
+    scores = evaluate(
         progress.model,
-        setting.val,
-        setting.objective,
-        setting.signature,
-        seed=setting.seed,
-        precision=setting.optim.precision,
-    )
-    if not all(map(math.isfinite, found.scores.values())):
+        config.val,
+        config.objective,
+        config.signature,
+        seed=config.seed,
+        precision=config.optim.precision,
+    ).scores
+    if not all(map(math.isfinite, scores.values())):
         progress.diverged = True
         return record
-    record["val"] = found.scores
-    monitor = setting.objective.monitored(setting.signature)
-    score = found.scores[monitor.name]
-    if monitor.better(score, progress.best_score):
-        progress.best_score, progress.best_step, progress.stale = score, progress.step, 0
+    record["val"] = scores
+    monitor = config.objective.monitored(config.signature)
+    if monitor.better(scores[monitor.name], progress.best_score):
+        progress.best_score, progress.best_step, progress.bad_evaluations = scores[monitor.name], progress.step, 0
         progress.best = progress.snapshot()
     else:
-        progress.stale += 1
+        progress.bad_evaluations += 1
     return record

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 
 from headstart.objectives import ObjectiveSpec, Sums
-from headstart.training.evaluate import to_numbers
 
 STATE = "running"
-"""How a saved state calls it: `running/NAME` per sum; in older states `running` alone, (2,): loss and count."""
+"""Its name in a saved state: `running/NAME` per sum; in older states `running` alone, (2,): loss and count."""
 
 
 class TrainMetrics:
-    """An objective's sums since the last record, float64, in one tensor on the device, where a recorded step adds.
+    """An objective's sums over batches, float64, in one tensor on the device, so that a recorded step can add to it.
 
     The first batch lays it out (steps are recorded only after some). A sum that an older state lacks is NaN until
     the next record.
@@ -29,25 +29,24 @@ class TrainMetrics:
     def add(self, sums: Sums) -> None:
         """Add a batch's sums."""
         if sums.keys() != self.shapes.keys():
-            self._lay_out(sums)
+            known = self.parts()
+            missing = math.nan if known else 0.0
+            self._lay_out({name: known.get(name, torch.full(x.shape, missing)) for name, x in sums.items()})
         self.flat += torch.cat([sums[name].detach().double().reshape(-1) for name in self.shapes])
 
-    def _lay_out(self, sums: Sums) -> None:
-        held = self.parts()
-        unknown = math.nan if held else 0.0
-        self._hold({name: held.get(name, self.flat.new_full(value.shape, unknown)) for name, value in sums.items()})
-
-    def _hold(self, parts: Mapping[str, torch.Tensor]) -> None:
+    def _lay_out(self, parts: Mapping[str, torch.Tensor]) -> None:
         self.shapes = {name: part.shape for name, part in parts.items()}
         self.flat = torch.cat([part.to(self.flat).reshape(-1) for part in parts.values()])
 
     def parts(self) -> dict[str, torch.Tensor]:
         """The sums by name, as views."""
-        found, first = {}, 0
-        for name, shape in self.shapes.items():
-            last = first + shape.numel()
-            found[name], first = self.flat[first:last].view(shape), last
-        return found
+        pieces = self.flat.split_with_sizes([shape.numel() for shape in self.shapes.values()]) if self.shapes else ()
+        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+
+    def totals(self) -> dict[str, Any]:
+        """The sums by name, on the CPU; scalars as floats."""
+        parts = {name: part.cpu() for name, part in self.parts().items()}
+        return {name: part.item() if part.ndim == 0 else part for name, part in parts.items()}
 
     @property
     def loss(self) -> float:
@@ -55,18 +54,18 @@ class TrainMetrics:
         return float(self.parts()["loss"])
 
     def scores(self, objective: ObjectiveSpec) -> dict[str, float]:
-        """The objective's scores of these batches; the loss alone where another sum is not known, or no number."""
-        totals = to_numbers({name: part.cpu() for name, part in self.parts().items()})
+        """The objective's scores of these batches; the loss alone where another sum is unknown or not finite."""
+        totals = self.totals()
         if not bool(self.flat.isfinite().all()):
             return {"loss": float(totals["loss"] / max(totals["count"], 1.0))}
         return objective.scores(totals)
 
     def clear(self) -> None:
-        """Begin anew, in the same place."""
+        """Begin anew, in the same memory."""
         self.flat.zero_()
 
     def state(self) -> dict[str, torch.Tensor]:
-        """What a saved state holds."""
+        """The tensors of a saved state."""
         return {f"{STATE}/{name}": part for name, part in self.parts().items()}
 
     def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
@@ -77,4 +76,4 @@ class TrainMetrics:
             start = f"{STATE}/"
             parts = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
         if parts:
-            self._hold(parts)
+            self._lay_out(parts)

@@ -1,7 +1,7 @@
 """One functional AdamW over flat parameters, with schedules, decay groups and clipping.
 
-All trainable tensors live in one flat buffer per model, and their gradients in another: a step is then a
-handful of operations whatever the number of tensors, which matters for small models.
+All trainable tensors of a model live in one flat buffer: a step is then a handful of operations whatever the number of
+tensors, which matters for small models.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import torch
 from pydantic import Field, model_validator
@@ -71,102 +71,102 @@ class Group:
     decays: bool
 
 
+Numbers = Sequence[float] | torch.Tensor
+"""What `step_numbers` gives, as Python's numbers or as a tensor on the device."""
+
+
+class Weights(NamedTuple):
+    """Trained weights: `flat` (P,), and `tensors` by name, which are views of it and ask for gradients."""
+
+    flat: torch.Tensor
+    tensors: dict[str, torch.Tensor]
+
+
+class Moments(NamedTuple):
+    """Running means of the gradient (`first`) and of its square (`second`), flat."""
+
+    first: torch.Tensor
+    second: torch.Tensor
+
+
+def step_numbers(spec: OptimSpec, groups: Sequence[Group], total: int, step: int) -> list[float]:
+    """All numbers of AdamW that change from step to step (0 to total - 1) or from model to model.
+
+    sqrt(1 - beta2^t), the largest norm of the gradient, and for each group 1 - rate * decay and -rate / (1 - beta1^t),
+    where t = step + 1.
+    """
+    factor = spec.factor(step, total)
+    numbers = [math.sqrt(1 - spec.beta2 ** (step + 1)), math.inf if spec.clip is None else spec.clip]
+    for group in groups:
+        rate = (spec.lr if group.rate is None else group.rate) * factor
+        decay = spec.weight_decay if group.decays else 0.0
+        numbers += [1 - rate * decay, -rate / (1 - spec.beta1 ** (step + 1))]
+    return numbers
+
+
+@torch.no_grad()
 def adamw_(
     weights: torch.Tensor,
-    gradient: torch.Tensor,
-    first: torch.Tensor,
-    second: torch.Tensor,
-    *,
-    step: int,
-    rate: float,
-    decay: float,
-    beta1: float,
-    beta2: float,
-    epsilon: float,
+    moments: Moments,
+    grad: torch.Tensor,
+    numbers: Numbers,
+    spec: OptimSpec,
+    groups: Sequence[Group],
 ) -> None:
-    """One AdamW step in place, `step` counted from 1. All tensors of one shape.
+    """One AdamW step in place. weights, moments, grad (..., P); each number of `step_numbers` a scalar or (..., 1).
 
     Source: Loshchilov and Hutter 2019, algorithm 2, with torch's order of operations.
     """
-    if decay:
-        weights.mul_(1 - rate * decay)
-    first.lerp_(gradient, 1 - beta1)
-    second.mul_(beta2).addcmul_(gradient, gradient, value=1 - beta2)
-    spread = second.sqrt().div_(math.sqrt(1 - beta2**step)).add_(epsilon)
-    weights.addcdiv_(first, spread, value=-rate / (1 - beta1**step))
+    if spec.clip is not None:
+        norm = grad.norm(dim=-1, keepdim=True)
+        grad = grad * ((norm + 1e-6).reciprocal() * numbers[1]).clamp(max=1.0)
+    moments.first.lerp_(grad, 1 - spec.beta1)
+    moments.second.mul_(spec.beta2).addcmul_(grad, grad, value=1 - spec.beta2)
+    denominator = moments.second.sqrt().div_(numbers[0]).add_(spec.epsilon)
+    for number, group in enumerate(groups):
+        part = weights[..., group.first : group.last]
+        if spec.weight_decay and group.decays:
+            part.mul_(numbers[2 + 2 * number])
+        update = moments.first[..., group.first : group.last] * numbers[3 + 2 * number]
+        part.addcdiv_(update, denominator[..., group.first : group.last])
 
 
-class Flat:
-    """Trainable tensors of a model as views of one flat buffer, with gradients and moments beside it.
+class FlatParameters:
+    """Trainable tensors of a model, from now on views of one flat buffer, and their moments.
 
-    Names are laid in groups of equal rate and decay. Raises: BadInput where tensors differ in type.
+    Tensors are laid out in groups of equal rate and decay. Raises: BadInput where tensors differ in type.
     """
 
     def __init__(self, model: nn.Module, names: Sequence[str], decayed: set[str], rates: Mapping[str, float]) -> None:
-        tensors = dict(model.named_parameters())
-        for tensor in tensors.values():
+        every: dict[str, torch.Tensor] = dict(model.named_parameters())
+        for tensor in every.values():
             tensor.requires_grad_(False)
-            tensor.grad = None
-        self.names = sorted(names, key=lambda n: (rates.get(n, 0.0), n in decayed))
-        like = tensors[self.names[0]] if self.names else next(iter(tensors.values()))
-        kinds = {tensors[n].dtype for n in self.names}
-        if len(kinds) > 1:
+        ordered = sorted(names, key=lambda name: (rates.get(name, 0.0), name in decayed))
+        self.tensors = {name: every[name] for name in ordered}
+        dtypes = {tensor.dtype for tensor in self.tensors.values()}
+        if len(dtypes) > 1:
             raise BadInput(
-                f"model: trainable tensors of several types {sorted(map(str, kinds))}; "
+                f"model: trainable tensors of several types {sorted(map(str, dtypes))}; "
                 "store complex or half parameters as real float32"
             )
-        size = sum(tensors[n].numel() for n in self.names)
+        like = next(iter((self.tensors or every).values()))
+        size = sum(tensor.numel() for tensor in self.tensors.values())
         self.weights = torch.empty(size, dtype=like.dtype, device=like.device)
-        self.gradient = torch.zeros_like(self.weights)
-        self.first = torch.zeros_like(self.weights)
-        self.second = torch.zeros_like(self.weights)
+        self.moments = Moments(torch.zeros_like(self.weights), torch.zeros_like(self.weights))
         self.groups: list[Group] = []
-        self.places: dict[str, tuple[int, torch.Size]] = {}
-        place = 0
-        for name in self.names:
-            tensor = tensors[name]
-            end = place + tensor.numel()
-            self.weights[place:end].copy_(tensor.detach().reshape(-1))
-            tensor.data = self.weights[place:end].view(tensor.shape)
+        first = 0
+        for name, tensor in self.tensors.items():
+            last = first + tensor.numel()
+            self.weights[first:last].copy_(tensor.reshape(-1))
+            tensor.data = self.weights[first:last].view(tensor.shape)
             tensor.requires_grad_(True)
-            tensor.grad = self.gradient[place:end].view(tensor.shape)
-            self._extend_group(place, end, rates.get(name), name in decayed)
-            self.places[name] = (place, tensor.shape)
-            place = end
+            self._extend_group(first, last, rates.get(name), name in decayed)
+            first = last
 
     def _extend_group(self, first: int, last: int, rate: float | None, decays: bool) -> None:
         if self.groups and (self.groups[-1].rate, self.groups[-1].decays) == (rate, decays):
             first = self.groups.pop().first
         self.groups.append(Group(first, last, rate, decays))
-
-    def named(self, flat: torch.Tensor) -> dict[str, torch.Tensor]:
-        """A flat buffer cut into tensors by name (copies)."""
-        return {
-            name: flat[place : place + shape.numel()].reshape(shape).clone()
-            for name, (place, shape) in self.places.items()
-        }
-
-    def step(self, spec: OptimSpec, step: int, total: int) -> None:
-        """One optimiser step (counted from 0) from the gradients gathered, which are then cleared."""
-        if spec.clip is not None:
-            norm = self.gradient.norm()
-            self.gradient.mul_((spec.clip / (norm + 1e-6)).clamp(max=1.0))
-        factor = spec.factor(step, total)
-        for group in self.groups:
-            cut = slice(group.first, group.last)
-            adamw_(
-                self.weights[cut],
-                self.gradient[cut],
-                self.first[cut],
-                self.second[cut],
-                step=step + 1,
-                rate=(spec.lr if group.rate is None else group.rate) * factor,
-                decay=spec.weight_decay if group.decays else 0.0,
-                beta1=spec.beta1,
-                beta2=spec.beta2,
-                epsilon=spec.epsilon,
-            )
-        self.gradient.zero_()
 
 
 def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:
