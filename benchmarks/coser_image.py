@@ -93,8 +93,8 @@ class Timed:
     def __init__(self, run: TrainedRun, device: str) -> None:
         self.run, self.clock, self.scoring = run, Clock(device), 0.0
 
-    def ticks(self) -> Iterator[StepInfo]:
-        """The run's own ticks."""
+    def steps(self) -> Iterator[StepInfo]:
+        """The steps of the run itself."""
         setting, clock, warm = self.run.setting, self.clock, self.run.progress.step + WARM
         for tick in self.run.steps():
             next_scored = setting.budget.evaluates_at(tick.step + 1, setting.per_epoch, tick.steps)
