@@ -188,7 +188,7 @@ def test_steps_are_never_divided(quantity: str) -> None:
 def test_a_cell_without_a_number_has_no_value_and_needs_a_kind(text: str) -> None:
     cell = _one(text, kind="infeasible")
     assert (cell.value, cell.sem, cell.text, cell.kind) == (None, None, text, "infeasible")
-    with pytest.raises(BadInput, match=r"rows\[0\].cells.image: '.' is no number; give its kind"):
+    with pytest.raises(BadInput, match=r"rows\[0\].cells.image: '.' is not a number; give its kind"):
         _one(text)
 
 

@@ -298,7 +298,7 @@ def test_arms_of_a_file_replace_those_of_its_base(tmp_path: Path) -> None:
         ('"nowhere.toml"', "extends: no file"),
         ('"digitz"', "extends: no 'digitz'; did you mean 'digits'?"),
         ('"own.toml"', "extends: 'own.toml' extends itself"),
-        ("3", "extends: 3 is no name"),
+        ("3", "extends: 3 is neither a name nor a list of names"),
     ],
 )
 def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, said: str) -> None:

@@ -7,8 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput
 from headstart.spec import Spec
+from headstart.study.validate import check_known
 
 Quantity = Literal[
     "test",
@@ -33,7 +34,7 @@ AVERAGE = "average"
 
 Side = str | tuple[str, str]
 """An arm, or two: what the first has more than the second."""
-Pair = Annotated[tuple[str, str], BeforeValidator(lambda given: tuple(given) if isinstance(given, list) else given)]
+Pair = Annotated[tuple[str, str], BeforeValidator(lambda pair: tuple(pair) if isinstance(pair, list) else pair)]
 Term = tuple[int, str, str]
 """Sign, arm, column: what is added or taken away."""
 
@@ -68,7 +69,7 @@ class Claim(Spec):
     @property
     def compares(self) -> str:
         """The two sides in words (`full less scratch`)."""
-        sides = [_told(side) for side in (self.higher, self.lower) if side is not None]
+        sides = [_side_text(side) for side in (self.higher, self.lower) if side is not None]
         sides += [f"{self.than:g}"] if self.than else []
         return " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
 
@@ -87,7 +88,7 @@ class Claim(Spec):
                 yield from ((-sign, arm) for arm in second)
 
 
-def _told(side: Side) -> str:
+def _side_text(side: Side) -> str:
     return side if isinstance(side, str) else " less ".join(side)
 
 
@@ -120,12 +121,10 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], p
         raise BadInput(f"{place}: 'pairs' are columns already; leave 'columns' out")
     for key, side in (("higher", claim.higher), ("lower", claim.lower)):
         for arm in (side,) if isinstance(side, str) else side or ():
-            if arms and arm not in arms:
-                raise BadInput(f"{place}.{key}: {nearest(arm, arms)}")
+            check_known(arm, arms or [arm], f"{place}.{key}")
     for key, names in (("columns", claim.columns), ("pairs", [name for pair in claim.pairs for name in pair])):
         for column in names:
-            if columns and column not in columns:
-                raise BadInput(f"{place}.{key}: {nearest(column, columns)}")
+            check_known(column, columns or [column], f"{place}.{key}")
 
 
 def made_of(column: str, base: str) -> bool:

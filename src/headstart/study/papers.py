@@ -14,10 +14,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput
 from headstart.spec import Spec, read
 from headstart.study.claims import AVERAGE, STEPS, Claim, Quantity, base_of, check_claim
 from headstart.study.files import studies_folder, table_of, tables_in
+from headstart.study.validate import check_known
 
 CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]
 Metric = Literal["accuracy", "r2"]
@@ -34,7 +35,7 @@ _NUMBER = re.compile(
 
 def _table(key: str) -> BeforeValidator:
     """A plain text is short for a table of this one key."""
-    return BeforeValidator(lambda given: {key: given} if isinstance(given, str) else given)
+    return BeforeValidator(lambda value: {key: value} if isinstance(value, str) else value)
 
 
 class CellSpec(Spec):
@@ -149,8 +150,7 @@ def built_in_papers() -> dict[str, Path]:
 def read_paper(name: str) -> Paper:
     """The cells of a table, by name. Raises: BadInput for a name that is none, with the nearest."""
     known = built_in_papers()
-    if name not in known:
-        raise BadInput(f"paper: {nearest(name, known)}")
+    check_known(name, known, "paper")
     return make_paper(name, table_of(known[name]))
 
 
@@ -183,25 +183,24 @@ def _row(spec: PaperSpec, row: RowSpec, place: str) -> PaperRow:
         raise BadInput(f"{place}: {row.row!r} has no arm; name one, or say in 'why' why it is not run")
     cells = {}
     for column, cell in row.cells.items():
-        if column not in spec.heads:
-            raise BadInput(f"{place}.cells.{column}: {nearest(column, spec.heads)}")
+        check_known(column, spec.heads, f"{place}.cells.{column}")
         unit = spec.heads[column].unit or spec.unit
         scale = 100 if unit == "percent" and row.quantity not in STEPS else 1
         value, sem = _number(cell.text, scale)
         kind = cell.kind or row.kind
         if value is None and kind in ("measured", "quoted"):
-            raise BadInput(f"{place}.cells.{column}: {cell.text!r} is no number; give its kind, as in 'infeasible'")
+            raise BadInput(f"{place}.cells.{column}: {cell.text!r} is not a number; give its kind, as in 'infeasible'")
         cells[column] = PaperCell(cell.text, kind, value, sem, cell.erratum)
     return PaperRow(row.row, row.arm, row.quantity, row.why, cells, row.note)
 
 
 def _number(text: str, scale: int) -> tuple[float | None, float | None]:
     """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `67.82 †`)."""
-    found = _NUMBER.fullmatch(text.strip())
-    if found is None:
+    match = _NUMBER.fullmatch(text.strip())
+    if match is None:
         return None, None
-    value = float(found["value"].replace("−", "-")) * 10 ** int(found["power"] or 0)
-    return value / scale, None if found["sem"] is None else float(found["sem"]) / scale
+    value = float(match["value"].replace("−", "-")) * 10 ** int(match["power"] or 0)
+    return value / scale, None if match["sem"] is None else float(match["sem"]) / scale
 
 
 def _check_once(rows: tuple[PaperRow, ...], place: str) -> None:

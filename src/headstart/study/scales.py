@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput
 from headstart.spec import Spec, merge
 from headstart.study import words
 from headstart.study.files import base_path, table_of
-from headstart.study.validate import BUNDLES, SCALE_KEYS, SCALES, VARIANTS, names_of
+from headstart.study.validate import BUNDLES, SCALE_KEYS, SCALES, VARIANTS, check_known, names_of
 
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
@@ -38,31 +38,26 @@ def stand_in_told(column: str, stages: Mapping[str, StandIn], chain: Collection[
     are reported. Empty where the chain uses none.
     """
     by_kind: dict[StandIn, list[str]] = {}
-    for stage, stand in stages.items():
+    for stage, stand_in in stages.items():
         if stage in chain:
-            by_kind.setdefault(stand, []).append(stage)
-    return words.listed(
-        [
-            f"{stand.kind} for {column}"
-            if reported in names
-            else f"{stand.kind} for {stand.meant} in stage {words.listed(names)} of {column}"
-            for stand, names in by_kind.items()
-        ]
-    )
+            by_kind.setdefault(stand_in, []).append(stage)
+    texts = []
+    for stand_in, names in by_kind.items():
+        elsewhere = f"{stand_in.meant} in stage {words.listed(names)} of {column}"
+        texts.append(f"{stand_in.kind} for {column if reported in names else elsewhere}")
+    return words.listed(texts)
 
 
-def stand_ins_told(said: Iterable[str]) -> str:
+def stand_ins_told(texts: Iterable[str]) -> str:
     """`digits for image_5 and image_10; waves for speech`: what `stand_in_told` says of several columns, by kind.
 
     What is said of one stage of a column stands as it is.
     """
     by_kind: dict[str, list[str]] = {}
-    for told in dict.fromkeys(filter(None, said)):
-        kind, _, column = told.partition(" for ")
-        by_kind.setdefault(told if " in stage " in told else kind, []).append(column)
-    return "; ".join(
-        kind if " in stage " in kind else f"{kind} for {words.listed(names)}" for kind, names in by_kind.items()
-    )
+    for text in dict.fromkeys(filter(None, texts)):
+        kind, _, column = (text, "", "") if " in stage " in text else text.partition(" for ")
+        by_kind.setdefault(kind, []).extend([column] * bool(column))
+    return "; ".join(f"{kind} for {words.listed(names)}" if names else kind for kind, names in by_kind.items())
 
 
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
@@ -86,10 +81,9 @@ def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, 
 
 
 def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[Path, ...]) -> dict[str, Any]:
-    given = table.get("extends", ())
-    names = names_of(given)
+    names = names_of(table.get("extends", ()))
     if not all(isinstance(name, str) for name in names):
-        raise BadInput(f"{place}extends: {given!r} is no name, nor a list of names")
+        raise BadInput(f"{place}extends: {table['extends']!r} is neither a name nor a list of names")
     out: dict[str, Any] = {}
     for name in names:
         path = base_path(name, folder)
@@ -110,8 +104,8 @@ def _laid(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
 
 def _stages(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     """The stages that are tables: shapes are checked only once all bases are laid."""
-    found = table.get("stages")
-    return {k: v for k, v in found.items() if isinstance(v, Mapping)} if isinstance(found, Mapping) else {}
+    stages = table.get("stages")
+    return {k: v for k, v in stages.items() if isinstance(v, Mapping)} if isinstance(stages, Mapping) else {}
 
 
 def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
@@ -120,8 +114,7 @@ def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
     if not isinstance(only, Mapping):
         raise BadInput(f"{place}: {only!r} is no table of 'columns' and 'arms'")
     for key, names in only.items():
-        if key not in BUNDLES:
-            raise BadInput(f"{place}.{key}: {nearest(str(key), BUNDLES)}")
+        check_known(key, BUNDLES, f"{place}.{key}")
         out[key] = kept(table.get(key, {}), names, f"{place}.{key}")
     return out
 
@@ -132,8 +125,7 @@ def kept(bundles: Mapping[str, Any], names: Any, place: str) -> dict[str, Any]:
     if not chosen:
         raise BadInput(f"{place}: the list is empty; there are: {', '.join(bundles) or 'none'}")
     for name in chosen:
-        if not isinstance(name, str) or name not in bundles:
-            raise BadInput(f"{place}: {nearest(name, bundles)}")
+        check_known(name, bundles, place)
     return {name: bundles[name] for name in chosen}
 
 
@@ -155,16 +147,15 @@ def at_scale(
         return keep(out, only, "only")
     chosen = DEFAULT_SCALE if scale is None else scale
     known = [name for name in SCALES if name in scales or name == "paper"]
-    if chosen not in known:
-        raise BadInput(f"--scale: {nearest(chosen, known)}")
+    check_known(chosen, known, "--scale")
     for name, scale_of in scales.items():
         keep(table, scale_of.get("only", {}), f"scales.{name}.only")
-    given = scales.get(chosen, {})
+    changes = scales.get(chosen, {})
     out = keep(out, only, "only")
     # A base's scale may keep what this study has left out already.
-    own = {k: [name for name in names_of(names) if name in out[k]] for k, names in given.get("only", {}).items()}
+    own = {k: [name for name in names_of(names) if name in out[k]] for k, names in changes.get("only", {}).items()}
     out = keep(out, {k: names for k, names in own.items() if names and k not in overridden}, f"scales.{chosen}.only")
-    return _scaled({**out, "scale": chosen}, given, absent)
+    return _scaled({**out, "scale": chosen}, changes, absent)
 
 
 def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent | None) -> dict[str, Any]:
@@ -181,12 +172,9 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
             meant = {name: str(_task(laid, stages, name)["kind"]) for name in lost}
             laid = over(laid, stand, stages)
             left = _lost(laid, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
-            found = {
-                name: {"kind": str(_task(laid, stages, name)["kind"]), "meant": kind}
-                for name, kind in meant.items()
-                if name not in left
-            }
-            stood_in.update({column: found} if found else {})
+            kinds = {name: str(_task(laid, stages, name)["kind"]) for name in meant if name not in left}
+            if kinds:
+                stood_in[column] = {name: {"kind": kind, "meant": meant[name]} for name, kind in kinds.items()}
         columns[column] = laid
     arms, changed = table.get("arms", {}), scale.get("arms", {})
     arms = {arm: over(bundle, changed.get(arm, {}), stages) for arm, bundle in arms.items()}
@@ -227,6 +215,7 @@ def over(bundle: Mapping[str, Any], layer: Mapping[str, Any], stages: Iterable[s
 def _task(column: Mapping[str, Any], stages: Mapping[str, Any], stage: str) -> dict[str, Any]:
     """The task of a stage in a column."""
     parts = (stages.get(stage, {}), column, column.get(stage, {}))
-    found = merge(*({"task": p["task"]} for p in parts if isinstance(p.get("task"), Mapping)))
-    task: dict[str, Any] = found.get("task", {})
+    # A task of another kind replaces the earlier one whole.
+    tasks = merge(*({"task": part["task"]} for part in parts if isinstance(part.get("task"), Mapping)))
+    task: dict[str, Any] = tasks.get("task", {})
     return task

@@ -16,7 +16,7 @@ from headstart.study.claims import AVERAGE, Claim, check_claim
 from headstart.study.files import study_path, table_of
 from headstart.study.papers import built_in_papers
 from headstart.study.scales import StandIn, at_scale, kept, overlay, with_bases
-from headstart.study.validate import STAGE_KEYS, VARIANTS, check_bundle, check_written, names_of
+from headstart.study.validate import STAGE_KEYS, VARIANTS, check_bundle, check_known, check_written, names_of
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
@@ -94,7 +94,7 @@ class StudySpec(Spec):
 
 
 def read_study(
-    given: str | Path | Mapping[str, Any],
+    source: str | Path | Mapping[str, Any],
     overrides: Sequence[str] = (),
     *,
     scale: str | None = None,
@@ -106,10 +106,10 @@ def read_study(
     is not in it is stood in for, where the scale says by what (None: nothing is).
     Raises: BadInput naming file, place, value and way out.
     """
-    if isinstance(given, Mapping):
-        table, place, path = merge(given), "", None
+    if isinstance(source, Mapping):
+        table, place, path = merge(source), "", None
     else:
-        path = study_path(str(given))
+        path = study_path(str(source))
         table, place = table_of(path), f"{path.name}: "
     try:
         absent = None if data is None else (lambda task: not available(_task_spec(task), data))
@@ -131,8 +131,8 @@ class _TaskOnly(Spec):
 
 
 def _task_spec(table: Mapping[str, Any]) -> TaskSpec:
-    found: TaskSpec = read(_TaskOnly, {"task": table}).task
-    return found
+    spec: TaskSpec = read(_TaskOnly, {"task": table}).task
+    return spec
 
 
 def _check_claims(study: StudySpec, written: Mapping[str, Any]) -> None:
@@ -141,8 +141,7 @@ def _check_claims(study: StudySpec, written: Mapping[str, Any]) -> None:
     for i, claim in enumerate(study.claims):
         check_claim(claim, arms, columns and [*columns, AVERAGE], f"claims[{i}]")
     for column in study.report.average.columns if study.report.average else ():
-        if column not in columns:
-            raise BadInput(f"report.average.columns: {nearest(column, columns)}")
+        check_known(column, columns, "report.average.columns")
 
 
 def _check(study: StudySpec) -> None:
@@ -167,21 +166,19 @@ def _check(study: StudySpec) -> None:
         _check_variant(study, f"arms.{name}.variant", bundle.get("variant", ()))
     for name, settings in study.stages.items():
         for key in settings:
-            if key not in STAGE_KEYS:
-                raise BadInput(f"stages.{name}.{key}: {nearest(key, STAGE_KEYS)}")
+            check_known(key, STAGE_KEYS, f"stages.{name}.{key}")
     _check_axes(study)
-    if study.paper is not None and study.paper not in built_in_papers():
-        raise BadInput(f"paper: {nearest(study.paper, built_in_papers())}")
+    if study.paper is not None:
+        check_known(study.paper, built_in_papers(), "paper")
     for key, arm in (("against", study.report.against), ("match", study.report.match)):
-        if arm is not None and arm not in study.arms:
-            raise BadInput(f"report.{key}: {nearest(arm, study.arms)}")
+        if arm is not None:
+            check_known(arm, study.arms, f"report.{key}")
     if study.report.gain and study.report.against is None:
         raise BadInput("report.gain: a gain is one over an arm; name it in 'report.against', or leave 'gain' out")
     if study.report.mark is not None:
         check_path(study, study.report.mark.setting, "report.mark.setting")
     for path in study.report.choose or ():
-        if path not in study.axes:
-            raise BadInput(f"report.choose: {nearest(path, study.axes)}")
+        check_known(path, study.axes, "report.choose")
         if path == "seed":
             raise BadInput("report.choose: a seed is never chosen, scores are averaged over seeds; leave 'seed' out")
 
@@ -210,12 +207,11 @@ def _check_axes(study: StudySpec) -> None:
                 raise BadInput(f"axes: '{path}' and '{other}' set the same thing; keep one of them")
 
 
-def _check_variant(study: StudySpec, place: str, given: Any) -> None:
+def _check_variant(study: StudySpec, place: str, variants: Any) -> None:
     """An arm's variants must be there in every column."""
     for column, bundle in (study.columns or {"": {}}).items():
-        for name in names_of(given):
-            if not isinstance(name, str) or name not in bundle.get(VARIANTS, {}):
-                raise BadInput(f"{place}: columns.{column}: {nearest(str(name), bundle.get(VARIANTS, {}))}")
+        for name in names_of(variants):
+            check_known(name, bundle.get(VARIANTS, {}), f"{place}: columns.{column}")
 
 
 def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
@@ -239,10 +235,10 @@ def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
 
 def _position(bundle: Mapping[str, Any]) -> Any:
     """The kind of positions that a bundle asks for; None where it asks for none, or is no table there."""
-    found: Any = bundle
+    value: Any = bundle
     for key in ("model", "position", "kind"):
-        found = found.get(key) if isinstance(found, Mapping) else None
-    return found
+        value = value.get(key) if isinstance(value, Mapping) else None
+    return value
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
@@ -299,7 +295,7 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
         first = path.split(".")[0]
         if path in ("arms", "columns"):
             table[path] = kept(table[path], value, f"override: {path}")
-            table["stood_in"] = {name: found for name, found in table["stood_in"].items() if name in table["columns"]}
+            table["stood_in"] = {name: kinds for name, kinds in table["stood_in"].items() if name in table["columns"]}
         elif first == "report":
             set_path(table, path.split("."), value)
         else:

@@ -20,6 +20,13 @@ SCALE_KEYS = ("note", "only", *BUNDLES, "axes", "report", "stand_in", VARIANTS)
 """Keys of a scale besides those that go to every column."""
 
 
+def check_known(name: Any, known: Iterable[str], place: str) -> None:
+    """Raises: BadInput naming the place and the nearest of the names that are known."""
+    names = list(known)
+    if not isinstance(name, str) or name not in names:
+        raise BadInput(f"{place}: {nearest(str(name), names)}")
+
+
 def check_written(table: Mapping[str, Any]) -> None:
     """Raises: BadInput naming the place of what is no table, or of a name that is not there."""
     for key in ("axes", "report"):
@@ -36,8 +43,7 @@ def check_written(table: Mapping[str, Any]) -> None:
     if "scale" in table:
         raise BadInput("scale: a study with scales takes its scale from --scale; leave this key out")
     for name, scale in scales.items():
-        if name not in SCALES:
-            raise BadInput(f"scales: {nearest(name, SCALES)}")
+        check_known(name, SCALES, "scales")
         _check_scale(table, stages, scale, f"scales.{name}")
 
 
@@ -50,8 +56,7 @@ def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping
     variants = [name for column in columns.values() for name in column.get(VARIANTS, {})]
     for key, known in (("columns", columns), ("arms", arms), ("stand_in", columns), (VARIANTS, variants)):
         for name, bundle in checked_tables(scale.get(key, {}), f"{place}.{key}").items():
-            if name not in known:
-                raise BadInput(f"{place}.{key}: {nearest(name, known)}")
+            check_known(name, known, f"{place}.{key}")
             check_bundle(stages, f"{place}.{key}.{name}", bundle, of="columns" if key == "stand_in" else key)
 
 
@@ -66,8 +71,7 @@ def check_bundle(
     for key, value in bundle.items():
         if key in stages:
             for inner in checked_table(value, f"{place}.{key}"):
-                if inner not in STAGE_KEYS:
-                    raise BadInput(f"{place}.{key}.{inner}: {nearest(inner, STAGE_KEYS)}")
+                check_known(inner, STAGE_KEYS, f"{place}.{key}.{inner}")
         elif key == VARIANTS and key in own:
             for name, variant in checked_tables(value, f"{place}.{VARIANTS}").items():
                 check_bundle(stages, f"{place}.{VARIANTS}.{name}", variant)
@@ -75,18 +79,18 @@ def check_bundle(
             raise BadInput(f"{place}.{key}: {nearest(key, [*stages, *STAGE_KEYS, *own, *more])}")
 
 
-def checked_table(given: Any, place: str) -> Mapping[str, Any]:
+def checked_table(value: Any, place: str) -> Mapping[str, Any]:
     """The table that stands at this place."""
-    if not isinstance(given, Mapping):
-        raise BadInput(f"{place}: {given!r} should be a table of settings")
-    return given
+    if not isinstance(value, Mapping):
+        raise BadInput(f"{place}: {value!r} should be a table of settings")
+    return value
 
 
-def checked_tables(given: Any, place: str) -> Mapping[str, Mapping[str, Any]]:
+def checked_tables(value: Any, place: str) -> Mapping[str, Mapping[str, Any]]:
     """The named tables that stand at this place."""
-    return {name: checked_table(table, f"{place}.{name}") for name, table in checked_table(given, place).items()}
+    return {name: checked_table(table, f"{place}.{name}") for name, table in checked_table(value, place).items()}
 
 
-def names_of(given: Any) -> tuple[Any, ...]:
+def names_of(value: Any) -> tuple[Any, ...]:
     """One name or several, as several."""
-    return tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)

@@ -38,36 +38,33 @@ def signed(value: float | None) -> str:
     return text if value < 0 or float(f"{value:.3f}") == 0 else f"+{text}"
 
 
-def plus_minus(found: Estimate | None) -> str:
+def plus_minus(value: Estimate | None) -> str:
     """`0.440 ± 0.012`: a mean and its standard error, or the mean alone where n is 1."""
-    if found is None:
+    if value is None:
         return NONE
-    if found.sem is None:
-        return score(found.mean)
-    near = 0.0005 <= abs(found.mean) < 100
-    return f"{score(found.mean)} ± {f'{found.sem:.3f}' if near else score(found.sem)}"
+    if value.sem is None:
+        return score(value.mean)
+    near = 0.0005 <= abs(value.mean) < 100
+    return f"{score(value.mean)} ± {f'{value.sem:.3f}' if near else score(value.sem)}"
 
 
-def interval(found: Difference | None) -> str:
+def interval(gap: Difference | None) -> str:
     """`0.070 to 0.200`, or a dash where there is none."""
-    if found is None or found.interval is None:
-        return NONE
-    return f"{score(found.low)} to {score(found.high)}"
+    return NONE if gap is None or gap.interval is None else f"{score(gap.low)} to {score(gap.high)}"
 
 
-def difference(found: Difference | None) -> str:
+def difference(gap: Difference | None) -> str:
     """`+0.140 [0.070, 0.200]`: a paired difference and its interval."""
-    if found is None:
+    if gap is None:
         return NONE
-    if found.interval is None:
-        return signed(found.mean)
-    return f"{signed(found.mean)} [{score(found.low)}, {score(found.high)}]"
+    interval = "" if gap.interval is None else f" [{score(gap.low)}, {score(gap.high)}]"
+    return f"{signed(gap.mean)}{interval}"
 
 
-def whole_difference(found: Difference) -> str:
+def whole_difference(gap: Difference) -> str:
     """`+1,400 [200, 2,600]`: a difference of counts and its interval."""
-    ends = [f"{value:,.0f}" for value in found.interval or ()]
-    return f"{found.mean:+,.0f}{f' [{ends[0]}, {ends[1]}]' if ends else ''}".replace("-", MINUS)
+    ends = [f"{value:,.0f}" for value in gap.interval or ()]
+    return f"{gap.mean:+,.0f}{f' [{ends[0]}, {ends[1]}]' if ends else ''}".replace("-", MINUS)
 
 
 def count(value: float | None) -> str:
@@ -119,21 +116,14 @@ def plain(value: Any) -> str:
 
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Each dotted name -> the shortest form that names no other: `lr`, `pretrain lr`, or all of it."""
-    given = list(dict.fromkeys(names))
-    leaves = [name.rsplit(".", 1)[-1] for name in given]
-    staged = [f"{name.split('.', 1)[0]} {leaf}" for name, leaf in zip(given, leaves, strict=True)]
-    out = {}
-    for name, leaf, stage in zip(given, leaves, staged, strict=True):
-        if leaves.count(leaf) == 1:
-            out[name] = leaf
-        else:
-            out[name] = stage if staged.count(stage) == 1 else name
-    return out
+    forms = {name: (leaf := name.rsplit(".", 1)[-1], f"{name.split('.', 1)[0]} {leaf}") for name in names}
+    every = [form for pair in forms.values() for form in pair]
+    return {name: next((form for form in pair if every.count(form) == 1), name) for name, pair in forms.items()}
 
 
-def settings(given: Mapping[str, Any], names: Mapping[str, str]) -> str:
+def settings(values: Mapping[str, Any], names: Mapping[str, str]) -> str:
     """`lr 0.003, width 64` of the settings that have a name here, or a dash where none has."""
-    return ", ".join(f"{names[k]} {plain(v)}" for k, v in given.items() if k in names) or NONE
+    return ", ".join(f"{names[k]} {plain(v)}" for k, v in values.items() if k in names) or NONE
 
 
 def listed(items: Sequence[str], last: str = "and") -> str:
@@ -145,8 +135,8 @@ def listed(items: Sequence[str], last: str = "and") -> str:
 
 def sentences(parts: Iterable[str]) -> str:
     """`Does it help? On digits. Scale tiny`: a stop between two, but after a question; empty ones left out."""
-    held = [part.rstrip(".") for part in parts if part]
-    return " ".join([*(part if part.endswith("?") else f"{part}." for part in held[:-1]), *held[-1:]])
+    texts = [part.rstrip(".") for part in parts if part]
+    return " ".join([*(text if text.endswith("?") else f"{text}." for text in texts[:-1]), *texts[-1:]])
 
 
 def percent(share: float) -> str:
