@@ -72,11 +72,11 @@ class Content:
 
 def read_content(plan: Plan, results: Results, store: Store) -> Content:
     """The content of a report, from what is in the store."""
-    found = {identity: store.result(identity) for identity in plan.stages}
+    stored = {identity: store.result(identity) for identity in plan.stages}
     return Content(
         plan,
         results,
-        {identity: result for identity, result in found.items() if result is not None},
+        {identity: result for identity, result in stored.items() if result is not None},
         make_table(results),
         beside(results),
         more_tables(plan, results),

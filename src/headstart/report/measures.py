@@ -33,7 +33,7 @@ def measured(plan: Plan, results: Results, store: Store) -> Results:
 
 
 def _with(plan: Plan, row: Row, store: Store, wanted: Mapping[str, Collection[str]]) -> Row:
-    found: dict[str, dict[int, float]] = {}
+    measures: dict[str, dict[int, float]] = {}
     for quantity, arms in wanted.items():
         for run in row.runs if row.arm in arms else ():
             try:
@@ -41,8 +41,8 @@ def _with(plan: Plan, row: Row, store: Store, wanted: Mapping[str, Collection[st
             except (BadInput, Damaged, OSError):
                 continue
             if value is not None:
-                found.setdefault(quantity, {})[run.seed] = value
-    return replace(row, measures=found)
+                measures.setdefault(quantity, {})[run.seed] = value
+    return replace(row, measures=measures)
 
 
 def _looked_at(run: Run) -> str:

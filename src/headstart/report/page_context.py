@@ -90,8 +90,8 @@ def page_stages(plan: Plan, results: Results, store: Store) -> list[dict[str, An
             settings.setdefault(planned.identity, {})[words.settings(own, results.names)] = None
     out = []
     for identity, planned in plan.stages.items():
-        told = [text for text in settings.get(identity, {}) if text != words.NONE]
-        title = ", ".join([words.listed(list(serves.get(identity, {}))), *told])
+        texts = [text for text in settings.get(identity, {}) if text != words.NONE]
+        title = ", ".join([words.listed(list(serves.get(identity, {}))), *texts])
         out.append(_stage(planned, title, identity in chosen, store))
     return out
 

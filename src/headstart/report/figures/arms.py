@@ -184,7 +184,7 @@ def _over_columns(axes: Axes, results: Results, marks: Sequence[Mark], look: Loo
     for index, arm in enumerate(results.arms):
         # Arms stand a little apart, so that their errors do not hide each other.
         shift = 0.06 * (index - (len(results.arms) - 1) / 2)
-        at = {column: place + shift for place, column in enumerate(results.columns)}
+        at = {column: x + shift for x, column in enumerate(results.columns)}
         points = [mark for mark in marks if mark.arm == arm]
         for stem in dict.fromkeys(stem_of(mark.label) for mark in points):
             line = [mark for mark in points if stem_of(mark.label) == stem]
