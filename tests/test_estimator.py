@@ -34,7 +34,7 @@ FINE, WET = ("warm", "bright", "sun", "a fine day"), ("cold", "rain", "wind", "f
 def _few_kernels():
     """A hundred kernel features for ten thousand: these tests are of data and manners, not of scores."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headstart.baselines.fitting.FEATURES", 84)
+        patch.setattr("headstart.baselines.kernels.FEATURES", 84)
         yield
 
 
@@ -238,7 +238,7 @@ def test_rare_classes_weigh_the_same_where_that_is_asked():
     X, y = waves(40)
     rare = [i for i in range(40) if not y[i] or i < 16]
     made = quick(class_weight="balanced", test_fraction=0.25).fit([X[i] for i in rare], y[rare])
-    assert made.outcome_.metric == "balanced_accuracy"
+    assert made.outcome_.metric == "weighted_accuracy"
     assert made.outcome_.sizes["test"] == len(made.outcome_.test.target) == 7
 
 

@@ -13,7 +13,7 @@ from headstart.estimator.hub import is_repository
 @pytest.fixture(scope="module")
 def fitted():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("headstart.baselines.fitting.FEATURES", 84)
+        patch.setattr("headstart.baselines.kernels.FEATURES", 84)
         X = np.random.default_rng(0).normal(size=(20, 6))
         return SequenceClassifier(epochs=1, pretrain_epochs=1, seeds=1, learning_rates=(3e-3,)).fit(X, [0, 1] * 10)
 

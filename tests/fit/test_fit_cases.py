@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import sys
 from pathlib import Path
 
@@ -355,15 +356,36 @@ def test_numbers_have_no_classes_to_be_balanced(tmp_path, capsys) -> None:
 
 def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(40)))
-    found = []
+    outputs, written = [], []
     for _ in range(2):
         assert fit(tmp_path, "train.csv", "--target", "label") == 0
-        found.append(capsys.readouterr())
-    before = [path.stat().st_mtime_ns for path in sorted((tmp_path / "runs").glob("*/result.json"))]
-    assert len(before) == 3
+        outputs.append(capsys.readouterr())
+        written.append({path: path.stat().st_mtime_ns for path in (tmp_path / "runs").glob("*/result.json")})
+    assert len(written[0]) == 6, "two networks, their pretraining, and three models without gradients"
+    assert written[0] == written[1]
     tables = [
-        [line for line in one.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]
-        for one in found
+        [line for line in output.out.splitlines() if line.strip().startswith(("scratch", "self_pretrained"))]
+        for output in outputs
     ]
     assert tables[0] == tables[1]
-    assert "3 of 3 stages done, 0 running, 0.0 s passed" in found[1].err
+    assert "6 of 6 stages done, 0 running, 0.0 s passed" in outputs[1].err
+
+
+def test_the_study_that_a_fit_wrote_repeats_it(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows(40)))
+    assert fit(tmp_path, "train.csv", "--target", "label") == 0
+    out = capsys.readouterr().out
+    before = {path: path.read_bytes() for path in (tmp_path / "runs").glob("*/result.json")}
+    with contextlib.chdir(tmp_path), contextlib.suppress(SystemExit):
+        main(["run", "model/study.toml", "--workers", "0"])
+    again = capsys.readouterr().out
+    assert all(path.read_bytes() == content for path, content in before.items()), "what was fitted is not done again"
+    for arm in ("scratch", "self_pretrained", "kernels"):
+        scores = [_scores(text, arm) for text in (out, again)]
+        assert scores[0][:2] == scores[1][:2]
+
+
+def _scores(text: str, arm: str) -> list[str]:
+    """Scores in the first line of a table that begins with an arm."""
+    line = next(line for line in text.splitlines() if line.split()[:1] == [arm])
+    return re.findall(r"\d\.\d{3}(?: ± \d\.\d{3})?", line.split("lr")[-1])[-9:]

@@ -16,7 +16,7 @@ from support.made_outcomes import NASTY, examples, outcome
 from headstart.baselines.measures import calibration_error
 from headstart.fit.confusion import FEW, confusion_matrix
 from headstart.fit.figures import single
-from headstart.fit.outcome import Outcome, Scored
+from headstart.fit.outcome import Answers, Outcome
 from headstart.fit.page import write_page
 from headstart.fit.wording import likely_share
 from headstart.report.figures.reconstruction import read_predictions
@@ -72,7 +72,7 @@ def made(name: str) -> Outcome:
         "untested": lambda: outcome(test=0),
         "classic": lambda: replace(
             outcome(("a", "b"), pretrained=False, serves="summary", winner="summary"),
-            looked=None,
+            occlusion=None,
             records={},
             uncalibrated=None,
         ),
@@ -84,7 +84,7 @@ def made(name: str) -> Outcome:
 
 def lean(one: Outcome) -> Outcome:
     """Without most figures, which take the time."""
-    return replace(one, looked=None, records={})
+    return replace(one, occlusion=None, records={})
 
 
 @cache
@@ -176,7 +176,7 @@ def test_the_matrix_counts_each_answer_under_its_true_class() -> None:
 
 def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
     one = lean(made("classes"))
-    few = replace(one, test=Scored(np.array([0, 0]), one.test.said[:2]), uncalibrated=None)
+    few = replace(one, test=Answers(np.array([0, 0]), one.test.predicted[:2]), uncalibrated=None)
     text = Reader(write_page(few)).said
     assert "0 of 0" in text
     assert "nan" not in text
@@ -203,13 +203,13 @@ def test_a_hundred_classes_and_two_fit_too() -> None:
     Reader(write_page(lean(outcome(tuple(f"{i:03}" for i in range(100)), test=300))))
     right = lean(outcome(("yes", "no")))
     sure = np.eye(2)[right.test.target]
-    Reader(write_page(replace(right, test=Scored(right.test.target, sure), uncalibrated=sure)))
+    Reader(write_page(replace(right, test=Answers(right.test.target, sure), uncalibrated=sure)))
 
 
 def test_the_calibration_error_is_told_before_and_after() -> None:
     one = made("classes")
     assert one.uncalibrated is not None
-    for probabilities in (one.test.said, one.uncalibrated):
+    for probabilities in (one.test.predicted, one.uncalibrated):
         assert words.score(calibration_error(one.test.target, probabilities)) in said("classes")
     assert "one temperature, 1.7, chosen on validation" in said("classes")
     assert "without calibration" not in said("classic")
@@ -217,11 +217,11 @@ def test_the_calibration_error_is_told_before_and_after() -> None:
 
 def test_the_served_models_own_test_score_has_an_interval_for_the_draw() -> None:
     one = made("classes")
-    right = int((one.test.said.argmax(1) == one.test.target).sum())
+    right = int((one.test.predicted.argmax(1) == one.test.target).sum())
     low, high = likely_share(right, 120)
     assert f"right on {right} of 120 test sequences, {words.score(right / 120)}" in said("classes")
     assert f"{words.score(low)} to {words.score(high)} (95 % interval)" in said("classes")
-    off = float(np.abs(made("numbers").test.said - made("numbers").test.target).mean())
+    off = float(np.abs(made("numbers").test.predicted - made("numbers").test.target).mean())
     assert f"{words.score(off)} off on average" in said("numbers")
 
 
@@ -297,7 +297,7 @@ def test_the_score_of_filling_in_is_told_and_how_to_see_it() -> None:
     assert "give --show-examples" in said("classes")
     one = made("classes")
     tokens = {name: [{**r, "val": {"accuracy": 0.25}} for r in lines] for name, lines in one.records.items()}
-    assert "names 25 % of the hidden symbols right" in write_page(replace(one, records=tokens, looked=None))
+    assert "names 25 % of the hidden symbols right" in write_page(replace(one, records=tokens, occlusion=None))
 
 
 def test_data_come_into_the_page_only_as_examples_that_were_given() -> None:

@@ -76,19 +76,19 @@ def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     assert 0 < found.steps < LEAST_STEPS
     table = plan.study_table(known, Shape(), settings, found)
     table["columns"]["data"]["task"] = {"kind": "digits"}
-    said = plan._said(known, Shape(), settings, found, whole, False, make_plan(read_study(table), Path("data")))
-    assert any("too little" in line and "--time" in line for line in said)
+    texts = plan._texts(known, Shape(), settings, found, whole, False, make_plan(read_study(table), Path("data")))
+    assert any("too little" in line and "--time" in line for line in texts)
 
 
-def test_a_study_without_pretraining_has_one_arm() -> None:
+def test_a_study_without_pretraining_has_one_network() -> None:
     known = _known()
     settings = FitSettings(pretrain=False)
     table = plan.study_table(known, Shape(), settings, budget.whole_amount(known, settings))
-    assert list(table["arms"]) == ["scratch"]
+    assert list(table["arms"]) == ["scratch", "kernels", "summary", "majority"]
 
 
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
-    made = plan_file.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, said=("a",))
+    made = plan_file.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
     plan_file.keep_plan(tmp_path / "model", made)
     assert plan_file.kept_plan(tmp_path / "model", "abc") == made
     assert plan_file.kept_plan(tmp_path / "nowhere", "abc") is None
@@ -97,7 +97,7 @@ def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) ->
 
 
 def test_a_damaged_plan_is_told(tmp_path) -> None:
-    plan_file.keep_plan(tmp_path, plan_file.FitPlan(made_for="abc", study={}, seconds=3.0, said=()))
+    plan_file.keep_plan(tmp_path, plan_file.FitPlan(made_for="abc", study={}, seconds=3.0, texts=()))
     (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
     with pytest.raises(BadInput, match="digest does not fit; delete it to plan anew"):
         plan_file.kept_plan(tmp_path, "abc")

@@ -1,58 +1,77 @@
 """What a fit says in words, from numbers made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit.compare import Line, Made, winner
-from headstart.fit.outcome import Candidate, Scored
-from headstart.fit.verdict import answer, notes, serving, with_differences
+from headstart.fit.candidates import winner
+from headstart.fit.outcome import Answers, Candidate, TrainedModel
+from headstart.fit.serving import serving
+from headstart.fit.verdict import answer, notes
 from headstart.study.results import Caveat, Results
-from headstart.study.statistics import estimate
+from headstart.study.statistics import estimate, paired_difference
 
 EMPTY = Results("fit", "", (), (), None, (), ())
 
 
-def scored(right: float, count: int) -> Scored:
-    """Answers of which this share is right, the first ones."""
+def answers(right: float, count: int) -> Answers:
+    """Predictions of which this share is right, the first ones."""
     target = np.zeros(count, dtype=np.int64)
     wrong = np.arange(count) >= round(right * count)
-    return Scored(target, np.stack([~wrong, wrong], axis=1).astype(float))
+    return Answers(target, np.stack([~wrong, wrong], axis=1).astype(float))
 
 
-def line(name: str, val: list[float], test: list[float], n_test: int = 50) -> Line:
-    made = tuple(Made(seed, scored(v, 9), scored(t, n_test)) for seed, (v, t) in enumerate(zip(val, test, strict=True)))
-    return Line(Candidate(name, "said", len(val), estimate(val), estimate(test)), made)
+def candidate(name: str, val: list[float], test: list[float], n_test: int = 50) -> Candidate:
+    models = tuple(
+        TrainedModel(seed, f"{name}{seed}", answers(v, 9), answers(t, n_test), (v, 0.0))
+        for seed, (v, t) in enumerate(zip(val, test, strict=True))
+    )
+    return Candidate(name, "in words", len(val), estimate(val), estimate(test), models=models)
 
 
-def said(*lines: Line, serve: str = "auto") -> str:
-    compared = with_differences(lines)
-    best = winner(compared, "accuracy")
-    serves, _ = serving(serve, best, compared, "accuracy")
+def against(candidates: tuple[Candidate, ...]) -> list[Candidate]:
+    """With differences to `scratch`, as the study pairs them."""
+    scores = {c.name: dict(enumerate(c.test.values)) for c in candidates if c.test is not None}
+    if "scratch" not in scores:
+        return list(candidates)
+    return [
+        c if c.name == "scratch" else replace(c, difference=paired_difference(scores[c.name], scores["scratch"]))
+        for c in candidates
+    ]
+
+
+def conclusion(*candidates: Candidate, serve: str = "auto") -> str:
+    compared = against(candidates)
+    best = winner(compared)
+    serves, _ = serving(serve, best, compared)
     return answer(compared, best, serves, "accuracy")
 
 
-def test_a_classic_model_that_wins_is_said_first() -> None:
-    text = said(line("scratch", [0.5, 0.6, 0.7], [0.5, 0.6, 0.7]), line("kernels", [0.9], [0.8]))
+def test_a_model_without_gradients_that_wins_is_named_first() -> None:
+    text = conclusion(candidate("scratch", [0.5, 0.6, 0.7], [0.5, 0.6, 0.7]), candidate("kernels", [0.9], [0.8]))
     assert text.startswith(
-        "Kernels (said) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
+        "Kernels (in words) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
         "network has 0.600 on validation. It is what predict serves."
     )
 
 
 def test_of_equal_models_the_simpler_one_is_taken() -> None:
-    text = said(line("scratch", [0.9], [0.9]), line("kernels", [0.9], [0.7]), line("summary", [0.9], [0.6]))
-    assert text.startswith("Summary (said) is as good as the best network")
+    text = conclusion(
+        candidate("scratch", [0.9], [0.9]), candidate("kernels", [0.9], [0.7]), candidate("summary", [0.9], [0.6])
+    )
+    assert text.startswith("Summary (in words) is as good as the best network")
 
 
 def test_validation_chooses_and_test_does_not() -> None:
-    lines = [line("scratch", [0.9], [0.1]), line("kernels", [0.8], [1.0])]
-    assert winner(lines, "accuracy").candidate.name == "scratch"
+    candidates = [candidate("scratch", [0.9], [0.1]), candidate("kernels", [0.8], [1.0])]
+    assert winner(candidates).name == "scratch"
 
 
 def test_self_pretraining_that_helped_is_said_with_its_interval() -> None:
-    scratch = line("scratch", [0.5] * 3, [0.50, 0.51, 0.52], 1_000)
-    text = said(scratch, line("self_pretrained", [0.7] * 3, [0.70, 0.72, 0.74], 1_000))
+    scratch = candidate("scratch", [0.5] * 3, [0.50, 0.51, 0.52], 1_000)
+    text = conclusion(scratch, candidate("self_pretrained", [0.7] * 3, [0.70, 0.72, 0.74], 1_000))
     assert "Self-pretraining helped: +0.210 [0.185, 0.235] test accuracy over training from scratch (3 seeds, " in text
     # About 210 of 1,000 sequences differ, some at one seed of three: a little less than sqrt(0.21 x 0.79 / 1,000).
     assert "a standard error of 0.012 from the draw of the test sequences)." in text
@@ -60,48 +79,52 @@ def test_self_pretraining_that_helped_is_said_with_its_interval() -> None:
 
 
 def test_a_difference_of_one_test_sequence_is_no_help_however_alike_the_seeds_are() -> None:
-    text = said(line("scratch", [0.5] * 3, [0.50] * 3, 20), line("self_pretrained", [0.7] * 3, [0.55] * 3, 20))
-    assert "It cannot be told whether self-pretraining helped" in text
+    text = conclusion(
+        candidate("scratch", [0.5] * 3, [0.50] * 3, 20), candidate("self_pretrained", [0.7] * 3, [0.55] * 3, 20)
+    )
+    assert "Whether self-pretraining helped is undecided" in text
     assert "underpowered" in text
 
 
 def test_what_was_not_trained_to_its_end_is_not_compared() -> None:
-    text = said(line("scratch", [0.5] * 3, [0.5] * 3), line("kernels", [0.6], [0.6]))
+    text = conclusion(candidate("scratch", [0.5] * 3, [0.5] * 3), candidate("kernels", [0.6], [0.6]))
     assert "is not known: only one of the two networks was trained to its end" in text
-    text = said(line("summary", [0.5], [0.5]), line("kernels", [0.6], [0.6]))
+    text = conclusion(candidate("summary", [0.5], [0.5]), candidate("kernels", [0.6], [0.6]))
     assert "self-pretraining helped is not known: neither network was trained to its end" in text
 
 
 def test_self_pretraining_that_hurt_is_said_too() -> None:
-    scratch = line("scratch", [0.7] * 3, [0.70, 0.71, 0.72], 1_000)
-    text = said(scratch, line("self_pretrained", [0.5] * 3, [0.5, 0.52, 0.53], 1_000))
+    scratch = candidate("scratch", [0.7] * 3, [0.70, 0.71, 0.72], 1_000)
+    text = conclusion(scratch, candidate("self_pretrained", [0.5] * 3, [0.5, 0.52, 0.53], 1_000))
     assert "Self-pretraining hurt" in text
 
 
 def test_a_wide_interval_is_underpowered() -> None:
-    text = said(line("scratch", [0.5] * 3, [0.3, 0.5, 0.7]), line("self_pretrained", [0.6] * 3, [0.6, 0.6, 0.6]))
-    assert "It cannot be told whether self-pretraining helped" in text
+    text = conclusion(
+        candidate("scratch", [0.5] * 3, [0.3, 0.5, 0.7]), candidate("self_pretrained", [0.6] * 3, [0.6, 0.6, 0.6])
+    )
+    assert "Whether self-pretraining helped is undecided" in text
     assert "This comparison is underpowered: its interval is 0.9" in text
 
 
 def test_one_seed_says_nothing() -> None:
-    text = said(line("scratch", [0.5], [0.3]), line("self_pretrained", [0.6], [0.6]))
-    assert "Whether self-pretraining helped, one seed does not say" in text
+    text = conclusion(candidate("scratch", [0.5], [0.3]), candidate("self_pretrained", [0.6], [0.6]))
+    assert "Whether self-pretraining helped is undecided with one seed" in text
 
 
 def test_what_was_asked_for_is_served_and_what_is_best_is_still_said() -> None:
-    text = said(line("scratch", [0.5], [0.3]), line("kernels", [0.6], [0.6]), serve="network")
-    assert text.startswith("Kernels (said) beats the networks")
+    text = conclusion(candidate("scratch", [0.5], [0.3]), candidate("kernels", [0.6], [0.6]), serve="network")
+    assert text.startswith("Kernels (in words) beats the networks")
     assert "As asked for, predict serves scratch." in text
 
 
 def test_a_network_that_was_never_trained_cannot_be_served() -> None:
     with pytest.raises(BadInput, match="'network', but none was trained"):
-        serving("network", line("kernels", [0.6], [0.6]), [line("kernels", [0.6], [0.6])], "accuracy")
+        serving("network", candidate("kernels", [0.6], [0.6]), [candidate("kernels", [0.6], [0.6])])
 
 
 def test_notes_name_rare_classes_unfinished_stages_and_small_tests() -> None:
-    one = line("kernels", [0.6], [0.6])
+    one = candidate("kernels", [0.6], [0.6])
     target = np.array([0] * 60 + [1] * 4)
     results = Results(
         "fit",
@@ -134,14 +157,22 @@ def test_notes_name_rare_classes_unfinished_stages_and_small_tests() -> None:
 
 
 def test_no_test_split_is_said() -> None:
-    one = line("kernels", [0.6], [0.6], n_test=0)
+    one = candidate("kernels", [0.6], [0.6], n_test=0)
     text = notes([one], one, EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(), task_notes=())
     assert any("No sequence was held out as a test" in note for note in text)
 
 
 def test_a_network_no_better_than_the_commonest_class_is_said() -> None:
-    lines = [line("scratch", [0.5], [0.4]), line("majority", [0.5], [0.5])]
+    candidates = [candidate("scratch", [0.5], [0.4]), candidate("majority", [0.5], [0.5])]
     text = notes(
-        lines, lines[0], EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(), task_notes=()
+        candidates,
+        candidates[0],
+        EMPTY,
+        left=0,
+        metric="accuracy",
+        train=None,
+        labels=("a", "b"),
+        failed=(),
+        task_notes=(),
     )
     assert any(note.startswith("scratch is no better on test than naming the commonest class") for note in text)

@@ -10,7 +10,7 @@ import pytest
 from support.made_outcomes import NASTY, outcome
 
 from headstart.fit.card import model_card
-from headstart.fit.outcome import Outcome, Scored
+from headstart.fit.outcome import Answers, Outcome
 from headstart.report.tables.model import markdown
 from headstart.study import words
 
@@ -88,7 +88,7 @@ def test_foreign_names_are_never_markup() -> None:
 
 def test_the_limits_name_what_was_hardly_measured(classes: Outcome) -> None:
     target = np.array([0] * 30 + [1] * 2)
-    few = replace(classes, test=Scored(target, np.eye(3)[target]), seeds=(0, 1), uncalibrated=None)
+    few = replace(classes, test=Answers(target, np.eye(3)[target]), seeds=(0, 1), uncalibrated=None)
     limits = section(model_card(few), "Limits")
     assert "Test held fewer than 5 sequences of “walk”, “run”" in limits
     assert "Networks were trained with 2 seeds" in limits

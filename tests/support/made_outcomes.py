@@ -11,7 +11,7 @@ from headstart.baselines import METHODS
 from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.card import data_card
-from headstart.fit.outcome import Candidate, Looked, Outcome, Scored
+from headstart.fit.outcome import Answers, Candidate, Occlusion, Outcome
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
@@ -46,8 +46,8 @@ def outcome(
     names = ["scratch", *(["self_pretrained"] if pretrained else []), "kernels", "summary", "majority"]
     winner = winner or names[-4]
     served = served_model(s, labels, patch, serves or winner)
-    val, shown = answers(labels, 100, rng), answers(labels, test, rng)
-    raw = softmax(np.log(shown.said) * 2.2) if labels and test else None
+    val, tested = answers(labels, 100, rng), answers(labels, test, rng)
+    raw = softmax(np.log(tested.predicted) * 2.2) if labels and test else None
     results, candidates = compared(names, labels, metric, test, rng)
     return Outcome(
         title=f"{len(s):,} sequences",
@@ -59,14 +59,14 @@ def outcome(
         serves=serves or winner,
         served=served,
         val=val,
-        test=shown,
+        test=tested,
         uncalibrated=raw,
         results=results,
         answer=f"The best on validation is {winner}. It is what predict serves.",
         notes=("The test split has few sequences.", "Classes are of very different size."),
         plan=("network: 2 blocks of attention, width 32", "training: 900 steps of 16 sequences, rates 0.001, 0.003"),
         sizes={"train": len(s) - 100 - test, "val": 100, "test": test, "labelled": len(s) - 150 - test},
-        looked=Looked(np.exp(-(np.linspace(-2, 2, 20) ** 2)) * 0.2, np.full(20, 0.02), _what(labels), 100),
+        occlusion=Occlusion(np.exp(-(np.linspace(-2, 2, 20) ** 2)) * 0.2, np.full(20, 0.02), _what(labels), 100),
         records=records(results),
         versions={"headstart": "0.1.0", "torch": "2.13.0", "numpy": "2.4.0"},
         seeds=SEEDS,
@@ -89,15 +89,15 @@ def data(labels: tuple[str, ...], channels: int, rng: np.random.Generator) -> Se
     return read_sequences(rows, labels=target, name="secret.csv")
 
 
-def answers(labels: tuple[str, ...], count: int, rng: np.random.Generator) -> Scored:
+def answers(labels: tuple[str, ...], count: int, rng: np.random.Generator) -> Answers:
     """Right about four times in five, or with an error of a tenth of the range."""
     if not labels:
         target = rng.uniform(50, 190, count)
-        return Scored(target, target + rng.normal(0, 14, count))
+        return Answers(target, target + rng.normal(0, 14, count))
     target = np.minimum(rng.geometric(min(0.9, 2 / len(labels)), count) - 1, len(labels) - 1)
     scores = rng.normal(size=(count, len(labels)))
     scores[np.arange(count), target] += 2.4
-    return Scored(target.astype(np.int64), softmax(scores))
+    return Answers(target.astype(np.int64), softmax(scores))
 
 
 def compared(

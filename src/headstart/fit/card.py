@@ -102,7 +102,7 @@ def _scores(outcome: Outcome) -> Iterator[str]:
     name = words.metric(first)
     others = [f"test {words.metric(one)}" for one in more]
     heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
-    yield _table(heads, [_line(one, more) for one in outcome.candidates])
+    yield _table(heads, [_line(candidate, more) for candidate in outcome.candidates])
     yield (
         f"Mean ± one standard error over n seeds. {wording.how_chosen(outcome)} Differences are on test, paired by "
         "seed, with their 95 % interval: where it contains 0, the comparison is undecided."
@@ -116,14 +116,14 @@ def _scores(outcome: Outcome) -> Iterator[str]:
     yield _list(wording.EXPLAINED[one] for one in (first, *more))
 
 
-def _line(one: Candidate, more: Sequence[str]) -> list[str]:
+def _line(candidate: Candidate, more: Sequence[str]) -> list[str]:
     return [
-        f"{one.name}: {one.said}",
-        words.plus_minus(one.val),
-        words.plus_minus(one.test),
-        words.difference(one.difference),
-        *(words.plus_minus(one.more.get(name)) for name in more),
-        str(one.n),
+        f"{candidate.name}: {candidate.text}",
+        words.plus_minus(candidate.val),
+        words.plus_minus(candidate.test),
+        words.difference(candidate.difference),
+        *(words.plus_minus(candidate.more.get(name)) for name in more),
+        str(candidate.n),
     ]
 
 
@@ -139,7 +139,7 @@ def _limits(outcome: Outcome) -> Iterator[str]:
     else:
         yield f"It was fitted to sequences of {lengths['min']:,} positions; other lengths are untested."
     if outcome.labels:
-        often = "equally frequent" if outcome.metric == "balanced_accuracy" else "as frequent as there"
+        often = "equally frequent" if outcome.metric == "weighted_accuracy" else "as frequent as there"
         yield (
             "It always names one of its classes, also for a sequence that belongs to none of them. Its "
             f"probabilities were calibrated on validation, and mean what they say only where classes are {often}."
@@ -152,7 +152,7 @@ def _limits(outcome: Outcome) -> Iterator[str]:
 
 
 def _rare(outcome: Outcome) -> Iterator[str]:
-    tested = wording.there(outcome.test).target
+    tested = wording.labelled(outcome.test).target
     counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
     rare = [_plain(outcome.labels[i]) for i in np.flatnonzero(counts < SMALL)]
     if rare and len(tested):

@@ -1,4 +1,4 @@
-"""The figures of a fit's page: reliability, numbers said against true ones, where the model looks, what it fills in.
+"""The figures of a fit's page: reliability, predicted against true numbers, where the model looks, what it fills in.
 
 Each can be drawn for a light or a dark page. Nothing in them is foreign text.
 """
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from headstart.baselines.measures import Reliability
-from headstart.fit.outcome import Looked
+from headstart.fit.outcome import Occlusion
 from headstart.report.figures.reconstruction import Filled
 from headstart.report.figures.style import style
 
@@ -34,7 +34,7 @@ def reliable(after: Reliability, before: Reliability | None, dark: bool) -> Figu
         if before is not None:
             _confidence(upper, before, look.colour(1), "s", "before calibration")
         _confidence(upper, after, look.colour(0), "o", "as served" if before is None else "as served, calibrated")
-        upper.set(ylabel="share that was right", xlim=(0, 1.02), ylim=(-0.04, 1.05))
+        upper.set(ylabel="share that was correct", xlim=(0, 1.02), ylim=(-0.04, 1.05))
         lower.bar(
             after.edges[:-1],
             after.count,
@@ -45,19 +45,19 @@ def reliable(after: Reliability, before: Reliability | None, dark: bool) -> Figu
             edgecolor=look.paper,
             linewidth=0.6,
         )
-        lower.set(xlabel="probability of the class that was said", ylabel="sequences")
+        lower.set(xlabel="probability of the predicted class", ylabel="sequences")
         handles, labels = upper.get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper left", ncols=3)
     return figure
 
 
-def _confidence(axes: Axes, found: Reliability, colour: str, mark: str, label: str) -> None:
+def _confidence(axes: Axes, curve: Reliability, colour: str, mark: str, label: str) -> None:
     """A point per bin with examples, its area by how many there are."""
-    held = found.count > 0
-    sizes = 14 + 110 * found.count[held] / found.count.max()
+    known = curve.count > 0
+    sizes = 14 + 110 * curve.count[known] / curve.count.max()
     axes.scatter(
-        found.confidence[held],
-        found.accuracy[held],
+        curve.confidence[known],
+        curve.accuracy[known],
         s=sizes,
         color=colour,
         marker=mark,
@@ -68,8 +68,8 @@ def _confidence(axes: Axes, found: Reliability, colour: str, mark: str, label: s
     )
 
 
-def numbers(target: np.ndarray, said: np.ndarray, dark: bool) -> Figure:
-    """Numbers said against true ones, and how the errors lie."""
+def numbers(target: np.ndarray, predicted: np.ndarray, dark: bool) -> Figure:
+    """Predicted numbers against true ones, and how the errors are distributed."""
     from matplotlib.figure import Figure
 
     # Evenly through the order of the rows: no draw, and the same points every time.
@@ -77,11 +77,11 @@ def numbers(target: np.ndarray, said: np.ndarray, dark: bool) -> Figure:
     with style(dark) as look:
         figure = Figure(figsize=(8.4, 3.7))
         left, right = figure.subplots(1, 2)
-        ends = [float(min(target.min(), said.min())), float(max(target.max(), said.max()))]
+        ends = [float(min(target.min(), predicted.min())), float(max(target.max(), predicted.max()))]
         left.plot(ends, ends, color=look.quiet, linestyle=(0, (2, 3)), linewidth=1.2)
-        left.scatter(target[keep], said[keep], s=16, color=look.colour(0), alpha=0.55, linewidths=0)
-        left.set(title="said against true", xlabel="true number", ylabel="number said")
-        error = said - target
+        left.scatter(target[keep], predicted[keep], s=16, color=look.colour(0), alpha=0.55, linewidths=0)
+        left.set(title="predicted against true", xlabel="true number", ylabel="predicted number")
+        error = predicted - target
         right.hist(
             error,
             bins=min(40, max(8, round(len(error) ** 0.5))),
@@ -91,22 +91,22 @@ def numbers(target: np.ndarray, said: np.ndarray, dark: bool) -> Figure:
             linewidth=0.6,
         )
         right.axvline(0, color=look.quiet, linestyle=(0, (2, 3)), linewidth=1.2)
-        right.set(title="errors", xlabel="number said less true number", ylabel="sequences")
+        right.set(title="errors", xlabel="predicted number minus true number", ylabel="sequences")
     return figure
 
 
-def looks(found: Looked, classes: bool, dark: bool) -> Figure:
+def looks(occlusion: Occlusion, classes: bool, dark: bool) -> Figure:
     """What each window of a sequence is worth to the model."""
     from matplotlib.figure import Figure
 
-    windows = len(found.drop)
+    windows = len(occlusion.drop)
     edges = np.linspace(0, 100, windows + 1)
     with style(dark) as look:
         figure = Figure(figsize=(7.6, 2.9))
         axes = figure.add_subplot()
         axes.bar(
             edges[:-1],
-            found.drop,
+            occlusion.drop,
             width=100 / windows,
             align="edge",
             color=look.colour(0),
@@ -114,12 +114,12 @@ def looks(found: Looked, classes: bool, dark: bool) -> Figure:
             edgecolor=look.paper,
             linewidth=0.8,
         )
-        known = np.isfinite(found.error)
+        known = np.isfinite(occlusion.error)
         middle = (edges[:-1] + edges[1:]) / 2
         axes.errorbar(
             middle[known],
-            found.drop[known],
-            yerr=found.error[known],
+            occlusion.drop[known],
+            yerr=occlusion.error[known],
             fmt="none",
             ecolor=look.ink,
             elinewidth=1.0,
@@ -129,7 +129,7 @@ def looks(found: Looked, classes: bool, dark: bool) -> Figure:
         axes.set(
             xlabel="place in the sequence (0 % its start, 100 % its end)",
             xlim=(0, 100),
-            ylabel=_wrapped(f"{'fall' if classes else 'growth'} of the {found.what}"),
+            ylabel=_wrapped(f"{'fall' if classes else 'growth'} of the {occlusion.what}"),
         )
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f} %")
     return figure
@@ -142,16 +142,16 @@ def _wrapped(text: str) -> str:
     return fill(text, 24)
 
 
-def single(found: Filled, patch: int) -> Filled:
+def single(filled: Filled, patch: int) -> Filled:
     """Examples whose patches are positions again: (n, L, patch x F) -> (n, L x patch, F)."""
-    if patch == 1 or found.inputs.ndim == 2:
-        return found
-    n, length, size = found.inputs.shape
+    if patch == 1 or filled.inputs.ndim == 2:
+        return filled
+    n, length, size = filled.inputs.shape
     shape = (n, length * patch, size // patch)
     return replace(
-        found,
-        inputs=found.inputs.reshape(shape),
-        filled=found.filled.reshape(shape),
-        masked=found.masked.repeat(patch, axis=1),
-        valid=found.valid.repeat(patch, axis=1),
+        filled,
+        inputs=filled.inputs.reshape(shape),
+        filled=filled.filled.reshape(shape),
+        masked=filled.masked.repeat(patch, axis=1),
+        valid=filled.valid.repeat(patch, axis=1),
     )

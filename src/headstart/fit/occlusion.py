@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from headstart.fit.outcome import Looked
+from headstart.fit.outcome import Occlusion
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.serve.model import Served, of_examples
@@ -28,7 +28,7 @@ def where_it_looks(
     windows: int = WINDOWS,
     seed: int = 0,
     most: int = MOST,
-) -> Looked | None:
+) -> Occlusion | None:
     """Where the model `use` (default: the one that serves) looks, on up to `most` of these sequences.
 
     x: prepared but not patched, as `of_examples` takes them. target: (n,) classes, or numbers in their own unit; rows
@@ -46,7 +46,7 @@ def looked(
     windows: int = WINDOWS,
     seed: int = 0,
     most: int = MOST,
-) -> Looked | None:
+) -> Occlusion | None:
     """As `where_it_looks`, of anything that answers. `windows` at most; none is shorter than a position of the longest
     sequence."""
     there = np.flatnonzero(target != IGNORE if classes else ~np.isnan(target))
@@ -58,14 +58,14 @@ def looked(
     window = _windows(x, windows)
     best = _scores(answer(x), target, classes)
     drop, error = np.zeros(windows), np.full(windows, np.nan)
-    for place in range(windows):
-        lost = best - _scores(answer(exchanged(x, window == place, _partners(len(x), seed, place))), target, classes)
+    for number in range(windows):
+        lost = best - _scores(answer(exchanged(x, window == number, _partners(len(x), seed, number))), target, classes)
         # Sequences shorter than the longest may have no position in a narrow window: it says nothing of them.
-        lost = lost[np.add.reduceat(window == place, x.offsets[:-1]) > 0]
-        drop[place] = lost.mean()
-        error[place] = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else np.nan
+        lost = lost[np.add.reduceat(window == number, x.offsets[:-1]) > 0]
+        drop[number] = lost.mean()
+        error[number] = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else np.nan
     what = "probability of the true class" if classes else "absolute error"
-    return Looked(drop, error, what, len(x))
+    return Occlusion(drop, error, what, len(x))
 
 
 def exchanged(x: Examples, where: np.ndarray, partner: np.ndarray) -> Examples:
@@ -97,8 +97,8 @@ def _partners(size: int, seed: int, window: int) -> np.ndarray:
     return out
 
 
-def _scores(said: np.ndarray, target: np.ndarray, classes: bool) -> np.ndarray:
+def _scores(answers: np.ndarray, target: np.ndarray, classes: bool) -> np.ndarray:
     """(n,) more is better: the probability of the true class, or the absolute error below 0."""
     if classes:
-        return np.asarray(said[np.arange(len(target)), target.astype(np.int64)])
-    return np.asarray(-np.abs(said - target))
+        return np.asarray(answers[np.arange(len(target)), target.astype(np.int64)])
+    return np.asarray(-np.abs(answers - target))

@@ -37,14 +37,14 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
     filled in; the one way in which data come into the page.
     """
     template = environment().from_string(TEMPLATE.read_text(encoding="utf-8"))
-    tested = wording.there(outcome.test)
+    tested = wording.labelled(outcome.test)
     matrix = None
     if outcome.labels and len(tested.target):
-        matrix = confusion_matrix(tested.target, tested.said.argmax(1), outcome.labels)
+        matrix = confusion_matrix(tested.target, tested.predicted.argmax(1), outcome.labels)
     return template.render(
         o=outcome,
         heads=_heads(outcome),
-        lines=[_line(one, outcome) for one in outcome.candidates],
+        lines=[_line(candidate, outcome) for candidate in outcome.candidates],
         explained=[wording.EXPLAINED[name] for name in wording.measures(outcome)],
         own=wording.own_score(outcome),
         compared=_compared(outcome),
@@ -80,37 +80,40 @@ def _heads(outcome: Outcome) -> list[tuple[str, bool]]:
     return [*heads, ("n", True), ("time", True)]
 
 
-def _line(one: Candidate, outcome: Outcome) -> dict[str, Any]:
+def _line(candidate: Candidate, outcome: Outcome) -> dict[str, Any]:
     """A candidate's cells under those heads."""
-    cells = [words.plus_minus(one.val)]
+    cells = [words.plus_minus(candidate.val)]
     if _has_test(outcome):
-        cells += [words.plus_minus(one.test)]
-        cells += [words.difference(one.difference)] if _compared(outcome) else []
-        cells += [words.plus_minus(one.more.get(name)) for name in wording.measures(outcome)[1:]]
-    cells += [str(one.n), words.duration(one.seconds)]
-    chosen = wording.chosen_words(one.chosen)
+        cells += [words.plus_minus(candidate.test)]
+        cells += [words.difference(candidate.difference)] if _compared(outcome) else []
+        cells += [words.plus_minus(candidate.more.get(name)) for name in wording.measures(outcome)[1:]]
+    cells += [str(candidate.n), words.duration(candidate.seconds)]
+    chosen = wording.chosen_words(candidate.chosen)
     badges = [
         text
-        for text, holds in (("best on validation", one.name == outcome.winner), ("served", one.name == outcome.serves))
+        for text, holds in (
+            ("best on validation", candidate.name == outcome.winner),
+            ("served", candidate.name == outcome.serves),
+        )
         if holds
     ]
-    said = f"{one.said}; {chosen}" if chosen else one.said
+    text = f"{candidate.text}; {chosen}" if chosen else candidate.text
     return {
-        "name": one.name,
-        "said": said,
+        "name": candidate.name,
+        "text": text,
         "cells": cells,
         "badges": badges,
-        "best": one.name == outcome.winner,
-        "quiet": one.name == "majority",
+        "best": candidate.name == outcome.winner,
+        "quiet": candidate.name == "majority",
     }
 
 
 def _has_test(outcome: Outcome) -> bool:
-    return any(one.test is not None for one in outcome.candidates)
+    return any(candidate.test is not None for candidate in outcome.candidates)
 
 
 def _compared(outcome: Outcome) -> bool:
-    return any(one.difference is not None for one in outcome.candidates)
+    return any(candidate.difference is not None for candidate in outcome.candidates)
 
 
 def _matrix_caption(matrix: ConfusionMatrix | None) -> str:
@@ -146,10 +149,10 @@ def _figure(title: str, said: str, draw: Callable[[bool], Figure | None]) -> dic
 
 def _reliable(outcome: Outcome) -> dict[str, Any] | None:
     """How far the probabilities of the served model can be taken at their word."""
-    tested = wording.there(outcome.test)
+    tested = wording.labelled(outcome.test)
     if not outcome.labels or not len(tested.target):
         return None
-    after, before = reliability(tested.target, tested.said), None
+    after, before = reliability(tested.target, tested.predicted), None
     told = (
         f"The expected calibration error, the mean distance from that line over all test sequences, is "
         f"{words.score(after.error)}"
@@ -177,19 +180,19 @@ def _temperature(outcome: Outcome) -> str:
 
 
 def _numbers(outcome: Outcome) -> dict[str, Any] | None:
-    tested = wording.there(outcome.test)
+    tested = wording.labelled(outcome.test)
     if outcome.labels or not len(tested.target):
         return None
     said = (
-        "Left: each point is a test sequence, its true number across and what the served model says of it upwards; "
-        "on the dotted line it is right. Right: how many errors there are of each size; one above 0 is a number "
-        "said too high."
+        "Left: each point is a test sequence, its true number across and the prediction of the served model upwards; "
+        "on the dotted line it is right. Right: how many errors there are of each size; above 0 the prediction is "
+        "too high."
     )
-    return _figure("Right and wrong on test", said, lambda dark: numbers(tested.target, tested.said, dark))
+    return _figure("Right and wrong on test", said, lambda dark: numbers(tested.target, tested.predicted, dark))
 
 
 def _looks(outcome: Outcome) -> dict[str, Any] | None:
-    found = outcome.looked
+    found = outcome.occlusion
     if found is None:
         return None
     classes = bool(outcome.labels)

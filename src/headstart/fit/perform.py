@@ -16,15 +16,15 @@ import numpy as np
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.fit.budget import Known
-from headstart.fit.compare import Line, classic_lines, metric_of, network_lines, winner
+from headstart.fit.candidates import candidates_of, winner
 from headstart.fit.occlusion import where_it_looks
 from headstart.fit.outcome import Outcome
-from headstart.fit.plan import COLUMN, plan_for, with_places
+from headstart.fit.plan import COLUMN, plan_for, study_without_networks, with_places
 from headstart.fit.plan_file import FitPlan, keep_plan, kept_plan, made_for
+from headstart.fit.serving import served_model, serving
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import PLACES, Source, read_source
-from headstart.fit.verdict import answer, notes, serving, with_differences
-from headstart.fit.weights import served_model, trained
+from headstart.fit.verdict import answer, notes
 from headstart.runner.machine import choose_device, version
 from headstart.runner.perform import Event, Failed, Runtime, perform
 from headstart.runner.worker import close_tasks
@@ -33,6 +33,7 @@ from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store.stages import DONE, Store, store_folder
 from headstart.study.fairness import summarise
+from headstart.study.files import to_toml
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
 from headstart.study.spec import read_study
@@ -44,7 +45,7 @@ AFTER = 8.0
 
 
 class Fit:
-    """One fit, step by step: the constructor reads the data, then `compare_classic`, `make_plan`, `train`, `outcome`.
+    """One fit, step by step: the constructor reads the data, then `fit_baselines`, `make_plan`, `train`, `outcome`.
 
     out: the folder of the model, where the plan is kept (None: nowhere). store: of the stages. spent: seconds of the
     time that are gone already. Nothing is printed.
@@ -64,48 +65,58 @@ class Fit:
         self.card: Card = data_card(source.sequences)
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
-        self.metric = metric_of(self.facts, settings.balanced)
-        self.classic: list[Line] = []
-        self.classic_seconds = 0.0
+        self.baseline_seconds = 0.0
         self.failed: list[str] = []
         self.broken: list[str] = []
         self.plan: FitPlan | None = None
         self.study: Plan | None = None
 
-    def compare_classic(self) -> list[Line]:
-        """Fit the classic models."""
+    def fit_baselines(self) -> None:
+        """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
+
+        With a limit of time, further seeds are left out once a fifth of it is gone.
+        """
         begun = time.monotonic()
-        self.classic = classic_lines(self.task, self.facts, self.metric, self.settings.seeds, self.settings.balanced)
-        self.classic_seconds = time.monotonic() - begun
-        return self.classic
+        for seed in self.settings.seeds:
+            table = with_places(study_without_networks(self._known(), self.settings, seed), self.source.places)
+            stages = make_plan(read_study(table), self.data).stages.values()
+            list(self._noted(perform(stages, self.store, Runtime(self.store.root, self.data, "cpu"))))
+            spent = time.monotonic() - begun
+            if self.settings.time is not None and spent > self.settings.time / 5:
+                break
+        self.baseline_seconds = time.monotonic() - begun
 
     def make_plan(self, slots: int, *, keep: bool = True) -> FitPlan:
         """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept."""
         wanted = made_for(content(self.spec, self.data), self.spec.document(places=False), self.settings)
         folder = self.out or self.store.root / "plans" / wanted
-        found = kept_plan(folder, wanted)
-        if found is None:
+        plan = kept_plan(folder, wanted)
+        if plan is None:
             spent = time.monotonic() - self.begun
             timed = self.settings.time is not None or self.out is not None
-            found = plan_for(self._known(), self.settings, wanted, spent, slots, self.device, timed=timed)
+            plan = plan_for(self._known(), self.settings, wanted, spent, slots, self.device, timed=timed)
             if keep:
-                keep_plan(folder, found)
-        self.plan = found
-        table = with_places(found.study, self.source.places)
+                keep_plan(folder, plan)
+        self.plan = plan
+        table = with_places(plan.study, self.source.places)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
-        return found
+        return plan
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
-        """Train the networks that are not there yet, until they are done or the time is over."""
+        """Train what is not there yet, until all is done or the time is over."""
         assert self.study is not None, "make_plan comes first"
         limit = None
         if self.settings.time is not None:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
-            # a classic model looks is about half the work of having fitted it.
-            after = AFTER + 0.5 * self.classic_seconds
+            # a model without gradients looks is about half the work of having fitted it.
+            after = AFTER + 0.5 * self.baseline_seconds
             limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - after)
         runtime = Runtime(self.store.root, self.data, self.device, workers, threads, limit=limit)
-        for event in perform(self.study.stages.values(), self.store, runtime):
+        yield from self._noted(perform(self.study.stages.values(), self.store, runtime))
+
+    def _noted(self, events: Iterator[Event]) -> Iterator[Event]:
+        """The same events; what failed is kept for the notes."""
+        for event in events:
             if isinstance(event, Failed):
                 # The message may name files of this machine, and what is noted travels with the page.
                 self.failed.append(event.name if event.tried else f"{event.name}, whose parent failed or diverged")
@@ -113,7 +124,7 @@ class Fit:
             yield event
 
     def results(self) -> Results:
-        """What the study of the networks has found so far."""
+        """The results of the study so far."""
         assert self.study is not None, "make_plan comes first"
         return summarise(self.study, self.store.result, self.store.status, None, self.store.records)
 
@@ -121,44 +132,38 @@ class Fit:
         """Compare, choose on validation, and put together what is served."""
         assert self.plan is not None, "make_plan comes first"
         results = self.results()
-        networks = network_lines(results, self.store, self.facts, self.metric, self.settings.balanced)
-        lines = with_differences([*networks, *self.classic])
-        best = winner(lines, self.metric)
-        serves, network = serving(self.settings.serve, best, lines, self.metric)
-        chosen = None if network is None else trained(network, network.best(self.metric), self.store, self.data)
-        served = served_model(
-            self.facts,
-            self.source.layout,
-            serves.candidate.name,
-            chosen,
-            [(line, line.best(self.metric)) for line in lines],
+        candidates = candidates_of(results, self.store, self.facts, self.settings.balanced)
+        best = winner(candidates)
+        serves, network = serving(self.settings.serve, best, candidates)
+        served = served_model(self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data)
+        model, metric = serves.best(), results.table[0].metric
+        tested = len(model.test.target) > 0
+        where = where_it_looks(
+            served, self.task.test if tested else self.task.val, (model.test if tested else model.val).target
         )
-        made = serves.best(self.metric)
-        shown = self.task.test if len(made.test.target) else self.task.val
-        target = (made.test if len(made.test.target) else made.val).target
         stages = [identity for row in results.table for identity in row.stages]
         return Outcome(
             title=_title(self.facts),
-            metric=self.metric,
+            metric=metric,
             card=self.card,
             labels=self.facts.labels,
-            candidates=tuple(line.candidate for line in lines),
-            winner=best.candidate.name,
-            serves=serves.candidate.name,
+            candidates=tuple(candidates),
+            winner=best.name,
+            serves=serves.name,
             served=served,
-            val=made.val,
-            test=made.test,
-            uncalibrated=_uncalibrated(made.raw, self.facts.labels),
+            val=model.val,
+            test=model.test,
+            uncalibrated=softmax(model.raw) if model.raw is not None and self.facts.labels and len(model.raw) else None,
             results=results,
-            answer=answer(lines, best, serves, self.metric),
-            plan=self.plan.said,
+            answer=answer(candidates, best, serves, metric),
+            plan=self.plan.texts,
             notes=tuple(
                 notes(
-                    lines,
+                    candidates,
                     serves,
                     results,
                     left=self.left(),
-                    metric=self.metric,
+                    metric=metric,
                     labels=self.facts.labels,
                     train=self.task.train.target,
                     failed=self.failed,
@@ -167,12 +172,17 @@ class Fit:
             ),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(self.task.train.labelled_units())},
-            looked=where_it_looks(served, shown, target),
+            occlusion=where,
             command=_command(self.source, self.settings),
             records={identity: list(self.store.records(identity)) for identity in dict.fromkeys(stages)},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.seeds,
         )
+
+    def study_file(self) -> str:
+        """The study that was run, as `headstart run` reads it; it names the files of this fit by their paths."""
+        assert self.study is not None, "make_plan comes first"
+        return to_toml(self.study.study.model_dump(mode="json"))
 
     def left(self) -> int:
         """Stages that are not done."""
@@ -182,10 +192,10 @@ class Fit:
     def examples(self) -> dict[str, np.ndarray] | None:
         """What self-pretraining fills in on validation, of the first chosen run; None where nothing was pretrained."""
         row = self.results().row("self_pretrained", COLUMN)
-        done = [run for run in row.runs if run.val is not None] if row is not None else []
-        if not done:
+        runs = [run for run in row.runs if run.val is not None] if row is not None else []
+        if not runs:
             return None
-        pretrained = done[0].stages[0][1]
+        pretrained = runs[0].stages[0][1]
         return {name: tensor.numpy() for name, tensor in self.store.predictions(pretrained).items()}
 
     def _known(self) -> Known:
@@ -254,7 +264,7 @@ def fit_sequences(
         source = read_source(given, settings, root, labels, groups, unlabelled)
         fit = Fit(source, settings, root, out, device, time.monotonic() - begun)
         slots = cores() if workers is None else workers
-        fit.compare_classic()
+        fit.fit_baselines()
         fit.make_plan(max(slots, 1))
         for event in fit.train(slots, threads):
             if on_event is not None:
@@ -294,7 +304,3 @@ def _command(source: Source, settings: FitSettings) -> str:
     target = source.sequences.layout.target
     named = f" --target {shlex.quote(target)}" if target else ""
     return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"
-
-
-def _uncalibrated(raw: np.ndarray | None, labels: tuple[str, ...]) -> np.ndarray | None:
-    return softmax(raw) if raw is not None and labels and len(raw) else None

@@ -27,7 +27,7 @@ from headstart.fit.plan_file import FitPlan
 from headstart.fit.settings import FitSettings
 from headstart.fit.timing import side_by_side, stage_seconds
 from headstart.runner.machine import version
-from headstart.study.plan import Plan, make_plan
+from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
 
@@ -88,12 +88,12 @@ def _fitted(
     resolved = make_plan(read_study(with_places(study, known.places), settings.overrides), known.data)
     asked = _resolved(resolved, amount)
     by_plan = asked == amount
-    said = _said(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved)
+    texts = _texts(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved)
     plan = FitPlan(
         made_for=made_for,
         study=study,
         seconds=round(cost(asked) + START, 1),
-        said=tuple(said),
+        texts=tuple(texts),
         made_by=version("headstart"),
     )
     return plan, enough
@@ -101,12 +101,17 @@ def _fitted(
 
 def _resolved(plan: Plan, amount: Amount) -> Amount:
     """The amount, with the rates and steps that settings of the study's own put in its place."""
-    found: dict[str, int] = {}
-    for stage in plan.stages.values():
+    steps: dict[str, int] = {}
+    for stage in _networks(plan):
         if stage.spec.budget.steps is not None:
-            found[stage.name] = stage.spec.budget.steps
-    rates = dict.fromkeys(stage.spec.optim.lr for stage in plan.stages.values() if stage.name == "finetune")
-    return Amount(tuple(rates), found.get("finetune", amount.steps), found.get("pretrain", amount.pretrain_steps))
+            steps[stage.name] = stage.spec.budget.steps
+    rates = dict.fromkeys(stage.spec.optim.lr for stage in _networks(plan) if stage.name == "finetune")
+    return Amount(tuple(rates), steps.get("finetune", amount.steps), steps.get("pretrain", amount.pretrain_steps))
+
+
+def _networks(plan: Plan) -> list[PlannedStage]:
+    """The stages of the networks."""
+    return [stage for stage in plan.stages.values() if stage.spec.model.kind == "sequence"]
 
 
 def with_places(table: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
@@ -118,11 +123,9 @@ def with_places(table: Mapping[str, Any], places: Mapping[str, str]) -> dict[str
 def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the networks, as a file would hold it, but for where its data are."""
     size = batch_size(known.labelled, known.rows)
-    task = {
-        **known.task,
-        **({"patch": shape.patch} if shape.patch > 1 else {}),
-        **({"longest": shape.longest} if shape.longest is not None else {}),
-    }
+    # Networks alone read patches or a cut: the other models see every position.
+    read = {"patch": shape.patch} if shape.patch > 1 else {}
+    read |= {"longest": shape.longest} if shape.longest is not None else {}
 
     def optim(lr: float) -> dict[str, Any]:
         return {"lr": lr, "batch_size": size, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
@@ -140,21 +143,39 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         "optim": optim(amount.rates[0]),
         "budget": budget(amount.steps),
     }
-    arms: dict[str, Any] = {"scratch": {}}
+    network = {"task": read} if read else {}
+    arms: dict[str, Any] = {"scratch": network}
     if settings.pretrain:
-        arms["self_pretrained"] = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
+        arms["self_pretrained"] = {**network, "finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
+    model = model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences",
         "stages": {"pretrain": pretrain, "finetune": finetune},
-        "columns": {COLUMN: {"task": task, "model": model_table(known.kind, known.labelled, known.lengths)}},
-        "arms": arms,
+        "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
+        "arms": {**arms, **_ARMS},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.seeds)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch"},
     }
 
 
-def _said(
+_ARMS = {kind: {"model": {"kind": kind}} for kind in ("kernels", "summary", "majority")}
+"""The models without gradients, as arms of the study."""
+
+
+def study_without_networks(known: Known, settings: FitSettings, seed: int) -> dict[str, Any]:
+    """The arms without gradients of the same study, with one seed: the same stages as in the whole of it."""
+    table = study_table(known, Shape(), settings, Amount(ONE_RATE, 1, 0))
+    return {
+        **table,
+        "stages": {"finetune": table["stages"]["finetune"]},
+        "arms": dict(_ARMS),
+        "axes": {"seed": [seed]},
+        "report": {"choose": []},
+    }
+
+
+def _texts(
     known: Known,
     shape: Shape,
     settings: FitSettings,
@@ -164,7 +185,7 @@ def _said(
     plan: Plan,
 ) -> list[str]:
     """What was decided, in words."""
-    last = next(stage.spec for stage in plan.stages.values() if stage.name == "finetune")
+    last = next(stage.spec for stage in _networks(plan) if stage.name == "finetune")
     size, model = last.optim.batch_size, last.model
     mixers = " and ".join(dict.fromkeys(mixer.kind for mixer in model.mixers))
     lines = [f"split: {known.split}"] if known.split else []
@@ -197,7 +218,7 @@ def _said(
         f"{many(len(settings.seeds), 'seed')}; {loss}"
     )
     if settings.pretrain:
-        asked = next((stage.spec.objective for stage in plan.stages.values() if stage.name == "pretrain"), None)
+        asked = next((stage.spec.objective for stage in _networks(plan) if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
         lines.append(
@@ -221,6 +242,7 @@ def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> di
     """Seconds of a step of each stage on this machine."""
     few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
+    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _ARMS}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known.places), overrides)
     return stage_seconds(study, known.data, device)

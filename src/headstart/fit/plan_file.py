@@ -27,7 +27,7 @@ class FitPlan(Spec):
     made_by: str = ""
     study: dict[str, Any]
     seconds: float = Field(ge=0)
-    said: tuple[str, ...]
+    texts: tuple[str, ...]
 
 
 def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings) -> str:
@@ -40,7 +40,7 @@ def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
     """The plan that an earlier run of the same command left. Raises: BadInput where it was made for something else."""
     path = folder / PLAN
     try:
-        found = read(FitPlan, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
+        plan = read(FitPlan, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
     except (FileNotFoundError, NotADirectoryError):
         return None
     except BadInput as error:
@@ -50,11 +50,11 @@ def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
         ) from None
     except Damaged as error:
         raise BadInput(f"{error}; delete it to plan anew") from None
-    if found.made_for != wanted:
+    if plan.made_for != wanted:
         raise BadInput(
             f"{path}: was made for other data or settings; give another folder with -o, or delete it to plan anew"
         )
-    return found
+    return plan
 
 
 def keep_plan(folder: Path, plan: FitPlan) -> None:

@@ -1,18 +1,16 @@
-"""What a fit says in words: whether self-pretraining helped, what is served and why, and what to keep in mind."""
+"""The conclusions of a fit: whether self-pretraining helped, what is served and why, and what to keep in mind."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from headstart.errors import BadInput
-from headstart.fit.compare import NETWORKS, Line, Made, winner
-from headstart.fit.outcome import Candidate
+from headstart.fit.candidates import NETWORKS
+from headstart.fit.outcome import Candidate, TrainedModel
 from headstart.study import words
 from headstart.study.results import Results
-from headstart.study.statistics import binomial_error, paired_difference
+from headstart.study.statistics import binomial_error
 
 NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
@@ -22,106 +20,88 @@ FEW_TEST = 100
 """Test sequences below which a score's own error is said first."""
 RARE = 10
 """Train sequences of a class below which it is named."""
-HANDLED = ("partial", "data", "test set", "error", "benchmark", "seeds", "interval", "baseline", "at chance", "budget")
+HANDLED = (
+    "partial",
+    "data",
+    "test set",
+    "error",
+    "benchmark",
+    "seeds",
+    "interval",
+    "baseline",
+    "at chance",
+    "budget",
+    "tried",
+)
 """Kinds of a study's caveats that are said here in other words, or not at all."""
 
 
-def with_differences(lines: Sequence[Line]) -> list[Line]:
-    """Each network with its difference to the one from scratch on test, paired by seed."""
-    scratch = next((line for line in lines if line.candidate.name == "scratch"), None)
-    if scratch is None or scratch.candidate.test is None:
-        return list(lines)
-    return [_compared(line, scratch) if line.candidate.name == "self_pretrained" else line for line in lines]
-
-
-def _compared(line: Line, scratch: Line) -> Line:
-    def by_seed(of: Line) -> dict[int, float]:
-        assert of.candidate.test is not None
-        return dict(zip([made.seed for made in of.made], of.candidate.test.values, strict=True))
-
-    found = paired_difference(by_seed(line), by_seed(scratch)) if line.candidate.test is not None else None
-    return Line(replace(line.candidate, difference=found), line.made)
-
-
-def serving(asked: str, best: Line, lines: Sequence[Line], metric: str) -> tuple[Line, Line | None]:
-    """(the line that is served, the best network). Raises: BadInput where there is no network to be served."""
-    networks = [line for line in lines if line.candidate.name in NETWORKS]
-    network = winner(networks, metric) if networks else None
-    if asked == "auto":
-        return best, network
-    if asked == "network":
-        if network is None:
-            raise BadInput("--serve: 'network', but none was trained to its end; give the same command again")
-        return network, network
-    return next(line for line in lines if line.candidate.name == asked), network
-
-
-def answer(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
+def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, metric: str) -> str:
     """The first sentences of the screen and of the page."""
-    return " ".join([_winner(lines, best, serves, metric), *_helped(lines, metric)])
+    return " ".join([_winner(candidates, best, serves, metric), *_helped(candidates, metric)])
 
 
-def _winner(lines: Sequence[Line], best: Line, serves: Line, metric: str) -> str:
-    one, name = best.candidate, words.metric(metric)
-    on_test = f" (test {words.plus_minus(one.test)})" if one.test is not None else ""
-    own = f"{name} {words.plus_minus(one.val)} on validation{on_test}"
-    networks = [line.candidate for line in lines if line.candidate.name in NETWORKS]
-    beaten = max((c for c in networks if c.val is not None), key=lambda c: c.val.mean if c.val else 0.0, default=None)
-    model = f"{one.name} ({one.said})"
-    if one.name in NETWORKS or beaten is None or beaten.val is None:
-        said = f"The best model is {model}: {own}"
+def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate, metric: str) -> str:
+    on_test = f" (test {words.plus_minus(best.test)})" if best.test is not None else ""
+    scores = f"{words.metric(metric)} {words.plus_minus(best.val)} on validation{on_test}"
+    networks = [candidate for candidate in candidates if candidate.name in NETWORKS]
+    network = max(networks, key=lambda candidate: candidate.worth, default=None)
+    model = f"{best.name} ({best.text})"
+    if best.name in NETWORKS or network is None:
+        sentence = f"The best model is {model}: {scores}"
+    elif best.worth == network.worth:
+        sentence = f"{model[0].upper()}{model[1:]} is as good as the best network: {scores}"
     else:
-        equal = one.val is not None and one.val.mean == beaten.val.mean
-        verb = "is as good as the best network" if equal else "beats the networks"
-        said = f"{model[0].upper()}{model[1:]} {verb}: {own}"
-        said += "" if equal else f"; the best network has {words.score(beaten.val.mean)} on validation"
+        sentence = f"{model[0].upper()}{model[1:]} beats the networks: {scores}"
+        if network.val is not None:
+            sentence += f"; the best network has {words.score(network.val.mean)} on validation"
     if serves is best:
-        return f"{said}. It is what predict serves."
-    return f"{said}. As asked for, predict serves {serves.candidate.name}."
+        return f"{sentence}. It is what predict serves."
+    return f"{sentence}. As asked for, predict serves {serves.name}."
 
 
-def _helped(lines: Sequence[Line], metric: str) -> Iterator[str]:
+def _helped(candidates: Sequence[Candidate], metric: str) -> Iterator[str]:
     """Whether self-pretraining helped: every fit tries it."""
-    by_name = {line.candidate.name: line for line in lines}
-    line, scratch = by_name.get("self_pretrained"), by_name.get("scratch")
-    if line is None or scratch is None:
-        trained = "neither network" if line is scratch else "only one of the two networks"
+    by_name = {candidate.name: candidate for candidate in candidates}
+    pretrained, scratch = by_name.get("self_pretrained"), by_name.get("scratch")
+    if pretrained is None or scratch is None:
+        trained = "neither network" if pretrained is scratch else "only one of the two networks"
         yield f"Whether self-pretraining helped is not known: {trained} was trained to its end."
         return
-    gap, name = line.candidate.difference, words.metric(metric)
+    gap, name = pretrained.difference, words.metric(metric)
     if gap is None:
         yield "Whether self-pretraining helped is not known: no sequences were held out as a test."
         return
-    told = f"{words.difference(gap)} test {name} over training from scratch"
+    text = f"{words.difference(gap)} test {name} over training from scratch"
     if gap.interval is None:
-        yield f"Whether self-pretraining helped, one seed does not say ({told})."
+        yield f"Whether self-pretraining helped is undecided with one seed ({text})."
         return
-    drawn, seeds = draw_error(line, scratch), words.many(gap.n, "seed")
+    drawn, seeds = draw_error(pretrained, scratch), words.many(gap.n, "seed")
     beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
     if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
-        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {told} ({seeds}{beside})."
+        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {text} ({seeds}{beside})."
     else:
-        yield f"It cannot be told whether self-pretraining helped: {told} ({seeds}{beside})."
+        yield f"Whether self-pretraining helped is undecided: {text} ({seeds}{beside})."
     low, high = gap.interval
     wide = max(high - low, 2 * NORMAL * (drawn or 0.0))
     if wide > WIDE:
         yield f"This comparison is underpowered: its interval is {words.score(wide)} wide."
 
 
-def draw_error(one: Line, other: Line) -> float | None:
+def draw_error(first: Candidate, second: Candidate) -> float | None:
     """Standard error of the difference in accuracy of two networks from the draw of the test sequences alone: over
     sequences, of the mean over shared seeds. None for numbers, or fewer than two sequences."""
-    pairs = [(a.test, b.test) for a in one.made for b in other.made if a.seed == b.seed]
-    if not pairs or pairs[0][0].said.ndim != 2 or len(pairs[0][0].target) < 2:
+    pairs = [(a.test, b.test) for a in first.models for b in second.models if a.seed == b.seed]
+    if not pairs or pairs[0][0].predicted.ndim != 2 or len(pairs[0][0].target) < 2:
         return None
-    right = [[(side.said.argmax(1) == side.target).astype(float) for side in pair] for pair in pairs]
+    right = [[(side.predicted.argmax(1) == side.target).astype(float) for side in pair] for pair in pairs]
     gaps = np.mean([a - b for a, b in right], axis=0)
     return float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
 
 
 def notes(
-    lines: Sequence[Line],
-    serves: Line,
+    candidates: Sequence[Candidate],
+    serves: Candidate,
     results: Results,
     *,
     left: int,
@@ -133,31 +113,30 @@ def notes(
 ) -> list[str]:
     """What must be known beside the table, the gravest first."""
     lost = words.listed(list(dict.fromkeys(failed)))
-    said = [f"Not every stage was trained ({lost}): what hangs on those is not in the table."] if failed else []
+    texts = [f"Not every stage was trained ({lost}): what depends on those is not in the table."] if failed else []
     if left and not failed:
         verb = "was" if left == 1 else "were"
-        said.append(
+        texts.append(
             f"The time was over before {words.many(left, 'stage')} {verb} done, so that "
             "models may have other seeds, and the choice may change: the same command goes on with them."
         )
-    made = serves.best(metric)
-    said += list(_test_size(serves.candidate, made, metric))
+    texts += _test_size(serves, serves.best(), metric)
     if metric != "r2":
-        said += list(_majority(lines, metric))
-        said += list(_rare(train, labels))
-    said += [str(caveat) for caveat in results.caveats if caveat.kind not in HANDLED]
-    said += [_budgets(lines)] if _budgets(lines) else []
-    return list(dict.fromkeys([*said, *(f"{note[0].upper()}{note[1:]}." for note in task_notes)]))
+        texts += _majority(candidates, metric)
+        texts += _rare(train, labels)
+    texts += [str(caveat) for caveat in results.caveats if caveat.kind not in HANDLED]
+    texts += _budgets(candidates)
+    return list(dict.fromkeys([*texts, *(f"{note[0].upper()}{note[1:]}." for note in task_notes)]))
 
 
-def _test_size(one: Candidate, made: Made, metric: str) -> Iterator[str]:
-    count = len(made.test.target)
+def _test_size(candidate: Candidate, model: TrainedModel, metric: str) -> Iterator[str]:
+    count = len(model.test.target)
     if not count:
         yield "No sequence was held out as a test: the scores are those of validation, by which models were chosen."
-    if len(made.val.target) and metric == "r2" and np.ptp(made.val.target) == 0:
+    if len(model.val.target) and metric == "r2" and np.ptp(model.val.target) == 0:
         yield "All validation sequences have one target: models were chosen by their squared error there."
-    if count and metric == "accuracy" and one.test is not None:
-        error = binomial_error(min(max(one.test.mean, 0.0), 1.0), count)
+    if count and metric == "accuracy" and candidate.test is not None:
+        error = binomial_error(min(max(candidate.test.mean, 0.0), 1.0), count)
         few = "only " if count < FEW_TEST else ""
         drawn = f"a standard error of {words.score(error)}" if error else "an error"
         yield (
@@ -166,15 +145,14 @@ def _test_size(one: Candidate, made: Made, metric: str) -> Iterator[str]:
         )
 
 
-def _majority(lines: Sequence[Line], metric: str) -> Iterator[str]:
-    floor = next((line.candidate for line in lines if line.candidate.name == "majority"), None)
-    for line in lines:
-        one = line.candidate
-        if floor is None or one is floor or one.test is None or floor.test is None:
+def _majority(candidates: Sequence[Candidate], metric: str) -> Iterator[str]:
+    floor = next((candidate for candidate in candidates if candidate.name == "majority"), None)
+    for candidate in candidates:
+        if floor is None or candidate is floor or candidate.test is None or floor.test is None:
             continue
-        if one.test.mean <= floor.test.mean:
+        if candidate.test.mean <= floor.test.mean:
             yield (
-                f"{one.name} is no better on test than naming the commonest class "
+                f"{candidate.name} is no better on test than naming the commonest class "
                 f"({words.score(floor.test.mean)} {words.metric(metric)})."
             )
 
@@ -194,11 +172,10 @@ def _rare(target: np.ndarray | None, labels: tuple[str, ...]) -> Iterator[str]:
         )
 
 
-def _budgets(lines: Sequence[Line]) -> str:
-    both = {line.candidate.name: line.candidate.seconds for line in lines if line.candidate.name in NETWORKS}
-    if len(both) < 2 or not all(both.values()):
-        return ""
-    return (
-        f"A self-pretrained run trained for {words.duration(both['self_pretrained'])}, one from scratch for "
-        f"{words.duration(both['scratch'])}: the gain, where there is one, is bought with that time."
-    )
+def _budgets(candidates: Sequence[Candidate]) -> Iterator[str]:
+    seconds = {candidate.name: candidate.seconds for candidate in candidates if candidate.name in NETWORKS}
+    if len(seconds) == len(NETWORKS) and all(seconds.values()):
+        yield (
+            f"A self-pretrained run trained for {words.duration(seconds['self_pretrained'])}, one from scratch for "
+            f"{words.duration(seconds['scratch'])}: the gain, where there is one, is bought with that time."
+        )

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from headstart.baselines import METHODS
 from headstart.baselines.measures import scores_of
 from headstart.data.layout import SOUNDS
-from headstart.fit.outcome import Outcome, Scored
+from headstart.fit.candidates import NETWORKS
+from headstart.fit.outcome import Answers, Outcome
 from headstart.sequence import IGNORE
 from headstart.study import words
 from headstart.study.results import Row
@@ -19,6 +19,8 @@ from headstart.study.statistics import LEVEL, mean, t_quantile
 
 EXPLAINED = {
     "accuracy": "Accuracy: the share of sequences whose class was right.",
+    "weighted_accuracy": "Balanced accuracy: the share of sequences whose class was right, each class weighing the "
+    "same: sequences are weighted by how rare their class is in train.",
     "balanced_accuracy": "Balanced accuracy: that share for each class by itself, averaged, so that small classes "
     "count as much as large ones.",
     "macro_f1": "Macro-F1: for each class the harmonic mean of how many of it were found and how many said to be of "
@@ -35,31 +37,33 @@ HIDDEN = ("layout", "note")
 def measures(outcome: Outcome) -> list[str]:
     """Measures of the table, the one that was chosen by first; those that no model has are left out."""
     known = ("accuracy", "balanced_accuracy", "macro_f1") if outcome.labels else ("r2", "mae", "rmse")
-    more = [name for name in known if any(name in one.more for one in outcome.candidates)]
-    return [outcome.metric, *(name for name in more if name != outcome.metric)]
+    more = [name for name in known if any(name in candidate.more for candidate in outcome.candidates)]
+    twins = ("balanced_accuracy", "weighted_accuracy")
+    same = twins if outcome.metric in twins else (outcome.metric,)
+    return [outcome.metric, *(name for name in more if name not in same)]
 
 
 def is_network(name: str) -> bool:
     """Whether a candidate is a neural network, not a classic model."""
-    return name not in METHODS
+    return name in NETWORKS
 
 
-def there(found: Scored) -> Scored:
+def labelled(answers: Answers) -> Answers:
     """The rows that have a target."""
-    known = ~np.isnan(found.target) if found.target.dtype.kind == "f" else found.target != IGNORE
-    return Scored(found.target[known], found.said[known])
+    known = ~np.isnan(answers.target) if answers.target.dtype.kind == "f" else answers.target != IGNORE
+    return Answers(answers.target[known], answers.predicted[known])
 
 
 def served_words(outcome: Outcome) -> str:
     """The model that `predict` serves: `network, from random weights (2 blocks of attention, width 32, 21k
     parameters)`."""
-    one, config = outcome.candidate(outcome.serves), outcome.served.config
-    if not is_network(one.name) or config.network is None or outcome.served.network is None:
-        return one.said
+    candidate, config = outcome.candidate(outcome.serves), outcome.served.config
+    if not is_network(candidate.name) or config.network is None or outcome.served.network is None:
+        return candidate.text
     spec = config.network.model
     kinds = words.listed(list(dict.fromkeys(mixer.kind.replace("_", " ") for mixer in spec.mixers)))
     count = sum(weights.numel() for weights in outcome.served.network.parameters())
-    return f"{one.said} ({words.many(spec.blocks, 'block')} of {kinds}, width {spec.width}, {count:,} parameters)"
+    return f"{candidate.text} ({words.many(spec.blocks, 'block')} of {kinds}, width {spec.width}, {count:,} parameters)"
 
 
 def input_words(outcome: Outcome) -> str:
@@ -75,8 +79,8 @@ def input_words(outcome: Outcome) -> str:
 
 def own_score(outcome: Outcome) -> str:
     """How the served model itself did on test, and how sure that is by the number of test sequences alone."""
-    found = there(outcome.test)
-    count = len(found.target)
+    answers = labelled(outcome.test)
+    count = len(answers.target)
     if not count:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
     others = (
@@ -85,14 +89,14 @@ def own_score(outcome: Outcome) -> str:
         else ""
     )
     if outcome.labels:
-        right = int((found.said.argmax(1) == found.target).sum())
+        right = int((answers.predicted.argmax(1) == answers.target).sum())
         low, high = likely_share(right, count)
         return (
             f"The model that is served was right on {right:,} of {words.many(count, 'test sequence')}, "
             f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(low)} to "
             f"{words.score(high)} (95 % interval).{others}"
         )
-    errors = np.abs(found.said - found.target)
+    errors = np.abs(answers.predicted - answers.target)
     off, between = float(errors.mean()), ""
     if count > 1:
         reach = t_quantile(count - 1) * float(errors.std(ddof=1)) / count**0.5
@@ -125,8 +129,8 @@ def how_chosen(outcome: Outcome) -> str:
 
 def scores_on_test(outcome: Outcome) -> dict[str, float]:
     """All measures of the served model on test; none without one."""
-    found = there(outcome.test)
-    return scores_of(found.target, found.said, len(outcome.labels)) if len(found.target) else {}
+    answers = labelled(outcome.test)
+    return scores_of(answers.target, answers.predicted, len(outcome.labels)) if len(answers.target) else {}
 
 
 def data_pairs(outcome: Outcome) -> list[tuple[str, str]]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 SHOWN = 6
 """Notes that are printed; the page has all."""
-PAGE, CARD = "report.html", "README.md"
+PAGE, CARD, STUDY = "report.html", "README.md", "study.toml"
 
 
 def split_settings(given: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -84,12 +84,16 @@ def fit_file(
         screen.print("  - models without a network are fitted first, and what they take is not in this")
         return 0
     _print_head(fit.card)
-    fit.compare_classic()
+    fit.fit_baselines()
     _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
     _train(fit, slots, threads)
     outcome = fit.outcome()
     examples = fit.examples() if show_examples else None
-    more = {PAGE: write_page(outcome, examples).encode(), CARD: model_card(outcome).encode()}
+    more = {
+        PAGE: write_page(outcome, examples).encode(),
+        CARD: model_card(outcome).encode(),
+        STUDY: fit.study_file().encode(),
+    }
     save_model(outcome.served, folder, more)
     _print_outcome(outcome, folder)
     return 1 if fit.broken else 0
@@ -161,7 +165,7 @@ def _print_head(card: Card) -> None:
 def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
     screen = console()
     screen.print(Text("plan:"))
-    for line in plan.said:
+    for line in plan.texts:
         screen.print(Text(f"  - {line}"))
     at_once = f", {slots} networks at a time" if slots > 1 else ""
     screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
@@ -178,7 +182,10 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
         screen.print(f"- {len(outcome.notes) - SHOWN} more on the page")
     screen.print()
     screen.print(
-        Text(f"model {folder}\npage {folder / PAGE}\nnext  headstart predict {folder} NEW_FILE -o predictions.csv")
+        Text(
+            f"model {folder}\npage {folder / PAGE}\nstudy {folder / STUDY}\n"
+            f"next  headstart predict {folder} NEW_FILE -o predictions.csv"
+        )
     )
 
 
@@ -195,17 +202,17 @@ def _table(outcome: Outcome) -> Table:
         *(words.metric(one) for one in extra),
     ]
     rows = []
-    for one in outcome.candidates:
-        chosen = words.settings(one.chosen, words.short_names(one.chosen)) if one.chosen else ""
-        mark = " *" if one.name == outcome.serves else ""
+    for candidate in outcome.candidates:
+        chosen = words.settings(candidate.chosen, words.short_names(candidate.chosen)) if candidate.chosen else ""
+        mark = " *" if candidate.name == outcome.serves else ""
         cells = [
-            f"{one.name}{mark}",
+            f"{candidate.name}{mark}",
             chosen,
-            words.plus_minus(one.val),
-            words.plus_minus(one.test),
-            one.n,
-            words.difference(one.difference),
-            *(words.plus_minus(one.more.get(key)) for key in extra),
+            words.plus_minus(candidate.val),
+            words.plus_minus(candidate.test),
+            candidate.n,
+            words.difference(candidate.difference),
+            *(words.plus_minus(candidate.more.get(key)) for key in extra),
         ]
         rows.append([str(cell) for cell in cells])
     return table(heads, rows, right=range(2, len(heads)))
