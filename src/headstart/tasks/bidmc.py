@@ -23,7 +23,8 @@ from headstart.data.series import read_ts
 from headstart.data.standardise import to_range
 from headstart.errors import BadInput
 from headstart.seeds import permutation
-from headstart.tasks.series import copies, held_out, series_task, write_series
+from headstart.tasks.build import prepared_task
+from headstart.tasks.series import copies, held_out, write_series
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 FOLDERS = ("bidmc", "BIDMC", "Monash_UEA_UCR_Regression_Archive")
@@ -93,7 +94,8 @@ class BidmcSpec(TaskSpec):
         include = {"vital", "length", "scale_target", "standardise", "val_share"}
         settings = self.model_dump(include=include | ({"stride", "test_share"} if self.source == "records" else set()))
         document = {"reader": _READER, "files": stamps(self.files(data)), "seed": self.split_seed, **settings}
-        return series_task(prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data)))
+        ready = prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data))
+        return prepared_task(ready, "floats", width=2)
 
     def _names(self) -> tuple[str, str]:
         return f"BIDMC32{self.vital}_TRAIN.ts", f"BIDMC32{self.vital}_TEST.ts"

@@ -40,11 +40,11 @@ class _BitsSpec(TaskSpec):
 
     def _task(self, signature: Signature, draw: Callable[[str, np.ndarray], Examples]) -> Task:
         """The task whose examples `draw(split, numbers)` makes; numbers of train go on from epoch to epoch."""
-        held = self.val + self.test
+        first_of_train = self.val + self.test
 
         def epoch(number: int) -> Examples:
             drawn = draw("train", np.arange(self.train) + number * self.train)
-            return replace(drawn, index=drawn.index + held)
+            return replace(drawn, index=drawn.index + first_of_train)
 
         test = draw("test", np.arange(self.test))
         return Task(

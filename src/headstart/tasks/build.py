@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
 from hashlib import blake2b
-from typing import TypedDict, TypeVar
+from typing import Literal, TypedDict, TypeVar
 
 import numpy as np
 
+from headstart.data.prepared import Prepared, stored
 from headstart.data.problems import Mistakes
 from headstart.data.rows import in_order
-from headstart.sequence import Examples
-from headstart.tasks.task import SPLITS
+from headstart.sequence import Examples, Signature
+from headstart.tasks.task import SPLITS, Task
 
 R = TypeVar("R")
 
@@ -35,6 +37,35 @@ def length_range(splits: SplitExamples) -> tuple[int, int]:
     """Positions of the longest and of the shortest example of all splits, as a signature has them."""
     lengths = np.concatenate([splits["train"].lengths, splits["val"].lengths, splits["test"].lengths])
     return int(lengths.max()), int(lengths.min())
+
+
+def prepared_task(
+    ready: Prepared,
+    kind: Literal["tokens", "floats"],
+    width: int,
+    labels: tuple[str, ...] | None = None,
+    text: Callable[[np.ndarray], str] | None = None,
+    paired: bool = False,
+    scale: float | None = None,
+    shift: float = 0.0,
+) -> Task:
+    """The task of three prepared splits, with the labels (unless given) and notes of their facts, memory-mapped.
+
+    A task without labels has numbers as targets. Other parameters are those of `stored`.
+    """
+
+    def examples(name: str) -> Examples:
+        split = stored(ready, name, paired, scale, shift)
+        return replace(split, values=split.values.reshape(-1, width)) if kind == "floats" else split
+
+    splits, facts = each_split(examples), ready.facts
+    labels = tuple(facts.get("labels", ())) if labels is None else labels
+    longest, shortest = length_range(splits)
+    target: Literal["class", "number"] = "class" if labels else "number"
+    missing = splits["train"].observed is not None
+    signature = Signature(kind, width, longest, shortest, target, len(labels), paired=paired, missing=missing)
+    notes = tuple(facts.get("notes", ()))
+    return Task(signature, **splits, labels=labels, notes=notes, text=text, fingerprint=ready.fingerprint)
 
 
 def size_note(name: str, sizes: Mapping[str, int], official: Mapping[str, int], noun: str) -> list[str]:
@@ -78,11 +109,11 @@ def classes_of(rows: Iterable[tuple[str, str, str]], noun: str, file: str, mista
     return labels
 
 
-def mark(one: np.ndarray, two: np.ndarray) -> bytes:
+def mark(first: np.ndarray, second: np.ndarray) -> bytes:
     """16 bytes, equal where both texts (L,) uint8 are equal."""
-    total = blake2b(len(one).to_bytes(8, "little"), digest_size=16)
-    total.update(np.ascontiguousarray(one).data)
-    total.update(np.ascontiguousarray(two).data)
+    total = blake2b(len(first).to_bytes(8, "little"), digest_size=16)
+    total.update(np.ascontiguousarray(first).data)
+    total.update(np.ascontiguousarray(second).data)
     return total.digest()
 
 

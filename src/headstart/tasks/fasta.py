@@ -10,13 +10,14 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from headstart.data.archives import stamps
-from headstart.data.letters import encode, read_fasta
+from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
 from headstart.data.named_files import Named, find_named, texts
 from headstart.data.prepared import Builder, prepared
 from headstart.data.problems import Mistakes
 from headstart.data.rows import label_of
 from headstart.errors import BadInput
-from headstart.tasks.letters import Labelled, letter_task, write_letters
+from headstart.tasks.build import prepared_task
+from headstart.tasks.letters import Labelled, write_letters
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 PROMOTERS = {
@@ -93,7 +94,7 @@ class FastaSpec(TaskSpec):
         if self.source in ("promoters", "files"):
             document |= self.model_dump(include={"organism" if self.source == "promoters" else "label_word"})
         ready = prepared(data, f"fasta-{self.source}", document, lambda builder: self._build(builder, named))
-        return letter_task(ready, letters)
+        return prepared_task(ready, "tokens", len(ALPHABETS[letters]), text=spoken(letters))
 
     def _letters(self) -> str:
         if self.source == "files":

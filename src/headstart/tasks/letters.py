@@ -13,12 +13,11 @@ from pydantic import Field
 from headstart.data.archives import stamps
 from headstart.data.letters import ALPHABETS, encode, spoken
 from headstart.data.named_files import Named, find_named, texts
-from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.prepared import Builder, Writer, prepared
 from headstart.data.problems import Mistakes
 from headstart.data.rows import label_of
 from headstart.data.splits import copies_note, drawn, groups
-from headstart.sequence import Signature
-from headstart.tasks.build import classes_of, each_split
+from headstart.tasks.build import classes_of, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 FOLDERS = ("remote_homology", "tape/remote_homology", "data/remote_homology")
@@ -62,7 +61,7 @@ class HomologySpec(TaskSpec):
         named = self._named(data)
         document = {"reader": _READER, "files": stamps(named.files), "length": self.length, "test": self.test}
         ready = prepared(data, "homology", document, lambda builder: self._build(builder, named))
-        return letter_task(ready, "protein")
+        return prepared_task(ready, "tokens", len(ALPHABETS["protein"]), text=spoken("protein"))
 
     def _names(self) -> dict[str, str]:
         return {
@@ -148,7 +147,7 @@ def write_letters(
 ) -> dict[str, Any]:
     """Write train, val and test, each sequence cut to `length`; splits that were not `read` are drawn from train.
 
-    Returns facts: `labels`, `length`, `shortest`, `notes`. Raises: BadInput with all mistakes.
+    Returns facts: `labels` and `notes`. Raises: BadInput with all mistakes.
     """
     every = [(split, *row) for split in SPLITS for row in read.get(split, ())]
     first_place = next((place for split, _, _, place in every if split == "train"), "")
@@ -168,28 +167,11 @@ def write_letters(
         for row in rows[split]:
             writer.add(sequences[row])
         writer.finish(target[rows[split]], rows[split])
-    lengths = [len(ids) for ids in sequences]
     notes = [f"{cut} sequences are longer than {length} letters and lose their rest"] if cut else []
     return {
         "labels": labels,
-        "length": max(lengths),
-        "shortest": min(lengths),
         "notes": [*notes, *_doubtful(group, target), *copies_note(group, rows, "sequences")],
     }
-
-
-def letter_task(ready: Prepared, letters: str) -> Task:
-    """The task that `write_letters` wrote, memory-mapped."""
-    facts, labels = ready.facts, tuple(ready.facts["labels"])
-    width, splits = len(ALPHABETS[letters]), each_split(lambda name: stored(ready, name))
-    return Task(
-        Signature("tokens", width, facts["length"], facts["shortest"], "class", len(labels)),
-        **splits,
-        labels=labels,
-        notes=tuple(facts["notes"]),
-        text=spoken(letters),
-        fingerprint=ready.fingerprint,
-    )
 
 
 def _doubtful(group: np.ndarray, target: np.ndarray) -> list[str]:

@@ -108,7 +108,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
         with unpacked(path) as file:
             head = file.read(4 + 4 * dimensions)
             shape = tuple(np.frombuffer(head[4 : len(head) // 4 * 4], dtype=">u4").tolist())
-            size, told = math.prod(shape), f"its header says {' x '.join(map(str, shape))}"
+            size, header = math.prod(shape), f"its header says {' x '.join(map(str, shape))}"
             if head[:4] != kind:
                 problem = (
                     f"begins with {head[:4].hex(' ') or 'nothing'}, an idx file of this kind begins with "
@@ -117,9 +117,9 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
             elif len(shape) < dimensions:
                 problem = "is cut short within its header"
             elif size == 0:
-                problem = f"holds no data ({told})"
+                problem = f"holds no data ({header})"
             elif size > LIMIT:
-                problem = f"{told} = {size} bytes, more than the {LIMIT} that are read"
+                problem = f"{header} = {size} bytes, more than the {LIMIT} that are read"
             else:
                 body, rest = file.read(size), file.read(1)
                 bytes_of_header = f"{size} bytes that its header says ({' x '.join(map(str, shape))})"

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -19,8 +20,7 @@ from headstart.data.problems import Mistakes
 from headstart.data.rows import label_of, read_rows, text_of
 from headstart.data.splits import hold_out, occurs_once
 from headstart.errors import BadInput
-from headstart.sequence import Signature
-from headstart.tasks.build import classes_of, each_split, length_range, mark, shared
+from headstart.tasks.build import classes_of, mark, prepared_task, shared
 from headstart.tasks.films import films, films_files
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
@@ -76,19 +76,12 @@ class RetrievalSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         ready = self._prepared(data)
-        splits = each_split(lambda name: stored(ready, name, paired=True))
         labels = tuple(ready.facts["labels"])
         if self.source == "aan" and labels == ("0", "1"):
             labels = ("no citation", "citation")
         copies = [f"{n} of {name.replace(' in ', ' also stand in ')}" for name, n in ready.facts["shared"].items()]
-        return Task(
-            Signature("tokens", 256, *length_range(splits), "class", len(labels), paired=True),
-            **splits,
-            labels=labels,
-            notes=(f"equal pairs in two splits: {', '.join(copies)}",) if copies else (),
-            text=decoder(None),
-            fingerprint=ready.fingerprint,
-        )
+        task = prepared_task(ready, "tokens", 256, labels, decoder(None), paired=True)
+        return replace(task, notes=(f"equal pairs in two splits: {', '.join(copies)}",) if copies else ())
 
     def _prepared(self, data: Path) -> Prepared:
         if self.source == "imdb_films":
@@ -186,9 +179,9 @@ def _rows(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, str, tuple[byte
     for place, row in read_rows(file, ("label", "text1", "text2"), mistakes, LAYOUTS):
         raw = row["label"]
         label = label_of(raw.decode(errors="replace") if isinstance(raw, bytes) else raw, place, mistakes)
-        one, two = (text_of(row[name], f"{place}, {name}", mistakes) for name in ("text1", "text2"))
-        if label is not None and one is not None and two is not None:
-            yield place, label, (one, two)
+        first, second = (text_of(row[name], f"{place}, {name}", mistakes) for name in ("text1", "text2"))
+        if label is not None and first is not None and second is not None:
+            yield place, label, (first, second)
 
 
 def _drawn(builder: Builder, whole: Prepared, val_share: float, seed: int) -> dict[str, Any]:

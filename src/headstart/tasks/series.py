@@ -11,13 +11,13 @@ from pydantic import Field
 
 from headstart.data.archives import stamps
 from headstart.data.named_files import Named, find_named, texts
-from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.prepared import Builder, prepared
 from headstart.data.problems import Mistakes
 from headstart.data.series import Rows, read_ts, read_tsv
 from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.standardise import channel_moments, standardised
-from headstart.sequence import Examples, Signature, ragged
-from headstart.tasks.build import classes_of, each_split
+from headstart.sequence import Examples, ragged
+from headstart.tasks.build import classes_of, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 _READER = 1
@@ -60,7 +60,8 @@ class SeriesSpec(TaskSpec):
         settings = self.model_dump(include={"name", "val_share", "standardise"})
         document = {"reader": _READER, "files": stamps(named.files), "seed": self.split_seed, **settings}
         name = f"{self.kind}-{self.name}"
-        return series_task(prepared(data, name, document, lambda builder: self._build(builder, named)))
+        ready = prepared(data, name, document, lambda builder: self._build(builder, named))
+        return prepared_task(ready, "floats", ready.facts["width"])
 
     def _names(self) -> tuple[str, str]:
         return f"{self.name}_TRAIN{self.ending}", f"{self.name}_TEST{self.ending}"
@@ -167,8 +168,8 @@ def write_series(
 ) -> dict[str, Any]:
     """Write each split; with `scale`, each channel has mean 0 and deviation 1 over the train values.
 
-    Missing values are written as 0, beside `observed`. Returns facts: `missing`, `length`, `shortest`, `width`,
-    and `notes` on what stands in several splits.
+    Missing values are written as 0, beside `observed`. Returns facts: `width`, and `notes` on what stands in several
+    splits.
     """
     missing = any(np.isnan(sequence).any() for sequence in values)
     mean, deviation = channel_moments([values[i] for i in rows["train"]]) if scale else (np.float32(0), np.float32(1))
@@ -178,33 +179,9 @@ def write_series(
         flat = standardised(flat, observed, np.asarray(mean), np.asarray(deviation))
         index = np.asarray(rows[name], dtype=np.int64)
         builder.save_split(name, Examples(flat, offsets, target[index], index, observed if missing else None))
-    lengths = [len(sequence) for sequence in values]
-    return {
-        "missing": missing,
-        "length": max(lengths),
-        "shortest": min(lengths),
-        "width": values[0].shape[1],
-        "notes": copies_note(group, rows, "sequences"),
-    }
+    return {"width": values[0].shape[1], "notes": copies_note(group, rows, "sequences")}
 
 
 def copies(values: Sequence[np.ndarray]) -> np.ndarray:
     """(n,) equal where sequences are equal, missing values counted as 0 (as they are written)."""
     return groups(np.nan_to_num(x, nan=0.0).tobytes() + len(x).to_bytes(8, "little") for x in values)
-
-
-def series_task(ready: Prepared) -> Task:
-    """The task that `write_series` wrote, memory-mapped: of classes where there are `labels`, else of numbers."""
-    facts, labels = ready.facts, tuple(ready.facts.get("labels", ()))
-    splits = each_split(lambda name: stored(ready, name))
-    signature = Signature(
-        "floats",
-        facts["width"],
-        facts["length"],
-        facts["shortest"],
-        "class" if labels else "number",
-        len(labels),
-        missing=facts["missing"],
-    )
-    notes = tuple(facts["notes"])
-    return Task(signature, **splits, labels=labels, notes=notes, fingerprint=ready.fingerprint)

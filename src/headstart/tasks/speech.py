@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -14,15 +14,14 @@ from pydantic import Field
 
 from headstart.data.archives import members, stamps
 from headstart.data.named_files import archives_or_files
-from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.prepared import Builder, Writer, prepared
 from headstart.data.problems import Mistakes
 from headstart.data.rows import in_order
 from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.standardise import moments
 from headstart.data.wav import at_rate, read_wav, to_levels
 from headstart.errors import BadInput
-from headstart.sequence import Examples, Signature
-from headstart.tasks.build import each_split, size_note
+from headstart.tasks.build import prepared_task, size_note
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 FOLDERS = {
@@ -95,18 +94,12 @@ class SpeechSpec(TaskSpec):
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
-        ready = self._prepared(data)
-        facts, labels = ready.facts, tuple(ready.facts["labels"])
-        scale, shift = 1 / facts["deviation"], -facts["mean"] / facts["deviation"]
-
-        def examples(name: str) -> Examples:
-            levels = stored(ready, name, scale=scale, shift=shift)
-            return replace(levels, values=levels.values.reshape(-1, 1))
-
-        signature = Signature("floats", 1, facts["length"], facts["shortest"], "class", len(labels))
-        return Task(
-            signature, **each_split(examples), labels=labels, notes=tuple(facts["notes"]), fingerprint=ready.fingerprint
-        )
+        root, files = self._find(data)
+        settings = self.model_dump(include={"source", "length", "pad", "resample", "val_share", "test_share"})
+        document = {"reader": _READER, "files": stamps(files), "seed": self.split_seed, **settings}
+        ready = prepared(data, f"speech-{self.source}", document, lambda builder: self._build(builder, root))
+        mean, deviation = ready.facts["mean"], ready.facts["deviation"]
+        return prepared_task(ready, "floats", width=1, scale=1 / deviation, shift=-mean / deviation)
 
     def _find(self, data: Path) -> tuple[Path, tuple[Path, ...]]:
         """Where the recordings are read from, and all files."""
@@ -123,12 +116,6 @@ class SpeechSpec(TaskSpec):
     def _pattern(self) -> re.Pattern[str]:
         return _DIGIT if self.source == "digits" else re.compile(f"{_CLASSED.pattern}|{_LIST.pattern}", re.I)
 
-    def _prepared(self, data: Path) -> Prepared:
-        root, files = self._find(data)
-        settings = self.model_dump(include={"source", "length", "pad", "resample", "val_share", "test_share"})
-        document = {"reader": _READER, "files": stamps(files), "seed": self.split_seed, **settings}
-        return prepared(data, f"speech-{self.source}", document, lambda builder: self._build(builder, root))
-
     def _build(self, builder: Builder, root: Path) -> dict[str, Any]:
         """Write each split as 16-bit levels (S,), in the order of the names. Raises: BadInput with all mistakes."""
         mistakes = Mistakes()
@@ -136,15 +123,7 @@ class SpeechSpec(TaskSpec):
         order = sorted(range(len(recordings.keys)), key=lambda i: _natural(recordings.keys[i]))
         keys = [recordings.keys[i] for i in order]
         labels = [key.partition("/")[0] if "/" in key else key[0] for key in keys]
-        classes = in_order(set(labels))
-        if not keys:
-            mistakes.add(str(root), "holds no recording that can be read")
-        if len(classes) == 1:
-            mistakes.add(str(root), f"every recording has label {classes[0]!r}; give two labels or more")
-        for folder in sorted(root.iterdir()) if root.is_dir() else ():
-            if folder.is_dir() and folder.name[0] not in "_." and not any(folder.rglob("*.[wW][aA][vV]")):
-                mistakes.add(str(folder), "the label has no recording; give some, or remove the folder")
-        mistakes.check()
+        classes = _classes(root, labels, mistakes)
         target = np.array([classes.index(label) for label in labels], dtype=np.int64)
         values = np.load(builder.folder / "all_values.npy", mmap_mode="r")
         offsets = np.load(builder.folder / "all_offsets.npy")
@@ -161,13 +140,10 @@ class SpeechSpec(TaskSpec):
         mean, deviation = moments(_counts(clips, rows["train"]))  # of levels counted from 0
         if deviation == 0:
             raise BadInput(f"{root}: all train samples are equal; give recordings that can be heard")
-        lengths = []
         for name in SPLITS:
             writer = Writer(builder, name, np.int16)
             for row in rows[name]:
-                padding = max(0, self.length - len(clips[row])) if self.pad else 0
-                writer.add(np.pad(clips[row], (0, padding)))
-                lengths.append(len(clips[row]) + padding)
+                writer.add(np.pad(clips[row], (0, max(0, self.length - len(clips[row])) if self.pad else 0)))
             writer.finish(target[rows[name]], rows[name])
         del values, clips
         for name in ("values", "offsets", "target", "index"):
@@ -176,8 +152,6 @@ class SpeechSpec(TaskSpec):
             "labels": classes,
             "mean": mean - 2**15,
             "deviation": deviation,
-            "length": max(lengths),
-            "shortest": min(lengths),
             "notes": [*self._notes(recordings, rows), *copies_note(group, rows, "recordings")],
         }
 
@@ -270,6 +244,20 @@ class _Recordings:
     lists: dict[str, list[tuple[str, str]]] = field(default_factory=dict)
     cut: int = 0
     rates: set[int] = field(default_factory=set)
+
+
+def _classes(root: Path, labels: Sequence[str], mistakes: Mistakes) -> list[str]:
+    """The labels in order. Raises: BadInput with all mistakes, a folder without recordings among them."""
+    classes = in_order(set(labels))
+    if not labels:
+        mistakes.add(str(root), "holds no recording that can be read")
+    if len(classes) == 1:
+        mistakes.add(str(root), f"every recording has label {classes[0]!r}; give two labels or more")
+    for folder in sorted(root.iterdir()) if root.is_dir() else ():
+        if folder.is_dir() and folder.name[0] not in "_." and not any(folder.rglob("*.[wW][aA][vV]")):
+            mistakes.add(str(folder), "the label has no recording; give some, or remove the folder")
+    mistakes.check()
+    return classes
 
 
 def _counts(clips: Sequence[np.ndarray], rows: np.ndarray) -> np.ndarray:

@@ -335,6 +335,6 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     return result
 
 
-def data_folder(given: str | os.PathLike[str] | None) -> Path:
+def data_folder(folder: str | os.PathLike[str] | None) -> Path:
     """`--data`, else HEADSTART_DATA, else ./data."""
-    return Path(given or os.environ.get("HEADSTART_DATA") or "data")
+    return Path(folder or os.environ.get("HEADSTART_DATA") or "data")

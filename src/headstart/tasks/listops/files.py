@@ -9,12 +9,11 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from headstart.data.archives import stamps
-from headstart.data.prepared import Builder, Writer, prepared, stored
+from headstart.data.prepared import Builder, Writer, prepared
 from headstart.data.problems import Mistakes
 from headstart.data.rows import lines
 from headstart.errors import BadInput
-from headstart.sequence import Signature
-from headstart.tasks.build import each_split, length_range
+from headstart.tasks.build import prepared_task
 from headstart.tasks.listops.generate import SYMBOLS, decode, encode
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec
 
@@ -56,14 +55,7 @@ class ListOpsFilesSpec(TaskSpec):
         files = self.files(data)
         document = {"reader": self.version, "files": stamps(files)}
         ready = prepared(data, "listops-files", document, lambda builder: _build(builder, files))
-        splits = each_split(lambda name: stored(ready, name))
-        return Task(
-            Signature("tokens", len(SYMBOLS), *length_range(splits), "class", classes=10),
-            **splits,
-            labels=tuple("0123456789"),
-            text=decode,
-            fingerprint=ready.fingerprint,
-        )
+        return prepared_task(ready, "tokens", len(SYMBOLS), labels=tuple("0123456789"), text=decode)
 
 
 def _build(builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:

@@ -44,20 +44,17 @@ class Flock:
 
     def draw(self, rows: np.ndarray, limit: int, *what: int) -> np.ndarray:
         """Uniform integers below `limit`, one per row."""
-        found: np.ndarray = below(self.seed, self.stream, limit, self.index[rows], self.attempt[rows], *what)
-        return found
+        return np.asarray(below(self.seed, self.stream, limit, self.index[rows], self.attempt[rows], *what))
 
     def cells(self, rows: np.ndarray, at: np.ndarray) -> np.ndarray:
         """(rows, ...) int64 places in a flat map of positions (rows, ..., 2) in units."""
         side = self.tables.side
         first = (rows * (side * side)).reshape(-1, *[1] * (at.ndim - 2))
-        flat: np.ndarray = first + ((at[..., 0] >> _CELL) * side + (at[..., 1] >> _CELL))
-        return flat
+        return np.asarray(first + ((at[..., 0] >> _CELL) * side + (at[..., 1] >> _CELL)))
 
     def taken(self, which: int, rows: np.ndarray, at: np.ndarray) -> np.ndarray:
         """(rows, ...) bool: positions (rows, ..., 2) that lie in something."""
-        found: np.ndarray = self.maps[which].take(self.cells(rows, at)) != 0
-        return found
+        return np.asarray(self.maps[which].take(self.cells(rows, at)) != 0)
 
     def stamp(
         self,
@@ -66,9 +63,9 @@ class Flock:
         at: np.ndarray,
         stencils: list[np.ndarray],
         direction: np.ndarray,
-        change: int = 1,
+        change: int,
     ) -> None:
-        """Count one stencil per row in a map (`change` -1 takes it out again)."""
+        """Count one stencil per row in a map (`change` 1), or take it out again (-1)."""
         grid = self.maps[which]
         for m, stencil in enumerate(stencils):
             mine = np.flatnonzero(self.margin[rows] == m) if len(stencils) > 1 else slice(None)
@@ -76,6 +73,10 @@ class Flock:
             where = self.cells(rows[mine], at[mine])[:, None] + steps
             # Cells that a stencil repeats are written twice with the same count.
             grid[where] = grid.take(where) + np.uint8(change % 256)
+
+    def stamp_paddle(self, which: int, rows: np.ndarray, grown: Paddles, slot: int, change: int = 1) -> None:
+        """Count the paddle in a slot of each row in a map (`change` -1 takes it out again)."""
+        self.stamp(which, rows, grown.centre[rows, slot], self.tables.taken, grown.direction[rows, slot], change)
 
 
 @dataclass
@@ -154,14 +155,14 @@ def _blank(tables: Tables) -> np.ndarray:
 
 def _contours(flock: Flock, grown: Paddles) -> np.ndarray:
     """Grow both contours, a paddle of each in turn. Returns the rows where both are whole."""
-    recipe, tables = flock.tables.recipe, flock.tables
+    recipe = flock.tables.recipe
     rows, final = _two_seeds(flock, grown), recipe.contour - 1
     for j in range(1, recipe.contour):
         for s in (0, 1):
             slot = s * recipe.contour + j
             rows = _extend(flock, s, grown, rows, slot, last=j == final)
-            flock.stamp(1 - s, rows, grown.centre[rows, slot], tables.taken, grown.direction[rows, slot])
-            flock.stamp(s, rows, grown.centre[rows, slot - 1], tables.taken, grown.direction[rows, slot - 1])
+            flock.stamp_paddle(1 - s, rows, grown, slot)
+            flock.stamp_paddle(s, rows, grown, slot - 1)
             if j == 1:  # from here on its own beginning is out of bounds too
                 _keep_free(flock, s, rows, grown.ends[rows, s, 0])
             if j == final:
@@ -172,7 +173,7 @@ def _contours(flock: Flock, grown: Paddles) -> np.ndarray:
 
 def _keep_free(flock: Flock, which: int, rows: np.ndarray, at: np.ndarray) -> None:
     """Take the surroundings of a disc: all four ends are kept free, whichever two get one."""
-    flock.stamp(which, rows, at, flock.tables.kept_free, np.zeros(len(rows), dtype=np.int32))
+    flock.stamp(which, rows, at, flock.tables.kept_free, np.zeros(len(rows), dtype=np.int32), change=1)
 
 
 def _two_seeds(flock: Flock, grown: Paddles) -> np.ndarray:
@@ -190,7 +191,7 @@ def _two_seeds(flock: Flock, grown: Paddles) -> np.ndarray:
     for s in (0, 1):
         slot = s * recipe.contour
         _keep_free(flock, 1 - s, rows, grown.ends[rows, s, 0])
-        flock.stamp(1 - s, rows, grown.centre[rows, slot], flock.tables.taken, grown.direction[rows, slot])
+        flock.stamp_paddle(1 - s, rows, grown, slot)
     for s in (0, 1):
         slot = s * recipe.contour
         points = np.stack([grown.ends[rows, s, 0], grown.centre[rows, slot], grown.head[rows, slot]], 1)
@@ -232,7 +233,7 @@ def _distractors(flock: Flock, grown: Paddles) -> None:
     """Grow short snakes one after another where there is room; one that finds none is left out."""
     recipe, everyone = flock.tables.recipe, np.arange(len(flock.index))
     for j in range(2 * recipe.contour):
-        flock.stamp(0, everyone, grown.centre[:, j], flock.tables.taken, grown.direction[:, j])
+        flock.stamp_paddle(0, everyone, grown, j)
     for end in np.ndindex(2, 2):
         _keep_free(flock, 0, everyone, grown.ends[:, *end])
     for d in range(recipe.distractors):
@@ -246,17 +247,17 @@ def _distractors(flock: Flock, grown: Paddles) -> None:
 
 def _distractor(flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, trial: int) -> np.ndarray:
     """One short snake in each row. Returns the rows that have it; what the others began is taken out."""
-    tables, length = flock.tables, flock.tables.recipe.distractor
+    length = flock.tables.recipe.distractor
     began = rows = _free_place(flock, grown, rows, slot, trial)
     reached = np.ones(len(flock.index), dtype=np.int64)
     for j in range(1, length):
         rows = _extend(flock, 0, grown, rows, slot + j, trial=trial)
-        flock.stamp(0, rows, grown.centre[rows, slot + j - 1], tables.taken, grown.direction[rows, slot + j - 1])
+        flock.stamp_paddle(0, rows, grown, slot + j - 1)
         reached[rows] = j + 1
-    flock.stamp(0, rows, grown.centre[rows, slot + length - 1], tables.taken, grown.direction[rows, slot + length - 1])
+    flock.stamp_paddle(0, rows, grown, slot + length - 1)
     for j in range(length - 1):
         stuck = began[(reached[began] < length) & (reached[began] > j + 1)]
-        flock.stamp(0, stuck, grown.centre[stuck, slot + j], tables.taken, grown.direction[stuck, slot + j], change=-1)
+        flock.stamp_paddle(0, stuck, grown, slot + j, change=-1)
     return rows
 
 
@@ -265,32 +266,15 @@ def _free_place(flock: Flock, grown: Paddles, rows: np.ndarray, slot: int, trial
     one."""
     tables, recipe = flock.tables, flock.tables.recipe
     room = (recipe.size - 2 * recipe.padding) * UNIT
-    drawn = [
-        below(
-            flock.seed,
-            f"{flock.stream}/place",
-            limit,
-            flock.index[rows, None],
-            flock.attempt[rows, None],
-            slot,
-            trial,
-            axis,
-            np.arange(_TRIES),
-        )
-        for axis, limit in enumerate((room, room, DIRECTIONS))
-    ]
+    stream, keys = f"{flock.stream}/place", (flock.index[rows, None], flock.attempt[rows, None], slot, trial)
+    limits = enumerate((room, room, DIRECTIONS))
+    drawn = [below(flock.seed, stream, limit, *keys, axis, np.arange(_TRIES)) for axis, limit in limits]
     centre = np.stack(drawn[:2], -1) + (recipe.padding + recipe.apron) * UNIT
     taken = flock.taken(0, rows, centre)
     for toward in (drawn[2], (drawn[2] + HALF) % DIRECTIONS):
         taken |= flock.taken(0, rows, centre - tables.middle[toward])
-    found = np.flatnonzero(~taken.all(1))
-    chosen = taken[found].argmin(1)
-    _place(
-        flock,
-        grown,
-        rows[found],
-        slot,
-        centre[found, chosen] + tables.middle[drawn[2][found, chosen]],
-        drawn[2][found, chosen],
-    )
-    return rows[found]
+    free = np.flatnonzero(~taken.all(1))
+    chosen = taken[free].argmin(1)
+    direction = drawn[2][free, chosen]
+    _place(flock, grown, rows[free], slot, centre[free, chosen] + tables.middle[direction], direction)
+    return rows[free]
