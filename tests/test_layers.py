@@ -13,6 +13,7 @@ LAYERS: dict[str, int] = {
     "sequence": 0,
     "spec": 0,
     "store": 0,
+    "text": 0,
     "data": 1,
     "tasks": 2,
     "models": 2,

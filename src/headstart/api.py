@@ -158,15 +158,8 @@ def load(
     A network's forward takes a `sequence.Batch`; a fitted model's `predict` takes `sequence.Examples`.
     Raises: BadInput for an unknown id, or a stage without weights.
     """
-    from headstart.stage import load_model, stage_from_json
-    from headstart.tasks import open_task
+    from headstart.stage.finished import open_stage
 
     if weights not in ("best", "last"):
         raise BadInput(f"weights: no {weights!r}; there are 'best' and 'last'")
-    runs = Store(store_folder(store))
-    name = runs.find(identity)
-    document, result = runs.stage(name), runs.result(name)
-    if result is None or document is None:
-        raise BadInput(f"stage {name} is {runs.status(name)} and has no weights yet; run its study again")
-    spec = stage_from_json(document["spec"])
-    return load_model(spec, open_task(spec.task, data_folder(data)), runs.weights(name, weights), result)
+    return open_stage(Store(store_folder(store)), identity, data_folder(data)).model(weights)

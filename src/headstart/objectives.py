@@ -18,6 +18,7 @@ from headstart.models.heads import Output
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Batch, Signature
 from headstart.spec import Entry, Spec, kind_field, neutral
+from headstart.text import percent
 
 Sums = dict[str, torch.Tensor]
 """Sums over a batch. `loss` and `count` always; an objective's `scores` turns the totals into numbers."""
@@ -28,6 +29,12 @@ class ObjectiveSpec(Spec):
 
     kind: str
     uses_target: ClassVar[bool] = True
+    described: ClassVar[tuple[str, ...]] = ("kind",)
+    """Settings that `describe` puts in words; a methods text names the others where they differ."""
+
+    def describe(self) -> str:
+        """What a stage did, in words: `stage pretrain ...`."""
+        return f"learned the objective {self.kind!r}"
 
     def output(self, signature: Signature) -> Output:
         """What the head must give. Raises: BadInput where the task does not fit."""
@@ -132,6 +139,16 @@ def level_targets(values: torch.Tensor, signature: Signature) -> torch.Tensor:
     return level.clamp(0, signature.levels - 1).long()
 
 
+LOSSES = {
+    "l1": " (absolute error)",
+    "l2": " (squared error)",
+    "levels": " (cross-entropy over input levels)",
+    "tokens": " (cross-entropy over tokens)",
+    None: "",
+}
+"""Losses in words."""
+
+
 class _Reconstruction(ObjectiveSpec):
     """What masked and causal share: the loss over asked positions, in the input's own form.
 
@@ -145,6 +162,7 @@ class _Reconstruction(ObjectiveSpec):
     head: Literal["linear", "none"] = neutral("linear")
     monitor: str | None = None
     uses_target: ClassVar[bool] = False
+    described: ClassVar[tuple[str, ...]] = ("kind", "loss")
 
     def resolved_loss(self, signature: Signature) -> str:
         """The loss in force for this signature. Raises: BadInput where it does not fit the input."""
@@ -211,6 +229,11 @@ class MaskedSpec(_Reconstruction):
 
     kind: Literal["masked"] = "masked"
     mask_rate: float | None = Field(default=None, gt=0, lt=1)
+    described: ClassVar[tuple[str, ...]] = ("kind", "loss", "mask_rate")
+
+    def describe(self) -> str:
+        share = "masked positions" if self.mask_rate is None else f"{percent(self.mask_rate)} of the positions"
+        return f"reconstructed {share}, hidden at random{LOSSES[self.loss]}, without labels,"
 
     def prepare(self, batch: Batch, signature: Signature, seed: Any, epoch: Any) -> Batch:
         del signature
@@ -235,6 +258,9 @@ class CausalSpec(_Reconstruction):
     """
 
     kind: Literal["causal"] = "causal"
+
+    def describe(self) -> str:
+        return f"predicted each next position{LOSSES[self.loss]}, without labels,"
 
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         observed = None if batch.observed is None else batch.observed[:, 1:]
@@ -289,6 +315,9 @@ class ClassifySpec(_Classes):
 
     kind: Literal["classify"] = "classify"
 
+    def describe(self) -> str:
+        return "classified sequences"
+
     def output(self, signature: Signature) -> Output:
         _class_target(signature, self.kind)
         if signature.paired:
@@ -306,6 +335,9 @@ class RetrieveSpec(_Classes):
     """Cross-entropy over classes of a pair of sequences (rows 2i and 2i + 1). Source: Tay et al. 2020."""
 
     kind: Literal["retrieve"] = "retrieve"
+
+    def describe(self) -> str:
+        return "classified pairs of sequences"
 
     def output(self, signature: Signature) -> Output:
         _class_target(signature, self.kind)
@@ -328,6 +360,10 @@ class RegressSpec(ObjectiveSpec):
     kind: Literal["regress"] = "regress"
     loss: Literal["l1", "l2"] = "l2"
     monitor: Literal["r2", "loss"] = "r2"
+    described: ClassVar[tuple[str, ...]] = ("kind", "loss")
+
+    def describe(self) -> str:
+        return f"predicted numbers{LOSSES[self.loss]}"
 
     def output(self, signature: Signature) -> Output:
         if signature.target != "number":

@@ -186,6 +186,9 @@ def test_untrue_facts_are_named() -> None:
     for name, value in (("cost", "L^2"), ("causal", False), ("parameters", 1)):
         with pytest.raises(Broken, match=re.escape(f"the table's {name} is {value!r}, the module's {true[name]!r}")):
             check_facts(MeanSpec, {**true, name: value})
+    check_facts(MeanSpec, {})
+    with pytest.raises(Broken, match="the table: no 'costs'; did you mean 'cost'"):
+        check_facts(MeanSpec, {"costs": "L"})
 
 
 def forms() -> Iterator[tuple[str, Callable[[int], float]]]:

@@ -95,7 +95,7 @@ def test_mixers_are_told_with_what_is_not_as_usual(tmp_path: Path) -> None:
         ),
     )
     for part in (
-        "In full, the model had 1 block of attention (2 heads), width 8",
+        "In full, the model was a network with 1 block of attention (2 heads), width 8",
         "attention (2 heads, query, key, value and output starting as equal copies)",
         "local_attention (2 heads, window 4096)",
         "3 blocks, parallel of s4 (state 16) and local_attention (4 heads, window 9) in block 0 and s4d (",
@@ -128,7 +128,7 @@ def test_a_setting_without_words_of_its_own_is_named_where_it_differs(tmp_path: 
     text = told(
         tmp_path, armed(one={}, two={"model": {"residual": False}}, three={"finetune": {"optim": {"beta2": 0.9}}})
     )
-    assert "In two, the model had" in text
+    assert "In two, the model was" in text
     assert "pooling (model.residual false)." in text
     assert "In three, stage finetune classified" in text
     assert "(optim.beta2 0.9)." in text
@@ -143,7 +143,7 @@ def test_a_stage_on_another_task_names_it_and_a_model_of_its_own_too(tmp_path: P
     )
     assert "Stage pretrain on waves reconstructed" in text
     assert "Stage finetune classified" in text
-    assert "The model of stage pretrain had" in text
+    assert "The model of stage pretrain was" in text
     assert "an MLP of width 12 as feed-forward layer" in text
 
 

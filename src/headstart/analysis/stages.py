@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from dataclasses import dataclass
 from typing import Literal
@@ -14,10 +13,11 @@ from headstart.errors import BadInput
 from headstart.models.model import SequenceModel
 from headstart.models.norms import Tensors
 from headstart.sequence import Batch, collate
-from headstart.stage import StageSpec, stage_from_json
+from headstart.stage import StageSpec
+from headstart.stage.finished import open_stage
 from headstart.stage.trained import begin
 from headstart.store.stages import Store, store_folder
-from headstart.tasks import Task, data_folder, open_task
+from headstart.tasks import Task, data_folder
 
 EXAMPLES = 16
 """Examples (pairs, where a task has them) of a batch to look at."""
@@ -62,19 +62,10 @@ def opened(
     Raises: BadInput for an unknown id, a stage that is not finished, a parent that is gone, or data that are
     not there; Damaged where a file of the store is not what was written.
     """
-    place = store if isinstance(store, Store) else Store(store_folder(store))
-    found = place.find(identity)
-    document = place.stage(found)
-    if place.result(found) is None or document is None:
-        raise BadInput(f"stage {found} is {place.status(found)} and has no weights yet; run its study again")
-    spec = stage_from_json(document["spec"])
-    if task is None:
-        task = open_task(spec.task, data_folder(data))
-    parent = None if spec.parent is None else place.weights(document["parent"], spec.weights)
-    start = started(spec, task, parent)
-    model = copy.deepcopy(start)
-    model.load_state_dict(place.weights(found, weights))
-    return Opened(found, str(document["name"]), spec, task, model, start)
+    runs = store if isinstance(store, Store) else Store(store_folder(store))
+    stage = open_stage(runs, identity, data_folder(data), task)
+    start = started(stage.spec, stage.task, stage.parent_weights())
+    return Opened(stage.identity, stage.name, stage.spec, stage.task, stage.model(weights), start)
 
 
 def first_batch(stage: Opened, examples: int = EXAMPLES) -> Batch:

@@ -25,6 +25,15 @@ class FeedForwardSpec(Spec):
     kind: Literal["mlp", "glu", "none"] = "mlp"
     width: int | None = Field(default=None, ge=1)
 
+    def describe(self) -> str:
+        """`an MLP of width 12 as feed-forward layer`."""
+        name = {"mlp": "an MLP", "glu": "a gated linear unit", "none": ""}[self.kind]
+        return (
+            f"{name}{f' of width {self.width}' if self.width else ''} as feed-forward layer"
+            if name
+            else "no feed-forward layer"
+        )
+
 
 class MLP(nn.Module):
     """Two linear layers around a GELU. Shapes: (B, L, D) -> (B, L, D). Source: Hendrycks and Gimpel 2016."""

@@ -19,21 +19,27 @@ class ModelKind(Spec):
     """Base of the specs of `MODELS`.
 
     way: how a stage of it is run, a key of `stage.WAYS`. unused: fields of a stage that mean nothing for it: they are
-    no part of its identity. gives_weights: whether a child stage can start from its weights.
+    no part of its identity. gives_weights: whether a child stage can start from its weights. described: beginnings of
+    the names of settings that `describe` puts in words; others are named where they differ.
     """
 
     kind: str
     way: ClassVar[str] = "trained"
     unused: ClassVar[tuple[str, ...]] = ()
     gives_weights: ClassVar[bool] = True
+    described: ClassVar[tuple[str, ...]] = ("kind",)
 
     def asked(self, objective: Any) -> Any:
         """The objective as this kind of model answers it. Raises: ValueError where it cannot."""
         return objective
 
     def describe(self) -> str:
-        """The model in words, for a methods text; empty where its fields say it."""
+        """The model in words, for a methods text: `the model was ...`."""
         return f"a model of kind {self.kind!r}"
+
+    def describe_fresh(self) -> str:
+        """What is unusual about its fresh weights, in words; empty where nothing is."""
+        return ""
 
 
 def model_class(model: Any) -> type[ModelKind]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 import torch
 from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
@@ -29,18 +29,19 @@ from headstart.models.positions import PositionSpec, build_position
 from headstart.seeds import Draw, bits
 from headstart.sequence import Batch, Signature
 from headstart.spec import neutral, spec_of_kind
+from headstart.text import listed, many, plain
 
 
-def _mixers(given: Any) -> Any:
+def _mixers(mixers: Any) -> Any:
     """One mixer, or one per block; a mistake in a list names its number."""
-    if not isinstance(given, (list, tuple)):
-        return spec_of_kind(MIXERS, given)
-    return tuple(_numbered(number, item) for number, item in enumerate(given))
+    if not isinstance(mixers, (list, tuple)):
+        return spec_of_kind(MIXERS, mixers)
+    return tuple(_numbered(number, mixer) for number, mixer in enumerate(mixers))
 
 
-def _numbered(number: int, given: Any) -> Any:
+def _numbered(number: int, mixer: Any) -> Any:
     try:
-        return spec_of_kind(MIXERS, given)
+        return spec_of_kind(MIXERS, mixer)
     except PydanticCustomError as error:
         context: Mapping[str, Any] = error.context or {}
         lines = context.get("lines") or [(context.get("key", ""), context["text"])]
@@ -89,9 +90,46 @@ class ModelSpec(ModelKind):
             )
         return self
 
+    described: ClassVar[tuple[str, ...]] = (
+        "width",
+        "blocks",
+        "mixer",
+        "norm",
+        "feed_forward",
+        "position.kind",
+        "encoder.init",
+        "causal",
+        "dropout",
+        "pool",
+    )
+
     def describe(self) -> str:
-        """Nothing: its fields say it."""
-        return ""
+        """`a network with 2 blocks of s4 (state 64), width 64, no positions, ...`."""
+        norm = f"{self.norm} normalisation {self.norm_place} each layer" if self.norm != "none" else "no normalisation"
+        position = self.position.kind if self.position.kind != "none" else "no"
+        return (
+            f"a network with {self._blocks()}, width {self.width}, {position} positions, {norm}, "
+            f"{self.feed_forward.describe()} and {self.pool} pooling"
+            + (", causal" if self.causal else "")
+            + (f", dropout {plain(self.dropout)}" if self.dropout else "")
+        )
+
+    def describe_fresh(self) -> str:
+        """How fresh weights of its encoder differ from the usual ones."""
+        return "fresh weights of its encoder being orthogonal" if self.encoder.init == "orthogonal" else ""
+
+    def _blocks(self) -> str:
+        """`2 blocks of attention (4 heads)`, or which mixer is in which blocks."""
+        texts = [mixer.describe() for mixer in self.mixers]
+        starts = [number for number in range(self.blocks) if number == 0 or texts[number] != texts[number - 1]]
+        blocks = many(self.blocks, "block")
+        if len(starts) == 1:
+            return f"{blocks} of {texts[0]}"
+        runs = [
+            f"{texts[first]} in {f'block {first}' if first == last else f'blocks {first} to {last}'}"
+            for first, last in zip(starts, [start - 1 for start in [*starts[1:], self.blocks]], strict=True)
+        ]
+        return f"{blocks}, {listed(runs)}"
 
     @property
     def mixers(self) -> tuple[MixerSpec, ...]:

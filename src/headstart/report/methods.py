@@ -9,42 +9,17 @@ from headstart.study import words
 from headstart.study.results import Facts, Results, Row
 
 if TYPE_CHECKING:
-    from headstart.models.mixers.mixer import MixerSpec
-    from headstart.models.model import ModelSpec
     from headstart.study.plan import Plan, PlannedStage
 
 Spec = Mapping[str, Any]
 
-LOSSES = {
-    "l1": "absolute error",
-    "l2": "squared error",
-    "levels": "cross-entropy over input levels",
-    "tokens": "cross-entropy over tokens",
-}
-
-FEED_FORWARD = {"mlp": "an MLP", "glu": "a gated linear unit"}
-
-TOLD = (
+NAMED = (
     "task",
     "seed",
     "parent",
     "weights",
     "start",
     "trainable",
-    "model.kind",
-    "model.width",
-    "model.blocks",
-    "model.mixer",
-    "model.norm",
-    "model.feed_forward",
-    "model.position.kind",
-    "model.encoder.init",
-    "model.causal",
-    "model.dropout",
-    "model.pool",
-    "objective.kind",
-    "objective.mask_rate",
-    "objective.loss",
     "optim.lr",
     "optim.batch_size",
     "optim.schedule",
@@ -56,9 +31,8 @@ TOLD = (
     "budget.tokens",
     "budget.share",
 )
-"""Settings, or beginnings of their names, that have words of their own; others are told by name where they differ."""
-ALWAYS = ("window", "state")
-"""Settings of a mixer that are told though they are the usual ones."""
+"""Settings, or beginnings of their names, that have words of their own; others are told by name where they differ.
+Models and objectives say of themselves which settings they describe."""
 VERBS = {
     "draw": "here draw(part, s) puts normal numbers around 0 of standard deviation s in place of a part's weights",
     "match": "here match(part) puts normal numbers of the mean and the standard deviation of each of the parent's "
@@ -109,7 +83,9 @@ def _stages(plan: Plan, results: Results) -> list[str]:
     trained: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
     starts: dict[str, dict[str, list[str]]] = {name: {} for name in plan.study.stages}
     for key, chain in chains.items():
-        texts = {planned.name: _made_of(planned) + _also(_spec(planned), apart[""]) for planned in chain}
+        texts = {
+            planned.name: f"was {planned.spec.model.describe()}" + _also(_spec(planned), apart[""]) for planned in chain
+        }
         for name, text in texts.items():
             whose = "" if len(set(texts.values())) == 1 else f" of stage {name}"
             keys = models.setdefault(f"the model{whose} {text}", [])
@@ -149,8 +125,10 @@ def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[s
     values: dict[str, dict[str, set[str]]] = {"": {}}
     for planned in stages:
         held = values.setdefault(planned.name, {})
+        model, objective = planned.spec.model.described, planned.spec.objective.described
+        described = (*NAMED, *(f"model.{name}" for name in model), *(f"objective.{name}" for name in objective))
         for path, value in _leaves(_spec(planned)).items():
-            if not path.startswith(TOLD) and f"{planned.name}.{path}" not in results.names:
+            if not path.startswith(described) and f"{planned.name}.{path}" not in results.names:
                 of = values[""] if path.startswith("model.") else held
                 of.setdefault(path, set()).add(repr(value))
     return {name: [path for path, found in held.items() if len(found) > 1] for name, held in values.items()}
@@ -189,53 +167,6 @@ def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
     return f"in {words.listed(sorted(held))}, "
 
 
-def _made_of(planned: PlannedStage) -> str:
-    """What its model is or had."""
-    described = planned.spec.model.describe()
-    return f"was {described}" if described else f"had {_model(planned.spec.model)}"
-
-
-def _model(model: ModelSpec) -> str:
-    kinds: list[tuple[str, list[int]]] = []
-    for block, mixer in enumerate(model.mixers):
-        if not kinds or kinds[-1][0] != _mixer(mixer):
-            kinds.append((_mixer(mixer), []))
-        kinds[-1][1].append(block)
-    blocks = words.many(model.blocks, "block")
-    if len(kinds) == 1:
-        made = f"{blocks} of {kinds[0][0]}"
-    else:
-        places = [f"block {at[0]}" if len(at) == 1 else f"blocks {at[0]} to {at[-1]}" for _, at in kinds]
-        made = f"{blocks}, " + words.listed([f"{text} in {at}" for (text, _), at in zip(kinds, places, strict=True)])
-    position = model.position.kind if model.position.kind != "none" else "no"
-    normed = f"{model.norm} normalisation {model.norm_place} each layer" if model.norm != "none" else "no normalisation"
-    forward = model.feed_forward
-    wide = f" of width {forward.width}" if forward.width else ""
-    layer = f"{FEED_FORWARD[forward.kind]}{wide} as" if forward.kind in FEED_FORWARD else "no"
-    return (
-        f"{made}, width {model.width}, {position} positions, {normed}, {layer} feed-forward layer and "
-        f"{model.pool} pooling"
-        + (", causal" if model.causal else "")
-        + (f", dropout {words.plain(model.dropout)}" if model.dropout else "")
-    )
-
-
-def _mixer(mixer: MixerSpec) -> str:
-    """`attention (4 heads)`: its heads, window and state, and whatever is not as usual."""
-    told, inner = [], ""
-    for name, field in type(mixer).model_fields.items():
-        value = getattr(mixer, name)
-        if name == "heads":
-            told.append(words.many(value, "head"))
-        elif name == "init" and value == "tied":
-            told.append("query, key, value and output starting as equal copies")
-        elif name == "mixers":
-            inner = f" of {words.listed([_mixer(one) for one in value])}"
-        elif name != "kind" and (name in ALWAYS or value != field.get_default(call_default_factory=True)):
-            told.append(f"{name} {words.plain(value)}")
-    return f"{mixer.kind}{inner}" + (f" ({', '.join(told)})" if told else "")
-
-
 def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) -> str:
     """What a stage trained; `elsewhere` names its task where this is not the reported one."""
     if not planned.spec.uses("optim"):
@@ -255,27 +186,9 @@ def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) 
     length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
     frozen = "" if spec["trainable"] == "all" else f", training only {spec['trainable']}"
     return (
-        f"stage {planned.name}{elsewhere} {_objective(spec['objective'])} with AdamW ({', '.join(told)}) for "
+        f"stage {planned.name}{elsewhere} {planned.spec.objective.describe()} with AdamW ({', '.join(told)}) for "
         f"{length}{frozen}"
     )
-
-
-def _objective(objective: Spec) -> str:
-    kind = objective.get("kind")
-    loss = LOSSES.get(str(objective.get("loss")), "")
-    scored = f" ({loss})" if loss else ""
-    if kind == "masked":
-        share = objective.get("mask_rate")
-        masked = f"{words.percent(share)} of the positions" if isinstance(share, float) else "masked positions"
-        return f"reconstructed {masked}, hidden at random{scored}, without labels,"
-    if kind == "causal":
-        return f"predicted each next position{scored}, without labels,"
-    verbs = {
-        "classify": "classified sequences",
-        "regress": f"predicted numbers{scored}",
-        "retrieve": "classified pairs of sequences",
-    }
-    return verbs.get(str(kind), str(kind))
 
 
 def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> str:
@@ -285,9 +198,8 @@ def _start(planned: PlannedStage, spec: Spec, parent: PlannedStage | None) -> st
         source = "fresh weights" + (f" with {entries}" if entries else "")
     else:
         source = f"the {spec['weights']} weights of {parent.name} by {entries}"
-    orthogonal = spec["model"]["encoder"]["init"] == "orthogonal"
-    encoder = ", fresh weights of its encoder being orthogonal" if orthogonal else ""
-    return f"stage {planned.name} started from {source}{encoder}"
+    unusual = planned.spec.model.describe_fresh()
+    return f"stage {planned.name} started from {source}{f', {unusual}' if unusual else ''}"
 
 
 def _choice(plan: Plan, results: Results) -> str:

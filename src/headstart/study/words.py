@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from headstart.study.statistics import Difference, Estimate
+from headstart.text import listed as listed
+from headstart.text import many as many
+from headstart.text import percent as percent
+from headstart.text import plain as plain
 
 NONE = "\N{EM DASH}"
 """What stands where there is no number."""
@@ -99,21 +103,6 @@ def duration(seconds: float | None) -> str:
     return f"{whole // 3600} h {whole % 3600 // 60} min"
 
 
-def plain(value: Any) -> str:
-    """A setting's value in words: numbers short, tables by their `kind`."""
-    if isinstance(value, bool) or value is None:
-        return {True: "true", False: "false", None: "none"}[value]
-    if isinstance(value, float):
-        return f"{value:g}"
-    if isinstance(value, Mapping):
-        rest = [f"{k}={plain(v)}" for k, v in value.items() if k not in ("kind", "version")]
-        head = str(value.get("kind", ""))
-        return f"{head}({', '.join(rest)})" if rest else head
-    if isinstance(value, (list, tuple)):
-        return "[" + ", ".join(plain(v) for v in value) + "]"
-    return str(value)
-
-
 def short_names(names: Iterable[str]) -> dict[str, str]:
     """Each dotted name -> the shortest form that names no other: `lr`, `pretrain lr`, or all of it."""
     forms = {name: (leaf := name.rsplit(".", 1)[-1], f"{name.split('.', 1)[0]} {leaf}") for name in names}
@@ -126,32 +115,15 @@ def settings(values: Mapping[str, Any], names: Mapping[str, str]) -> str:
     return ", ".join(f"{names[k]} {plain(v)}" for k, v in values.items() if k in names) or NONE
 
 
-def listed(items: Sequence[str], last: str = "and") -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    if len(items) < 2:
-        return "".join(items)
-    return f"{', '.join(items[:-1])} {last} {items[-1]}"
-
-
 def sentences(parts: Iterable[str]) -> str:
     """`Does it help? On digits. Scale tiny`: a stop between two, but after a question; empty ones left out."""
     texts = [part.rstrip(".") for part in parts if part]
     return " ".join([*(text if text.endswith("?") else f"{text}." for text in texts[:-1]), *texts[-1:]])
 
 
-def percent(share: float) -> str:
-    """`50 %`."""
-    return f"{100 * share:.0f} %"
-
-
 def times(value: float) -> str:
     """`1.25 times`, `2.5 times`, `30 times`."""
     return f"{value:.2f} times" if value < 2 else (f"{value:.1f} times" if value < 10 else f"{value:.0f} times")
-
-
-def many(number: int, noun: str) -> str:
-    """`1 seed`, `3 seeds`."""
-    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 METRICS = {

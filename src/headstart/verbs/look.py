@@ -93,15 +93,12 @@ def _mixers(store: str | None) -> None:
             name,
             kind.summary,
             kind.facts.get("cost", ""),
-            "yes" if kind.facts.get("causal") else "no",
-            f"{kind.facts.get('parameters', 0):,}",
+            {None: "", True: "yes", False: "no"}[kind.facts.get("causal")],
             kind.source,
         ]
         for name, kind in MIXERS.items()
     ]
-    console().print(
-        table(["mixer", "what it is", "cost in L", "causal", "parameters at D 128", "source"], rows, right=(4,))
-    )
+    console().print(table(["mixer", "what it is", "cost in L", "causal", "source"], rows))
 
 
 def _studies(store: str | None) -> None:
@@ -249,12 +246,18 @@ def _show_result(result: dict[str, Any]) -> None:
 def _show_mixer(name: str) -> None:
     import inspect
 
+    from headstart.models.contract import FACTS_LENGTH, FACTS_WIDTH, measured_facts
     from headstart.models.mixers import MIXERS
 
     kind = MIXERS[name]
     spec = kind.load()
     out = console()
     out.print(f"{name}: {kind.summary}\n\n{inspect.getdoc(spec) or ''}\n\nsource   {kind.source}")
+    facts = measured_facts(spec)
+    out.print(
+        f"cost     grows as {facts['cost']} with the length L\ncausal   {'yes' if facts['causal'] else 'no'}\n"
+        f"size     {facts['parameters']:,} parameters at width {FACTS_WIDTH} and length {FACTS_LENGTH:,}"
+    )
     rows = [
         [field, str(getattr(info.annotation, "__name__", info.annotation)), repr(info.get_default())]
         for field, info in spec.model_fields.items()

@@ -9,9 +9,12 @@ from torch import nn
 
 from headstart.errors import BadInput
 from headstart.spec import Spec
+from headstart.text import plain
 
 PARTS = ("query_key", "value_output", "kernel", "norm", "mixer_rest")
 """Leaf parts that a mixer's tensors can belong to."""
+ALWAYS = ("window", "state")
+"""Settings that a description names though they have their usual values."""
 
 
 class MixerSpec(Spec):
@@ -46,6 +49,23 @@ class MixerSpec(Spec):
         """With the digest of a user's own source (`source_digest`), since no version number speaks for it."""
         out = super().document(places=places)
         return {**out, "source": self.source_digest} if self.source_digest else out
+
+    def describe(self) -> str:
+        """`local_attention (4 heads, window 9)`: its window and state, and whatever is not as usual."""
+        return self.in_words({})
+
+    def in_words(self, texts: Mapping[str, str], inner: str = "") -> str:
+        """The same, with texts for some settings (empty: the setting is left out) and a text behind the kind."""
+        settings = []
+        for name, info in type(self).model_fields.items():
+            value = getattr(self, name)
+            usual = value == info.get_default(call_default_factory=True)
+            if name in texts:
+                settings.append(texts[name])
+            elif name != "kind" and (name in ALWAYS or not usual):
+                settings.append(f"{name} {plain(value)}")
+        listed = ", ".join(text for text in settings if text)
+        return self.kind + inner + (f" ({listed})" if listed else "")
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module for inputs (B, L, width) with L at most `length`."""

@@ -15,15 +15,16 @@ from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.seeds import Draw
 from headstart.spec import kind_field, spec_of_kind
+from headstart.text import listed
 
 
 def _default() -> tuple[MixerSpec, ...]:
     return tuple(spec_of_kind(MIXERS, {"kind": kind}) for kind in ("s4", "local_attention"))
 
 
-def _as_tuple(given: Any) -> Any:
+def _as_tuple(value: Any) -> Any:
     """TOML knows lists only."""
-    return tuple(given) if isinstance(given, list) else given
+    return tuple(value) if isinstance(value, list) else value
 
 
 class ParallelSpec(MixerSpec):
@@ -49,6 +50,10 @@ class ParallelSpec(MixerSpec):
         "mixers": ({"kind": "s4d", "state": 4}, {"kind": "local_attention", "window": 4}),
         "frozen": (0,),
     }
+
+    def describe(self) -> str:
+        """With its mixers."""
+        return self.in_words({"mixers": ""}, f" of {listed([mixer.describe() for mixer in self.mixers])}")
 
     @property
     def rotary(self) -> bool:  # type: ignore[override]

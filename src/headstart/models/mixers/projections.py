@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from headstart.errors import BadInput
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.positions import rotary_table, turned
+from headstart.text import many
 
 Init = Literal["independent", "tied"]
 
@@ -29,6 +30,13 @@ class HeadsSpec(MixerSpec):
     heads: int = Field(default=4, ge=1)
     bias: bool = True
     init: Init = "independent"
+
+    def describe(self) -> str:
+        """With its heads, and how their layers start."""
+        texts = {"heads": many(self.heads, "head")}
+        if self.init == "tied":
+            texts["init"] = "query, key, value and output starting as equal copies"
+        return self.in_words(texts)
 
     def head_width(self, width: int, theta: float | None = None) -> int:
         """E. Raises: BadInput where heads do not divide the width, or have no planes for rotary positions."""

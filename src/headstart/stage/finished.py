@@ -1,0 +1,50 @@
+"""A finished stage of a store: its spec, its task and its model."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from headstart.errors import BadInput
+from headstart.models.norms import Tensors
+from headstart.stage import StageSpec, load_model, stage_from_json
+from headstart.store.stages import Store
+from headstart.tasks import Task, open_task
+
+
+@dataclass(frozen=True)
+class FinishedStage:
+    """`identity`, `name` and `parent` (an identity) are the store's; `result` is the `result.json`."""
+
+    store: Store
+    identity: str
+    name: str
+    parent: str | None
+    spec: StageSpec
+    task: Task
+    result: Mapping[str, Any]
+
+    def model(self, weights: Literal["best", "last"] = "best") -> Any:
+        """The model, ready to predict: a network in evaluation, or a fitted model."""
+        return load_model(self.spec, self.task, self.store.weights(self.identity, weights), self.result)
+
+    def parent_weights(self) -> Tensors | None:
+        """The weights that the stage started from, where it has a parent."""
+        return None if self.parent is None else self.store.weights(self.parent, self.spec.weights)
+
+
+def open_stage(store: Store, identity: str, data: Path, task: Task | None = None) -> FinishedStage:
+    """A finished stage by its id or the start of it. `task`: the stage's task, where it is open already.
+
+    Raises: BadInput for an unknown id, a stage that is not finished, or data that are not there.
+    """
+    identity = store.find(identity)
+    document, result = store.stage(identity), store.result(identity)
+    if document is None or result is None:
+        raise BadInput(f"stage {identity} is {store.status(identity)} and has no weights yet; run its study again")
+    spec = stage_from_json(document["spec"])
+    task = open_task(spec.task, data) if task is None else task
+    parent = None if spec.parent is None else str(document["parent"])
+    return FinishedStage(store, identity, str(document["name"]), parent, spec, task, result)

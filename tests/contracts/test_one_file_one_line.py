@@ -1,0 +1,215 @@
+"""A mixer, a task, a kind of model and an objective are one file and one line of a table each, and nothing else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import headstart
+from headstart.analysis.attention import attention_maps
+from headstart.analysis.kernels import kernels
+from headstart.analysis.stages import first_batch, opened
+from headstart.api import Study
+from headstart.cli import app
+from headstart.models import MODELS
+from headstart.models.contract import CHECKS, check_mixer
+from headstart.models.exporting import exportable_network
+from headstart.models.mixers import MIXERS
+from headstart.objectives import OBJECTIVES
+from headstart.report.page import write_report
+from headstart.spec import Entry
+from headstart.tasks import TASKS
+
+MIXER = '''
+from typing import Literal
+
+import math
+import torch
+from torch import nn
+
+from headstart.models.mixers.attend import AttentionView, visible_pairs
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.scan import convolve, fast_length
+
+
+class DecaySpec(MixerSpec):
+    """Running means with a learned rate per channel."""
+
+    kind: Literal["decay"] = "decay"
+    start: float = 0.0
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        return Decay(width, self.start)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        size = fast_length(2 * length - 1)
+        return 7.5 * width * size * math.log2(size) + 2.0 * length * width**2
+
+
+class Decay(nn.Module):
+    parts = {"rate": "kernel"}
+
+    def __init__(self, width: int, start: float) -> None:
+        super().__init__()
+        self.rate = nn.Parameter(start + torch.linspace(-3.0, 3.0, width))
+        self.output = nn.Linear(width, width)
+
+    def forward(self, x, valid, draw=None):
+        kept = x if valid is None else x * valid.unsqueeze(-1)
+        return self.output(convolve(kept.transpose(1, 2), self.kernel(x.shape[1])).transpose(1, 2))
+
+    def kernel(self, length):
+        steps = torch.arange(length, device=self.rate.device, dtype=self.rate.dtype)
+        return (nn.functional.logsigmoid(self.rate)[:, None] * steps).exp()[None]
+
+    def attention(self, x, valid):
+        return AttentionView(x[:, None], x[:, None], visible_pairs(valid, True))
+'''
+TASK = '''
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from headstart.seeds import below, normal
+from headstart.sequence import Examples, Signature, ragged
+from headstart.tasks.task import Task, TaskSpec
+
+
+class TonesSpec(TaskSpec):
+    """Slow and fast waves. One example: 8 to 12 floats."""
+
+    kind: Literal["tones"] = "tones"
+    generated: ClassVar[bool] = True
+    loss: ClassVar[str | None] = "l1"
+    shows_not: ClassVar[str] = "two tones are easy: a high score says little."
+
+    def load(self, data: Path) -> Task:
+        sets = {name: tones(number, size) for number, (name, size) in enumerate((("train", 32), ("val", 16), ("test", 16)))}
+        return Task(Signature("floats", 1, 12, 8, "class", classes=2), **sets, labels=("slow", "fast"))
+
+
+def tones(number: int, size: int) -> Examples:
+    fast = np.arange(size) % 2
+    rows = []
+    for i, n in enumerate(8 + below(number, "tones/length", 5, np.arange(size))):
+        place = np.arange(n)
+        rows.append((np.sin((0.5 + fast[i]) * place) + 0.1 * normal(number, "tones/noise", i, place))[:, None])
+    values, offsets = ragged([row.astype(np.float32) for row in rows])
+    return Examples(values, offsets, index=np.arange(size), target=fast.astype(np.int64))
+'''
+MODEL = '''
+from typing import Literal
+
+from headstart.models.model import ModelSpec
+
+
+class TinySpec(ModelSpec):
+    """One block of width 4."""
+
+    kind: Literal["tiny"] = "tiny"
+    width: int = 4
+    blocks: int = 1
+
+    def describe(self) -> str:
+        return "a tiny network"
+'''
+OBJECTIVE = '''
+from typing import Literal
+
+from headstart.objectives import ClassifySpec
+
+
+class SureSpec(ClassifySpec):
+    """Classification, the loss weighed twice."""
+
+    kind: Literal["sure"] = "sure"
+
+    def measure(self, output, batch, signature):
+        return super().measure(2 * output, batch, signature)
+
+    def describe(self) -> str:
+        return "classified sequences with sharpened scores"
+'''
+KINDS: dict[str, tuple[dict[str, Entry], str, str, str]] = {
+    "decay": (MIXERS, "one_mixer:DecaySpec", "a running mean", MIXER),
+    "tones": (TASKS, "one_task:TonesSpec", "two tones", TASK),
+    "tiny": (MODELS, "one_model:TinySpec", "a tiny network", MODEL),
+    "sure": (OBJECTIVES, "one_objective:SureSpec", "sharpened classification", OBJECTIVE),
+}
+STUDY: dict[str, Any] = {
+    "name": "one-file",
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 1}},
+        "finetune": {"objective": {"kind": "sure"}, "budget": {"epochs": 1}},
+    },
+    "columns": {"tones": {"task": {"kind": "tones"}, "model": {"width": 8, "blocks": 1, "position": {"kind": "none"}}}},
+    "arms": {
+        "attention": {"model": {"mixer": {"kind": "attention", "heads": 2}}},
+        "decay": {"model": {"mixer": {"kind": "decay", "start": 1.0}}},
+        "decay_self_pretrained": {
+            "model": {"mixer": {"kind": "decay", "start": 1.0}},
+            "finetune": {"parent": "pretrain", "start": ["take(all-head)"]},
+        },
+        "tiny": {"model": {"kind": "tiny", "position": {"kind": "none"}}},
+    },
+    "axes": {"seed": [0, 1]},
+    "report": {"against": "attention", "figures": ["kernels", "attention"]},
+}
+
+
+@pytest.fixture
+def kinds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four files, and four lines."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for kind, (table, path, summary, source) in KINDS.items():
+        (tmp_path / f"{path.partition(':')[0]}.py").write_text(source)
+        monkeypatch.setitem(table, kind, Entry(path, summary, "made up"))
+
+
+@pytest.mark.usefixtures("kinds")
+def test_a_new_kind_goes_through_contract_study_report_methods_analysis_and_export(tmp_path: Path) -> None:
+    assert check_mixer(MIXERS["decay"].load()) == dict.fromkeys(CHECKS)
+    study = Study(STUDY, store=tmp_path / "runs", data=tmp_path)
+    results = headstart.run(study)
+    assert {row.arm: row.n for row in results.table if row.arm in STUDY["arms"]} == dict.fromkeys(STUDY["arms"], 2)
+
+    text = write_report(study.plan, results, study.store, tmp_path / "page").parent.joinpath("page.html").read_text()
+    for part in (
+        "the model was a network with 1 block of decay (start 1), width 8",
+        "n tiny, the model was a tiny network",
+        "tage finetune classified sequences with sharpened scores with AdamW",
+        "tage pretrain reconstructed",
+        "two tones are easy: a high score says little.",
+    ):
+        assert part in text, part
+
+    row = results.row("decay", "tones")
+    assert row is not None
+    stage = opened(row.stages[0], study.store, tmp_path)
+    (kernel,) = kernels(stage.model, 12)
+    assert (kernel.place, kernel.directions, len(kernel.largest)) == ("mixer", 1, 12)
+    batch = first_batch(stage)
+    (weights,) = attention_maps(stage.model, batch)
+    assert weights.weights.shape == (12, 12)
+    again = exportable_network(stage.model, 12)
+    with torch.no_grad():
+        torch.testing.assert_close(again(batch), stage.model(batch), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.usefixtures("kinds")
+def test_a_new_kind_is_listed_and_shown() -> None:
+    runner = CliRunner()
+    for words, part in (
+        (["ls", "mixers"], "a running mean"),
+        (["ls", "tasks"], "two tones"),
+        (["show", "decay"], "grows as L log L"),
+        (["show", "tones"], "2 classes"),
+    ):
+        answer = runner.invoke(app, words)
+        assert answer.exit_code == 0, answer.output
+        assert part in answer.output
