@@ -31,11 +31,14 @@ from recorded_steps import LIMIT, agreement, kernel_lines, kernels, phases, reco
 from headstart.api import Study
 from headstart.bench.machine import setting, wait_for
 from headstart.errors import BadInput
+from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Stopped
+from headstart.runner.job import Engine, Runtime
 from headstart.runner.machine import choose_device, keep_freed_memory
-from headstart.runner.perform import Engine, Failed, Finished, Notice, Progress, Runtime, Skipped, Stopped, perform
+from headstart.runner.perform import perform
 from headstart.stage import identity
 from headstart.stage.trained import TrainedRun, begin
-from headstart.store.files import plain, publish
+from headstart.store import publish
+from headstart.store.files import plain
 from headstart.study.files import short_name
 from headstart.study.papers import read_paper
 from headstart.tasks import open_task
@@ -264,7 +267,7 @@ def checked(study: Study, device: str, log: Log) -> bool:
 def trained(study: Study, device: str, given: argparse.Namespace, log: Log, where: dict[str, Any]) -> None:
     """Perform the study."""
     watch = Stopwatch(device, given.record == "auto")
-    runtime = Runtime(study.store.root, study.data, device, 0, given.threads, limit=given.limit)
+    runtime = Runtime(study.data, device, 0, given.threads, limit=given.limit)
     engine = Engine(watch.begin, identity, open_task)
     for event in perform(study.plan.stages.values(), study.store, runtime, engine):
         if isinstance(event, Progress) and event.record is not None:

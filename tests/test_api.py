@@ -9,7 +9,7 @@ import torch
 
 import headstart
 from headstart.sequence import collate
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.files import study_path, study_text
 from headstart.tasks import open_task
 

@@ -161,6 +161,19 @@ def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> N
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_dry_run_without_data_shows_sizes_and_cost_and_generates_nothing(tmp_path: Path) -> None:
+    words = ["columns=['text','pathfinder']", "arms=['scratch']", "finetune.budget.steps=20", "seed=[0]"]
+    done = headstart("run", "coser-1", *words, "--scale", "paper", "--dry-run", "--data", "nowhere", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "unknown" not in done.stdout
+    rows = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("finetune")]
+    assert {(row[1] == "open", row[-4]) for row in rows} == {(True, "20"), (False, "20")}
+    assert "0FLOP" not in done.stdout
+    assert "are not in nowhere; sizes are those of the papers" in done.stdout
+    written = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert sum(path.stat().st_size for path in written) < 1e6, written
+
+
 BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "finetune.optim.lrr=1e-3"], "finetune.optim.lrr: no 'lrr'; did you mean 'lr'?"),
     (["run", "tiny.toml", "finetune.optim.lr='fast'"], "finetune.optim.lr: 'fast' should be a valid number"),
@@ -192,9 +205,9 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "task.split_seed=99999999999999999999"], "finetune.task.split_seed"),
     (["run", "tiny.toml", "model.width=1000000000000"], "finetune.model.width"),
     (["run", "tiny.toml", "--dry-run", "--device", "cuda:9"], "--device"),
-    (["run", "tiny.toml", "--store", "empty.toml"], "--store: 'empty.toml' is no folder; name another one"),
+    (["run", "tiny.toml", "--store", "empty.toml"], "--store: 'empty.toml' is not a folder; name another one"),
     (["run", "tiny.toml", "--store", "/proc/nowhere"], "--store: '/proc/nowhere' cannot be made"),
-    (["ls", "--store", "empty.toml/runs"], "--store: 'empty.toml' is no folder"),
+    (["ls", "--store", "empty.toml/runs"], "--store: 'empty.toml' is not a folder"),
     (["run", "tiny.toml", "--threads", "99999"], "--threads"),
     (["run", "tiny.toml", "--json", ""], "--json: '' is no file"),
     (["run", "x" * 300], "study: no 'xxx"),

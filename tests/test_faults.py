@@ -21,9 +21,11 @@ from typing import Any
 import pytest
 import torch
 
-from headstart.runner.perform import Notice, Runtime, Skipped, perform
+from headstart.runner.events import Notice, Skipped
+from headstart.runner.job import Runtime
+from headstart.runner.perform import perform
 from headstart.stage.trained import begin
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
@@ -52,8 +54,10 @@ STUDY = {
 DRIVER = """
 import json, resource, sys
 from pathlib import Path
-from headstart.runner.perform import Failed, Notice, Runtime, perform
-from headstart.store.stages import Store
+from headstart.runner.events import Failed, Notice
+from headstart.runner.job import Runtime
+from headstart.runner.perform import perform
+from headstart.store import Store
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 study, root, workers, only = json.load(sys.stdin)

@@ -18,7 +18,7 @@ from headstart.models.model import ModelSpec
 from headstart.sequence import IGNORE
 from headstart.spec import Entry, read
 from headstart.stage import WAYS, Outcome, StageSpec, begin, identity, load_model
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task

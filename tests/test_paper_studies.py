@@ -13,9 +13,11 @@ from typing import Any
 
 import pytest
 
-from headstart.runner.perform import Failed, Finished, Runtime, perform
+from headstart.runner.events import Failed, Finished
+from headstart.runner.job import Runtime
+from headstart.runner.perform import perform
 from headstart.stage import StageSpec, identity
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.files import built_in_studies
 from headstart.study.plan import PlannedStage, make_plan
 from headstart.study.spec import read_study
@@ -104,7 +106,7 @@ def test_a_stage_of_every_kind_trains_and_is_scored(part: int, tmp_path: Path) -
     for spec in list({id(spec): spec for spec in KINDS.values()}.values())[part::4]:
         for planned in with_parents(short(spec), tmp_path):
             wanted[planned.identity] = planned
-    events = list(perform(wanted.values(), store, Runtime(store.root, tmp_path, "cpu", 0, 1)))
+    events = list(perform(wanted.values(), store, Runtime(tmp_path, "cpu", 0, 1)))
     assert not [event for event in events if isinstance(event, Failed)]
     done = {event.identity: event.result for event in events if isinstance(event, Finished)}
     assert set(done) == set(wanted)

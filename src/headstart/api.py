@@ -11,11 +11,13 @@ from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.own import adopt
 from headstart.report.measures import measured
-from headstart.runner.perform import Event, Failed, Runtime, perform
+from headstart.runner.events import Event, Failed
+from headstart.runner.job import Runtime
+from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
 from headstart.spec import digest
 from headstart.stage import look_again
-from headstart.store.stages import Store, store_folder
+from headstart.store import Store, store_folder
 from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
@@ -63,11 +65,21 @@ class Study:
         self.plan: Plan = make_plan(self.spec, self.data, absent=absent)
         self._facts: Mapping[str, Facts] | None = None
 
-    def perform(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Iterable[Event]:
-        """Train what is missing, yielding events. workers: processes (default: one per core; 0: this one)."""
-        slots = default_workers(self.plan) if workers is None else workers
-        runtime = Runtime(self.store.root, self.data, device, slots, threads)
-        return perform(self.plan.stages.values(), self.store, runtime)
+    def runtime(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Runtime:
+        """How its stages are performed. workers: processes (default: one per core; 0: this one)."""
+        return Runtime(self.data, device, default_workers(self.plan) if workers is None else workers, threads)
+
+    def perform(
+        self,
+        *,
+        workers: int | None = None,
+        threads: int = 1,
+        device: str = "auto",
+        probes: Mapping[str, Any] | None = None,
+    ) -> Iterable[Event]:
+        """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first."""
+        runtime = self.runtime(workers=workers, threads=threads, device=device)
+        return perform(self.plan.stages.values(), self.store, runtime, probes=probes)
 
     @property
     def facts(self) -> Mapping[str, Facts]:

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from headstart.errors import BadInput
-from headstart.store.files import Damaged, disk_full
+from headstart.store import Damaged, disk_full
 from headstart.verbs import data as layout
 
 app = typer.Typer(
@@ -99,7 +99,7 @@ def run(
         study, overrides or [], store=store, data=data, mixer=mixer, scale=scale, absent="open" if dry_run else "refuse"
     )
     if dry_run:
-        dry_run_study(bound, workers=workers, device=device)
+        dry_run_study(bound, workers=workers, threads=threads, device=device)
         return
     raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, json=json))
 

@@ -13,7 +13,7 @@ import torch
 import headstart
 from headstart.analysis.deviations import deviations, moved
 from headstart.analysis.stages import Opened, first_batch, opened, started
-from headstart.store.stages import Store
+from headstart.store import Store
 
 STUDY: dict[str, Any] = {
     "name": "opened",

@@ -15,7 +15,7 @@ from headstart.analysis.kernels import kernels
 from headstart.analysis.stages import opened
 from headstart.report.claims import verdicts
 from headstart.report.measures import MEASURES, measured
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study import rows
 from headstart.study.convergence import converged_at, curve
 

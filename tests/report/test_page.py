@@ -20,7 +20,7 @@ from headstart.report.answer import answer
 from headstart.report.figures.collect import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.claims import Claim
 from headstart.study.fairness import summarise
 from headstart.study.files import to_toml

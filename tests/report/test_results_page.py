@@ -12,7 +12,7 @@ from support.made_up import LR
 from headstart.api import Study
 from headstart.report.content import command, read_content
 from headstart.report.results_page import results_page
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study

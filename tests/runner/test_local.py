@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from headstart.runner.local import Died, Ended, Inline, Report, Said, Workers
+from headstart.runner.local import Inline, Workers
+from headstart.runner.pool import Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport
 
 
 def work(job: Any, stop: Callable[[], str | None]) -> Generator[Any, None, None]:
@@ -44,8 +45,8 @@ def work(job: Any, stop: Callable[[], str | None]) -> Generator[Any, None, None]
             yield "still here"
 
 
-def reports(pool: Workers | Inline, until: Callable[[list[Report]], bool]) -> list[Report]:
-    out: list[Report] = []
+def reports(pool: Pool, until: Callable[[list[WorkerReport]], bool]) -> list[WorkerReport]:
+    out: list[WorkerReport] = []
     end = time.monotonic() + 20
     while not until(out):
         assert time.monotonic() < end, out
@@ -53,7 +54,7 @@ def reports(pool: Workers | Inline, until: Callable[[list[Report]], bool]) -> li
     return out
 
 
-def idle(pool: Workers | Inline) -> Callable[[list[Report]], bool]:
+def idle(pool: Pool) -> Callable[[list[WorkerReport]], bool]:
     return lambda _: not pool.busy
 
 
@@ -68,7 +69,12 @@ def test_a_worker_says_what_the_work_yields_and_then_takes_the_next_job(pool: Wo
     for key in ("a", "b"):
         pool.start(key, "count")
         assert (pool.free, pool.busy) == (1, 1)
-        assert reports(pool, idle(pool)) == [Said(key, 0), Said(key, 1), Said(key, 2), Ended(key)]
+        assert reports(pool, idle(pool)) == [
+            WorkerMessage(key, 0),
+            WorkerMessage(key, 1),
+            WorkerMessage(key, 2),
+            WorkerDone(key),
+        ]
 
 
 def test_a_worker_lives_on_between_jobs_and_two_are_two_processes(pool: Workers) -> None:
@@ -77,7 +83,7 @@ def test_a_worker_lives_on_between_jobs_and_two_are_two_processes(pool: Workers)
         pool.start("a", "process")
         pool.start("b", "process")
         assert pool.free == 0
-        seen.append({r.message for r in reports(pool, idle(pool)) if isinstance(r, Said)})
+        seen.append({r.message for r in reports(pool, idle(pool)) if isinstance(r, WorkerMessage)})
     assert len(seen[0]) == 2
     assert seen[0] == seen[1]
     assert os.getpid() not in seen[0]
@@ -85,14 +91,14 @@ def test_a_worker_lives_on_between_jobs_and_two_are_two_processes(pool: Workers)
 
 def test_a_worker_has_its_number_of_threads_before_any_library_is_loaded(pool: Workers) -> None:
     pool.start("a", "threads")
-    assert Said("a", "3") in reports(pool, idle(pool))
+    assert WorkerMessage("a", "3") in reports(pool, idle(pool))
 
 
 def test_what_the_work_raises_comes_back_as_text_and_the_worker_goes_on(pool: Workers) -> None:
     pool.start("a", "raise")
-    said, ended = reports(pool, idle(pool))
-    assert said == Said("a", "before")
-    assert isinstance(ended, Ended)
+    message, ended = reports(pool, idle(pool))
+    assert message == WorkerMessage("a", "before")
+    assert isinstance(ended, WorkerDone)
     assert ended.error.strip().endswith("ArithmeticError: of the work")
     pool.start("b", "count")
     assert len(reports(pool, idle(pool))) == 4
@@ -104,7 +110,7 @@ def test_what_the_work_raises_comes_back_as_text_and_the_worker_goes_on(pool: Wo
 def test_a_dead_worker_is_noticed_with_its_last_words_and_replaced(pool: Workers, job: str, why: str) -> None:
     pool.start("a", job)
     died = reports(pool, idle(pool))
-    assert died == [Died("a", why, "last words" if job == "talk and die" else "")]
+    assert died == [WorkerDied("a", why, "last words" if job == "talk and die" else "")]
     pool.start("b", "count")
     assert len(reports(pool, idle(pool))) == 4
 
@@ -112,7 +118,7 @@ def test_a_dead_worker_is_noticed_with_its_last_words_and_replaced(pool: Workers
 def test_an_idle_worker_that_dies_is_replaced_without_a_word(pool: Workers) -> None:
     pool.start("a", "process")
     first = reports(pool, idle(pool))[0]
-    assert isinstance(first, Said)
+    assert isinstance(first, WorkerMessage)
     os.kill(first.message, signal.SIGKILL)
     time.sleep(0.1)
     pool.start("b", "count")
@@ -121,17 +127,17 @@ def test_an_idle_worker_that_dies_is_replaced_without_a_word(pool: Workers) -> N
 
 def test_a_worker_ignores_ctrl_c_and_stops_when_the_driver_says_so(pool: Workers) -> None:
     pool.start("a", "signals")
-    assert Said("a", "still here") in reports(pool, idle(pool))
+    assert WorkerMessage("a", "still here") in reports(pool, idle(pool))
     pool.start("b", "until stopped")
-    reports(pool, lambda out: Said("b", "running") in out)
+    reports(pool, lambda out: WorkerMessage("b", "running") in out)
     pool.stop("enough")
-    assert Said("b", "stopped: enough") in reports(pool, idle(pool))
+    assert WorkerMessage("b", "stopped: enough") in reports(pool, idle(pool))
 
 
 def test_closing_ends_a_worker_in_the_midst_of_its_work() -> None:
     pool = Workers(1, work, threads=1)
     pool.start("a", "until stopped")
-    reports(pool, lambda out: Said("a", "running") in out)
+    reports(pool, lambda out: WorkerMessage("a", "running") in out)
     began = time.monotonic()
     pool.close()
     assert time.monotonic() - began < 2
@@ -141,9 +147,14 @@ def test_closing_ends_a_worker_in_the_midst_of_its_work() -> None:
 def test_inline_says_the_same_as_a_worker_and_lets_errors_through() -> None:
     pool = Inline(work, lambda: "enough")
     pool.start("a", "count")
-    assert reports(pool, idle(pool)) == [Said("a", 0), Said("a", 1), Said("a", 2), Ended("a")]
+    assert reports(pool, idle(pool)) == [
+        WorkerMessage("a", 0),
+        WorkerMessage("a", 1),
+        WorkerMessage("a", 2),
+        WorkerDone("a"),
+    ]
     pool.start("b", "until stopped")
-    assert Said("b", "stopped: enough") in reports(pool, idle(pool))
+    assert WorkerMessage("b", "stopped: enough") in reports(pool, idle(pool))
     pool.start("c", "raise")
     pool.wait(0)
     with pytest.raises(ArithmeticError):

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -21,23 +22,13 @@ from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
 from headstart.errors import BadInput
 from headstart.runner import worker
 from headstart.runner.agenda import Agenda
-from headstart.runner.job import Job
-from headstart.runner.perform import (
-    Failed,
-    Finished,
-    Held,
-    Interrupted,
-    Notice,
-    Progress,
-    Runtime,
-    Skipped,
-    Started,
-    Stopped,
-    perform,
-)
-from headstart.store import files
-from headstart.store.claim import ClaimedStage
-from headstart.store.stages import Store
+from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Started, Stopped, Waiting
+from headstart.runner.job import Job, Runtime
+from headstart.runner.perform import Interrupted, perform, time_steps
+from headstart.stage import identity
+from headstart.store import ClaimedStage, Store, files
+from headstart.study.plan import make_plan
+from headstart.study.spec import read_study
 
 INLINE = Runtime(device="cpu", save_every=0.0)
 
@@ -179,8 +170,8 @@ def test_a_worker_killed_once_is_replaced_and_the_stage_goes_on_with_equal_bits(
     store = Store(tmp_path / "a")
     events = run(store, killed, good, workers=1)
     assert [e.text for e in events if isinstance(e, Notice)] == [
-        "its worker was killed by SIGKILL (by the system if memory ran out: fewer --workers then); "
-        "it is tried once more"
+        "its worker was killed by SIGKILL (by the system if memory ran out; give fewer --workers then); "
+        "the stage is tried once more"
     ]
     assert {"Finished killed", "Finished good"} <= set(kinds(events))
     again = [e for e in events if isinstance(e, Started) and e.name == "killed"]
@@ -194,7 +185,7 @@ def test_a_worker_killed_twice_makes_the_stage_failed_and_the_others_go_on(tmp_p
     store = Store(tmp_path / "runs")
     events = run(store, killed, good, workers=1)
     assert [e.message for e in events if isinstance(e, Failed)] == [
-        "its worker was killed by SIGKILL (by the system if memory ran out: fewer --workers then), twice"
+        "its worker was killed by SIGKILL (by the system if memory ran out; give fewer --workers then), twice"
     ]
     assert "Finished good" in kinds(events)
     assert store.status(killed.identity) == "failed"
@@ -302,8 +293,10 @@ SPIN = """
 import sys
 sys.path[:0] = [sys.argv[1]]
 from support.stand_ins import ENGINE, stage
-from headstart.runner.perform import *
-from headstart.store.stages import Store
+from headstart.runner.job import Runtime
+from headstart.runner.perform import Interrupted, perform, time_steps
+from headstart.stage import identity
+from headstart.store import Store
 runtime = Runtime(device="cpu", workers=1)
 try:
     for event in perform([stage(trouble="spin")], Store(sys.argv[2]), runtime, ENGINE):
@@ -344,8 +337,8 @@ def test_a_stage_that_another_process_holds_is_waited_for_and_its_result_used(tm
         folder.begin()
         folder.finish({"status": "complete", "provenance": {"attempts": 1}}, {}, {}, {})
     thread.join(5)
-    assert kinds(events) == ["Held one", "Started other", "Finished other", "Skipped one"]
-    assert any(isinstance(e, Held) for e in events)
+    assert kinds(events) == ["Waiting one", "Started other", "Finished other", "Skipped one"]
+    assert any(isinstance(e, Waiting) for e in events)
 
 
 def test_two_runs_on_one_store_do_each_stage_once(tmp_path: Path) -> None:
@@ -397,6 +390,25 @@ def test_an_unknown_device_is_refused_before_anything_is_done(tmp_path: Path) ->
     if not torch.cuda.is_available():
         with pytest.raises(BadInput, match="--device: cuda, but torch sees none here; use auto or cpu"):
             run(Store(tmp_path), stage(), device="cuda")
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_steps_are_timed_before_a_run_in_as_many_workers_as_it_has(tmp_path: Path, workers: int) -> None:
+    plan = make_plan(read_study("digits", ["arms=['scratch']", "seed=[0]", "finetune.optim.lr=[1e-3]"]), tmp_path)
+    (planned,) = plan.stages.values()
+    short = planned.spec.budget.model_copy(update={"epochs": None, "steps": 2, "evaluate_every": 2.0})
+    runtime = Runtime(data=tmp_path, device="cpu", workers=workers)
+    times = time_steps({"a": planned.spec, "b": planned.spec}, runtime)
+    assert set(times) == {"a", "b"}
+    assert all(0 < time.unit < time.step < 1 for time in times.values())
+    spec = planned.spec.model_copy(update={"budget": short})
+    wanted = replace(planned, spec=spec, identity=identity(spec, tmp_path))
+    events = list(perform([wanted], Store(tmp_path / "runs"), runtime, probes={"a": planned.spec}))
+    assert [type(e).__name__ for e in events if not isinstance(e, Progress)] == [
+        *["Timed"] * max(workers, 1),
+        "Started",
+        "Finished",
+    ]
 
 
 def test_half_of_the_slots_serve_those_that_wait_and_half_finish_rows(tmp_path: Path) -> None:

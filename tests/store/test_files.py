@@ -13,8 +13,7 @@ import pytest
 import torch
 
 from headstart.errors import BadInput
-from headstart.store import files
-from headstart.store.files import Damaged, publish, publish_json, read_json, seal, unseal
+from headstart.store import Damaged, files, publish, publish_json, read_json, seal, unseal
 
 TENSORS = {
     "a": torch.arange(6, dtype=torch.float32).reshape(2, 3),
@@ -97,7 +96,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_beside_it(tmp_path: Path, m
 
 def test_reading_json_imports_neither_torch_nor_numpy_nor_pydantic_nor_scipy(tmp_path: Path) -> None:
     code = (
-        "import sys; from headstart.store.stages import Store; Store(sys.argv[1]).listing();"
+        "import sys; from headstart.store import Store; Store(sys.argv[1]).listing();"
         "heavy = {'torch', 'numpy', 'pydantic', 'scipy', 'safetensors', 'sklearn'} & set(sys.modules);"
         "sys.exit(f'imported {heavy}' if heavy else 0)"
     )

@@ -12,10 +12,7 @@ import pytest
 import torch
 
 from headstart.errors import BadInput
-from headstart.store import files
-from headstart.store.claim import ClaimedStage
-from headstart.store.files import Damaged
-from headstart.store.stages import Store, store_folder
+from headstart.store import ClaimedStage, Damaged, Store, files, store_folder
 
 ONE, TWO = "0123456789abcdef", "fedcba9876543210"
 DOCUMENT = {"name": "pretrain", "spec": {"seed": 0}, "parent": None}
@@ -268,7 +265,7 @@ def test_an_identity_is_found_by_its_first_digits_and_nothing_else_is_a_folder(t
         store.find("01")
     with pytest.raises(BadInput, match="did you mean '0123456789abcdef'"):
         store.find("0123456789abcdee")
-    with pytest.raises(BadInput, match="is no identity"):
+    with pytest.raises(BadInput, match="is not an identity"):
         store.status("../../etc")
     with pytest.raises(BadInput, match="is absent, not finished; run its study first"):
         store.weights(TWO)

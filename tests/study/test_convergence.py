@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from support.made_up import LR, Plan, make_plan, shelf
 
-from headstart.store.files import Damaged
+from headstart.store import Damaged
 from headstart.study.convergence import converged_at, curve, first_at, mean_curve
 from headstart.study.fairness import summarise
 from headstart.study.results import Results

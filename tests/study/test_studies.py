@@ -9,7 +9,7 @@ import pytest
 
 from headstart.spec import digest
 from headstart.stage import StageSpec
-from headstart.study.costs import Pace, pace_here, pace_of, study_costs
+from headstart.study.costs import Speed, speed_here, speed_of, study_costs
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
@@ -74,16 +74,16 @@ def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
 
 
 def test_a_pace_is_read_from_enough_finished_stages() -> None:
-    guess = Pace(step=0.01, rate=1e9)
+    guess = Speed(step=0.01, rate=1e9)
     stages = [json.loads(f'{{"budget": {{"steps": 100, "flops": 1e9, "seconds": {n}}}}}') for n in (2, 4, 40)]
-    found = pace_of(stages, guess)
+    found = speed_of(stages, guess)
     assert found is not None
     assert found.seconds(100, 1e9) == pytest.approx(4)
     assert found.seconds(0, 1e9) == pytest.approx(2)
-    assert pace_of(stages[:2], guess) is None
+    assert speed_of(stages[:2], guess) is None
 
 
 def test_a_pace_without_stages_counts_steps_and_flops() -> None:
-    pace = pace_here()
+    pace = speed_here()
     assert pace.seconds(1000, 0) == pytest.approx(1000 * pace.step)
     assert pace.seconds(0, 1e12) < pace.seconds(1000, 1e12)

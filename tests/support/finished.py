@@ -10,8 +10,7 @@ from typing import Any
 import torch
 
 from headstart.report.page import write_report
-from headstart.store.files import publish_json, seal
-from headstart.store.stages import Store
+from headstart.store import Store, publish_json, seal
 from headstart.study.baselines import gather
 from headstart.study.fairness import summarise
 from headstart.study.papers import make_paper

@@ -19,7 +19,7 @@ from headstart.serve.config import ModelConfig
 from headstart.serve.folder import _digest
 from headstart.serve.model import Served
 from headstart.spec import read
-from headstart.store.files import seal, unseal
+from headstart.store import seal, unseal
 
 LETTERS = "ACGT"
 

@@ -88,7 +88,7 @@ class FakeRun:
         if resume is not None:
             self.x, self.best, self.step = resume[0]["x"], resume[0]["best"], resume[1]["step"]
 
-    def ticks(self) -> Iterator[FakeTick]:
+    def steps(self) -> Iterator[FakeTick]:
         while self.step < self.spec.steps and not self.diverged:
             time.sleep(self.spec.pause)
             self.x = 3.99 * self.x * (1 - self.x)

@@ -16,7 +16,7 @@ from headstart.sequence import Batch, collate
 from headstart.stage import StageSpec
 from headstart.stage.finished import open_stage
 from headstart.stage.trained import begin
-from headstart.store.stages import Store, store_folder
+from headstart.store import Store, store_folder
 from headstart.tasks import Task, data_folder
 
 EXAMPLES = 16

@@ -20,7 +20,8 @@ from filelock import FileLock
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import digest
-from headstart.store.files import publish, sync_folder
+from headstart.store import publish
+from headstart.store.files import sync_folder
 
 _LOG = logging.getLogger("headstart.cache")
 

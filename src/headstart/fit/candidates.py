@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.baselines.measures import fit_temperature, scores_of, softmax
 from headstart.fit.outcome import Answers, Candidate, TrainedModel
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.study.results import Results, Row, Run
 from headstart.study.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts

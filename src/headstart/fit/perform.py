@@ -25,13 +25,15 @@ from headstart.fit.serving import served_model, serving
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import PLACES, Source, read_source
 from headstart.fit.verdict import answer, notes
+from headstart.runner.events import Event, Failed
+from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, version
-from headstart.runner.perform import Event, Failed, Runtime, perform
+from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
 from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.stage import look_again
-from headstart.store.stages import DONE, Store, store_folder
+from headstart.store import DONE, Store, store_folder
 from headstart.study.fairness import summarise
 from headstart.study.files import to_toml
 from headstart.study.plan import Plan, make_plan
@@ -80,7 +82,7 @@ class Fit:
         for seed in self.settings.seeds:
             table = with_places(study_without_networks(self._known(), self.settings, seed), self.source.places)
             stages = make_plan(read_study(table), self.data).stages.values()
-            list(self._noted(perform(stages, self.store, Runtime(self.store.root, self.data, "cpu"))))
+            list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
             spent = time.monotonic() - begun
             if self.settings.time is not None and spent > self.settings.time / 5:
                 break
@@ -111,7 +113,7 @@ class Fit:
             # a model without gradients looks is about half the work of having fitted it.
             after = AFTER + 0.5 * self.baseline_seconds
             limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - after)
-        runtime = Runtime(self.store.root, self.data, self.device, workers, threads, limit=limit)
+        runtime = Runtime(self.data, self.device, workers, threads, limit=limit)
         yield from self._noted(perform(self.study.stages.values(), self.store, runtime))
 
     def _noted(self, events: Iterator[Event]) -> Iterator[Event]:

@@ -11,7 +11,7 @@ from pydantic import Field
 from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
 from headstart.spec import Spec, digest, read
-from headstart.store.files import Damaged, publish_json, read_json
+from headstart.store import Damaged, publish_json, read_json
 
 PLAN = "plan.json"
 

@@ -15,7 +15,7 @@ from headstart.runner.machine import version
 from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparation
 from headstart.serve.model import Served
 from headstart.stage import StageSpec, load_model, stage_from_json
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import Task, open_task
 

@@ -12,7 +12,7 @@ from typing import Any
 from headstart.data import LayoutSpec, Sequences, check_ids, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
-from headstart.store.files import publish
+from headstart.store import publish
 
 PLACES = ("file", "test", "unlabelled")
 """Fields of the task that name files."""

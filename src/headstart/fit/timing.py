@@ -9,22 +9,24 @@ from pathlib import Path
 import torch
 
 from headstart.fit.budget import Seconds
+from headstart.runner.events import StepTime
+from headstart.runner.job import Runtime
 from headstart.runner.machine import use_threads
-from headstart.study.estimate import survey
+from headstart.study.costs import speed_here
+from headstart.study.estimate import measure, survey
 from headstart.study.plan import make_plan
 from headstart.study.spec import StudySpec
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, Seconds]:
     """Stage's name -> what it takes here and now."""
-    with use_threads(1):
-        costs = survey(make_plan(study, data), timed=True, device=device)
-    found: dict[str, Seconds] = {}
-    for one in costs:
-        known = found.get(one.planned.name, Seconds())
-        step, scored = (one.seconds or 0.0) / max(one.steps, 1), one.scoring or 0.0
-        found[one.planned.name] = Seconds(max(known.step, step), max(known.scored, scored))
-    return found
+    costs, speed = measure(survey(make_plan(study, data)), Runtime(data, device), speed_here())
+    slowest: dict[str, Seconds] = {}
+    for cost in costs:
+        known = slowest.get(cost.planned.name, Seconds())
+        time = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
+        slowest[cost.planned.name] = Seconds(max(known.step, time.step), max(known.scored, time.unit))
+    return slowest
 
 
 def side_by_side(slots: int) -> float:

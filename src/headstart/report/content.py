@@ -18,7 +18,7 @@ from headstart.study import words
 from headstart.study.results import Results
 
 if TYPE_CHECKING:
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Plan
 
 Result = Mapping[str, Any]

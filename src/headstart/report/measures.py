@@ -7,12 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
-from headstart.store.files import Damaged
+from headstart.store import Damaged
 from headstart.study.convergence import converged_at, curve
 from headstart.study.results import Results, Row, Run
 
 if TYPE_CHECKING:
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Plan
 
 Measure = Callable[["Plan", "Store", Run], float | None]

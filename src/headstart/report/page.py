@@ -16,14 +16,14 @@ from headstart.report.figures.style import Drawing, png
 from headstart.report.page_context import Anchors, page_stages, page_table, row_evidence
 from headstart.report.results_page import results_page
 from headstart.report.tables.model import to_csv, to_latex, to_markdown
-from headstart.store.files import publish
+from headstart.store import publish
 from headstart.study import words
 from headstart.study.files import to_toml
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Plan
     from headstart.study.results import Results
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.tables.model import Line, Table
-from headstart.store.files import Damaged
+from headstart.store import Damaged
 from headstart.study import words
 from headstart.study.results import AMOUNTS, Point, Results, Row
 
 if TYPE_CHECKING:
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Cell, Plan, PlannedStage
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from headstart.runner.job import Job
-from headstart.store.stages import Store
+from headstart.store import Store
 
 
 class Agenda:
@@ -21,7 +21,7 @@ class Agenda:
     def __init__(self, jobs: list[Job], store: Store) -> None:
         self.jobs = {job.identity: job for job in jobs}
         self._store = store
-        self._place = {job.identity: place for place, job in enumerate(jobs)}
+        self._order = {job.identity: number for number, job in enumerate(jobs)}
         self._children: dict[str, list[str]] = {}
         for job in jobs:
             if job.parent is not None:
@@ -32,7 +32,7 @@ class Agenda:
         self._waiting = dict(self.jobs)
         self._ended: dict[str, str] = {}  # identity -> complete, diverged or failed
         self._running: dict[str, Job] = {}
-        self._held: dict[str, float] = {}  # identity -> when to look again
+        self._not_before: dict[str, float] = {}  # identity -> when to look again
 
     @property
     def left(self) -> int:
@@ -49,7 +49,7 @@ class Agenda:
         It counts as running until `end` or `put_back`.
         """
         now = time.monotonic()
-        ready = [job for job in self._waiting.values() if self._held.get(job.identity, 0.0) <= now]
+        ready = [job for job in self._waiting.values() if self._not_before.get(job.identity, 0.0) <= now]
         ready = [job for job in ready if self._ready(job)]
         if not ready:
             return None
@@ -61,14 +61,14 @@ class Agenda:
     def _rank(self, job: Job, parents: bool) -> tuple[Any, ...]:
         is_parent = job.identity in self._children
         chain, count = self._below[job.identity]
-        return (is_parent != parents, -chain, -count, self._place[job.identity])
+        return (is_parent != parents, -chain, -count, self._order[job.identity])
 
     def _measure(self, identity: str) -> tuple[int, int]:
         """(stages on the longest chain below, all stages below)."""
         if identity not in self._below:
-            found = [self._measure(child) for child in self._children.get(identity, ())]
-            chain = max((1 + chain for chain, _ in found), default=0)
-            self._below[identity] = (chain, sum(1 + count for _, count in found))
+            below = [self._measure(child) for child in self._children.get(identity, ())]
+            chain = max((1 + chain for chain, _ in below), default=0)
+            self._below[identity] = (chain, sum(1 + count for _, count in below))
         return self._below[identity]
 
     def _ready(self, job: Job) -> bool:
@@ -84,17 +84,16 @@ class Agenda:
     def put_back(self, identity: str, pause: float = 0.0) -> None:
         """A running stage has to wait, or to be done again."""
         self._waiting[identity] = self._running.pop(identity)
-        self._held[identity] = time.monotonic() + pause
+        self._not_before[identity] = time.monotonic() + pause
 
     def hopeless(self) -> Iterator[tuple[Job, str]]:
         """Stages whose parent will not come, and why; they end as failed."""
-        found = True
-        while found:
-            found = False
+        again = True
+        while again:  # the end of one may be the end of those below it
+            again = False
             for job in list(self._waiting.values()):
-                why = self._missing_parent(job)
-                if why:
-                    found = True
+                if why := self._missing_parent(job):
+                    again = True
                     del self._waiting[job.identity]
                     self._ended[job.identity] = "failed"
                     yield job, why

@@ -1,4 +1,4 @@
-"""What a run says while it goes: small values, for a progress display, a log or a test."""
+"""What a run reports while it goes: small values, for a progress display, a log or a test."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Progress(Event):
 
 @dataclass(frozen=True)
 class Finished(Event):
-    """The stage is complete or diverged, and published: `result` is its `result.json`."""
+    """The stage is complete or diverged, and published; `result` is its `result.json`."""
 
     result: dict[str, Any] = field(repr=False)
 
@@ -63,12 +63,27 @@ class Stopped(Event):
 
 
 @dataclass(frozen=True)
-class Held(Event):
+class Waiting(Event):
     """Another process is at this stage; it is waited for and its result used."""
 
 
 @dataclass(frozen=True)
 class Notice(Event):
-    """Something that a person should hear: damage found, a worker lost."""
+    """Something that a person should hear: damage, a lost worker."""
 
     text: str
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """Seconds of a training step, and of scoring one unit (a sequence or a pair)."""
+
+    step: float
+    unit: float
+
+
+@dataclass(frozen=True)
+class Timed(Event):
+    """A probe has timed steps; `identity` is its kind."""
+
+    time: StepTime

@@ -1,4 +1,4 @@
-"""What is performed and how: the job of one stage, the runtime, and what training is done with."""
+"""What is performed and how: the job of one stage, a probe of its speed, the runtime, and the engine that trains."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ class Runtime:
     threads: of each stage. save_every: seconds between states, at most 60. limit: seconds for the whole run.
     """
 
-    store: Path = Path("runs")
     data: Path = Path("data")
     device: str = "auto"
     workers: int = 0
@@ -32,6 +31,7 @@ class Engine:
     begin: Callable[..., Any]
     identity: Callable[[Any, Path], str]
     open_task: Callable[[Any, Path], Any]
+    probe_task: Callable[[Any, Path, int, int], Any] | None = None
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,18 @@ class Job:
         return {"name": self.name, "spec": self.spec.model_dump(mode="json"), "parent": self.parent}
 
 
+@dataclass(frozen=True)
+class Probe:
+    """A stage of which a few steps are timed; nothing of it is kept. kind: equal for stages of equal steps."""
+
+    kind: str
+    spec: Any
+
+
 def training() -> Engine:
     """The engine of every real run."""
     from headstart.stage import begin, identity
     from headstart.tasks import open_task
+    from headstart.tasks.outline import probe_task
 
-    return Engine(begin, identity, open_task)
+    return Engine(begin, identity, open_task, probe_task)

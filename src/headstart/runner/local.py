@@ -1,4 +1,4 @@
-"""Local processes: one persistent worker per slot, each watched by itself over its own pipe.
+"""Pools on this machine: this process, or persistent workers, one per slot, each watched by itself over its own pipe.
 
 A worker is a fresh interpreter, as with multiprocessing's `spawn`, but it never runs the caller's main module
 again: a script without an `if __name__ == "__main__"` and a notebook work as well. What crosses the pipes is
@@ -21,18 +21,12 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from collections.abc import Generator
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any
 
 from headstart.runner.machine import keep_freed_memory
-
-Stop = Callable[[], str | None]
-"""Asked by the work now and then: why it should save and stop, or None to go on."""
-
-Work = Callable[[Any, Stop], Generator[Any, None, None]]
-"""What is done with a job; yields messages. A function of a module, so that a worker can import it."""
+from headstart.runner.pool import Stop, Work, WorkerDied, WorkerDone, WorkerMessage, WorkerReport
 
 _CODE = """
 import json, sys
@@ -44,34 +38,6 @@ _JOB, _STOP = b"job:", b"stop:"  # heads of what the driver sends
 _WATCH = 0.25  # seconds between looks at the driver; it may take at most 2 s to notice that it is gone
 _TAIL = 2000  # bytes of a dead worker's last words that are kept
 _BLOCKED = {signal.SIGINT, signal.SIGTERM}  # a terminal or a scheduler sends these to the workers too
-
-
-@dataclass(frozen=True)
-class Said:
-    """The work on the job `key` yielded `message`."""
-
-    key: str
-    message: Any
-
-
-@dataclass(frozen=True)
-class Ended:
-    """The work on the job `key` is over. `error`: the traceback of what it raised, or empty."""
-
-    key: str
-    error: str = ""
-
-
-@dataclass(frozen=True)
-class Died:
-    """The worker at the job `key` is gone: `why` (a signal or an exit code) and its last words."""
-
-    key: str
-    why: str
-    tail: str
-
-
-Report = Said | Ended | Died
 
 
 class Inline:
@@ -87,26 +53,26 @@ class Inline:
 
     @property
     def free(self) -> int:
-        """Slots that have nothing to do."""
+        """As `Pool`."""
         return int(self._running is None)
 
     @property
     def busy(self) -> int:
-        """Slots that have a job."""
+        """As `Pool`."""
         return 1 - self.free
 
     def start(self, key: str, job: Any) -> None:
         """Give the free slot a job."""
         self._key, self._running = key, self._work(job, self._stop)
 
-    def wait(self, timeout: float) -> list[Report]:
+    def wait(self, timeout: float) -> list[WorkerReport]:
         """Work until the next message, however long it takes."""
         if self._running is None:
             return []
         for message in self._running:
-            return [Said(self._key, message)]
+            return [WorkerMessage(self._key, message)]
         self._running = None
-        return [Ended(self._key)]
+        return [WorkerDone(self._key)]
 
     def stop(self, reason: str) -> None:
         """Nothing to do: the work asks."""
@@ -127,17 +93,17 @@ class Workers:
 
     @property
     def free(self) -> int:
-        """Slots that have nothing to do."""
+        """As `Pool`."""
         return self._count - self.busy
 
     @property
     def busy(self) -> int:
-        """Slots that have a job."""
+        """As `Pool`."""
         return sum(bool(slot.key) for slot in self._slots)
 
     def start(self, key: str, job: Any) -> None:
         """Give a free slot a job. A living worker is preferred: it has loaded the libraries and the task."""
-        data = _JOB + pickle.dumps(job)
+        data = _JOB + pickle.dumps((key, job))
         for slot in [slot for slot in self._slots if not slot.key]:
             if slot.send(data):
                 slot.key = key
@@ -148,17 +114,17 @@ class Workers:
         slot.key = key
         slot.send(data)  # if it has died already, `wait` says so
 
-    def wait(self, timeout: float) -> list[Report]:
+    def wait(self, timeout: float) -> list[WorkerReport]:
         """What workers have said since the last call; waits at most so many seconds for the first."""
         if not self._slots:
             time.sleep(timeout)
             return []
         ready = wait([slot.connection for slot in self._slots], timeout)
-        out: list[Report] = []
+        out: list[WorkerReport] = []
         for slot in [slot for slot in self._slots if slot.connection in ready]:
             if not slot.receive(out):
                 why, tail = self._drop(slot)
-                out += [Died(slot.key, why, tail)] if slot.key else []
+                out += [WorkerDied(slot.key, why, tail)] if slot.key else []
         return out
 
     def stop(self, reason: str) -> None:
@@ -210,15 +176,13 @@ class _Slot:
             return False
         return True
 
-    def receive(self, out: list[Report]) -> bool:
+    def receive(self, out: list[WorkerReport]) -> bool:
         """Read all that has come; False if the worker is gone."""
         try:
             while self.connection.poll():
-                kind, body = pickle.loads(self.connection.recv_bytes())  # noqa: S301 - from our own process
-                if kind == "said":
-                    out.append(Said(self.key, body))
-                else:
-                    out.append(Ended(self.key, body))
+                report = pickle.loads(self.connection.recv_bytes())  # noqa: S301 - from our own process
+                out.append(report)
+                if isinstance(report, WorkerDone):
                     self.key = ""
         except (EOFError, OSError):
             return False
@@ -257,18 +221,18 @@ def serve(file: int, driver: int) -> None:
     threading.Thread(target=_listen, args=(connection, inbox, reason), daemon=True).start()
     work: Work = pickle.loads(inbox.get())  # noqa: S301 - from the driver
     while True:
-        job = pickle.loads(inbox.get())  # noqa: S301 - from the driver
+        key, job = pickle.loads(inbox.get())  # noqa: S301 - from the driver
         try:
             for message in work(job, lambda: reason[0] if reason else None):
-                _tell(connection, "said", message)
-            _tell(connection, "ended", "")
+                _send(connection, WorkerMessage(key, message))
+            _send(connection, WorkerDone(key))
         except Exception:
-            _tell(connection, "ended", traceback.format_exc())
+            _send(connection, WorkerDone(key, traceback.format_exc()))
 
 
-def _tell(connection: Connection[Any, Any], kind: str, body: Any) -> None:
+def _send(connection: Connection[Any, Any], report: WorkerReport) -> None:
     try:
-        connection.send_bytes(pickle.dumps((kind, body)))
+        connection.send_bytes(pickle.dumps(report))
     except OSError:
         os._exit(1)  # the driver is gone
 

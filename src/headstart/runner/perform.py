@@ -1,6 +1,6 @@
 """Perform stages: parents first, skip what is complete, resume what is partial, go on past failures.
 
-Which stage goes first is told in `agenda.py`.
+Which stage goes first is decided in `agenda.py`.
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ import contextlib
 import signal
 import threading
 import time
-from collections.abc import Generator, Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from pathlib import Path
+from statistics import mean
 from types import FrameType
 from typing import Any
 
@@ -19,39 +21,23 @@ from headstart.runner.events import (
     Event,
     Failed,
     Finished,
-    Held,
     Notice,
-    Progress,
     Skipped,
-    Started,
+    StepTime,
     Stopped,
     StopReason,
+    Timed,
+    Waiting,
 )
-from headstart.runner.job import Engine, Job, Runtime, training
-from headstart.runner.local import Died, Inline, Report, Said, Stop, Workers
+from headstart.runner.job import Engine, Job, Probe, Runtime, training
+from headstart.runner.local import Inline, Workers
 from headstart.runner.machine import choose_device
-from headstart.runner.worker import perform_one
-from headstart.store.files import Damaged
-from headstart.store.stages import Store
-
-__all__ = [
-    "Engine",
-    "Event",
-    "Failed",
-    "Finished",
-    "Held",
-    "Interrupted",
-    "Notice",
-    "Progress",
-    "Runtime",
-    "Skipped",
-    "Started",
-    "Stopped",
-    "perform",
-]
+from headstart.runner.pool import Pool, Stop, WorkerDied, WorkerMessage, WorkerReport
+from headstart.runner.worker import never, perform_one, time_one
+from headstart.store import Damaged, Store
 
 _LOOK = 0.2  # seconds between two looks at signals and the clock
-_HELD_AGAIN = 0.5  # seconds until a stage that another process holds is looked at again
+_LOOK_AGAIN = 0.5  # seconds until a stage that another process has claimed is looked at again
 _GRACE = 10.0  # seconds that workers have to save after the first Ctrl-C
 _TRIES = 2  # times that a stage is given to a worker, where a signal kills it
 
@@ -60,11 +46,17 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C or SIGTERM came; what ran has been saved, and the same command goes on. Exit code 130."""
 
 
-def perform(stages: Iterable[Any], store: Store, runtime: Runtime, engine: Engine | None = None) -> Iterator[Event]:
-    """Do all stages (each with `name`, `spec`, `identity`; in the plan's order) and say how it goes.
+def perform(
+    stages: Iterable[Any],
+    store: Store,
+    runtime: Runtime,
+    engine: Engine | None = None,
+    probes: Mapping[str, Any] | None = None,
+) -> Iterator[Event]:
+    """Do all stages (each with `name`, `spec`, `identity`; in the plan's order) and report how it goes.
 
-    A stage that fails or diverges does not end the run; those that start from it are not tried, and said so.
-    A stage that another process is at is waited for.
+    A stage that fails or diverges does not end the run; those that start from it are not tried, and reported as such.
+    A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first.
     Raises: BadInput where the runtime cannot be had; Interrupted after Ctrl-C, when all is saved.
     """
     choose_device(runtime.device)
@@ -73,11 +65,37 @@ def perform(stages: Iterable[Any], store: Store, runtime: Runtime, engine: Engin
     with _signals() as interruption:
         run = _Run(agenda, store, runtime, engine, interruption)
         try:
+            yield from _timed(run.pool, probes or {}, runtime, engine, run.reason)
             yield from run.events()
         finally:
             run.pool.close()
     if interruption.count and agenda.left:
         raise Interrupted(f"interrupted; {agenda.left} of {len(agenda.jobs)} stages are left")
+
+
+def time_steps(probes: Mapping[str, Any], runtime: Runtime, engine: Engine | None = None) -> dict[str, StepTime]:
+    """Kind -> what its steps take here, in as many workers at a time as a run has. A kind that fails is left out."""
+    pool: Pool = Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, never)
+    times: dict[str, list[StepTime]] = defaultdict(list)
+    try:
+        for event in _timed(pool, probes, runtime, engine or training(), never):
+            times[event.identity].append(event.time)
+    finally:
+        pool.close()
+    return {kind: StepTime(mean(t.step for t in some), mean(t.unit for t in some)) for kind, some in times.items()}
+
+
+def _timed(pool: Pool, probes: Mapping[str, Any], runtime: Runtime, engine: Engine, stop: Stop) -> Iterator[Timed]:
+    """Time steps of each kind, in all slots at a time: the last ones of a round are filled with kinds timed before."""
+    slots, kinds = pool.free, list(probes)
+    queue = [kinds[i % len(kinds)] for i in range(-(-len(kinds) // slots) * slots)]
+    while (queue or pool.busy) and not stop():
+        while queue and pool.free:
+            kind = queue.pop(0)
+            pool.start(kind, (Probe(kind, probes[kind]), None, runtime, engine))
+        for report in pool.wait(_LOOK):
+            if isinstance(report, WorkerMessage):
+                yield report.message
 
 
 def _jobs(stages: Iterable[Any], engine: Engine, data: Path) -> list[Job]:
@@ -89,10 +107,12 @@ def _jobs(stages: Iterable[Any], engine: Engine, data: Path) -> list[Job]:
     return list(out.values())
 
 
-def work(job: tuple[Job, Path, Runtime, Engine], stop: Stop) -> Generator[Event, None, None]:
-    """What a worker does with what it is given: `perform_one`, with the store by its folder."""
-    stage, root, runtime, engine = job
-    return perform_one(stage, Store(root), runtime, engine, stop)
+def work(item: tuple[Job | Probe, Path, Runtime, Engine], stop: Stop) -> Generator[Event, None, None]:
+    """What a worker does with what it is given: a stage, with the store by its folder, or a probe."""
+    job, root, runtime, engine = item
+    if isinstance(job, Probe):
+        return time_one(job, runtime, engine)
+    return perform_one(job, Store(root), runtime, engine, stop)
 
 
 class _Run:
@@ -104,10 +124,10 @@ class _Run:
         self._agenda, self._store, self._runtime, self._engine = agenda, store, runtime, engine
         self._interruption = interruption
         self._end = None if runtime.limit is None else time.monotonic() + runtime.limit
-        self._deaths: dict[str, int] = {}
-        self._said_held: set[str] = set()
+        self._deaths: dict[str, int] = defaultdict(int)
+        self._announced: set[str] = set()
         self._slots = max(1, runtime.workers)
-        self.pool: Inline | Workers = (
+        self.pool: Pool = (
             Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, self.reason)
         )
 
@@ -140,7 +160,7 @@ class _Run:
                 self._agenda.end(job.identity, result["status"])
                 yield Skipped(job.identity, job.name, result)
             elif self._store.status(job.identity) == "running":
-                yield from self._hold(job)
+                yield from self._wait_for(job)
             else:
                 self.pool.start(job.identity, (job, self._store.root, self._runtime, self._engine))
 
@@ -155,44 +175,49 @@ class _Run:
         self._store.tidy(job.identity)
         return result
 
-    def _hold(self, job: Job) -> Iterator[Event]:
-        self._agenda.put_back(job.identity, _HELD_AGAIN)
-        if job.identity not in self._said_held:
-            self._said_held.add(job.identity)
-            yield Held(job.identity, job.name)
+    def _wait_for(self, job: Job) -> Iterator[Event]:
+        self._agenda.put_back(job.identity, _LOOK_AGAIN)
+        if job.identity not in self._announced:
+            self._announced.add(job.identity)
+            yield Waiting(job.identity, job.name)
 
-    def _take(self, report: Report) -> Iterator[Event]:
+    def _take(self, report: WorkerReport) -> Iterator[Event]:
+        if report.key not in self._agenda.jobs:
+            return  # a probe that was interrupted
         job = self._agenda.jobs[report.key]
-        if isinstance(report, Said):
-            event = report.message
-            if isinstance(event, Held):
-                yield from self._hold(job)
-                return
-            if isinstance(event, (Finished, Skipped)):
-                self._agenda.end(job.identity, event.result["status"])
-            elif isinstance(event, Failed):
-                self._agenda.end(job.identity, "failed")
-            elif isinstance(event, Stopped):
-                self._agenda.put_back(job.identity)
-            yield event
-        elif isinstance(report, Died):
-            if self._agenda.is_running(job.identity):
-                yield from self._died(job, report)
-        elif self._agenda.is_running(job.identity):
+        if isinstance(report, WorkerMessage):
+            yield from self._pass_on(job, report.message)
+        elif not self._agenda.is_running(job.identity):
+            return
+        elif isinstance(report, WorkerDied):
+            yield from self._died(job, report)
+        else:
             error = report.error or "the work ended without a result"
             yield self._give_up(job, error.strip().splitlines()[-1], error)
 
-    def _died(self, job: Job, report: Died) -> Iterator[Event]:
+    def _pass_on(self, job: Job, event: Event) -> Iterator[Event]:
+        if isinstance(event, Waiting):
+            yield from self._wait_for(job)
+            return
+        if isinstance(event, (Finished, Skipped)):
+            self._agenda.end(job.identity, event.result["status"])
+        elif isinstance(event, Failed):
+            self._agenda.end(job.identity, "failed")
+        elif isinstance(event, Stopped):
+            self._agenda.put_back(job.identity)
+        yield event
+
+    def _died(self, job: Job, report: WorkerDied) -> Iterator[Event]:
         """The first time the stage is tried again, in a new worker; the second time it has failed."""
-        deaths = self._deaths[job.identity] = self._deaths.get(job.identity, 0) + 1
+        self._deaths[job.identity] += 1
         message = f"its worker {report.why}"
         if "SIGKILL" in report.why:
-            message += " (by the system if memory ran out: fewer --workers then)"
+            message += " (by the system if memory ran out; give fewer --workers then)"
         if self.reason():
             self._agenda.put_back(job.identity)
-        elif deaths < _TRIES:
+        elif self._deaths[job.identity] < _TRIES:
             self._agenda.put_back(job.identity)
-            yield Notice(job.identity, job.name, f"{message}; it is tried once more")
+            yield Notice(job.identity, job.name, f"{message}; the stage is tried once more")
         else:
             yield self._give_up(job, f"{message}, twice", report.tail)
 

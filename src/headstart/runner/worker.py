@@ -1,4 +1,4 @@
-"""What a worker does with one stage: claim it, resume it, train it, publish it."""
+"""What a worker does with one stage: claim it, resume it, train it, publish it; or time a few of its steps."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any, cast
 
@@ -16,24 +16,27 @@ from headstart.runner.events import (
     Event,
     Failed,
     Finished,
-    Held,
     Notice,
     Progress,
     Skipped,
     Started,
+    StepTime,
     Stopped,
     StopReason,
+    Timed,
+    Waiting,
 )
-from headstart.runner.job import Engine, Job, Runtime
+from headstart.runner.job import Engine, Job, Probe, Runtime
 from headstart.runner.machine import choose_device, machine, use_threads, version
-from headstart.store.claim import ClaimedStage
-from headstart.store.files import Damaged, disk_full
-from headstart.store.locks import LostLock
-from headstart.store.stages import Store
+from headstart.runner.pool import Stop
+from headstart.store import ClaimedStage, Damaged, LostLock, Store, disk_full
 
 _LONGEST_SAVE = 60.0  # seconds: a state is saved at least this often, whatever `save_every` says
 _SHOW_EVERY = 0.2  # seconds between two signs of progress without a record
 _THEN = " then "  # between what a stage began with and what it went on with
+_MANY = 10**6  # steps of a probe, of which a few are taken
+_PROBE_UNITS = 64  # scored by a probe
+_PROBE_BATCHES = 32  # that the train examples of a probe fill, at most
 _TASKS_KEPT = 4  # loaded tasks that a process keeps; a study rarely has more at once
 
 
@@ -43,23 +46,23 @@ def never() -> str | None:
 
 
 def perform_one(
-    job: Job, store: Store, runtime: Runtime, engine: Engine, stop: Callable[[], str | None] = never
+    job: Job, store: Store, runtime: Runtime, engine: Engine, stop: Stop = never
 ) -> Generator[Event, None, None]:
     """Do one stage in this process, saving as it goes; events say how it went. Only signals are raised."""
     try:
         with store.claim(job.identity, job.document) as folder:
             if folder is None:
-                yield Held(job.identity, job.name)
+                yield Waiting(job.identity, job.name)
             else:
                 yield from _claimed(job, folder, store, runtime, engine, stop)
     except LostLock:
-        yield Held(job.identity, job.name)
+        yield Waiting(job.identity, job.name)
     except Exception as error:  # the store itself cannot be used: the event is all that can be said
         yield Failed(job.identity, job.name, _explain(error, store.root))
 
 
 def _claimed(
-    job: Job, folder: ClaimedStage, store: Store, runtime: Runtime, engine: Engine, stop: Callable[[], str | None]
+    job: Job, folder: ClaimedStage, store: Store, runtime: Runtime, engine: Engine, stop: Stop
 ) -> Iterator[Event]:
     try:
         result = folder.finished()
@@ -82,6 +85,20 @@ def _claimed(
         yield Failed(job.identity, job.name, message)
 
 
+def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event, None, None]:
+    """Time a few steps of a stage on a part of its task; the data are not needed where their sizes are known."""
+    spec = probe.spec
+    assert engine.probe_task is not None, "only an engine that has tasks is timed"
+    task = engine.probe_task(spec.task, runtime.data, _PROBE_BATCHES * spec.optim.batch_size, _PROBE_UNITS)
+    # No evaluation falls on a timed step, and weights to start from do not change how long a step takes.
+    budget = {"epochs": None, "tokens": None, "steps": _MANY, "evaluate_every": float(_MANY), "patience": None}
+    short = spec.model_copy(update={"parent": None, "start": (), "budget": spec.budget.model_copy(update=budget)})
+    with use_threads(runtime.threads):
+        step, unit = engine.begin(short, task, None, choose_device(runtime.device), None).seconds()
+    if step:
+        yield Timed(probe.kind, probe.kind, StepTime(step, unit))
+
+
 class _Attempt:
     """One attempt at a claimed stage: from its newest state to its end, or to the next stop."""
 
@@ -93,7 +110,7 @@ class _Attempt:
         self.ran = {key: _joined(before[key], now[key]) for key in now}
         self.device = now["device"]
 
-    def perform(self, store: Store, engine: Engine, stop: Callable[[], str | None]) -> Iterator[Event]:
+    def perform(self, store: Store, engine: Engine, stop: Stop) -> Iterator[Event]:
         """Train and publish."""
         yield from self._differences()
         job = self.job
@@ -121,7 +138,7 @@ class _Attempt:
         whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references)
         yield Finished(job.identity, job.name, whole)
 
-    def _train(self, run: Any, stop: Callable[[], str | None]) -> Generator[Event, None, bool]:
+    def _train(self, run: Any, stop: Stop) -> Generator[Event, None, bool]:
         """All ticks; returns whether it was stopped before the end."""
         name = (self.job.identity, self.job.name)
         every = min(self.runtime.save_every, _LONGEST_SAVE)

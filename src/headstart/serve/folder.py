@@ -23,7 +23,8 @@ from headstart.serve.check_weights import arrays_of, build, check_header, read_h
 from headstart.serve.config import NETWORK, ModelConfig
 from headstart.serve.model import Served
 from headstart.spec import read
-from headstart.store.files import Damaged, canonical, disk_full, publish, seal, unseal
+from headstart.store import Damaged, disk_full, publish, seal, unseal
+from headstart.store.files import canonical
 
 CONFIG, WEIGHTS = "config.json", "model.safetensors"
 NEWEST = 1

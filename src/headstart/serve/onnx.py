@@ -20,7 +20,7 @@ from headstart.serve.config import NETWORK
 from headstart.serve.model import Served
 from headstart.serve.onnx_check import Runs, answers_of, compared, feeds, first_line, made_up
 from headstart.serve.whole import Whole
-from headstart.store.files import disk_full, publish
+from headstart.store import disk_full, publish
 
 EXTRA = ("onnx", "onnxscript", "onnxruntime")
 """Packages of the extra [onnx]."""

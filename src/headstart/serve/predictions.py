@@ -17,7 +17,7 @@ import numpy as np
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
-from headstart.store.files import disk_full, publish
+from headstart.store import disk_full, publish
 
 ROW, PREDICTION, SHARE = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
 from headstart.stage import StageSpec, load_model, stage_from_json
-from headstart.store.stages import Store
+from headstart.store import Store
 from headstart.tasks import Task, open_task
 
 

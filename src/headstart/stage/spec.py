@@ -195,13 +195,19 @@ class Outcome:
 
 @dataclass(frozen=True)
 class Size:
-    """How much a stage will do: parameters (0: known once it is done), steps, train examples that it reads, FLOPs."""
+    """How much a stage will do: parameters (0: known once it is done), steps, train examples that it reads, FLOPs.
+
+    evaluated, scored: units that are scored while it trains, and at its end; unit_flops: FLOPs of scoring one.
+    """
 
     parameters: int = 0
     trainable: int = 0
     steps: int = 0
     examples: int = 0
     flops: float = 0.0
+    evaluated: int = 0
+    scored: int = 0
+    unit_flops: float = 0.0
 
 
 class StageRun(Protocol):
@@ -222,7 +228,7 @@ class StageRun(Protocol):
         ...
 
     def seconds(self) -> tuple[float, float]:
-        """(seconds of a step, seconds of scoring one sequence or pair), measured now where that is quick, else 0."""
+        """(seconds of a step, seconds of scoring one sequence or pair), measured on a few steps, or 0."""
         ...
 
     def weights(self) -> Tensors:

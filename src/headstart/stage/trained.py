@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Iterator, Mapping
+from statistics import median
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,10 @@ from headstart.training.optim import FlatParameters, rates_and_undecayed
 
 TRAIN_FLOPS = 3
 """A training step costs about three forward passes: one forward, two for the gradients of inputs and weights."""
-TIMED_STEPS = 3
+WARM_STEPS, TIMED_STEPS = 3, 10
+"""Steps that are left out, and that are timed, where the length of a step is measured."""
+PROBE_SECONDS = 2.0
+"""Seconds after which no more steps are left out, or timed."""
 
 
 class TrainedRun:
@@ -93,29 +98,43 @@ class TrainedRun:
 
     def size(self) -> Size:
         """Parameters, and what the budget buys."""
-        total = self.setting.total
-        examples = round(total * len(self.setting.train.units) / self.setting.per_epoch)
-        flops = TRAIN_FLOPS * examples * flops_per_unit(self.spec, self.task)
-        account = self._account()
-        return Size(account["total"], account["trainable"], total, examples, flops)
+        steps, per_epoch, budget = self.setting.total, self.setting.per_epoch, self.spec.budget
+        examples = round(steps * len(self.setting.train.units) / per_epoch)
+        unit_flops, account = flops_per_unit(self.spec, self.task), self._account()
+        units = {name: len(feed.units) for name, feed in self.feeds.items()}
+        every = budget.evaluate_every
+        gap = steps / 10 if every is None else every * (per_epoch if budget.epochs is not None else 1)
+        return Size(
+            account["total"],
+            account["trainable"],
+            steps,
+            examples,
+            TRAIN_FLOPS * examples * unit_flops,
+            math.ceil(steps / max(gap, 1)) * units["val"],
+            2 * sum(units.values()),
+            unit_flops,
+        )
 
     def seconds(self) -> tuple[float, float]:
-        """The fastest of a few real steps (the first warms up), and a look at validation."""
+        """The median of a few steps without the first ones, which are slower, and a look at validation."""
+        begun = before = time.perf_counter()
         times: list[float] = []
-        before = time.perf_counter()
-        for tick, _ in zip(self.steps() if self.setting.total else (), range(TIMED_STEPS + 1), strict=False):
+        for info in self.steps():
             now = time.perf_counter()
-            if tick.record is None or not times:
+            if info.record is None and (info.step > WARM_STEPS or (info.step > 1 and now - begun > PROBE_SECONDS)):
                 times.append(now - before)
             before = now
+            if len(times) >= TIMED_STEPS or (times and now - begun > 2 * PROBE_SECONDS):
+                break
+        self.score("val")
         before = time.perf_counter()
         self.score("val")
         scoring = (time.perf_counter() - before) / max(len(self.feeds["val"].units), 1)
-        return min(times, default=0.0), scoring
+        return median(times) if times else 0.0, scoring
 
     def weights(self) -> Tensors:
-        """Copies, on the CPU."""
-        return _copies(self.model)
+        """Those of the model itself, not copied."""
+        return dict(self.model.state_dict())
 
     def finish(self) -> Outcome:
         """Score train, val and test at the best and at the last weights, once."""
@@ -257,5 +276,6 @@ def _unchanged(model: SequenceModel, trained: list[str], parent: Tensors | None)
     return [
         name
         for name, value in model.named_parameters()
-        if name not in kept and name in parent and torch.equal(value.cpu(), parent[name].to(value.dtype))
+        if name not in kept and name in parent and not value.is_meta
+        if torch.equal(value.cpu(), parent[name].to(value.dtype))
     ]

@@ -1,1 +1,23 @@
 """Finished and unfinished stages on disk: one folder each, one writer at a time."""
+
+from headstart.store.claim import ClaimedStage
+from headstart.store.files import Damaged, disk_full, publish, publish_json, read_json, seal, unseal
+from headstart.store.folder import DONE
+from headstart.store.locks import LostLock
+from headstart.store.stages import StageEntry, Store, store_folder
+
+__all__ = [
+    "DONE",
+    "ClaimedStage",
+    "Damaged",
+    "LostLock",
+    "StageEntry",
+    "Store",
+    "disk_full",
+    "publish",
+    "publish_json",
+    "read_json",
+    "seal",
+    "store_folder",
+    "unseal",
+]

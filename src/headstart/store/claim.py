@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -27,30 +26,24 @@ from headstart.store.files import (
     unseal,
     write_all,
 )
+from headstart.store.folder import NOTES, RECORDS, RESULT, STAGE, optional_json, problem, states, tidy
 from headstart.store.locks import Lock
 
 if TYPE_CHECKING:
     import torch
 
-    from headstart.store.stages import Store
-
-NOTES = {"failed": "failure.txt", "cut": "cut.txt"}
-"""Statuses that a file of text says."""
-
-_STATE = re.compile(r"state-(\d+)\.safetensors")
 _KEPT_STATES = 2
-_RECORDS = "records.jsonl"
-_FILES = ("best.safetensors", "last.safetensors", "predictions.safetensors", _RECORDS, "stage.json")
+_FILES = ("best.safetensors", "last.safetensors", "predictions.safetensors", RECORDS, STAGE)
 
 
 class ClaimedStage:
     """One claimed stage: what may be written, in the order in which it is.
 
-    `notices` collects what a person should hear (damage found, states given up).
+    `notices` collects what a person should hear (damage, states that were given up).
     """
 
-    def __init__(self, store: Store, path: Path, document: Mapping[str, Any], lock: Lock) -> None:
-        self.store, self.path, self.identity = store, path, path.name
+    def __init__(self, path: Path, document: Mapping[str, Any], lock: Lock) -> None:
+        self.path, self.identity = path, path.name
         self.notices: list[str] = []
         self.attempts = 0
         self.started = ""
@@ -59,15 +52,15 @@ class ClaimedStage:
 
     def finished(self) -> dict[str, Any] | None:
         """The result if the stage is done and sound. A damaged one is set aside, and said; then None."""
-        if not (self.path / "result.json").exists():
+        if not (self.path / RESULT).exists():
             return None
-        problem = self.store.problem(self.identity)
-        if problem is None:
-            return self.store.result(self.identity)
+        damage = problem(self.path)
+        if damage is None:
+            return read_json(self.path / RESULT)
         aside = _free_name(self.path)
         os.rename(self.path, aside)
         sync_folder(self.path.parent)
-        self.notices.append(f"{problem}; the damaged stage is kept as {aside.name} and is done again")
+        self.notices.append(f"{damage}; the damaged stage is kept as {aside.name} and is done again")
         return None
 
     def begin(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
@@ -83,9 +76,9 @@ class ClaimedStage:
         self._count_attempt()
         for name in NOTES.values():
             (self.path / name).unlink(missing_ok=True)
-        found = self._newest_state()
-        self._records.open(self.path / _RECORDS, found[1]["records"]["bytes"] if found else 0)
-        return (found[0], found[1]["meta"]) if found else None
+        state = self._newest_state()
+        self._records.open(self.path / RECORDS, state[1]["records"]["bytes"] if state else 0)
+        return (state[0], state[1]["meta"]) if state else None
 
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record. It is safe once a state or the result has been saved after it."""
@@ -128,9 +121,9 @@ class ClaimedStage:
             "references": elsewhere,
         }
         self._lock.check()
-        publish_json(self.path / "result.json", whole)
-        self.store.tidy(self.identity)
-        return read_json(self.path / "result.json")
+        publish_json(self.path / RESULT, whole)
+        tidy(self.path)
+        return read_json(self.path / RESULT)
 
     def fail(self, message: str, details: str) -> None:
         """Say why in `failure.txt` (a full disk may keep it out): the message, then details. States stay."""
@@ -159,40 +152,38 @@ class ClaimedStage:
     def _count_attempt(self) -> None:
         before: dict[str, Any] = {}
         try:
-            before = optional_json(self.path / "stage.json") or {}
-        except Damaged as problem:
-            self.notices.append(f"{problem}; it is written anew and attempts are counted from 1")
+            before = optional_json(self.path / STAGE) or {}
+        except Damaged as damage:
+            self.notices.append(f"{damage}; it is written anew and attempts are counted from 1")
         self.attempts = before.get("attempts", 0) + 1
         self.started = before.get("started") or datetime.now(UTC).isoformat(timespec="seconds")
         count = {"attempts": self.attempts, "started": self.started}
-        publish_json(self.path / "stage.json", {"identity": self.identity, **self._document, **count})
+        publish_json(self.path / STAGE, {"identity": self.identity, **self._document, **count})
 
     def _newest_state(self) -> tuple[dict[str, torch.Tensor], dict[str, Any]] | None:
-        problems: list[str] = []
-        damaged: list[Path] = []
-        found = None
+        damaged: dict[Path, str] = {}
+        state = None
         for path in states(self.path):
             try:
                 tensors, whole = unseal(path)
                 self._check_state(path, whole)
             except (Damaged, OSError) as error:
-                problems.append(str(error))
-                damaged.append(path)
+                damaged[path] = str(error)
                 continue
-            found = (tensors, whole)
+            state = (tensors, whole)
             break
         for path in damaged:
             path.unlink(missing_ok=True)
-        way = f"the state of step {found[1]['step']} is used" if found else "the stage starts again at step 0"
-        self.notices += [f"{problem}; {way}" for problem in problems]
-        return found
+        way = f"the state of step {state[1]['step']} is used" if state else "the stage starts again at step 0"
+        self.notices += [f"{damage}; {way}" for damage in damaged.values()]
+        return state
 
     def _check_state(self, path: Path, whole: dict[str, Any]) -> None:
         """Raises: Damaged where a state is of another stage, or the records it counts on are not there."""
         if whole.get("identity") != self.identity:
             raise Damaged(f"{path}: is a state of stage {whole.get('identity')}")
         try:
-            with (self.path / _RECORDS).open("rb") as file:
+            with (self.path / RECORDS).open("rb") as file:
                 kept = file.read(whole["records"]["bytes"])
         except FileNotFoundError:
             kept = b""
@@ -230,20 +221,6 @@ class _Records:
         if self._file >= 0:
             os.close(self._file)
             self._file = -1
-
-
-def optional_json(path: Path) -> dict[str, Any] | None:
-    """`read_json`, or None where there is no such file."""
-    try:
-        return read_json(path)
-    except (FileNotFoundError, NotADirectoryError):
-        return None
-
-
-def states(folder: Path) -> list[Path]:
-    """States, the newest first."""
-    found = [(int(hit[1]), path) for path in folder.glob("state-*") if (hit := _STATE.fullmatch(path.name))]
-    return [path for _, path in sorted(found, reverse=True)]
 
 
 def _free_name(path: Path) -> Path:

@@ -23,6 +23,8 @@ FORMAT = 1
 """Of every file that is written here. Raised when an older reader would misread a newer file."""
 
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
+_UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, AttributeError, MemoryError)
+"""What reading bytes that were overwritten can raise (RecursionError is a RuntimeError)."""
 _FULL = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 
@@ -134,9 +136,9 @@ def seal(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> bytes:
     from safetensors.torch import save
 
     # A copy each: safetensors refuses tensors that share memory, as the best and the current weights may.
-    held = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
-    note = {"format": FORMAT, "digest": _digest(held, meta), "meta": plain(meta)}
-    return bytes(save(held, {_KEY: json.dumps(note, sort_keys=True, allow_nan=False)}))
+    copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
+    note = {"format": FORMAT, "digest": _digest(copies, meta), "meta": plain(meta)}
+    return bytes(save(copies, {_KEY: json.dumps(note, sort_keys=True, allow_nan=False)}))
 
 
 def unseal(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
@@ -153,18 +155,7 @@ def unseal(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
         note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
         meta, digest, written = note["meta"], note["digest"], note["format"]
         tensors = {name: tensor.clone() for name, tensor in load(data).items()}
-    except (
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        SafetensorError,
-        RuntimeError,
-        OverflowError,
-        AttributeError,
-        RecursionError,
-        MemoryError,
-    ) as error:
+    except (*_UNREADABLE, SafetensorError) as error:
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
     if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta):
         raise Damaged(f"{path}: its digest does not fit")

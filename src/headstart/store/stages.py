@@ -17,8 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput, nearest
-from headstart.store.claim import NOTES, ClaimedStage, optional_json, states
-from headstart.store.files import Damaged, file_digest, read_json, unseal
+from headstart.store import folder as stage_folder
+from headstart.store.claim import ClaimedStage
+from headstart.store.files import Damaged, unseal
+from headstart.store.folder import NOTES, RECORDS, RESULT, STAGE, optional_json
 from headstart.store.locks import Locks
 
 if TYPE_CHECKING:
@@ -26,19 +28,16 @@ if TYPE_CHECKING:
 
 Status = Literal["absent", "partial", "running", "complete", "diverged", "failed", "cut"]
 Which = Literal["best", "last"]
-DONE = ("complete", "diverged")
-"""Statuses that stay: the stage is not tried again."""
 
 _IDENTITY = re.compile(r"[0-9a-f]{16}")
-_sound: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
 
 
-def store_folder(given: str | os.PathLike[str] | None) -> Path:
+def store_folder(option: str | os.PathLike[str] | None) -> Path:
     """`--store`, else HEADSTART_STORE, else ./runs. Raises: BadInput where a file is in the way."""
-    folder = Path(given or os.environ.get("HEADSTART_STORE") or "runs")
-    for place in (folder, *folder.parents):
-        if os.path.lexists(place) and not os.path.isdir(place):
-            raise BadInput(f"--store: {str(place)!r} is no folder; name another one")
+    folder = Path(option or os.environ.get("HEADSTART_STORE") or "runs")
+    for path in (folder, *folder.parents):
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise BadInput(f"--store: {str(path)!r} is not a folder; name another one")
     return folder
 
 
@@ -63,10 +62,10 @@ class Store:
     def folder(self, identity: str) -> Path:
         """Where a stage lies.
 
-        Raises: BadInput if this is no identity (16 hex digits).
+        Raises: BadInput if this is not an identity (16 hex digits).
         """
         if not _IDENTITY.fullmatch(identity):
-            raise BadInput(f"stage: {identity!r} is no identity (16 hex digits); see `headstart ls`")
+            raise BadInput(f"stage: {identity!r} is not an identity (16 hex digits); see `headstart ls`")
         return self.root / identity
 
     def status(self, identity: str) -> Status:
@@ -77,10 +76,10 @@ class Store:
         """What the JSON of one stage says."""
         folder = self.folder(identity)
         try:
-            result = optional_json(folder / "result.json")
-            stage = optional_json(folder / "stage.json")
-        except Damaged as problem:
-            return StageEntry(identity, "failed", None, None, f"{problem}; run its study again: it is done anew")
+            result = optional_json(folder / RESULT)
+            stage = optional_json(folder / STAGE)
+        except Damaged as damage:
+            return StageEntry(identity, "failed", None, None, f"{damage}; run its study again: it is done anew")
         if result is not None:
             return StageEntry(identity, result["status"], stage, result)
         if self._locks.held(identity):
@@ -96,8 +95,8 @@ class Store:
 
     def listing(self) -> list[StageEntry]:
         """All stages, oldest first."""
-        found = [entry for name in self._names() if (entry := self.entry(name)).status != "absent"]
-        return sorted(found, key=lambda e: ((e.stage or {}).get("started", ""), e.identity))
+        entries = [entry for name in self._names() if (entry := self.entry(name)).status != "absent"]
+        return sorted(entries, key=lambda e: ((e.stage or {}).get("started", ""), e.identity))
 
     def find(self, prefix: str) -> str:
         """The identity that starts with these digits.
@@ -105,24 +104,24 @@ class Store:
         Raises: BadInput if none or several do.
         """
         names = self._names()
-        hits = sorted(name for name in names if name.startswith(prefix))
-        if not hits:
+        matches = sorted(name for name in names if name.startswith(prefix))
+        if not matches:
             known = nearest(prefix, names) if names else f"no {prefix!r}; it is empty"
             raise BadInput(f"store {self.root}: {known}")
-        if len(hits) > 1:
-            raise BadInput(f"store {self.root}: {prefix!r} is the start of {', '.join(hits[:5])}; give more")
-        return hits[0]
+        if len(matches) > 1:
+            raise BadInput(f"store {self.root}: {prefix!r} is the start of {', '.join(matches[:5])}; give more")
+        return matches[0]
 
     def stage(self, identity: str) -> dict[str, Any] | None:
         """`stage.json`: `name`, `spec`, `parent` (identity or None), `attempts`, `started`; or None."""
-        return optional_json(self.folder(identity) / "stage.json")
+        return optional_json(self.folder(identity) / STAGE)
 
     def result(self, identity: str) -> dict[str, Any] | None:
         """`result.json`, or None while there is none.
 
         Raises: Damaged where it is not what was written; BadInput where its format is newer.
         """
-        return optional_json(self.folder(identity) / "result.json")
+        return optional_json(self.folder(identity) / RESULT)
 
     def records(self, identity: str) -> list[dict[str, Any]]:
         """The records so far; a last line that is still being written is left out.
@@ -130,13 +129,13 @@ class Store:
         Raises: Damaged where a line is no JSON.
         """
         try:
-            lines = (self.folder(identity) / "records.jsonl").read_bytes().split(b"\n")[:-1]
+            lines = (self.folder(identity) / RECORDS).read_bytes().split(b"\n")[:-1]
         except FileNotFoundError:
             return []
         try:
             return [json.loads(line) for line in lines]
         except ValueError as error:
-            raise Damaged(f"{self.folder(identity)}/records.jsonl: not readable as JSON ({error})") from None
+            raise Damaged(f"{self.folder(identity)}/{RECORDS}: not readable as JSON ({error})") from None
 
     def weights(self, identity: str, which: Which = "best") -> dict[str, torch.Tensor]:
         """Weights of a finished stage on the CPU, its parents' frozen ones included.
@@ -146,12 +145,12 @@ class Store:
         result = self._finished(identity)
         path = self.folder(identity) / f"{which}.safetensors"
         tensors = _unsealed(path, {"identity": identity, "weights": which})
-        held: dict[tuple[str, Which], dict[str, torch.Tensor]] = {}
+        parents: dict[tuple[str, Which], dict[str, torch.Tensor]] = {}
         for name, source in result.get("references", {}).items():
             key = (source["identity"], source["weights"])
-            if key not in held:
-                held[key] = self.weights(*key)
-            tensors[name] = held[key][name]
+            if key not in parents:
+                parents[key] = self.weights(*key)
+            tensors[name] = parents[key][name]
         return tensors
 
     def predictions(self, identity: str) -> dict[str, torch.Tensor]:
@@ -160,38 +159,12 @@ class Store:
         return _unsealed(self.folder(identity) / "predictions.safetensors", {"identity": identity})
 
     def problem(self, identity: str) -> str | None:
-        """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None.
-
-        Each file is hashed once per process, and again only if it looks changed.
-        """
-        folder = self.folder(identity)
-        stamps = _stamps(folder)
-        known = _sound.get(folder.resolve())
-        if known is None or known[0] != stamps:
-            known = _sound[folder.resolve()] = (stamps, self._check(folder))
-        if known[1] is None:
-            references = (self.result(identity) or {}).get("references", {})
-            for parent in sorted({source["identity"] for source in references.values()}):
-                if self.status(parent) not in DONE:
-                    return f"{folder}: its frozen weights are those of stage {parent}, which is not there"
-        return known[1]
-
-    def _check(self, folder: Path) -> str | None:
-        try:
-            result = read_json(folder / "result.json")
-            for name, digest in result["files"].items():
-                if file_digest(folder / name) != digest:
-                    return f"{folder / name}: its digest does not fit"
-        except FileNotFoundError as error:
-            return f"{error.filename}: is missing"
-        except (Damaged, OSError) as error:
-            return str(error)
-        return None
+        """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None."""
+        return stage_folder.problem(self.folder(identity))
 
     def tidy(self, identity: str) -> None:
-        """Delete what a finished stage no longer needs (a kill may have come before it could)."""
-        for path in [*states(self.folder(identity)), *self.folder(identity).glob(".*.tmp")]:
-            path.unlink(missing_ok=True)
+        """Delete what a finished stage no longer needs."""
+        stage_folder.tidy(self.folder(identity))
 
     @contextlib.contextmanager
     def claim(self, identity: str, document: Mapping[str, Any]) -> Iterator[ClaimedStage | None]:
@@ -205,7 +178,7 @@ class Store:
         if lock is None:
             yield None
             return
-        folder = ClaimedStage(self, path, document, lock)
+        folder = ClaimedStage(path, document, lock)
         try:
             yield folder
         finally:
@@ -232,11 +205,3 @@ def _unsealed(path: Path, expected: Mapping[str, Any]) -> dict[str, torch.Tensor
     if meta != expected:
         raise Damaged(f"{path}: belongs to {meta}")
     return tensors
-
-
-def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as files:
-        stats = [(file.name, file.stat()) for file in files]
-    return sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats)

@@ -16,14 +16,14 @@ import numpy as np
 
 from headstart.sequence import IGNORE, Examples
 from headstart.spec import digest
-from headstart.store.files import Damaged, publish_json, read_json
+from headstart.store import Damaged, publish_json, read_json
 from headstart.study.fairness import task_key
 from headstart.study.features import describe
 from headstart.study.results import Baseline, Facts
 from headstart.tasks.task import Task, TaskSpec, content, open_task
 
 if TYPE_CHECKING:
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Plan
 
 VERSION = 1

@@ -7,7 +7,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from headstart.store.files import Damaged
+from headstart.store import Damaged
 from headstart.study.convergence import Record, Records, curve
 from headstart.study.rows import AMOUNTS, Run
 from headstart.study.statistics import mean

@@ -20,7 +20,7 @@ STEP = 0.0125
 """Seconds that a step costs whatever its size: least squares over the times of the 22 tiny studies in docs/results
 (2-core AMD EPYC, two stages at a time), which this and 22.6 GFLOP/s hit within a factor of 1.7, but for one of 2.2."""
 FEW = 3
-"""Finished stages that a pace of this machine is read from, at least."""
+"""Finished stages that the speed of this machine is read from, at least."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class StudyCost:
 
 
 @dataclass(frozen=True)
-class Pace:
+class Speed:
     """What one core does: seconds of a step whatever its size, and FLOPs a second on top."""
 
     step: float
@@ -46,16 +46,20 @@ class Pace:
         """Time of that many steps, which hold that many FLOPs."""
         return steps * self.step + flops / self.rate
 
+    def slower(self, factor: float) -> Speed:
+        """This many times slower."""
+        return Speed(self.step * factor, self.rate / factor)
+
 
 def study_costs() -> list[StudyCost]:
     """Costs of all built-in studies, by name and scale."""
     text = (studies_folder() / COSTS).read_text("utf-8")
-    found: Mapping[str, Mapping[str, Any]] = json.loads(text)
-    return [StudyCost(study, scale, **numbers) for study, scales in found.items() for scale, numbers in scales.items()]
+    costs: Mapping[str, Mapping[str, Any]] = json.loads(text)
+    return [StudyCost(study, scale, **numbers) for study, scales in costs.items() for scale, numbers in scales.items()]
 
 
-def pace_of(results: Iterable[Mapping[str, Any]], guess: Pace) -> Pace | None:
-    """The guess, slowed or hastened as the median of these finished stages says; None where there are too few."""
+def speed_of(results: Iterable[Mapping[str, Any]], guess: Speed) -> Speed | None:
+    """The guess, slowed or sped up as the median of these finished stages says; None where there are too few."""
     budgets = [r.get("budget", {}) for r in results]
     slower = [
         b["seconds"] / guess.seconds(b.get("steps", 0), b["flops"])
@@ -64,11 +68,10 @@ def pace_of(results: Iterable[Mapping[str, Any]], guess: Pace) -> Pace | None:
     ]
     if len(slower) < FEW:
         return None
-    factor = median(slower)
-    return Pace(guess.step * factor, guess.rate / factor)
+    return guess.slower(median(slower))
 
 
-def pace_here() -> Pace:
+def speed_here() -> Speed:
     """What one core of this machine does about, from a matrix product timed just now."""
     import numpy as np
     from threadpoolctl import threadpool_limits
@@ -81,4 +84,4 @@ def pace_here() -> Pace:
             began = time.perf_counter()
             x @ x
             times.append(time.perf_counter() - began)
-    return Pace(STEP, REACHED * 2 * side**3 / min(times))
+    return Speed(STEP, REACHED * 2 * side**3 / min(times))

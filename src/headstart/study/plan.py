@@ -60,6 +60,11 @@ class Plan:
     data: Path = field(default_factory=lambda: Path("data"))
 
     @property
+    def chains(self) -> set[tuple[str, ...]]:
+        """Identities of stages that follow each other."""
+        return {tuple(planned.identity for planned in cell.chain) for cell in self.cells}
+
+    @property
     def choose(self) -> tuple[str, ...]:
         """Axes whose value is chosen on validation."""
         return chosen_axes(self.study)

@@ -23,9 +23,10 @@ from headstart.data.series import read_ts
 from headstart.data.standardise import to_range
 from headstart.errors import BadInput
 from headstart.seeds import permutation
+from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task
 from headstart.tasks.series import copies, held_out, write_series
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
 FOLDERS = ("bidmc", "BIDMC", "Monash_UEA_UCR_Regression_Archive")
 ORIGIN = "the .ts files of BIDMC (Tan et al. 2020) are at http://tseregression.org"
@@ -82,6 +83,13 @@ class BidmcSpec(TaskSpec):
     objective: ClassVar[str] = "regress"
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str] = "l1"
+
+    def outline(self) -> Outline | None:
+        """The 7,949 windows of the .ts files."""
+        if self.source != "windows":
+            return None
+        signature, val = Signature("floats", 2, self.length, self.length, "number"), round(5_550 * self.val_share)
+        return Outline(signature, 5_550 - val, val, 2_399, self.length)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""

@@ -17,10 +17,11 @@ from headstart.data.problems import Mistakes
 from headstart.data.splits import copies_note, groups, hold_out, occurs_once
 from headstart.data.standardise import moments
 from headstart.errors import BadInput
+from headstart.sequence import Signature
 from headstart.spec import neutral
 from headstart.tasks.build import each_split, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
-from headstart.tasks.task import LONG_RANGE_ARENA, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32
@@ -68,6 +69,13 @@ class CifarSpec(TaskSpec):
     def layout(self) -> tuple[int, int]:
         """Features of a pixel (1 grey or 3 colours) and side of a tile."""
         return 1, 1
+
+    def outline(self) -> Outline | None:
+        """The official 50,000 and 10,000 images."""
+        features, tile = self.layout()
+        positions, val = (SIDE // tile) ** 2, OFFICIAL["train"] // 5 if self.split == "rothermel" else self.val
+        signature = Signature("floats", features * tile * tile, positions, positions, "class", 10, levels=256)
+        return Outline(signature, OFFICIAL["train"] - val, val, OFFICIAL["test"], positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""

@@ -15,11 +15,11 @@ from headstart.data.splits import groups
 from headstart.data.standardise import moments
 from headstart.errors import BadInput
 from headstart.seeds import bits
-from headstart.sequence import Examples
+from headstart.sequence import Examples, Signature
 from headstart.spec import neutral
 from headstart.tasks.build import size_note
 from headstart.tasks.images import DIGITS, augmenter, pixel_examples, pixel_task, tiled
-from headstart.tasks.task import Task, TaskSpec
+from headstart.tasks.task import Outline, Task, TaskSpec
 
 SIDE = 28
 FILES = {
@@ -58,6 +58,12 @@ class MnistSpec(TaskSpec):
     shows_not: ClassVar[str] = "MNIST is nearly solved: small differences near the top say little of harder images."
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "l1"
+
+    def outline(self) -> Outline | None:
+        """The official 60,000 and 10,000 images."""
+        positions, val = (self.side // self.tile) ** 2, 10 * self.val_per_class
+        signature = Signature("floats", self.tile**2, positions, positions, "class", 10, levels=256)
+        return Outline(signature, 60_000 - val, val, 10_000, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """The four files. Raises: BadInput naming a missing one, the folder and where it comes from."""

@@ -21,8 +21,9 @@ from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.standardise import moments
 from headstart.data.wav import at_rate, read_wav, to_levels
 from headstart.errors import BadInput
+from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task, size_note
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
 FOLDERS = {
     "commands": ("speech_commands", "speech_commands_v0.02", "SpeechCommands/speech_commands_v0.02"),
@@ -87,6 +88,13 @@ class SpeechSpec(TaskSpec):
     )
     mask_rate: ClassVar[float] = 0.25
     loss: ClassVar[str] = "l1"
+
+    def outline(self) -> Outline | None:
+        """The 105,829 recordings of Speech Commands 0.02, of one second each."""
+        if self.source != "commands":
+            return None
+        positions = min(self.length, 16_000)
+        return Outline(Signature("floats", 1, positions, positions, "class", 35), 84_843, 9_981, 11_005, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""

@@ -19,7 +19,7 @@ from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
-from headstart.store.files import publish
+from headstart.store import publish
 
 SPLITS = ("train", "val", "test")
 
@@ -75,6 +75,20 @@ class Task:
         return {"train": self.train, "val": self.val, "test": self.test}[name]
 
 
+@dataclass(frozen=True)
+class Outline:
+    """Sizes of a data set as its papers state them, before patches, fraction and labels.
+
+    train, val, test: units. positions: the usual length of an example.
+    """
+
+    signature: Signature
+    train: int
+    val: int
+    test: int
+    positions: int
+
+
 class TaskSpec(Spec):
     """Fields that every task has.
 
@@ -106,6 +120,10 @@ class TaskSpec(Spec):
         """Default `objective`, `mask_rate` and `loss`, for data of this signature."""
         fitting = "tokens" if signature.input == "tokens" else "l1"
         return {"objective": self.objective, "mask_rate": self.mask_rate, "loss": self.loss or fitting}
+
+    def outline(self) -> Outline | None:
+        """What the spec alone says of the sizes, for an estimate without data; None where only the data know."""
+        return None
 
     def load(self, data: Path) -> Task:
         """The whole task, before `fraction`, `labelled` and `patch`. Overridden by each task.

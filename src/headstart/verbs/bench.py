@@ -13,7 +13,7 @@ from headstart.bench import mixers, pages, train
 from headstart.bench.machine import devices, sentence, setting
 from headstart.bench.models import read_models
 from headstart.runner.machine import choose_device
-from headstart.store.files import publish, publish_json
+from headstart.store import publish, publish_json
 from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
 

@@ -142,7 +142,7 @@ def examine_machine(store: str | None, data: str | None) -> int:
 
     import torch
 
-    from headstart.store.stages import store_folder
+    from headstart.store import store_folder
 
     rows: list[tuple[str, str, str]] = []
 

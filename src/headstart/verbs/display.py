@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
@@ -13,6 +13,22 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from headstart.runner.events import (
+    Event,
+    Failed,
+    Finished,
+    Notice,
+    Progress,
+    Skipped,
+    Started,
+    Stopped,
+    Waiting,
+)
+from headstart.store import DONE, Store
+from headstart.study.costs import Speed
+from headstart.study.estimate import Cost
+from headstart.study.plan import Plan
+from headstart.study.time_left import TimeLeft
 from headstart.study.words import duration
 from headstart.verbs.terminal import console
 
@@ -22,20 +38,29 @@ PARTIAL_AFTER = 45.0
 """Seconds after which the first partial table is shown (and again every so often)."""
 
 
+def watch(
+    plan: Plan,
+    store: Store,
+    costs: Iterable[Cost],
+    slots: int,
+    speed: Speed,
+    partial: Callable[[], RenderableType | None],
+) -> Display:
+    """The display of a run that does these stages, as far as they are not done."""
+    rest = [cost for cost in costs if store.status(cost.planned.identity) not in DONE]
+    return Display(TimeLeft(rest, plan.chains, slots, speed), len(plan.stages) - len(rest), partial)
+
+
 class Display:
-    """Counts what runs and what is done; `partial` gives the table so far.
+    """Counts what runs and what is done; `partial` gives the table so far. `left` knows how long the rest takes."""
 
-    Stages weigh as many steps as they have, so that the time left follows the work left.
-    """
-
-    def __init__(self, steps: dict[str, int], done: set[str], partial: Callable[[], RenderableType | None]) -> None:
+    def __init__(self, left: TimeLeft, done: int, partial: Callable[[], RenderableType | None]) -> None:
         self.console: Console = console(stderr=True)
-        self.steps, self.partial = steps, partial
-        self.done: set[str] = set(done)
+        self.left, self.partial = left, partial
+        self.done, self.total = done, done + len(left.costs)
         self.failed: dict[str, str] = {}
         self.running: dict[str, dict[str, Any]] = {}
         self.begun = time.monotonic()
-        self.before = sum(steps.get(i, 0) for i in done)
         self.table: RenderableType | None = None
         self.table_at = self.begun + PARTIAL_AFTER
         self.line_at = self.begun
@@ -61,76 +86,65 @@ class Display:
         """A line that stays."""
         self.console.print(Text(text))
 
-    def started(self, identity: str, name: str) -> None:
-        """A stage runs."""
-        self.running[identity] = {"name": name, "step": 0, "note": ""}
-
-    def progress(self, identity: str, step: int, record: dict[str, Any] | None) -> None:
-        """A running stage got further."""
-        if identity in self.running:
-            self.running[identity]["step"] = step
-            if record is not None:
-                scores = record.get("val", {})
-                self.running[identity]["note"] = "  ".join(f"{k} {v:.3f}" for k, v in scores.items())
+    def show(self, event: Event) -> None:
+        """Take an event of the run into account, and print what is to stay."""
+        self.left.follow(event)
+        name = f"{event.name} {event.identity}"
+        if isinstance(event, Started):
+            self.running[event.identity] = {"name": event.name, "step": event.step, "steps": 0, "scores": ""}
+        elif isinstance(event, Progress):
+            self._progress(event)
+        elif isinstance(event, (Finished, Skipped)):
+            self.done += isinstance(event, Finished) or event.identity in self.left.costs
+            if isinstance(event, Finished) and event.result["status"] == "diverged":
+                self.say(f"diverged {name}: its loss is not a finite number; the study goes on")
+        elif isinstance(event, Failed):
+            self.failed[event.identity] = event.message
+            self.say(f"failed   {name}: {event.message}")
+        elif isinstance(event, Waiting):
+            self.say(f"waiting  {name}: another process is training it; its result will be used")
+        elif isinstance(event, Stopped):
+            self.say(f"saved    {name}: the same command continues from there")
+        elif isinstance(event, Notice):
+            self.say(f"note     {name}: {event.text}")
+        if isinstance(event, (Finished, Skipped, Failed, Stopped)):
+            self.running.pop(event.identity, None)
         self._tell()
 
-    def finished(self, identity: str) -> None:
-        """A stage is done."""
-        self.running.pop(identity, None)
-        self.done.add(identity)
-        self._tell()
-
-    def failure(self, identity: str, name: str, message: str) -> None:
-        """A stage failed; the others go on."""
-        self.running.pop(identity, None)
-        self.failed[identity] = message
-        self.say(f"failed   {name} {identity}: {message}")
-
-    def left(self) -> float | None:
-        """Seconds left, from the steps done in this run; None while nothing is known."""
-        worked = self._steps_done() - self.before
-        passed = time.monotonic() - self.begun
-        rest = sum(self.steps.values()) - self._steps_done()
-        return None if worked <= 0 or passed < 2 else rest * passed / worked
-
-    def _steps_done(self) -> int:
-        over = sum(self.steps.get(i, 0) for i in [*self.done, *self.failed])
-        return over + sum(int(r["step"]) for r in self.running.values())
+    def _progress(self, event: Progress) -> None:
+        if (state := self.running.get(event.identity)) is None:
+            return
+        state.update(step=event.step, steps=event.steps)
+        if event.record is not None:
+            scores = event.record.get("val", {})
+            state["scores"] = "  ".join(f"{name} {value:.3f}" for name, value in scores.items())
 
     def _tell(self) -> None:
         now = time.monotonic()
         if now >= self.table_at:
             self.table_at = now + PLAIN_EVERY
-            found = self.partial()
-            if found is not None:
-                self.table = found
-                if self.live is None and not self.shown:
-                    self.shown = True
-                    self.console.print(Text("so far (partial):"))
-                    self.console.print(found)
+            self.table = self.partial() or self.table
+            if self.table is not None and self.live is None and not self.shown:
+                self.shown = True
+                self.console.print(Text("results so far (partial):"))
+                self.console.print(self.table)
         if self.live is None and now >= self.line_at:
             self.line_at = now + PLAIN_EVERY
             self.console.print(Text(self._summary()))
 
     def _summary(self) -> str:
-        left = self.left()
-        parts = [f"{len(self.done)} of {len(self.steps)} stages done", f"{len(self.running)} running"]
+        left = self.left.seconds()
+        parts = [f"{self.done} of {self.total} stages done", f"{len(self.running)} running"]
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
-        parts.append(f"{duration(time.monotonic() - self.begun)} passed")
-        parts.append("time left unknown yet" if left is None else f"about {duration(left)} left")
+        parts.append(f"{duration(time.monotonic() - self.begun)} elapsed")
+        parts.append("estimating the time left" if left is None else f"about {duration(left)} left")
         return ", ".join(parts)
 
     def _render(self) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
-        total = max(sum(self.steps.values()), 1)
-        grid.add_row(
-            Text("study"), ProgressBar(total=total, completed=self._steps_done(), width=30), Text(self._summary())
-        )
-        for identity, state in list(self.running.items()):
-            grid.add_row(
-                Text(state["name"]),
-                ProgressBar(total=max(self.steps.get(identity, 1), 1), completed=state["step"], width=30),
-                Text(f"{identity}  {state['note']}"),
-            )
+        rows = [("study", self.done, self.total, self._summary())]
+        rows += [(s["name"], s["step"], s["steps"], f"{i}  {s['scores']}") for i, s in list(self.running.items())]
+        for name, completed, total, text in rows:
+            grid.add_row(Text(name), ProgressBar(total=max(total, 1), completed=completed, width=20), Text(text))
         return Group(self.table, grid) if self.table is not None else grid

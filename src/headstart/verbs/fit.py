@@ -18,7 +18,7 @@ from headstart.fit.plan_file import PLAN
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.source import read_source
 from headstart.runner.machine import choose_device, keep_freed_memory, process_age
-from headstart.store.stages import store_folder
+from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
 from headstart.verbs.places import writable_folder
@@ -119,17 +119,15 @@ def _train(fit: Fit, slots: int, threads: int) -> None:
     """Train with a progress display."""
     from headstart.report.tables.model import to_rich
     from headstart.report.tables.scores import make_table
+    from headstart.study.costs import speed_here
     from headstart.study.estimate import survey
-    from headstart.verbs.display import Display
-    from headstart.verbs.perform import show_event
+    from headstart.verbs.display import watch
 
     assert fit.study is not None, "make_plan comes first"
-    partial = fit.results
-    steps = {cost.planned.identity: cost.steps for cost in survey(fit.study)}
-    done = {identity for identity in steps if fit.store.status(identity) in ("complete", "diverged")}
-    with Display(steps, done, lambda: to_rich(make_table(partial()))) as display:
+    partial, costs = fit.results, survey(fit.study)
+    with watch(fit.study, fit.store, costs, slots, speed_here(), lambda: to_rich(make_table(partial()))) as display:
         for event in fit.train(slots, threads):
-            show_event(display, event)
+            display.show(event)
 
 
 def _usable_folder(folder: Path) -> None:

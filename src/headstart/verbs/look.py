@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.store.stages import StageEntry, Store, store_folder
+from headstart.store import StageEntry, Store, store_folder
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import console, table
@@ -103,11 +103,11 @@ def _mixers(store: str | None) -> None:
 
 def _studies(store: str | None) -> None:
     """One line per study and scale. Hours: what one core here needs, judged by finished stages where there are some."""
-    from headstart.study.costs import pace_here, pace_of, study_costs
+    from headstart.study.costs import speed_here, speed_of, study_costs
     from headstart.study.files import built_in_studies, short_name, title_of
 
-    guess = pace_here()
-    found = pace_of((entry.result for entry in Store(store_folder(store)).listing() if entry.result), guess)
+    guess = speed_here()
+    found = speed_of((entry.result for entry in Store(store_folder(store)).listing() if entry.result), guess)
     pace = found or guess
     paths = built_in_studies()
     out = console()

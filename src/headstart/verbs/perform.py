@@ -7,27 +7,31 @@ import os
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
+from rich.console import RenderableType
 from rich.text import Text
 
-from headstart.api import Study, default_workers
+from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.report.content import read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import make_table
 from headstart.runner.machine import choose_device, keep_freed_memory
-from headstart.runner.perform import Event, Failed, Finished, Held, Notice, Progress, Skipped, Started, Stopped
 from headstart.spec import digest
-from headstart.store.files import publish
-from headstart.study.estimate import Cost, survey
-from headstart.study.plan import PlannedStage
+from headstart.stage import StageSpec
+from headstart.store import DONE, publish
+from headstart.study.costs import Speed, speed_here
+from headstart.study.estimate import Cost, measure, probes, survey
 from headstart.study.scales import stand_in_told, stand_ins_told
+from headstart.study.time_left import TimeLeft
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar
-from headstart.verbs.display import Display
+from headstart.verbs.display import watch
 from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
+
+WORTH_TIMING = 60.0
+"""Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
 
 
 def run_study(
@@ -42,34 +46,31 @@ def run_study(
     target = _writable_file(json)
     choose_device(device)
     keep_freed_memory()
-    out = console()
+    runtime, out = study.runtime(workers=workers, threads=threads, device=device), console()
     out.print(f"store {study.store.root}")
     print_scale(study)
-    costs = _fitted(study)
-    steps = {cost.planned.identity: cost.steps for cost in costs}
-    done = {identity for identity in steps if study.store.status(identity) in ("complete", "diverged")}
-    out.print(f"study {study.spec.name}: {len(study.plan.cells)} runs of {len(steps)} stages, {len(done)} done before")
-
+    for task in {digest(p.spec.task.document()): p.spec.task for p in study.plan.stages.values()}.values():
+        prepared_with_bar(task, study.data)
+    costs, speed, slots = survey(study.plan), speed_here(), max(runtime.workers, 1)
+    display = watch(study.plan, study.store, costs, slots, speed, lambda: _partial_table(study))
+    out.print(
+        f"study {study.spec.name}: {len(study.plan.cells)} runs of {display.total} stages, {display.done} done before"
+    )
     writable_folder("--store", study.store.root)
-
-    def partial() -> Any:
-        return to_rich(make_table(study.results(baselines=False)))
-
-    with Display(steps, done, partial) as display:
-        for event in study.perform(workers=workers, threads=threads, device=device):
-            show_event(display, event)
+    rest = list(display.left.costs.values())
+    long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
+    with display:
+        timed = probes(rest, speed, slots) if long else None
+        for event in study.perform(workers=runtime.workers, threads=threads, device=device, probes=timed):
+            display.show(event)
     _answer(study, target)
     if display.failed:
-        out.print(f"{len(display.failed)} of {len(steps)} stages failed; the same command tries them again")
+        out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
     return 1 if display.failed else 0
 
 
-def _fitted(study: Study, *, timed: bool = False, device: str = "cpu") -> list[Cost]:
-    """Every stage fitted to its task; data that must be made first are made with a bar."""
-    tasks = {digest(p.spec.task.document()): p.spec.task for p in study.plan.stages.values() if not p.open}
-    for spec in tasks.values():
-        prepared_with_bar(spec, study.data)
-    return survey(study.plan, timed=timed, device=device)
+def _partial_table(study: Study) -> RenderableType:
+    return to_rich(make_table(study.results(baselines=False)))
 
 
 def print_scale(study: Study) -> None:
@@ -86,27 +87,6 @@ def print_scale(study: Study) -> None:
     ]
     if any(said):
         out.print(Text(f"stand-in data: {stand_ins_told(said)} (not in {study.data})"))
-
-
-def show_event(display: Display, event: Event) -> None:
-    if isinstance(event, Started):
-        display.started(event.identity, event.name)
-    elif isinstance(event, Progress):
-        display.progress(event.identity, event.step, event.record)
-    elif isinstance(event, Finished):
-        if event.result["status"] == "diverged":
-            display.say(f"diverged {event.name} {event.identity}: its loss is no number; the study goes on")
-        display.finished(event.identity)
-    elif isinstance(event, Skipped):
-        display.finished(event.identity)
-    elif isinstance(event, Failed):
-        display.failure(event.identity, event.name, event.message)
-    elif isinstance(event, Held):
-        display.say(f"waiting  {event.name} {event.identity}: another process is at it; its result will be used")
-    elif isinstance(event, Stopped):
-        display.say(f"saved    {event.name} {event.identity}: the same command goes on from there")
-    elif isinstance(event, Notice):
-        display.say(f"note     {event.name} {event.identity}: {event.text}")
 
 
 def _answer(study: Study, json: Path | None) -> None:
@@ -169,79 +149,47 @@ def report_study(study: Study, *, json: str | None) -> None:
     _answer(study, target)
 
 
-def dry_run_study(study: Study, *, workers: int | None, device: str) -> None:
-    """The distinct stages, their parameters and what they would cost here."""
-    costs = _fitted(study, timed=True, device=choose_device(device))
-    uses = Counter(p.identity for cell in study.plan.cells for p in cell.chain)
-    states = {cost.planned.identity: study.store.status(cost.planned.identity) for cost in costs}
-    out = console()
+def dry_run_study(study: Study, *, workers: int | None, threads: int, device: str) -> None:
+    """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known."""
+    runtime = study.runtime(workers=workers, threads=threads, device=choose_device(device))
+    slots, plan, out = max(runtime.workers, 1), study.plan, console()
+    costs, speed = measure(survey(plan), runtime, speed_here())
+    by_identity = {cost.planned.identity: cost for cost in costs}
+    uses = Counter(planned.identity for cell in plan.cells for planned in cell.chain)
+    states = {identity: "no data" if p.open else study.store.status(identity) for identity, p in plan.stages.items()}
     out.print(f"store {study.store.root}")
     print_scale(study)
-    lost = [planned for planned in study.plan.stages.values() if planned.open]
-    rows = [_open_row(planned, uses[planned.identity]) for planned in lost]
-    rows += [_cost_row(cost, uses[cost.planned.identity], states[cost.planned.identity]) for cost in costs]
-    out.print(
-        table(
-            [
-                "stage",
-                "id",
-                "state",
-                "runs",
-                "task",
-                "seed",
-                "rate",
-                "parameters",
-                "trained",
-                "steps",
-                "examples",
-                "FLOP",
-                "seconds",
-            ],
-            rows,
-            right=(3, 5, 6, 7, 8, 9, 10, 11, 12),
-        )
-    )
-    todo = [c for c in costs if states[c.planned.identity] not in ("complete", "diverged")]
-    slots = max(default_workers(study.plan) if workers is None else workers, 1)
-    seconds = sum(c.seconds or 0.0 for c in todo) / slots
-    out.print(
-        f"{len(study.plan.cells)} runs, {len(study.plan.stages)} distinct stages, {len(costs) - len(todo)} finished; "
-        f"{count(sum(c.flops for c in todo))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
-        "(steps timed here just now; evaluation not counted)"
-        + (f"; {len(lost)} stages are open, their data are not in {study.data}" if lost else "")
-    )
-
-
-def _open_row(planned: PlannedStage, uses: int) -> list[str]:
-    """A stage whose data are absent: its identity is open, and what it costs too."""
-    spec = planned.spec
-    return [
-        planned.name,
-        "open",
-        "absent",
-        str(uses),
-        spec.task.kind,
-        str(spec.seed),
-        f"{spec.optim.lr:g}",
-        *("" for _ in range(6)),
+    rows = [
+        [p.name, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
+        for i, p in plan.stages.items()
     ]
+    out.print(table(HEADS, rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
+    rest = [cost for cost in costs if states[cost.planned.identity] not in DONE]
+    seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
+    lacking = [p for p in plan.stages.values() if p.open]
+    unknown = len(plan.stages) - len(costs)
+    out.print(
+        f"{len(plan.cells)} runs, {len(plan.stages)} distinct stages, "
+        f"{sum(state in DONE for state in states.values())} finished; "
+        f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s)"
+    )
+    kinds, timed = ({cost.kind for cost in costs if cost.time or every} for every in (True, False))
+    others = "; the rest follows from FLOPs" if kinds - timed else ""
+    out.print(f"Seconds: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
+    if lacking:
+        out.print(f"The data of {len(lacking)} stages are not in {study.data}; sizes are those of the papers.")
+    if unknown:
+        out.print(f"The cost of {unknown} stages is unknown until the data are there, and is not counted.")
 
 
-def _cost_row(cost: Cost, uses: int, state: str) -> list[str]:
-    spec = cost.planned.spec
-    seconds = "" if cost.seconds is None else f"{cost.seconds:.1f}"
-    return [
-        cost.planned.name,
-        cost.planned.identity,
-        state,
-        str(uses),
-        spec.task.kind,
-        str(spec.seed),
-        f"{spec.optim.lr:g}",
-        f"{cost.parameters:,}",
-        f"{cost.trainable:,}",
-        f"{cost.steps:,}",
-        count(cost.examples),
-        count(cost.flops),
-        seconds,
-    ]
+HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "parameters", "trained", "steps", "examples"]
+HEADS += ["FLOP", "seconds"]
+
+
+def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
+    """The cells of a stage: what it is, and what it costs."""
+    head = [spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}"]
+    if cost is None:
+        return [*head, *["unknown"] * 6]
+    sizes = [f"{number:,}" for number in (cost.parameters, cost.trainable, cost.steps)]
+    return [*head, *sizes, count(cost.examples), count(cost.flops), f"{sum(cost.seconds_at(speed)):.1f}"]

@@ -25,12 +25,12 @@ from headstart.report.figures.reconstruction import Filled, caption, read_predic
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import ON_VALIDATION, sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
-from headstart.store.files import Damaged
+from headstart.store import Damaged
 from headstart.study.collect import undamaged
 from headstart.study.results import Results, Row
 
 if TYPE_CHECKING:
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Plan
     from headstart.tasks import Task
 

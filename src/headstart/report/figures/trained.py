@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, TypeVar
 from headstart.errors import BadInput
 from headstart.report.figures.style import Drawing
 from headstart.spec import digest
-from headstart.store.files import Damaged
+from headstart.store import Damaged
 from headstart.study import words
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from headstart.analysis.stages import Opened
-    from headstart.store.stages import Store
+    from headstart.store import Store
     from headstart.study.plan import Plan
     from headstart.study.results import Results, Row, Run
     from headstart.tasks import Task, TaskSpec

@@ -14,13 +14,13 @@ from pydantic import Field, model_validator
 
 from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.errors import BadInput
-from headstart.sequence import Examples
+from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
 from headstart.tasks.build import each_split, in_threads
 from headstart.tasks.images import pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec
 
 LABELS = ("two contours", "one contour")
 
@@ -65,6 +65,12 @@ class PathfinderSpec(TaskSpec):
                 "set contour_length = 6, or a size of at least 32"
             )
         return self
+
+    def outline(self) -> Outline | None:
+        """As many images as the spec says: nothing is generated to know that."""
+        positions = self.size**2
+        signature = Signature("floats", 1, positions, positions, "class", 2, levels=256)
+        return Outline(signature, self.train, self.val, self.test, positions)
 
     def prepare(self, data: Path, workers: int = 1) -> None:
         """Generate the images with that many threads, where they are not prepared yet."""
