@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from headstart import data
 from headstart.baselines import METHODS
 from headstart.data import LayoutSpec, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.settings import SERVABLE, FitSettings
-from headstart.fit.source import from_memory
+from headstart.fit.source import from_memory, read_source
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec
 
@@ -115,3 +116,17 @@ def test_a_mistake_in_a_file_is_reported_before_heavy_libraries_are_loaded(
 
 def test_every_model_without_gradients_may_be_served() -> None:
     assert ("auto", "network", *METHODS) == SERVABLE
+
+
+def test_a_fit_reads_its_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    reads: list[Path] = []
+    read_file = data._file
+    monkeypatch.setattr(data, "_file", lambda path, *rest: reads.append(path) or read_file(path, *rest))
+    file = tmp_path / "train.csv"
+    lines = [f"{i % 5},{i % 3},{i % 7},{'ab'[i % 2]}" for i in range(30)]
+    file.write_text("x0,x1,x2,label\n" + "\n".join(lines), "utf-8")
+    source = read_source(file, FitSettings(layout=LayoutSpec(target="label")), tmp_path)
+    read(OwnSpec, dict(source.task)).load(tmp_path)
+    assert reads == [file]
+    file.write_text("x0,x1,x2,label\n" + "\n".join(lines[:-1]), "utf-8")
+    assert len(read_sequences(file, LayoutSpec(target="label"))) == 29, "a file that has changed is read again"

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import unpacked
+from headstart.data.archives import files_of, stamps, unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz
 from headstart.data.arrow import frame, read_arrow, read_parquet
 from headstart.data.build import build
@@ -72,6 +74,7 @@ OTHERS = {
 """What is not read, and is told from damage."""
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy", b">": "fasta", b"{": "jsonl"}
 PACKED = (".gz", ".xz", ".bz2")
+_latest: dict[Any, weakref.ref[Sequences]] = {}
 
 
 def read_sequences(
@@ -92,6 +95,31 @@ def read_sequences(
     spec = LayoutSpec() if layout is None else layout
     if isinstance(source, Sequences):
         return source
+    if isinstance(source, (str, os.PathLike)) and labels is None and ids is None and groups is None:
+        return _read_once(Path(source), spec)
+    return _read(source, spec, labels, ids, groups, name)
+
+
+def _read_once(path: Path, spec: LayoutSpec) -> Sequences:
+    """The sequences of a file: what was read last, while somebody holds it and the file has not changed.
+
+    Who looks at a file and then opens it as a task reads it once.
+    """
+    key = None
+    with reading(path):
+        if path.exists():
+            key = (os.path.realpath(path), spec.model_dump_json(), tuple(stamps(files_of(path))))
+    latest = _latest[key]() if key in _latest else None
+    if latest is not None:
+        return replace(latest, layout=replace(latest.layout, source=str(path)))
+    sequences = _read(path, spec, None, None, None, "")
+    _latest.clear()
+    if key is not None:
+        _latest[key] = weakref.ref(sequences)
+    return sequences
+
+
+def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, name: str) -> Sequences:
     mistakes = Mistakes()
     if isinstance(source, (str, os.PathLike)):
         table = _file(Path(source), spec, mistakes)

@@ -55,6 +55,13 @@ def listed(root: Path, wanted: Wanted) -> list[str]:
     return sorted(names)
 
 
+def files_of(path: Path) -> list[Path]:
+    """The file, or all that a folder holds besides names that begin with a point."""
+    if not path.is_dir():
+        return [path]
+    return [path / name for name in listed(path, lambda name: not any(p.startswith(".") for p in name.split("/")))]
+
+
 def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     """(path, size, time) of each file: what tells that nothing was changed since it was read."""
     out = []

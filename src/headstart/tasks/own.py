@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
-from headstart.data.archives import listed, stamps
+from headstart.data.archives import files_of, stamps
 from headstart.data.layout import Kind
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
@@ -127,7 +127,7 @@ class OwnSpec(TaskSpec):
 
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming one that is missing, and where it was looked for."""
-        return tuple(file for path in self._paths(data).values() for file in _files(path))
+        return tuple(file for path in self._paths(data).values() for file in files_of(path))
 
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped. Raises: BadInput for a missing file, and for whatever is wrong with it."""
@@ -260,13 +260,6 @@ class OwnSpec(TaskSpec):
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()
-
-
-def _files(path: Path) -> list[Path]:
-    """The file, or all that a folder holds besides names that begin with a point."""
-    if not path.is_dir():
-        return [path]
-    return [path / name for name in listed(path, lambda name: not any(p.startswith(".") for p in name.split("/")))]
 
 
 def _check_labels(train: Sequences) -> None:
