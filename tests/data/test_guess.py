@@ -177,7 +177,7 @@ def test_a_long_table_is_put_in_the_order_of_its_time(tmp_path):
         assert found.channels == ("x", "z")
         assert sorted(found.ids) == [f"s{i}" for i in range(6)]
         row = found.ids.index("s2")
-        assert found.examples().inputs(row)[:, 0].tolist() == [np.float32(2 + t / 10) for t in range(5)]
+        assert found.take(np.array([row])).values[:, 0].tolist() == [np.float32(2 + t / 10) for t in range(5)]
         assert found.labels[row] == "a"
     assert found.notes == ("rows were put in the order of 'time'",)
 

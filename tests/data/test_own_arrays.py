@@ -49,7 +49,7 @@ def test_sequences_of_any_length_come_as_a_list():
         given, labels=np.array([0, 1, 0, 1, 0]), ids=[f"s{i}" for i in range(5)], groups=list("xxyyz")
     )
     assert found.lengths.tolist() == [1, 2, 3, 4, 5]
-    assert np.array_equal(found.examples().inputs(3), given[3].astype(np.float32))
+    assert np.array_equal(found.take(np.array([3])).values, given[3].astype(np.float32))
     assert (found.labels, found.groups) == (("0", "1", "0", "1", "0"), tuple("xxyyz"))
     assert read_sequences([[1, 2.5], [3]]).lengths.tolist() == [2, 1]
     assert read_sequences(["some text", "more"]).speak(1) == "more"

@@ -13,7 +13,7 @@ from headstart.data import check_alike, check_ids, read_sequences
 from headstart.data.card import data_card
 from headstart.data.labels import class_name, target_kind
 from headstart.errors import BadInput
-from headstart.sequence import IGNORE, collate
+from headstart.sequence import IGNORE
 
 
 def lines(given, **settings):
@@ -24,32 +24,21 @@ def findings(given, **settings):
     return data_card(read_sequences(given, **settings)).findings
 
 
-def test_examples_are_the_sequences_with_their_row_as_number():
+def test_a_row_without_a_label_is_ignored_and_a_gap_is_not_observed():
     labels = ["b", None, "a", "b"]
-    found = read_sequences([[1.5, np.nan, 3.0], [4.0], [5.0, 6.0], [7.0]], labels=labels)
-    signature, examples = found.signature(), found.examples(np.array([3, 0, 1]))
-    assert (signature.input, signature.width, signature.length, signature.shortest) == ("floats", 1, 3, 1)
-    assert (signature.target, signature.classes, signature.missing) == ("class", 2, True)
-    assert examples.index.tolist() == [3, 0, 1]
-    assert examples.target is not None
-    assert examples.target.tolist() == [1, 1, IGNORE]
-    assert examples.labelled_units().tolist() == [0, 1]
-    batch = collate(examples, np.array([1, 2]))
-    assert batch.inputs.shape == (2, 3, 1)
-    assert batch.observed is not None
-    assert batch.observed[0, :, 0].tolist() == [True, False, True]
-    assert found.signature("none").target == "none"
-    assert found.examples(target="none").target is None
+    sequences = read_sequences([[1.5, np.nan, 3.0], [4.0], [5.0, 6.0], [7.0]], labels=labels)
+    assert (sequences.kind, sequences.target, sequences.classes) == ("numbers", "class", ("a", "b"))
+    assert (sequences.width, sequences.lengths.tolist()) == (1, [3, 1, 2, 1])
+    assert sequences.codes().tolist() == [1, IGNORE, 0, 1]
+    assert sequences.labelled.tolist() == [True, False, True, True]
+    assert sequences.observed is not None
+    assert sequences.observed[:3, 0].tolist() == [True, False, True]
 
 
 def test_numbers_are_targets_with_gaps():
     found = read_sequences(numbers(), labels=[0.5, None, *np.linspace(1, 2, 10)])
     assert found.target == "number"
-    assert found.signature().target == "number"
-    target = found.examples().target
-    assert target is not None
-    assert target.dtype == np.float32
-    assert np.isnan(target).tolist() == [False, True, *[False] * 10]
+    assert np.isnan(found.numbers()).tolist() == [False, True, *[False] * 10]
 
 
 def test_classes_of_a_model_refuse_labels_that_they_do_not_have(tmp_path):

@@ -19,7 +19,7 @@ from headstart.data.rows import in_order
 from headstart.data.splits import groups
 from headstart.data.table import Places
 from headstart.errors import BadInput
-from headstart.sequence import IGNORE, Examples, Signature
+from headstart.sequence import IGNORE, Examples
 
 Target = Literal["class", "number", "none"]
 
@@ -116,31 +116,6 @@ class Sequences:
                 )
         mistakes.check()
         return out
-
-    def signature(self, target: Target | None = None, classes: tuple[str, ...] | None = None) -> Signature:
-        """What a model must know of these sequences; `target` and `classes` are those that are here, where left out."""
-        target = self.target if target is None else target
-        lengths = self.lengths
-        return Signature(
-            input="floats" if self.kind == "numbers" else "tokens",
-            width=self.width,
-            length=int(lengths.max()),
-            shortest=int(lengths.min()),
-            target=target,
-            missing=self.observed is not None,
-            classes=len(self.classes if classes is None else classes) if target == "class" else 0,
-        )
-
-    def examples(
-        self, rows: np.ndarray | None = None, target: Target | None = None, classes: tuple[str, ...] | None = None
-    ) -> Examples:
-        """These rows (default: all) as examples whose `index` is the row's number; a missing target is ignored."""
-        target = self.target if target is None else target
-        wanted = None
-        if target != "none":
-            wanted = self.codes(classes) if target == "class" else self.numbers().astype(np.float32)
-        whole = Examples(self.values, self.offsets, wanted, np.arange(len(self), dtype=np.int64), self.observed)
-        return whole if rows is None else whole.take(np.asarray(rows, dtype=np.int64))
 
     def take(self, rows: np.ndarray) -> Sequences:
         """These rows, in this order."""
