@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call, grad, stack_module_state, vmap
 
 from headstart.errors import BadInput, nearest
 from headstart.models.counting import counted_flops, growth
 from headstart.models.mixers.mixer import PARTS, MixerSpec
-from headstart.models.stacking import Lesson, trained_apart, trained_as_stack
 from headstart.seeds import Draw
 from headstart.spec import read
 
@@ -79,12 +80,12 @@ def _draws(rows: slice = slice(None)) -> list[Draw | None]:
     return [None, Draw(3, 1, torch.arange(len(LENGTHS))[rows])]
 
 
-def _close(case: Case, what: str, one: Tensor, two: Tensor, tolerance: float, scale: float | None = None) -> None:
-    """Raises: Broken where the largest difference is above `tolerance` x scale (default: that of `one`)."""
-    size = float(one.detach().abs().max()) if scale is None else scale
-    far = float((one.detach() - two.detach()).abs().max())
+def _close(case: Case, what: str, first: Tensor, second: Tensor, tolerance: float, scale: float | None = None) -> None:
+    """Raises: Broken where the largest difference is above `tolerance` x scale (default: that of `first`)."""
+    size = float(first.detach().abs().max()) if scale is None else scale
+    far = float((first.detach() - second.detach()).abs().max())
     if not far <= tolerance * size:
-        share, kind = far / max(size, 1e-300), str(one.dtype).removeprefix("torch.")
+        share, kind = far / max(size, 1e-300), str(first.dtype).removeprefix("torch.")
         raise Broken(
             f"{case}: {what}: they differ by {far:.1e}, {share:.1e} of the scale {size:.2g}; "
             f"at most {tolerance:.0e} is allowed in {kind}"
@@ -97,12 +98,12 @@ def check_shape(spec: MixerSpec) -> None:
         for dtype, tolerance in TOLERANCE.items():
             module, (x, valid) = case.build(dtype=dtype), _batch(dtype)
             for length in (LENGTH, 5, 1):
-                given, there = x[:, :length], torch.ones_like(valid[:, :length])
+                inputs, everywhere = x[:, :length], torch.ones_like(valid[:, :length])
                 for draw in _draws():
-                    answer = module(given, there, draw)
-                    if answer.shape != given.shape or answer.dtype != dtype:
+                    answer = module(inputs, everywhere, draw)
+                    if answer.shape != inputs.shape or answer.dtype != dtype:
                         raise Broken(
-                            f"{case}: shape {tuple(given.shape)} {dtype} went in, "
+                            f"{case}: shape {tuple(inputs.shape)} {dtype} went in, "
                             f"{tuple(answer.shape)} {answer.dtype} came out"
                         )
                     if not bool(answer.isfinite().all()):
@@ -111,7 +112,7 @@ def check_shape(spec: MixerSpec) -> None:
                         case,
                         "valid = None and valid = all true must be one thing",
                         answer,
-                        module(given, None, draw),
+                        module(inputs, None, draw),
                         tolerance,
                     )
             if not bool(module(x, valid).isfinite().all()):
@@ -169,13 +170,13 @@ def check_causality(spec: MixerSpec) -> None:
         for dtype, tolerance in TOLERANCE.items():
             module, (x, _) = case.build(dtype=dtype), _batch(dtype)
             answer = module(x, None)
-            for place in (1, LENGTH // 2, LENGTH - 1):
-                other = torch.cat([x[:, :place], _normal(4, *x[:, place:].shape).to(dtype)], 1)
+            for position in (1, LENGTH // 2, LENGTH - 1):
+                other = torch.cat([x[:, :position], _normal(4, *x[:, position:].shape).to(dtype)], 1)
                 _close(
                     case,
-                    f"position {place} and later ones moved an earlier one",
-                    answer[:, :place],
-                    module(other, None)[:, :place],
+                    f"position {position} and later ones moved an earlier one",
+                    answer[:, :position],
+                    module(other, None)[:, :position],
                     tolerance,
                     float(answer.detach().abs().max()),
                 )
@@ -235,7 +236,7 @@ def check_flops(spec: MixerSpec) -> None:
         for length in (LENGTH, 64):
             module = case.build(length=length)
             x = _normal(1, 1, length, WIDTH)
-            counted = counted_flops(lambda m=module, given=x: m(given, None))  # type: ignore[misc]
+            counted = counted_flops(lambda m=module, inputs=x: m(inputs, None))  # type: ignore[misc]
             stated = spec.flops(WIDTH, length, case.causal)
             off = stated / max(counted, 1.0) - 1.0
             if off < -FLOPS_AGREE or (off > FLOPS_AGREE and not spec.uncounted):
@@ -258,10 +259,78 @@ def check_stacking(spec: MixerSpec) -> None:
             except (RuntimeError, UserWarning) as error:
                 raise Broken(f"{case}: cannot be stacked: {error}") from error
             for name, stacked in together.items():
-                one = torch.stack([each[name] for each in apart])
+                alone = torch.stack([each[name] for each in apart])
                 # A tensor that hardly moves from zero is compared on the scale of a small weight.
-                scale = max(float(one.abs().max()), 1e-2)
-                _close(case, f"{name!r}, trained in a stack and apart", one, stacked, tolerance, scale)
+                scale = max(float(alone.abs().max()), 1e-2)
+                _close(case, f"{name!r}, trained in a stack and apart", alone, stacked, tolerance, scale)
+
+
+Loss = Callable[[Mapping[str, Tensor], Any], Tensor]
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """What the copies learn: to map x (B, L, D), padded as valid (B, L) says, to target (B, L, D)."""
+
+    x: Tensor
+    valid: Tensor
+    target: Tensor
+    steps: int = 20
+    rate: float = 0.05
+
+    def loss(self, module: nn.Module) -> Loss:
+        """(tensors, seed) -> mean squared distance of the valid outputs from the target."""
+        index = torch.arange(self.x.shape[0])
+
+        def loss(tensors: Mapping[str, Tensor], seed: Any) -> Tensor:
+            answer = functional_call(module, dict(tensors), (self.x, self.valid, Draw(seed, 0, index)))
+            missed: Tensor = (answer - self.target).square()
+            return missed.masked_fill(~self.valid[:, :, None], 0.0).sum() / self.valid.sum() / self.x.shape[2]
+
+        return loss
+
+    def stepped(self, weights: Mapping[str, Tensor], slopes: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """One step downhill, of a length below `rate`: steep kernels must not blow up."""
+        long = torch.stack([slope.square().sum() for slope in slopes.values()]).sum().sqrt()
+        return {name: value - self.rate * slopes[name] / (1.0 + long) for name, value in weights.items()}
+
+
+def learned(module: nn.Module) -> dict[str, Tensor]:
+    """Copies of the parameters that learn."""
+    return {name: p.detach().clone() for name, p in module.named_parameters() if p.requires_grad}
+
+
+def trained_apart(module: nn.Module, lesson: Lesson, seed: int) -> dict[str, Tensor]:
+    """Weights after the lesson, by plain autograd."""
+    weights, loss = learned(module), lesson.loss(module)
+    for _ in range(lesson.steps):
+        for value in weights.values():
+            value.requires_grad_(True)
+        slopes = torch.autograd.grad(loss(weights, seed), list(weights.values()))
+        stepped = lesson.stepped(weights, dict(zip(weights, slopes, strict=True)))
+        weights = {name: value.detach() for name, value in stepped.items()}
+    return weights
+
+
+def trained_as_stack(modules: Sequence[nn.Module], lesson: Lesson) -> dict[str, Tensor]:
+    """Weights (models, ...) after the lesson under `vmap(grad(...))`; model i draws with the seed i.
+
+    Raises: RuntimeError or UserWarning where an operation cannot be stacked, or only as a loop.
+    """
+    parameters, buffers = stack_module_state(list(modules))
+    weights = {name: parameters.pop(name).detach() for name in learned(modules[0])}
+    rest = {name: value.detach() for name, value in {**parameters, **buffers}.items()}
+    loss = lesson.loss(modules[0])
+
+    def whole(own: dict[str, Tensor], still: dict[str, Tensor], seed: Tensor) -> Tensor:
+        return loss({**still, **own}, seed)
+
+    step, seeds = vmap(lesson.stepped), torch.arange(len(modules))
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", message=".*batching rule.*")
+        for _ in range(lesson.steps):
+            weights = step(weights, vmap(grad(whole))(weights, rest, seeds))
+    return weights
 
 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
@@ -305,12 +374,12 @@ def check_facts(cls: type[MixerSpec], facts: Mapping[str, Any]) -> None:
 
 def check_mixer(cls: type[MixerSpec]) -> dict[str, str | None]:
     """All checks of a mixer's class: what is wrong with each, or None where it holds."""
-    found: dict[str, str | None] = {}
+    problems: dict[str, str | None] = {}
     spec = example_of(cls)
     for name, check in CHECKS.items():
         try:
             check(spec)
-            found[name] = None
+            problems[name] = None
         except Exception as error:  # A user's code may fail in any way; each check says its own.
-            found[name] = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
-    return found
+            problems[name] = str(error) if isinstance(error, BadInput) else f"{type(error).__name__}: {error}"
+    return problems

@@ -91,16 +91,8 @@ class ModelSpec(ModelKind):
         return self
 
     described: ClassVar[tuple[str, ...]] = (
-        "width",
-        "blocks",
-        "mixer",
-        "norm",
-        "feed_forward",
-        "position.kind",
-        "encoder.init",
-        "causal",
-        "dropout",
-        "pool",
+        *("width", "blocks", "mixer", "norm", "feed_forward", "position.kind", "encoder.init"),
+        *("causal", "dropout", "pool"),
     )
 
     def describe(self) -> str:

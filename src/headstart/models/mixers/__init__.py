@@ -8,89 +8,42 @@ from __future__ import annotations
 
 from headstart.spec import Entry
 
+
+def _mixer(path: str, summary: str, source: str, cost: str, causal: bool = True) -> Entry:
+    return Entry(f"headstart.models.mixers.{path}", summary, source, {"cost": cost, "causal": causal})
+
+
 MIXERS: dict[str, Entry] = {
-    "attention": Entry(
-        "headstart.models.mixers.attention:AttentionSpec",
-        "scaled dot-product attention",
-        "Vaswani et al. 2017",
-        {"cost": "L^2", "causal": True},
+    "attention": _mixer("attention:AttentionSpec", "scaled dot-product attention", "Vaswani et al. 2017", "L^2"),
+    "bigbird": _mixer("bigbird:BigBirdSpec", "attention to near, global and random blocks", "Zaheer et al. 2020", "L"),
+    "dlr": _mixer("dlr:DLRSpec", "diagonal linear RNN", "Gupta, Mehta and Berant 2022", "L log L"),
+    "linear_attention": _mixer(
+        "linear_attention:LinearAttentionSpec", "attention without a softmax", "Katharopoulos et al. 2020", "L"
     ),
-    "bigbird": Entry(
-        "headstart.models.mixers.bigbird:BigBirdSpec",
-        "attention to near, global and random blocks",
-        "Zaheer et al. 2020",
-        {"cost": "L", "causal": True},
-    ),
-    "dlr": Entry(
-        "headstart.models.mixers.dlr:DLRSpec",
-        "diagonal linear RNN",
-        "Gupta, Mehta and Berant 2022",
-        {"cost": "L log L", "causal": True},
-    ),
-    "linear_attention": Entry(
-        "headstart.models.mixers.linear_attention:LinearAttentionSpec",
-        "attention without a softmax",
-        "Katharopoulos et al. 2020",
-        {"cost": "L", "causal": True},
-    ),
-    "linformer": Entry(
-        "headstart.models.mixers.linformer:LinformerSpec",
+    "linformer": _mixer(
+        "linformer:LinformerSpec",
         "attention to a learned projection of the length",
         "Wang et al. 2020",
-        {"cost": "L", "causal": False},
+        "L",
+        causal=False,
     ),
-    "local_attention": Entry(
-        "headstart.models.mixers.local_attention:LocalAttentionSpec",
-        "attention in windows and their neighbours",
-        "Amos et al. 2023",
-        {"cost": "L", "causal": True},
+    "local_attention": _mixer(
+        "local_attention:LocalAttentionSpec", "attention in windows and their neighbours", "Amos et al. 2023", "L"
     ),
-    "longformer": Entry(
-        "headstart.models.mixers.longformer:LongformerSpec",
-        "attention in a sliding window and to global positions",
-        "Beltagy et al. 2020",
-        {"cost": "L", "causal": True},
+    "longformer": _mixer(
+        "longformer:LongformerSpec", "attention in a sliding window and to global positions", "Beltagy et al. 2020", "L"
     ),
-    "parallel": Entry(
-        "headstart.models.mixers.parallel:ParallelSpec",
-        "mixers side by side (SPADE: S4 and local attention)",
-        "Zuo et al. 2022",
-        {"cost": "L log L", "causal": True},
+    "parallel": _mixer(
+        "parallel:ParallelSpec", "mixers side by side (SPADE: S4 and local attention)", "Zuo et al. 2022", "L log L"
     ),
-    "performer": Entry(
-        "headstart.models.mixers.performer:PerformerSpec",
-        "softmax estimated by random features",
-        "Choromanski et al. 2021",
-        {"cost": "L", "causal": True},
+    "performer": _mixer(
+        "performer:PerformerSpec", "softmax estimated by random features", "Choromanski et al. 2021", "L"
     ),
-    "lstm": Entry(
-        "headstart.models.mixers.lstm:LSTMSpec",
-        "LSTM, one or both directions",
-        "Hochreiter and Schmidhuber 1997",
-        {"cost": "L", "causal": True},
+    "lstm": _mixer("lstm:LSTMSpec", "LSTM, one or both directions", "Hochreiter and Schmidhuber 1997", "L"),
+    "mega": _mixer("mega:MegaSpec", "gated attention after a moving average", "Ma et al. 2022", "L^2"),
+    "reformer": _mixer(
+        "reformer:ReformerSpec", "attention within hash buckets, shared query and key", "Kitaev et al. 2020", "L^1.5"
     ),
-    "mega": Entry(
-        "headstart.models.mixers.mega:MegaSpec",
-        "gated attention after a moving average",
-        "Ma et al. 2022",
-        {"cost": "L^2", "causal": True},
-    ),
-    "reformer": Entry(
-        "headstart.models.mixers.reformer:ReformerSpec",
-        "attention within hash buckets, shared query and key",
-        "Kitaev et al. 2020",
-        {"cost": "L^1.5", "causal": True},
-    ),
-    "s4": Entry(
-        "headstart.models.mixers.s4:S4Spec",
-        "HiPPO-LegS state space, diagonal plus low rank",
-        "Gu, Goel and Ré 2022",
-        {"cost": "L log L", "causal": True},
-    ),
-    "s4d": Entry(
-        "headstart.models.mixers.s4d:S4DSpec",
-        "diagonal state space",
-        "Gu, Gupta, Goel and Ré 2022",
-        {"cost": "L log L", "causal": True},
-    ),
+    "s4": _mixer("s4:S4Spec", "HiPPO-LegS state space, diagonal plus low rank", "Gu, Goel and Ré 2022", "L log L"),
+    "s4d": _mixer("s4d:S4DSpec", "diagonal state space", "Gu, Gupta, Goel and Ré 2022", "L log L"),
 }
