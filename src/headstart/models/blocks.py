@@ -85,7 +85,7 @@ def feed_forward_flops(spec: FeedForwardSpec, width: int, length: int) -> float:
 def dropout(x: torch.Tensor, rate: float, draw: Draw | None, name: str) -> torch.Tensor:
     """Zero a share `rate` of the numbers of x (B, L, D) and scale up the rest; nothing without `draw`.
 
-    `name` keys the random numbers: each place of the model has its own.
+    `name` keys the random numbers: each layer of the model has its own.
     """
     if draw is None or rate == 0.0:
         return x
@@ -104,7 +104,7 @@ class Block(nn.Module):
         mixer: nn.Module,
         feed_forward: nn.Module | None,
         norms: tuple[nn.Module, nn.Module],
-        place: Literal["before", "after"],
+        norm_place: Literal["before", "after"],
         residual: bool,
         rate: float,
         name: str,
@@ -113,21 +113,21 @@ class Block(nn.Module):
         self.norm_mixer, self.mixer = norms[0], mixer
         if feed_forward is not None:
             self.norm_feed_forward, self.feed_forward = norms[1], feed_forward
-        self.fed, self.before, self.residual = feed_forward is not None, place == "before", residual
+        self.fed, self.before, self.residual = feed_forward is not None, norm_place == "before", residual
         self.rate, self.name = rate, name
 
     def forward(
         self, x: torch.Tensor, valid: torch.Tensor | None, draw: Draw | None, statistics: Tensors | None
     ) -> torch.Tensor:
         within = None if draw is None else draw.within(self.name)
-        given = self.norm_mixer(x, valid, statistics) if self.before else x
-        new = dropout(self.mixer(given, valid, within), self.rate, draw, f"{self.name}.mixer")
+        inputs = self.norm_mixer(x, valid, statistics) if self.before else x
+        new = dropout(self.mixer(inputs, valid, within), self.rate, draw, f"{self.name}.mixer")
         x = x + new if self.residual else new
         if not self.before:
             x = self.norm_mixer(x, valid, statistics)
         if not self.fed:
             return x
-        given = self.norm_feed_forward(x, valid, statistics) if self.before else x
-        new = dropout(self.feed_forward(given), self.rate, draw, f"{self.name}.feed_forward")
+        inputs = self.norm_feed_forward(x, valid, statistics) if self.before else x
+        new = dropout(self.feed_forward(inputs), self.rate, draw, f"{self.name}.feed_forward")
         x = x + new if self.residual else new
         return x if self.before else self.norm_feed_forward(x, valid, statistics)

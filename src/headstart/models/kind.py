@@ -48,8 +48,8 @@ def model_class(model: Any) -> type[ModelKind]:
         return type(model)
     kind = model.get("kind", DEFAULT) if isinstance(model, Mapping) else DEFAULT
     known = isinstance(kind, str) and kind in MODELS
-    found: type[ModelKind] = MODELS[kind if known else DEFAULT].load()
-    return found
+    cls: type[ModelKind] = MODELS[kind if known else DEFAULT].load()
+    return cls
 
 
 def with_kind(model: Any) -> Any:

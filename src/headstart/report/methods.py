@@ -54,12 +54,12 @@ def _question(results: Results) -> str:
 
 
 def _tasks(results: Results) -> list[str]:
-    said: dict[str, list[str]] = {}
+    columns_of: dict[str, list[str]] = {}
     for column in results.columns:
         for text in dict.fromkeys(_sizes(facts) for facts in results.facts_of(column)):
             if text:
-                said.setdefault(text, []).append(column)
-    return [f"On {words.listed(columns)} there are {text}." for text, columns in said.items()]
+                columns_of.setdefault(text, []).append(column)
+    return [f"On {words.listed(columns)} there are {text}." for text, columns in columns_of.items()]
 
 
 def _sizes(facts: Facts) -> str:
@@ -100,8 +100,8 @@ def _stages(plan: Plan, results: Results) -> list[str]:
     every = list(chains)
     out = [
         f"{_where(keys, every, results)}{text}."
-        for said in (models, *trained.values(), *starts.values())
-        for text, keys in said.items()
+        for table in (models, *trained.values(), *starts.values())
+        for text, keys in table.items()
     ]
     began = " ".join(entry for chain in chains.values() for planned in chain for entry in planned.spec.start)
     out += [f"{text}." for verb, text in VERBS.items() if f"{verb}(" in began]
@@ -115,23 +115,23 @@ def _chain(plan: Plan, row: Row) -> list[PlannedStage]:
 
 
 def _spec(planned: PlannedStage) -> Spec:
-    found: Spec = planned.spec.model_dump(mode="json")
-    return found
+    table: Spec = planned.spec.model_dump(mode="json")
+    return table
 
 
 def _apart(stages: Iterable[PlannedStage], results: Results) -> dict[str, list[str]]:
     """Settings without words of their own that differ: those of any model (under ""), and by stage those of its
-    training. What is swept is told with the choice."""
+    training. What is swept is named with the choice."""
     values: dict[str, dict[str, set[str]]] = {"": {}}
     for planned in stages:
-        held = values.setdefault(planned.name, {})
+        training = values.setdefault(planned.name, {})
         model, objective = planned.spec.model.described, planned.spec.objective.described
         described = (*NAMED, *(f"model.{name}" for name in model), *(f"objective.{name}" for name in objective))
         for path, value in _leaves(_spec(planned)).items():
             if not path.startswith(described) and f"{planned.name}.{path}" not in results.names:
-                of = values[""] if path.startswith("model.") else held
+                of = values[""] if path.startswith("model.") else training
                 of.setdefault(path, set()).add(repr(value))
-    return {name: [path for path, found in held.items() if len(found) > 1] for name, held in values.items()}
+    return {name: [path for path, seen in settings.items() if len(seen) > 1] for name, settings in values.items()}
 
 
 def _leaves(table: Spec, before: str = "") -> dict[str, Any]:
@@ -145,26 +145,26 @@ def _leaves(table: Spec, before: str = "") -> dict[str, Any]:
 
 def _also(spec: Spec, paths: Sequence[str]) -> str:
     """` (model.residual false)`: settings by their names."""
-    found = _leaves(spec)
-    told = [f"{path} {words.plain(found[path])}" for path in paths if path in found]
-    return f" ({', '.join(told)})" if told else ""
+    leaves = _leaves(spec)
+    named = [f"{path} {words.plain(leaves[path])}" for path in paths if path in leaves]
+    return f" ({', '.join(named)})" if named else ""
 
 
 def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
     """`in scratch, `, `on listops, `, `in scratch on listops, ` or nothing where it holds for all."""
-    held = set(keys)
-    if held == set(every):
+    chosen = set(keys)
+    if chosen == set(every):
         return ""
     for column_first, names in ((False, results.arms), (True, results.columns)):
         of = {n: {r.key for r in results.table if (r.column if column_first else r.arm) == n} for n in names}
-        whole = [name for name, found in of.items() if found and found <= held]
-        if set().union(*(of[name] for name in whole)) == held:
+        whole = [name for name, keys_of in of.items() if keys_of and keys_of <= chosen]
+        if set().union(*(of[name] for name in whole)) == chosen:
             return f"{'on' if column_first else 'in'} {words.listed(whole)}, "
-    rows = [row for row in results.table if row.key in held]
+    rows = [row for row in results.table if row.key in chosen]
     arms, columns = (list(dict.fromkeys(names)) for names in ([r.arm for r in rows], [r.column for r in rows]))
     if len(rows) == sum(row.arm in arms and row.column in columns for row in results.table):
         return f"in {words.listed(arms)} on {words.listed(columns)}, "
-    return f"in {words.listed(sorted(held))}, "
+    return f"in {words.listed(sorted(chosen))}, "
 
 
 def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) -> str:
@@ -176,17 +176,17 @@ def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) 
     rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim['lr'])}"
     warm = f"{optim['warmup_steps']:,} steps of" if optim["warmup_steps"] else ""
     warm = words.percent(optim["warmup_share"]) if optim["warmup_share"] else warm
-    told = [
+    settings = [
         rate,
         f"batch size {optim['batch_size']}",
         f"{optim['schedule']} schedule" + (f" after {warm} warm-up" if warm else ""),
     ]
-    told += [f"weight decay {words.plain(optim['weight_decay'])}"] if optim["weight_decay"] else []
-    told += [f"gradients clipped to norm {words.plain(optim['clip'])}"] if optim["clip"] else []
+    settings += [f"weight decay {words.plain(optim['weight_decay'])}"] if optim["weight_decay"] else []
+    settings += [f"gradients clipped to norm {words.plain(optim['clip'])}"] if optim["clip"] else []
     length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
     frozen = "" if spec["trainable"] == "all" else f", training only {spec['trainable']}"
     return (
-        f"stage {planned.name}{elsewhere} {planned.spec.objective.describe()} with AdamW ({', '.join(told)}) for "
+        f"stage {planned.name}{elsewhere} {planned.spec.objective.describe()} with AdamW ({', '.join(settings)}) for "
         f"{length}{frozen}"
     )
 
@@ -221,13 +221,13 @@ def _choice(plan: Plan, results: Results) -> str:
         if row.chosen
     ]
     same = {words.settings(row.chosen, results.names) for row in results.table if row.chosen}
-    told = f" The choice was {words.listed(chosen)}." if 0 < len(chosen) <= 8 else ""
+    listed = f" The choice was {words.listed(chosen)}." if 0 < len(chosen) <= 8 else ""
     if len(same) == 1 and len(chosen) > 1:
-        told = f" The choice was {same.pop()} in every arm."
+        listed = f" The choice was {same.pop()} in every arm."
     lead = f"{repeated}. We" if repeated else "We"
     return (
         f"{lead} swept {words.listed(swept)} and took, for each arm and column, the setting with the best "
-        f"mean validation {metric} over seeds; settings at which a run diverged were left out.{told}"
+        f"mean validation {metric} over seeds; settings at which a run diverged were left out.{listed}"
     )
 
 

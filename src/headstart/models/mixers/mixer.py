@@ -33,6 +33,11 @@ class MixerSpec(Spec):
     keys sets `rotary = True` and takes `theta` in `build`; one that cannot be causal sets
     `can_be_causal = False`, and its `build` refuses `causal`.
 
+    What else the module may have is used where it is there: `kernel(length)` -> (C, D, L), the convolution that a
+    report draws; `attention(x, valid)` -> `attend.AttentionView`, whose maps it draws; `exportable(length)` -> the
+    module that an ONNX file states for at most that many positions, or BadInput with the reason (without it: its own
+    forward).
+
     `models/contract.py` holds every mixer to this. It builds the spec with the fields of `example`, for D 16
     and L up to 64; `uncounted` says in words which work `flops` counts and a count of matrix products,
     convolutions and FFTs misses ("": none, both agree within 5 %).

@@ -76,10 +76,10 @@ class S4DKernel(nn.Module):
     def forward(self, length: int) -> Tensor:
         decay, dt = torch.exp(self.log_decay), torch.exp(self.log_dt).unsqueeze(-1)
         rate = (-decay * dt, self.angle * dt)
-        weight = multiply((self.weight[..., 0], self.weight[..., 1]), self.held(decay, rate))
+        weight = multiply((self.weight[..., 0], self.weight[..., 1]), self._integral(decay, rate))
         return diagonal_kernel((2 * weight[0], 2 * weight[1]), rate, length, self.stride)
 
-    def held(self, decay: Tensor, rate: Pair) -> Pair:
+    def _integral(self, decay: Tensor, rate: Pair) -> Pair:
         """(exp(dt a) - 1) / a without cancellation for small steps."""
         grown = torch.exp(rate[0])
         above = torch.expm1(rate[0]) * torch.cos(rate[1]) - 2 * torch.sin(rate[1] / 2) ** 2

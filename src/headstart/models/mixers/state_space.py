@@ -30,11 +30,11 @@ def log_uniform(size: int, least: float, most: float) -> Tensor:
     return math.log(least) + torch.rand(size) * (math.log(most) - math.log(least))
 
 
-def check_range(place: str, least: float, most: float) -> None:
+def check_range(name: str, least: float, most: float) -> None:
     """Raises: BadInput unless 0 < least <= most."""
     if not 0 < least <= most:
         raise BadInput(
-            f"model.mixer.{place}_min: {least} is not in (0, {place}_max = {most}]; lower it or raise {place}_max"
+            f"model.mixer.{name}_min: {least} is not in (0, {name}_max = {most}]; lower it or raise {name}_max"
         )
 
 
