@@ -157,9 +157,9 @@ def test_a_study_without_arms_is_refused() -> None:
 
 
 def test_overrides_that_cannot_be_read_are_refused() -> None:
-    assert "is no name=value" in why("finetune.optim.lr")
-    assert "is no TOML value" in why("finetune.optim.lr=[1e-3")
-    assert "is no TOML value" in why("finetune.optim.lr=1e-3x")
+    assert "is not name=value" in why("finetune.optim.lr")
+    assert "is not a TOML value" in why("finetune.optim.lr=[1e-3")
+    assert "is not a TOML value" in why("finetune.optim.lr=1e-3x")
     assert "override: 'optim.lr' names no stage" in why("optim.lr=1e-3")
     assert "override: arms: no 'scrath'; did you mean 'scratch'?" in why("arms=['scrath']")
 
@@ -167,7 +167,7 @@ def test_overrides_that_cannot_be_read_are_refused() -> None:
 def test_a_file_names_itself_in_its_errors(tmp_path: Path) -> None:
     path = tmp_path / "mine.toml"
     path.write_text("name = ")
-    with pytest.raises(BadInput, match=r"mine.toml: this is no TOML"):
+    with pytest.raises(BadInput, match=r"mine.toml: this is not valid TOML"):
         read_study(path)
     with pytest.raises(BadInput, match="did you mean 'digits'"):
         read_study("digit")
@@ -225,13 +225,13 @@ def test_a_table_can_be_an_axis() -> None:
         ([], {"axes": {"finetune.model.width": [8], "model.width": [8]}}, "set the same thing"),
         ([], {"axes": {"finetune.seed": [0, 1]}}, "a seed is that of the whole chain"),
         (["finetune=[1,2]"], {}, "'finetune' is a whole stage; name one of its settings"),
-        (["finetune=3"], {}, "override: finetune: 3 is no table of settings"),
+        (["finetune=3"], {}, "override: finetune: 3 is not a table of settings"),
         (["report.choose=['seed']"], {}, "a seed is never chosen"),
         (["arms=3"], {}, "override: arms: no '3'"),
         (["arms=[[1]]"], {}, "override: arms: no '[1]'"),
         (["columns=[]"], {}, "override: columns: the list is empty; there are: a, b"),
         ([], {"name": "a" * 101}, "has 101 characters"),
-        ([], {"arms": {"\x1b[31mred": {}}}, "is no name that can be printed"),
+        ([], {"arms": {"\x1b[31mred": {}}}, "is not a name that can be printed"),
         ([], {"stages": {"report": {}}}, "a stage cannot be named like a key of a study"),
         (["model=5"], {}, "finetune.model: 5 should be a table"),
         (["finetune.start='take(all)'"], {}, "finetune.start: 'take(all)' should be a list"),

@@ -10,11 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headstart.report.answer import leader
-from headstart.report.content import Content, command, read_content
+from headstart.report.content import Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import Drawing, png
 from headstart.report.page_context import Anchors, page_stages, page_table, row_evidence
-from headstart.report.results_page import results_page
 from headstart.report.tables.model import to_csv, to_latex, to_markdown
 from headstart.store import publish
 from headstart.study import words

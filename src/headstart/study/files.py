@@ -82,7 +82,7 @@ def table_of(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(study_text(path))
     except tomllib.TOMLDecodeError as error:
-        raise BadInput(f"{path}: this is no TOML: {error}") from None
+        raise BadInput(f"{path}: this is not valid TOML: {error}") from None
 
 
 def study_text(path: Path) -> str:
@@ -90,7 +90,9 @@ def study_text(path: Path) -> str:
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:
-        raise BadInput(f"{path}: this is no TOML: no UTF-8 text ({error.reason} at byte {error.start})") from None
+        raise BadInput(
+            f"{path}: this is not valid TOML: it is not UTF-8 text ({error.reason} at byte {error.start})"
+        ) from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
 

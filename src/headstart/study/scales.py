@@ -112,7 +112,7 @@ def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
     """The table with only the columns and arms that are named, in that order. Raises: BadInput for an unknown one."""
     out = dict(table)
     if not isinstance(only, Mapping):
-        raise BadInput(f"{place}: {only!r} is no table of 'columns' and 'arms'")
+        raise BadInput(f"{place}: {only!r} is not a table of 'columns' and 'arms'")
     for key, names in only.items():
         check_known(key, BUNDLES, f"{place}.{key}")
         out[key] = kept(table.get(key, {}), names, f"{place}.{key}")

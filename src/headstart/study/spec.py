@@ -185,7 +185,7 @@ def _check(study: StudySpec) -> None:
 
 def _check_name(where: str, name: str) -> None:
     if not name or not name.isprintable():
-        raise BadInput(f"{where}: {name!r} is no name that can be printed; give it letters")
+        raise BadInput(f"{where}: {name!r} is not a name that can be printed; give it letters")
     if len(name) > LONGEST:
         raise BadInput(f"{where}: {name[:30]!r}... has {len(name)} characters; a name has at most {LONGEST}")
 
@@ -315,14 +315,14 @@ def parse_override(word: str) -> tuple[str, Any]:
     """`a.b=value` as (path, value); the value is TOML, and a bare word is text."""
     path, equals, text = word.partition("=")
     if not equals or not path.strip():
-        raise BadInput(f"override: {word!r} is no name=value (for example finetune.optim.lr=[1e-4,3e-4])")
+        raise BadInput(f"override: {word!r} is not name=value (for example finetune.optim.lr=[1e-4,3e-4])")
     try:
         return path.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
     except tomllib.TOMLDecodeError:
         if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text.strip()):
             return path.strip(), text.strip()
         raise BadInput(
-            f"override: {path.strip()}: {text!r} is no TOML value; text needs quotes, a list brackets"
+            f"override: {path.strip()}: {text!r} is not a TOML value; text needs quotes, a list brackets"
         ) from None
 
 
@@ -358,5 +358,5 @@ def _fix(table: dict[str, Any], path: str, value: Any) -> None:
         for name in full_names(stages, path):
             stage, _, rest = name.partition(".")
             if not rest and not isinstance(value, Mapping):
-                raise BadInput(f"override: {stage}: {value!r} is no table of settings")
+                raise BadInput(f"override: {stage}: {value!r} is not a table of settings")
             arm[stage] = overlay(arm.get(stage, {}), nested(rest, value) if rest else value)

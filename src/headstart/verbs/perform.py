@@ -130,7 +130,7 @@ def _writable_file(given: str | None) -> Path | None:
         return None
     path = Path(given)
     if not given or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        raise BadInput(f"--json: {given!r} is no file in an existing folder")
+        raise BadInput(f"--json: {given!r} is not a file in an existing folder")
     if not os.access(path.absolute().parent, os.W_OK):
         raise BadInput(f"--json: {str(path.absolute().parent)!r} cannot be written; name another folder")
     return path
