@@ -121,15 +121,9 @@ def _circles(graph: dict[str, set[str]]) -> set[frozenset[str]]:
     return {frozenset({a, *(b for b in reached[a] if a in reached[b])}) for a in graph if a in reached[a]}
 
 
-KNOWN = {
-    frozenset({"headstart.training.graph", "headstart.training.loop"}),
-}
-"""Circles that are still there. Nothing is ever added."""
-
-
 def test_no_module_imports_itself_by_way_of_others() -> None:
     graph = {name: _modules_imported(path) - {name} for name, path in MODULES.items()}
-    assert _circles(graph) <= KNOWN
+    assert not _circles(graph)
 
 
 def test_circles_are_found_whatever_leads_into_them() -> None:
@@ -137,7 +131,7 @@ def test_circles_are_found_whatever_leads_into_them() -> None:
     assert _circles(graph) == {frozenset({"b", "c"})}
 
 
-MOST_FILES, MOST_LINES, LONGEST_FILE = 275, 39_600, 480
+MOST_FILES, MOST_LINES, LONGEST_FILE = 255, 38_700, 470
 """What the package holds at most; the aim is 170 files, 28,000 lines and 400 lines a file. Only ever lowered."""
 
 
