@@ -74,7 +74,7 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     val = score_of(last, "val", metric)
     status = str(last["status"]) if last is not None else state(cell.chain[-1].identity)
     if lost or (last is not None and val is None):
-        # A chain is as sound as its worst stage; a score that is no number is a divergence too.
+        # A chain is as sound as its worst stage; a score that is not finite is a divergence too.
         status = "diverged"
     elif last is None and status == "absent" and any(state(i) == "failed" for _, i in stages[:-1]):
         status = "failed"
@@ -93,14 +93,14 @@ def with_all_scores(run: Run, find: Find, metric: str, records: Records) -> Run:
             more[f"last_{split}"] = score_of(result, split, metric)
     if run.status == "diverged" and (on_the_way := curve(records(identity), metric)):
         more["last_val"] = on_the_way[max(on_the_way)]
-    held = {name: value for name, value in more.items() if value is not None}
-    return replace(run, test=score_of(result, "test", metric), more=held)
+    scores = {name: value for name, value in more.items() if value is not None}
+    return replace(run, test=score_of(result, "test", metric), more=scores)
 
 
 def amounts(result: Mapping[str, Any] | None) -> dict[str, float]:
     """What a stage's budget counted; nothing of one without a result."""
-    given = result.get("budget", {}) if result is not None else {}
-    return {name: float(given[name]) for name in AMOUNTS if given.get(name) is not None}
+    budget = result.get("budget", {}) if result is not None else {}
+    return {name: float(budget[name]) for name in AMOUNTS if budget.get(name) is not None}
 
 
 def parameters(result: Mapping[str, Any] | None) -> int | None:

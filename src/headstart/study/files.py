@@ -29,9 +29,9 @@ def tables_in(folder: Path) -> dict[str, Path]:
     return {path.stem: path for path in sorted(folder.glob("*.toml"))}
 
 
-def is_built_in(given: str) -> bool:
+def is_built_in(name: str) -> bool:
     """Whether a name is that of a study that comes with the package."""
-    return _known_as(given, built_in_studies()) is not None
+    return _known_as(name, built_in_studies()) is not None
 
 
 def short_name(name: str) -> str:
@@ -39,37 +39,37 @@ def short_name(name: str) -> str:
     return name.removesuffix("-described")
 
 
-def study_path(given: str) -> Path:
+def study_path(name: str) -> Path:
     """The file of a study: a path, or the name of a built-in one. Raises: BadInput for neither."""
-    path = Path(given)
+    path = Path(name)
     # os.path answers False where a name is too long or not one, which Path raises an error for.
     if path.suffix == ".toml" or os.path.exists(path):
         if os.path.isfile(path):
             return path
-        raise BadInput(f"study: no file {given!r}; `headstart ls studies` lists the built-in ones")
-    return _built_in(given, built_in_studies(), "study")
+        raise BadInput(f"study: no file {name!r}; `headstart ls studies` lists the built-in ones")
+    return _built_in(name, built_in_studies(), "study")
 
 
-def base_path(given: str, folder: Path | None) -> Path:
+def base_path(name: str, folder: Path | None) -> Path:
     """The file that a study extends: a built-in study, a part that studies share, or a file beside the study's."""
-    if given.endswith(".toml"):
-        path = (folder or Path()) / given
+    if name.endswith(".toml"):
+        path = (folder or Path()) / name
         if os.path.isfile(path):
             return path
         raise BadInput(f"extends: no file {str(path)!r}")
-    return _built_in(given, {**built_in_studies(), **tables_in(studies_folder() / "parts")}, "extends")
+    return _built_in(name, {**built_in_studies(), **tables_in(studies_folder() / "parts")}, "extends")
 
 
-def _built_in(given: str, known: dict[str, Path], place: str) -> Path:
-    name = _known_as(given, known)
-    if name is None:
-        raise BadInput(f"{place}: {nearest(given, map(short_name, known))}")
-    return known[name]
+def _built_in(name: str, known: dict[str, Path], place: str) -> Path:
+    full = _known_as(name, known)
+    if full is None:
+        raise BadInput(f"{place}: {nearest(name, map(short_name, known))}")
+    return known[full]
 
 
-def _known_as(given: str, known: dict[str, Path]) -> str | None:
+def _known_as(name: str, known: dict[str, Path]) -> str | None:
     """A paper's study has a name of two parts: `coser-1` is `coser-1-described`, the paper's own words."""
-    return next((name for name in (given, f"{given}-described") if name in known), None)
+    return next((full for full in (name, f"{name}-described") if full in known), None)
 
 
 def title_of(path: Path) -> str:
