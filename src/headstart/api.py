@@ -18,10 +18,10 @@ from headstart.runner.worker import close_tasks
 from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder
-from headstart.study.baselines import gather
-from headstart.study.fairness import summarise
+from headstart.study.facts import gather
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Facts, Results
+from headstart.study.selection import summarise
 from headstart.study.spec import StudySpec, read_study, with_mixer
 from headstart.tasks import data_folder
 
@@ -79,13 +79,13 @@ class Study:
     ) -> Iterable[Event]:
         """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first."""
         runtime = self.runtime(workers=workers, threads=threads, device=device)
-        return perform(self.plan.stages.values(), self.store, runtime, probes=probes)
+        return perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
 
     @property
     def facts(self) -> Mapping[str, Facts]:
-        """Sizes, chance levels and trivial scores of the study's tasks (computed once, kept in the store)."""
+        """Sizes and chance levels of the study's tasks."""
         if self._facts is None:
-            self._facts = gather(self.plan, self.store)
+            self._facts = gather(self.plan)
         return self._facts
 
     @property
@@ -108,7 +108,7 @@ class Study:
         return reports / name
 
     def results(self, *, baselines: bool = True) -> Results:
-        """What is finished so far, with its caveats."""
+        """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks."""
         facts = self.facts if baselines else None
         found = summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
         return measured(self.plan, found, self.store)

@@ -35,7 +35,7 @@ def slow(v: np.ndarray) -> list[float]:
 
 def per_channel(rows: np.ndarray, channels: int) -> np.ndarray:
     """(n, P) features as (n, channels, PER_CHANNEL), the length left out."""
-    length = 7 * channels  # where `study.features.summaries` has it
+    length = 7 * channels  # where `features.summaries` has it
     rows = np.delete(rows, length, axis=1)
     return rows.reshape(len(rows), PER_CHANNEL, channels).transpose(0, 2, 1)
 

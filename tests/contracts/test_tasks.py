@@ -254,6 +254,11 @@ def test_the_default_loss_fits_the_input(kind, task):
     assert 0 < spec.mask_rate < 1
 
 
+def test_every_rule_of_a_task_stands_in_the_baselines_of_its_spec(kind, task):
+    named = [model["name"] for model in spec_of(kind).baselines if model["kind"] == "task"]
+    assert named == [baseline.name for baseline in task.baselines]
+
+
 def test_a_picture_is_grey_or_coloured_within_0_and_1(task):
     if task.picture is None:
         pytest.skip("no picture")

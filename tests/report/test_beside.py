@@ -16,9 +16,9 @@ from test_tables import shown
 from headstart.report.claims import verdicts
 from headstart.report.tables import paper as paper_table
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown
-from headstart.study.fairness import summarise
 from headstart.study.papers import Paper
 from headstart.study.results import Results
+from headstart.study.selection import summarise
 
 NONE = "\N{EM DASH}"
 AVERAGE = SimpleNamespace(over="columns", columns=(), missing="chance")

@@ -15,7 +15,7 @@ from headstart.errors import BadInput
 from headstart.report.claims import claims_heading, verdicts
 from headstart.report.tables.secondary import quantities
 from headstart.study.claims import Claim, check_claim
-from headstart.study.fairness import summarise
+from headstart.study.selection import summarise
 
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
 

@@ -20,8 +20,8 @@ from headstart.report.figures.sweep import best_points, marked, sweep, sweep_cap
 from headstart.report.tables.model import to_csv
 from headstart.report.tables.secondary import sweep_table
 from headstart.sequence import Signature
-from headstart.study.fairness import summarise
 from headstart.study.results import Results
+from headstart.study.selection import summarise
 from headstart.study.spec import MarkSpec
 
 

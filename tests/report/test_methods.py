@@ -11,10 +11,10 @@ import pytest
 from support.finished import study
 
 from headstart.report.methods import methods
-from headstart.study.fairness import summarise
 from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan
 from headstart.study.results import Facts, Results
+from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 
 

@@ -22,9 +22,9 @@ from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.store import Store
 from headstart.study.claims import Claim
-from headstart.study.fairness import summarise
 from headstart.study.files import to_toml
 from headstart.study.plan import make_plan
+from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 
 VOID = {"meta", "link", "img", "source", "br", "hr", "input"}

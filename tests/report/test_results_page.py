@@ -12,8 +12,8 @@ from support.made_up import LR
 from headstart.api import Study
 from headstart.report.content import command, read_content, results_page
 from headstart.store import Store
-from headstart.study.fairness import summarise
 from headstart.study.plan import make_plan
+from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 from headstart.verbs.perform import print_scale, report_study
 

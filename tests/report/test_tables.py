@@ -13,8 +13,8 @@ from support.made_up import LR, facts, make_plan, shelf, usual
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
 from headstart.report.tables.scores import make_table, note
 from headstart.report.tables.secondary import quantities, tried
-from headstart.study.fairness import summarise
 from headstart.study.results import Results
+from headstart.study.selection import summarise
 
 NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"
 
@@ -91,7 +91,7 @@ def test_no_foreign_text_is_markup_in_markdown_latex_or_the_terminal() -> None:
 
 def test_the_best_arm_on_validation_is_bold_whatever_test_says() -> None:
     plan = make_plan()
-    found = shelf(plan, lambda c: (usual(c)[0], 0.9 if c.arm == "scratch" else 0.1))
+    found = shelf(plan, lambda c: (usual(c)[0], 0.9 if c.arm == "scratch" else 0.1), None)
     table = make_table(summarise(plan, found.find))
     assert [line.best for line in table.lines] == [False, True]
     assert "**self\\_pretrained**" in to_markdown(table)
@@ -118,7 +118,7 @@ def test_several_columns_name_themselves_and_end_with_averages() -> None:
     plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(columns=(), missing="chance"))
     table = make_table(summarise(plan, shelf(plan).find, facts=facts()))
     assert table.heads[0] == "column"
-    kinds = ["arm", "arm", "baseline", "baseline", "arm", "arm", "average", "average"]
+    kinds = ["arm", "arm", "baseline", "baseline", "arm", "arm", "baseline", "baseline", "average", "average"]
     assert [line.kind for line in table.lines] == kinds
     assert "average of 2" in to_latex(table)
 

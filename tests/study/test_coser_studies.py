@@ -18,9 +18,9 @@ from headstart.parameters import leaves, select
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
 from headstart.study.estimate import survey
-from headstart.study.fairness import summarise
 from headstart.study.papers import read_paper
 from headstart.study.plan import Plan
+from headstart.study.selection import summarise
 
 TABLES = [f"coser-{n}" for n in range(1, 6)]
 QUESTIONS = ("tied-start", "which-part", "matched", "short-range")

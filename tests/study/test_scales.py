@@ -12,9 +12,9 @@ import pytest
 
 from headstart.api import Study
 from headstart.errors import BadInput
-from headstart.study.fairness import summarise
 from headstart.study.plan import Plan, make_plan
 from headstart.study.scales import StandIn, stand_in_told, stand_ins_told
+from headstart.study.selection import summarise
 from headstart.study.spec import StudySpec, read_study
 from headstart.training.loop import BudgetSpec
 

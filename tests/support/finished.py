@@ -11,11 +11,11 @@ import torch
 
 from headstart.report.page import write_report
 from headstart.store import Store, publish_json, seal
-from headstart.study.baselines import gather
-from headstart.study.fairness import summarise
+from headstart.study.facts import gather
 from headstart.study.papers import make_paper
 from headstart.study.plan import Cell, Plan, make_plan
 from headstart.study.results import Results
+from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 from support.made_up import LR, result
 
@@ -75,13 +75,19 @@ def fill(plan: Plan, store: Store, keep: int = 10**6) -> None:
                     "val/output": torch.zeros(4, 64, 1),
                 }
             (folder / "predictions.safetensors").write_bytes(seal(tensors, {"identity": planned.identity}))
+    titles = {"majority": "majority class", "linear": "logistic regression on flat inputs"}
+    for cell in plan.baselines:
+        identity = cell.chain[-1].identity
+        (store.root / identity).mkdir(parents=True, exist_ok=True)
+        whole = {**result(identity, 0.1, 0.1), "title": titles.get(cell.arm, "1-nearest neighbour on flat inputs")}
+        publish_json(store.root / identity / "result.json", whole)
 
 
 def written(tmp_path: Path, given: dict[str, Any] | None = None, keep: int = 10**6) -> tuple[Plan, Results, Path]:
     plan = make_plan(read_study(given or study()), tmp_path)
     store = Store(tmp_path / "runs")
     fill(plan, store, keep)
-    results = summarise(plan, store.result, store.status, gather(plan, store), store.records)
+    results = summarise(plan, store.result, store.status, gather(plan), store.records)
     return plan, results, write_report(plan, results, store, tmp_path / "out")
 
 
@@ -94,7 +100,7 @@ def with_paper(tmp_path: Path, source: str = "Doe, table 1", stood_in: bool = Tr
     plan = make_plan(read_study(paper_study()), tmp_path)
     store = Store(tmp_path / "runs")
     fill(plan, store)
-    results = summarise(plan, store.result, store.status, gather(plan, store), store.records)
+    results = summarise(plan, store.result, store.status, gather(plan), store.records)
     rows = [{"row": arm.upper(), "arm": arm, "cells": {"digits": "0.5"}} for arm in results.arms]
     paper = make_paper(
         "made-up",

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+from support.trivial import trivial_scores
 
 from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.spec import read
-from headstart.study.baselines import of_task
 from headstart.tasks.task import SPLITS, Task, open_task
 from headstart.tasks.waves import CYCLE, DETUNE, WavesSpec, balanced, frequencies
 
@@ -95,8 +95,9 @@ def test_labels_are_balanced_and_in_no_fixed_order() -> None:
 
 
 def test_no_position_tells_the_class_and_the_spectrum_does() -> None:
-    task = WavesSpec(train=1000, val=20, test=1000).load(NOWHERE)
-    scores = {b.name: b.scores["test"]["accuracy"] for b in of_task("waves", task).baselines}
+    spec = WavesSpec(train=1000, val=20, test=1000)
+    task = spec.load(NOWHERE)
+    scores = trivial_scores(spec, task)
     error = math.sqrt(0.25 * 0.75 / 1000)
     assert abs(scores["logistic regression on flat inputs"] - 0.25) < 4 * error
     assert scores["1-nearest neighbour on flat inputs"] < 0.65
@@ -109,8 +110,9 @@ def test_no_position_tells_the_class_and_the_spectrum_does() -> None:
 
 
 def test_ridge_regression_cannot_tell_the_slowest_frequency_and_the_spectrum_can() -> None:
-    task = WavesSpec(target="number", train=1000, val=20, test=500).load(NOWHERE)
-    scores = {b.name: b.scores["test"]["r2"] for b in of_task("waves", task).baselines}
+    spec = WavesSpec(target="number", train=1000, val=20, test=500)
+    task = spec.load(NOWHERE)
+    scores = trivial_scores(spec, task, "r2")
     assert scores["ridge regression on flat inputs"] < 0.05
     assert scores["1-nearest neighbour on flat inputs"] < 0.5
     rows = {name: np.c_[spectrum(windows(task, name)), np.ones(task.split(name).units)] for name in ("train", "test")}

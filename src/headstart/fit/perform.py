@@ -34,10 +34,10 @@ from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
-from headstart.study.fairness import summarise
 from headstart.study.files import to_toml
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
+from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 from headstart.tasks.own import OwnFacts, OwnSpec
 from headstart.tasks.task import Task, content, open_task

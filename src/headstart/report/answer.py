@@ -138,17 +138,10 @@ def _measured(row: Row) -> str:
 
 def _below(results: Results, row: Row) -> str:
     """A clause where a trivial method does as well."""
-    facts, sign = results.facts.get(row.task), 1 if row.greater else -1
-    above = [
-        (value, baseline.name)
-        for baseline in (facts.baselines if facts else ())
-        if (value := baseline.score("test", row.metric)) is not None
-        and row.test is not None
-        and sign * value >= sign * row.test.mean
-    ]
-    if not above:
+    base = results.better_baseline(row)
+    if base is None:
         return ""
-    value, name = max(above, key=lambda pair: sign * pair[0])
+    name, value = base
     return f"; the trivial {name} does better still ({words.score(value)})"
 
 

@@ -38,6 +38,7 @@ __all__ = [
 WAYS: dict[str, str] = {
     "trained": "headstart.stage.trained",
     "fitted": "headstart.stage.fitted",
+    "known": "headstart.stage.known",
 }
 """The `way` of a kind of model -> the module that has `begin` and `load_model` for it."""
 

@@ -121,17 +121,9 @@ def _baselines(results: Results) -> Said:
     for column in results.columns:
         beaten: dict[tuple[str, float], list[Row]] = {}
         for row in results.in_column(column):
-            facts = results.facts.get(row.task)
-            sign = 1 if row.greater else -1
-            scores = [(b.score("test", row.metric), b.name) for b in (facts.baselines if facts else ())]
-            above = [
-                (value, name)
-                for value, name in scores
-                if value is not None and row.test is not None and sign * value >= sign * row.test.mean
-            ]
-            if above:
-                value, name = max(above, key=lambda pair: sign * pair[0])
-                beaten.setdefault((name, value), []).append(row)
+            base = results.better_baseline(row)
+            if base is not None:
+                beaten.setdefault(base, []).append(row)
         for (name, value), rows in beaten.items():
             arms = words.listed([f"{row.arm} ({words.score(row.test.mean)})" for row in rows if row.test])
             verb = "is" if len(rows) == 1 else "are"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
-from headstart.models.kind import model_class, with_kind
+from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
 from headstart.study.scales import overlay
@@ -17,6 +17,8 @@ from headstart.study.spec import SHARED_KEYS, StudySpec, nested
 from headstart.study.validate import VARIANTS, names_of
 from headstart.tasks.task import available
 
+BASELINE = "baseline"
+"""Name of the stages that stand beside a study's own."""
 OPEN = "open-"
 """Begins the identity of a stage whose data are absent: what it will be, the data decide."""
 
@@ -32,6 +34,12 @@ class PlannedStage:
     name: str
     spec: StageSpec
     identity: str
+
+    @property
+    def label(self) -> str:
+        """Its name, and the kind of its model where that is not the usual one."""
+        kind = self.spec.model.kind
+        return self.name if kind == DEFAULT else f"{self.name} ({kind})"
 
     @property
     def open(self) -> bool:
@@ -58,6 +66,13 @@ class Plan:
     cells: tuple[Cell, ...]
     stages: Mapping[str, PlannedStage]
     data: Path = field(default_factory=lambda: Path("data"))
+    baselines: tuple[Cell, ...] = ()
+    """What the tasks' own baselines are, one stage each: run and stored like any stage, reported beside the arms."""
+
+    @property
+    def every_stage(self) -> dict[str, PlannedStage]:
+        """The stages of the arms, then the baselines."""
+        return {**self.stages, **{planned.identity: planned for cell in self.baselines for planned in cell.chain}}
 
     @property
     def chains(self) -> set[tuple[str, ...]]:
@@ -101,7 +116,26 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     for cell in sorted(cells.values(), key=lambda cell: seeds.index(cell.seed)):
         for planned in cell.chain:
             stages.setdefault(planned.identity, planned)
-    return Plan(study, tuple(cells.values()), stages, data)
+    found = tuple(cells.values())
+    return Plan(study, found, stages, data, _baselines(found, data) if study.report.baselines else ())
+
+
+def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
+    """A stage for each baseline of each reported task whose data are there, each once."""
+    out: dict[str, Cell] = {}
+    seen: set[str] = set()
+    for cell in cells:
+        last = cell.chain[-1]
+        task, objective = last.spec.task, last.spec.objective
+        key = digest([task.document(), objective.document()])
+        if key in seen or last.open or not objective.uses_target:
+            continue
+        seen.add(key)
+        for model in task.baselines:
+            spec = read(StageSpec, {"task": task, "objective": objective, "model": model}, place=BASELINE)
+            planned = PlannedStage(BASELINE, spec, identity(spec, data))
+            out.setdefault(planned.identity, Cell(model["kind"], cell.column, 0, {}, (planned,)))
+    return tuple(out.values())
 
 
 def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:

@@ -1,4 +1,4 @@
-"""What a study found, as values: rows, differences, averages, caveats. Made by `fairness.summarise`."""
+"""What a study found, as values: rows, differences, averages, caveats. Made by `selection.summarise`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,6 @@ __all__ = [
     "MORE",
     "QUANTITIES",
     "Average",
-    "Baseline",
     "Caveat",
     "Facts",
     "Pace",
@@ -38,26 +37,12 @@ __all__ = [
 
 
 @dataclass(frozen=True)
-class Baseline:
-    """Scores of a trivial method: split -> metric -> value (`{"test": {"accuracy": 0.1}}`)."""
-
-    name: str
-    scores: Mapping[str, Mapping[str, float]]
-    source: str = ""
-
-    def score(self, split: str, metric: str) -> float | None:
-        """One score, or None where it was not measured."""
-        return self.scores.get(split, {}).get(metric)
-
-
-@dataclass(frozen=True)
 class Facts:
-    """What is known of a task without training: sizes of splits in units, chance level, trivial scores."""
+    """What is known of a task without training: sizes of splits in units, chance level."""
 
     kind: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     chance: Mapping[str, float] = field(default_factory=dict)
-    baselines: tuple[Baseline, ...] = ()
     notes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
 
@@ -101,7 +86,7 @@ class Results:
     """A study's rows, averages, baselines and caveats: what tables, plots and pages are made of.
 
     `match` is the arm whose score the others are to reach. `scale` and `scale_note` say what of the paper's setting
-    was left out. `paper` holds the numbers that a paper printed.
+    was left out. `paper` holds the numbers that a paper printed. `baselines` are the rows of the tasks' own baselines.
     """
 
     name: str
@@ -119,6 +104,7 @@ class Results:
     scale_note: str = ""
     paper: Paper | None = None
     claims: tuple[Claim, ...] = ()
+    baselines: tuple[Row, ...] = ()
 
     @property
     def heading(self) -> str:
@@ -185,6 +171,30 @@ class Results:
         keys = dict.fromkeys(r.task for r in self.in_column(column))
         return [self.facts[k] for k in keys if k in self.facts]
 
+    def baselines_of(self, row: Row) -> list[Row]:
+        """The finished baselines of a row's task, of its metric, but for one that it is itself."""
+        return [
+            base
+            for base in self.baselines
+            if (base.task, base.metric) == (row.task, row.metric)
+            and (base.val or base.test)
+            and not set(base.stages) & set(row.stages)
+        ]
+
+    def better_baseline(self, row: Row) -> tuple[str, float] | None:
+        """(name, test score) of the best trivial baseline, where it does at least as well as the row."""
+        sign = 1 if row.greater else -1
+        tests = [(base.arm, base.test.mean) for base in self.baselines_of(row) if base.test]
+        above = [(name, value) for name, value in tests if row.test and sign * value >= sign * row.test.mean]
+        return max(above, key=lambda pair: sign * pair[1], default=None)
+
+    def column_baselines(self, column: str) -> list[Row]:
+        """The baselines of a column's tasks that are not among its arms."""
+        rows = self.in_column(column)
+        arms = {identity for row in rows for identity in row.stages}
+        found = {base.stages: base for row in rows for base in self.baselines_of(row)}
+        return [base for base in found.values() if not arms & set(base.stages)]
+
     def to_pandas(self) -> pandas.DataFrame:
         """The rows as a data frame, one column per chosen setting and per amount of the budget.
 
@@ -225,19 +235,16 @@ class Results:
         ]
         lines += [
             [
-                base.name,
+                base.arm,
                 column,
                 "",
                 "",
-                words.score(base.score("val", metric)),
-                words.score(base.score("test", metric)),
+                *(words.score(x.mean if x else None) for x in (base.val, base.test)),
                 "",
                 "baseline",
             ]
             for column in self.columns
-            for metric in dict.fromkeys(r.metric for r in self.in_column(column))
-            for facts in self.facts_of(column)
-            for base in facts.baselines
+            for base in self.column_baselines(column)
         ]
         header = "".join(f"<th scope='col'>{escape(h)}</th>" for h in head)
         body = "".join("<tr>" + "".join(f"<td>{escape(c)}</td>" for c in line) + "</tr>" for line in lines)

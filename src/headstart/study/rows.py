@@ -114,7 +114,7 @@ class Row:
     of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
     key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
     stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
-    `MEASURES`, seed -> number, where they were read.
+    `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from here.
     """
 
     arm: str
@@ -138,6 +138,7 @@ class Row:
     parameters: int | None = None
     stand_in: str = ""
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
+    source: str = ""
 
     def match(self, quantity: str = "reach") -> Match | None:
         """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train.

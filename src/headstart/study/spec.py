@@ -55,6 +55,7 @@ class ReportSpec(Spec):
     figures: what is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`.
     sweep: plots of a sweep show validation alone, or `test` beside it and in a table of its own; no choice reads it.
     mark: a value that these plots mark. gain: draw what arms gain over `against`, in percent of its score.
+    baselines: run each task's trivial baselines too, and report them beside the arms.
     """
 
     choose: tuple[str, ...] | None = Field(default=None, strict=False)
@@ -65,6 +66,7 @@ class ReportSpec(Spec):
     sweep: Literal["val", "test"] = "val"
     mark: MarkSpec | None = None
     gain: bool = False
+    baselines: bool = True
 
 
 class StudySpec(Spec):

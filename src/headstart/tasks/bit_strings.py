@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -15,7 +15,7 @@ from headstart.errors import BadInput
 from headstart.seeds import below, bits, uniform
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.task import Baseline, Task, TaskSpec
+from headstart.tasks.task import Baseline, Task, TaskSpec, rule
 
 
 class _BitsSpec(TaskSpec):
@@ -32,6 +32,7 @@ class _BitsSpec(TaskSpec):
     endless: bool = True
     data_seed: Seed = 0
 
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"},)
     shows_not: ClassVar[str] = (
         "random bits have no structure to learn besides the rule: this says nothing of natural data."
     )
@@ -75,6 +76,11 @@ class BitMemorySpec(_BitsSpec):
     bits: int = Field(default=1000, ge=1, le=100_000)
     chunk: int = Field(default=50, ge=1)
     keep: float = Field(default=0.5, ge=0, le=1)
+
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = (
+        {"kind": "majority"},
+        rule("copy the visible bits, guess the others"),
+    )
 
     def load(self, data: Path) -> Task:
         """The whole task. Raises: BadInput where chunks do not fill a string."""

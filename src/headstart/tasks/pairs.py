@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -14,7 +14,7 @@ from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
 from headstart.tasks.build import each_split, length_range
-from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, rule
 
 LABELS = ("two sources", "one source")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
@@ -52,6 +52,7 @@ class PairsSpec(TaskSpec):
     test: int = Field(default=1_000, ge=1, le=1_000_000)
     data_seed: Seed = 0
 
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = (*TaskSpec.baselines, rule("likeness of bigrams"))
     shows_not: ClassVar[str] = "made-up sources stand in for texts: this says nothing of retrieval among real ones."
     generated: ClassVar[bool] = True
     objective: ClassVar[str] = "retrieve"

@@ -89,6 +89,11 @@ class Outline:
     positions: int
 
 
+def rule(name: str) -> dict[str, str]:
+    """The model of a stage that is a trivial rule of `Task.baselines`."""
+    return {"kind": "task", "name": name}
+
+
 class TaskSpec(Spec):
     """Fields that every task has.
 
@@ -115,6 +120,9 @@ class TaskSpec(Spec):
 
     shows_not: ClassVar[str] = ""
     """What a score on this benchmark does not show: one sentence that every report prints."""
+
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, {"kind": "linear"}, {"kind": "nearest"})
+    """Models without gradients that a study reports beside its arms; a `rule` is one of `Task.baselines`."""
 
     def defaults(self, signature: Signature) -> dict[str, str | float]:
         """Default `objective`, `mask_rate` and `loss`, for data of this signature."""

@@ -95,7 +95,7 @@ class Display:
         elif isinstance(event, Progress):
             self._progress(event)
         elif isinstance(event, (Finished, Skipped)):
-            self.done += isinstance(event, Finished) or event.identity in self.left.costs
+            self.done += event.identity in self.left.costs
             if isinstance(event, Finished) and event.result["status"] == "diverged":
                 self.say(f"diverged {name}: its loss is not a finite number; the study goes on")
         elif isinstance(event, Failed):

@@ -188,7 +188,7 @@ HEADS += ["FLOP", "seconds"]
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
     """The cells of a stage: what it is, and what it costs."""
-    head = [spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}"]
+    head = [spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}" if spec.uses("optim.lr") else ""]
     if cost is None:
         return [*head, *["unknown"] * 6]
     sizes = [f"{number:,}" for number in (cost.parameters, cost.trainable, cost.steps)]

@@ -47,8 +47,8 @@ def note(results: Results) -> str:
 
 
 def _arms_and_baselines(results: Results) -> Iterator[Draft]:
-    """By column its arms, then the baselines of each task that no earlier column had."""
-    seen: set[tuple[str, str]] = set()
+    """By column its arms, then its baselines that no earlier column had."""
+    seen: set[tuple[str, ...]] = set()
     for column in results.columns:
         rows = results.in_column(column)
         # The best line is the best on validation, as everything that is chosen.
@@ -56,10 +56,10 @@ def _arms_and_baselines(results: Results) -> Iterator[Draft]:
         top = max(scores.values(), default=None)
         for row in rows:
             yield _arm(row, results, best=len(rows) > 1 and row.key in scores and scores[row.key] == top)
-        for task, metric in dict.fromkeys((row.task, row.metric) for row in rows):
-            if (task, metric) not in seen and task in results.facts:
-                seen.add((task, metric))
-                yield from _baselines(results, task, metric, column)
+        for baseline in results.column_baselines(column):
+            if baseline.stages not in seen:
+                seen.add(baseline.stages)
+                yield _baseline(baseline, column)
 
 
 def _arm(row: Row, results: Results, best: bool) -> Draft:
@@ -83,18 +83,16 @@ def _arm(row: Row, results: Results, best: bool) -> Draft:
     return Draft("arm", cells, row.status, row.key, best)
 
 
-def _baselines(results: Results, task: str, metric: str, column: str) -> Iterator[Draft]:
-    for baseline in results.facts[task].baselines:
-        val, test = baseline.score("val", metric), baseline.score("test", metric)
-        if val is not None or test is not None:
-            cells = {
-                "column": Cell(column, {"column": column}),
-                "arm": Cell(baseline.name, {"arm": baseline.name, "status": "baseline"}),
-                "chosen": Cell("baseline", {"chosen": ""}),
-                "val": Cell(words.score(val), {"val": val}),
-                "test": Cell(words.score(test), {"test": test}),
-            }
-            yield Draft("baseline", cells, "baseline")
+def _baseline(row: Row, column: str) -> Draft:
+    val, test = (score.mean if score else None for score in (row.val, row.test))
+    cells = {
+        "column": Cell(column, {"column": column}),
+        "arm": Cell(row.arm, {"arm": row.arm, "status": "baseline"}),
+        "chosen": Cell("baseline", {"chosen": ""}),
+        "val": Cell(words.score(val), {"val": val}),
+        "test": Cell(words.score(test), {"test": test}),
+    }
+    return Draft("baseline", cells, "baseline")
 
 
 def _average(average: Average) -> Draft:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from functools import partial
 from hashlib import blake2b
@@ -18,7 +19,7 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import Seed
 from headstart.tasks.build import each_split, in_threads
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, grow
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, rule
 
 AT_ONCE = 8_192_000
 """Draws at a time x longest tree: 4,096 draws of LRA's lengths. The arrays of one level then fit into a
@@ -59,6 +60,11 @@ class ListOpsSpec(TaskSpec):
     test: int = Field(default=2_000, ge=1)
     data_seed: Seed = 0
 
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = (
+        *TaskSpec.baselines,
+        rule("root operator"),
+        rule("root operator and its own digits"),
+    )
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
     version: ClassVar[int] = 1
     generated: ClassVar[bool] = True

@@ -20,7 +20,7 @@ from headstart.tasks.build import each_split, in_threads
 from headstart.tasks.images import pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec, rule
 
 LABELS = ("two contours", "one contour")
 
@@ -52,6 +52,7 @@ class PathfinderSpec(TaskSpec):
     test: int = Field(default=20_000, ge=1)
     data_seed: Seed = 0
 
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = (*TaskSpec.baselines, rule("distance of the discs"))
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
     generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5

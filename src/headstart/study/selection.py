@@ -13,11 +13,13 @@ from headstart.study.collect import (
     Find,
     State,
     all_tried,
+    amounts,
     averaged,
     monitored,
     parameters,
     read_run,
     remembered,
+    score_of,
     undamaged,
     with_all_scores,
 )
@@ -73,7 +75,7 @@ def summarise(
 ) -> Results:
     """Everything a report says, from what is finished; rows of unfinished runs are there and marked so.
 
-    `facts` (see `baselines.gather`) brings sizes, chance levels and trivial scores, by `task_key`. `records` (as
+    `facts` (see `facts.gather`) brings sizes and chance levels, by `task_key`. `records` (as
     `Store.records`) brings what a run scored on the way: without it no row has a pace.
     """
     found = dict(facts or {})
@@ -103,6 +105,7 @@ def summarise(
         scale_note=study.scale_note,
         paper=read_paper(study.paper) if study.paper else None,
         claims=study.claims,
+        baselines=tuple(_baseline(cell, lookup) for cell in plan.baselines),
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))
@@ -153,6 +156,36 @@ def _row(
         parameters=parameters(find(scored[0].stages[-1][1])) if scored else None,
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
+
+
+def _baseline(cell: Cell, find: Find) -> Row:
+    """A baseline by its one stage, called what it is now that it has seen its data; nothing of it is chosen."""
+    planned = cell.chain[-1]
+    result = find(planned.identity)
+    metric, greater = monitored([cell], find)
+    val, test = (score_of(result, split, metric) for split in ("val", "test"))
+    budget = amounts(result)
+    return Row(
+        arm=str((result or {}).get("title", cell.arm)),
+        column=cell.column,
+        chosen={},
+        status="absent" if result is None else "measured",
+        metric=metric,
+        greater=greater,
+        n=1,
+        expected=1,
+        val=None if val is None else estimate([val]),
+        test=None if test is None else estimate([test]),
+        difference=None,
+        budget=budget,
+        last=budget,
+        tried=budget,
+        points=(),
+        runs=(Run(0, "complete", ((planned.name, planned.identity),), val, test, budget, budget),),
+        task=task_key(planned.spec),
+        parameters=parameters(result),
+        source=str((result or {}).get("model", {}).get("source", "")),
+    )
 
 
 def _chosen_over(cell: Cell, axes: Sequence[str]) -> dict[str, Any]:

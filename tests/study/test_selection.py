@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from support.made_up import LR, Cell, facts, make_plan, result, shelf, usual
 
-from headstart.study import fairness
-from headstart.study.fairness import Candidate, choose, reference, summarise
+from headstart.study import selection
 from headstart.study.results import Results
+from headstart.study.selection import Candidate, choose, reference, summarise
 
 KEYS = {
     "arm",
@@ -91,14 +91,14 @@ def test_test_scores_are_not_read_before_the_choice_is_made(monkeypatch: pytest.
     found = shelf(plan)
     for entry in found.results.values():
         entry["scores"]["best"] = Sealed(entry["scores"]["best"])
-    original = fairness.choose
+    original = selection.choose
 
     def watched(candidates: Any, greater: bool = True) -> int | None:
         picked = original(candidates, greater)
         opened.append(True)
         return picked
 
-    monkeypatch.setattr(fairness, "choose", watched)
+    monkeypatch.setattr(selection, "choose", watched)
     assert summarise(plan, found.find).table[0].test is not None
     assert opened == [True]
 
@@ -447,8 +447,8 @@ def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
 
 def test_few_seeds_an_interval_with_zero_and_a_better_baseline_are_said() -> None:
     plan = make_plan(seeds=(0, 1))
-    flat = shelf(plan, lambda c: (0.3, 0.3 + 0.01 * (c.seed if c.arm == "scratch" else 1 - c.seed)))
-    results = summarise(plan, flat.find, facts=facts(logistic=0.5))
+    flat = shelf(plan, lambda c: (0.3, 0.3 + 0.01 * (c.seed if c.arm == "scratch" else 1 - c.seed)), 0.5)
+    results = summarise(plan, flat.find, facts=facts())
     assert {"seeds", "interval", "baseline"} <= kinds(results)
     assert "scratch cannot be told apart from self_pretrained (" in said(results, "interval")
     assert said(results, "baseline") == (
