@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from headstart.report.lines import make_table
 from support.finished import study
 from support.made_tasks import MadeSpec
 
 import headstart
 from headstart.api import Study
+from headstart.report.tables.scores import make_table
 from headstart.study.facts import of_task
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study

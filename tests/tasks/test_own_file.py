@@ -320,7 +320,7 @@ def test_two_files_of_the_same_settings_are_told_apart_in_one_study(tmp_path):
         for e in headstart.Study(
             study.model_dump(exclude_unset=True), store=tmp_path / "runs", data=tmp_path
         ).store.listing()
-        if e.stage["spec"]["task"]["file"] == "other.csv"
+        if e.stage["spec"]["task"]["file"] == "other.csv" and e.stage["name"] == "train"
     ]
     again = stage_from_json(stored)
     assert open_task(again.task, tmp_path).signature.length == 9
@@ -366,6 +366,7 @@ def test_baselines_are_fitted_whatever_is_missing(tmp_path, label):
     classed = task.signature.target == "class"
     scores = trivial_scores(spec, task, "accuracy" if classed else "r2")
     assert len(scores) == 3
+    (tmp_path / "runs").mkdir()
     moved = write(tmp_path / "runs", (tmp_path / "train.csv").read_text().splitlines(), "elsewhere.csv")
     again = of(moved, str(moved / "elsewhere.csv"), target="label")
     objective = {"kind": "classify" if classed else "regress"}
