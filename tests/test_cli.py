@@ -125,7 +125,7 @@ def test_report_says_the_same_without_training(finished: Path) -> None:
 
 def test_ls_and_show_say_what_is_in_the_store(finished: Path) -> None:
     listed = headstart("ls", cwd=finished)
-    assert listed.stdout.count("complete") == 10
+    assert listed.stdout.count("complete") == 13
     rows = json.loads((finished / "rows.json").read_text())["rows"]
     shown = headstart("show", rows[1]["stages"][-1][:10], cwd=finished)
     assert shown.returncode == 0, shown.stderr

@@ -160,7 +160,7 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     out.print(f"store {study.store.root}")
     print_scale(study)
     rows = [
-        [p.name, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
+        [p.label, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
         for i, p in plan.stages.items()
     ]
     out.print(table(HEADS, rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
