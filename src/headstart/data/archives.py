@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import os
 import stat
@@ -15,7 +16,7 @@ import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
-from typing import IO, cast
+from typing import Any
 
 from headstart.data.problems import Mistakes
 from headstart.errors import BadInput
@@ -71,45 +72,41 @@ def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
     return out
 
 
-def unpacked(path: Path) -> IO[bytes]:
+def unpacked(path: Path) -> io.BufferedReader:
     """The content of a file, unpacked where it begins like gzip, xz or bzip2, whatever its name says.
 
     Reading on past 4 GiB raises BadInput.
     """
     with path.open("rb") as file:
         start = file.read(6)
-    if start[:2] == b"\x1f\x8b":
-        return cast(IO[bytes], _Limited(path, cast(IO[bytes], gzip.open(path, "rb"))))
-    if start == b"\xfd7zXZ\0":
-        return cast(IO[bytes], _Limited(path, lzma.open(path, "rb")))
-    if start[:3] == b"BZh":
-        return cast(IO[bytes], _Limited(path, bz2.open(path, "rb")))
+    for magic, opener in ((b"\x1f\x8b", gzip.open), (b"\xfd7zXZ\0", lzma.open), (b"BZh", bz2.open)):
+        if start.startswith(magic):
+            return io.BufferedReader(_Limited(path, opener(path, "rb")), 2**18)
     return path.open("rb")
 
 
-class _Limited:
+class _Limited(io.RawIOBase):
     """A reader that stops a file which unpacks to more than TOTAL bytes."""
 
-    def __init__(self, path: Path, file: IO[bytes]) -> None:
+    def __init__(self, path: Path, file: Any) -> None:
+        super().__init__()
         self._path, self._file, self._left = path, file, TOTAL
 
-    def read(self, size: int = -1) -> bytes:
-        return self._counted(self._file.read(self._left + 1 if size < 0 else min(size, self._left + 1)))
+    def readable(self) -> bool:
+        return True
 
-    def readline(self, size: int = -1) -> bytes:
-        return self._counted(self._file.readline(self._left + 1 if size < 0 else min(size, self._left + 1)))
-
-    def _counted(self, data: bytes) -> bytes:
-        self._left -= len(data)
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        content = self._file.read(len(view))
+        self._left -= len(content)
         if self._left < 0:
             raise BadInput(f"{self._path}: unpacks to more than {TOTAL} bytes; give the official file")
-        return data
+        view[: len(content)] = content
+        return len(content)
 
-    def __enter__(self) -> _Limited:
-        return self
-
-    def __exit__(self, *_: object) -> None:
+    def close(self) -> None:
         self._file.close()
+        super().close()
 
 
 def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:

@@ -17,9 +17,8 @@ import numpy as np
 from headstart.data.archives import unpacked
 from headstart.data.layout import LayoutSpec
 from headstart.data.names import TEXTS, is_role, numbered, plain
-from headstart.data.numbers import Cells, is_number
 from headstart.data.problems import Mistakes
-from headstart.data.table import Column, Places, Table, Type, arrow_texts, check_names
+from headstart.data.table import Cells, Column, Places, Table, Type, arrow_texts, check_names, is_number
 from headstart.data.text import reading, text_lines
 from headstart.errors import BadInput
 

@@ -12,8 +12,7 @@ import numpy as np
 
 from headstart.data.layout import Channel, Layout, LayoutSpec, Shape
 from headstart.data.names import ROLES, TEXTS, by_role, lost, matching, numbered, plain
-from headstart.data.numbers import looks_like_list
-from headstart.data.table import Column, Table
+from headstart.data.table import Column, Table, looks_like_list
 from headstart.errors import BadInput, nearest
 
 FEW = 20

@@ -8,9 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.numbers import Cells, is_number
 from headstart.data.rows import column_of
-from headstart.data.table import Words
+from headstart.data.table import Cells, Words, is_number
 from headstart.errors import BadInput
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")

@@ -11,10 +11,9 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.layout import LayoutSpec
-from headstart.data.numbers import is_number
 from headstart.data.problems import Mistakes
 from headstart.data.rows import text_of
-from headstart.data.table import Column, Places, Table, Words
+from headstart.data.table import Column, Places, Table, Words, is_number
 from headstart.data.text import text_lines
 from headstart.errors import BadInput
 

@@ -7,9 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from headstart.data.layout import Layout
-from headstart.data.numbers import Cells, is_number
 from headstart.data.problems import Mistakes
-from headstart.data.table import Column, Table, Words
+from headstart.data.table import Cells, Column, Table, Words, is_number
 
 
 def in_sequences(

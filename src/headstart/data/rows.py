@@ -11,9 +11,8 @@ import numpy as np
 
 from headstart.data.archives import DAMAGED, TOTAL, unpacked
 from headstart.data.layout import LayoutSpec
-from headstart.data.numbers import is_number
 from headstart.data.problems import Mistakes
-from headstart.data.table import Column, Places, Table, number_name
+from headstart.data.table import Column, Places, Table, is_number, number_name
 from headstart.data.text import text_lines
 from headstart.errors import BadInput
 

@@ -13,11 +13,10 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
-from headstart.data.numbers import LARGEST
 from headstart.data.problems import Mistakes
 from headstart.data.rows import in_order
 from headstart.data.splits import groups
-from headstart.data.table import Places
+from headstart.data.table import LARGEST, Places
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from headstart.data.layout import LayoutSpec
 from headstart.data.problems import Mistakes
 from headstart.data.rows import label_of
-from headstart.data.table import Column, Places, Table, Words
+from headstart.data.table import Column, Lists, Places, Table
 from headstart.data.text import text_lines
 from headstart.errors import BadInput
 
@@ -20,11 +21,14 @@ DIMENSIONS = 4096
 """Features that a position may have."""
 
 
+Target = Literal["class", "number", "none"]
+
+
 @dataclass
 class Rows:
     """Sequences of one file: `values` (L, F) float32 each, NaN where missing; a label or a number for each.
 
-    `declared` are the labels that the file's header names, where it has one.
+    `declared` are the labels that the file's header names, where it has one; `target` is what the rows have.
     """
 
     values: list[np.ndarray] = field(default_factory=list)
@@ -32,6 +36,7 @@ class Rows:
     numbers: list[float] = field(default_factory=list)
     places: list[str] = field(default_factory=list)
     declared: list[str] = field(default_factory=list)
+    target: Target = "class"
 
     def __len__(self) -> int:
         return len(self.values)
@@ -66,11 +71,11 @@ def read_tsv(lines: Lines, mistakes: Mistakes) -> Rows:
     return out
 
 
-def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: str = "class") -> Rows:
+def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: Target | None = "class") -> Rows:
     """Rows `1,2,?:4,5,6:label` under a header of `@` lines; `:` divides the dimensions, `?` or NaN is missing.
 
     A dimension that ends before the others is missing from there on. With `target` "number" the last field is
-    one. What the header says of dimensions, lengths and labels must be true.
+    one; None: whatever the header says. What it says of dimensions, lengths and labels must be true.
     """
     out, header = Rows(), _header(lines)
     if header is None:
@@ -80,7 +85,11 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: str = "class") 
         mistakes.add(file, "has time stamps, which are not read; write each value alone (@timeStamps false)")
         return out
     known = header.get("classlabel", "").split()
-    if (known[:1] or [""])[0].lower() != "true" if target == "class" else known[:1] == ["true"]:
+    if target is None:
+        true = {word: header.get(word, "").lower().startswith("true") for word in ("targetlabel", "classlabel")}
+        target = "number" if true["targetlabel"] else "class" if true["classlabel"] else "none"
+    out.target = target
+    if (target == "number" and known[:1] == ["true"]) or (target == "class" and "".join(known[:1]).lower() != "true"):
         mistakes.add(
             file,
             f"@classLabel is {' '.join(known[:3]) or 'not there'!r}, a task with a {target} as target "
@@ -99,10 +108,10 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: str = "class") 
         line = line.strip()
         if not line or line.startswith(("#", "%")):
             continue
-        *fields, last = line.split(":")
+        *fields, last = line.split(":") if target != "none" else [*line.split(":"), ""]
         expected = expected or len(fields)
         values = _case(fields, expected, length, place, mistakes)
-        if values is not None and _labelled(out, last, known[1:], target, place, mistakes):
+        if values is not None and _labelled(out, last, known[1:], place, mistakes):
             out.values.append(values)
             out.places.append(place)
     return out
@@ -180,9 +189,11 @@ def _case(fields: list[str], expected: int, length: int, place: str, mistakes: M
     return out
 
 
-def _labelled(out: Rows, text: str, known: list[str], target: str, place: str, mistakes: Mistakes) -> bool:
+def _labelled(out: Rows, text: str, known: list[str], place: str, mistakes: Mistakes) -> bool:
     """Note the label or number of a row; False and a mistake where it is none."""
-    if target == "number":
+    if out.target == "none":
+        return True
+    if out.target == "number":
         value = numbers([text], place, mistakes, ())
         if value is None or np.isnan(value[0]):
             if value is not None:
@@ -202,54 +213,21 @@ def _labelled(out: Rows, text: str, known: list[str], target: str, place: str, m
 
 def read_ts_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A .ts file of the UCR and UEA archives, labelled, with numbers as targets, or with neither."""
-    header: dict[str, str] = {}
-    for line in text_lines(path, spec.encoding, Mistakes()):
-        word, _, rest = line.strip().partition(" ")
-        if word.lower() == "@data":
-            break
-        if word.startswith("@"):
-            header[word.lower()] = rest.strip()
-    target = "number" if header.get("@targetlabel", "").lower().startswith("true") else "class"
-    bare = target == "class" and not header.get("@classlabel", "").lower().startswith("true")
-    found = read_ts(_placed(path, spec, mistakes, bare), str(path), mistakes, target)
+    numbered = enumerate(text_lines(path, spec.encoding, mistakes), 1)
+    rows = read_ts(((f"{path}:{number}", line) for number, line in numbered), str(path), mistakes, None)
     mistakes.check()
-    if not len(found):
+    if not len(rows):
         raise BadInput(f"{path}: has no sequence under @data; give a whole .ts file")
-    return _series(found, path, target, bare)
-
-
-def _placed(path: Path, spec: LayoutSpec, mistakes: Mistakes, bare: bool) -> Iterator[tuple[str, str]]:
-    """(place, line); where the file has no labels each row is given one, as its reader asks for one."""
-    data = False
-    for number, line in enumerate(text_lines(path, spec.encoding, mistakes), 1):
-        text = line.strip()
-        if bare and text.lower().startswith("@classlabel"):
-            continue
-        if bare and text.lower() == "@data":
-            yield f"{path}:{number}", "@classLabel true"
-        elif bare and data and text and not text.startswith(("#", "%")):
-            text += ":none"
-        data = data or text.lower() == "@data"
-        yield f"{path}:{number}", text
-
-
-def _series(found: Rows, path: Path, target: str, bare: bool) -> Table:
-    widths = [one.shape[1] for one in found.values]
+    widths = [values.shape[1] for values in rows.values]
     wrong = next((i for i, width in enumerate(widths) if width != widths[0]), None)
     if wrong is not None:
-        raise BadInput(f"{found.places[wrong]}: has {widths[wrong]} dimensions, the first row has {widths[0]}")
-    lines = np.array([int(place.rpartition(":")[2]) for place in found.places], dtype=np.int64)
-    lists: list[np.ndarray | None] = [one.astype(np.float64) for one in found.values]
-    table = Table(
-        {"values": Column("values", "list", lists=lists)},
-        len(lists),
-        Places(str(path), lines=lines),
-        "a .ts file",
-        shape="list",
-    )
-    if not bare:
-        numbers = np.array(found.numbers) if target == "number" else None
-        labels: Words | None = None if target == "number" else list(found.labels)
-        table.columns["label"] = Column("label", "number" if target == "number" else "text", labels, numbers)
-        table.roles["target"] = "label"
-    return table
+        raise BadInput(f"{rows.places[wrong]}: has {widths[wrong]} dimensions, the first row has {widths[0]}")
+    lines = np.array([int(place.rpartition(":")[2]) for place in rows.places], dtype=np.int64)
+    lists: Lists = [values.astype(np.float64) for values in rows.values]
+    columns = {"values": Column("values", "list", lists=lists)}
+    if rows.target == "number":
+        columns["label"] = Column("label", "number", numbers=np.array(rows.numbers))
+    elif rows.target == "class":
+        columns["label"] = Column("label", "text", list(rows.labels))
+    roles = {"target": "label"} if "label" in columns else {}
+    return Table(columns, len(lists), Places(str(path), lines=lines), "a .ts file", shape="list", roles=roles)

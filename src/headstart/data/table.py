@@ -1,8 +1,9 @@
-"""A table as it was read, before it is known what its columns mean: names, cells, and where each row stands."""
+"""A table as it was read, before it is known what its columns mean: cells as texts and numbers, and where rows stand."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import shlex
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
@@ -10,10 +11,21 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.layout import Shape
+from headstart.data.problems import MOST, Mistakes
 from headstart.errors import BadInput, nearest
 
 Words = list[str | None]
 Lists = list[np.ndarray | None]
+
+
+LARGEST = float(np.finfo(np.float32).max)
+"""Values are kept in float32."""
+KINDS = 1_000
+"""Different wrong texts that are counted apart; the others are counted together."""
+
+Wrong = Literal["is not a number", "is infinite, or beyond 3e38"]
+NOT_A_NUMBER: Wrong = "is not a number"
+TOO_LARGE: Wrong = "is infinite, or beyond 3e38"
 
 
 @dataclass(frozen=True)
@@ -167,3 +179,160 @@ def check_names(names: Iterable[str], place: str) -> list[str]:
     if wrong:
         raise BadInput("\n".join(wrong[:20]))
     return list(seen)
+
+
+@dataclass
+class _Bad:
+    """Where a wrong text first stands, and all rows that have it."""
+
+    row: int
+    column: str
+    rows: set[int]
+
+
+@dataclass
+class Cells:
+    """Reads cells as numbers. `na` are the words for a missing value, besides the empty cell and nan."""
+
+    places: Places
+    na: frozenset[str] = frozenset()
+    decimal: str = "."
+    bad: dict[tuple[str, Wrong], _Bad] = field(default_factory=dict)
+    others: int = 0
+
+    def __post_init__(self) -> None:
+        numbers = np.array([to_float(word) for word in self.na])
+        self._na_numbers = numbers[~np.isnan(numbers)]
+
+    def missing(self, text: str | None) -> bool:
+        """Whether a cell stands for a missing value."""
+        if text is None:
+            return True
+        text = text.strip()
+        return not text or text in self.na or text.lower() == "nan"
+
+    def row(self, words: Sequence[str], row: int, name: Callable[[int], str]) -> np.ndarray:
+        """(L,) float64 of the cells of one row, NaN where missing; `name` gives the column of the i-th cell."""
+        plain = words if self.decimal == "." else [word.replace(self.decimal, ".") for word in words]
+        try:
+            values = np.fromiter(map(float, plain), np.float64, len(plain))
+        except ValueError:
+            values = np.array([to_float(word) for word in plain])
+        return self._checked(values, words, lambda i: (row, name(i)))
+
+    def numbers(self, column: Column) -> np.ndarray:
+        """(n,) float64 (or float32) of a column, NaN where missing. What is wrong is noted and becomes NaN."""
+        if column.numbers is not None:
+            return self.finite(column.numbers, column.name)
+        values = parse(column.cells, self.decimal, self.na)
+        return self._checked(values, column.words, lambda i: (i, column.name))
+
+    def _checked(
+        self, values: np.ndarray, words: Sequence[str | None], cell: Callable[[int], tuple[int, str]]
+    ) -> np.ndarray:
+        wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+        for i in wrong.tolist():
+            if not self.missing(words[i]):
+                self.refuse(*cell(i), words[i] or "", NOT_A_NUMBER if np.isnan(values[i]) else TOO_LARGE)
+        if len(wrong):
+            values[wrong] = np.nan
+        return self.without_na(values)
+
+    def finite(self, values: np.ndarray, column: str, row: int | None = None) -> np.ndarray:
+        """Numbers of a column, or of one row where `row` is given, with NaN where `na` says so.
+
+        What float32 cannot hold is noted. What fits into float32 is given in it, the rest in float64.
+        """
+        narrow = values.dtype.itemsize <= (4 if values.dtype.kind == "f" else 2)
+        values = self.without_na(np.asarray(values, dtype=np.float32 if narrow else np.float64))
+        wrong = np.flatnonzero(np.abs(values.reshape(-1)) > LARGEST)
+        for i in wrong.tolist():
+            self.refuse(i if row is None else row, column, number_name_of(values.reshape(-1)[i]), TOO_LARGE)
+        if len(wrong):
+            values = np.where(np.abs(values) > LARGEST, np.nan, values)
+        return values
+
+    def lists(self, column: Column) -> Lists:
+        """Sequences of a column: as they are, or read from texts such as `[1, 2, 3]` or `1 2 3`."""
+        if column.lists is not None:
+            return [
+                None if one is None else one if one.dtype.kind in "US" else self.finite(one, column.name, i)
+                for i, one in enumerate(column.lists)
+            ]
+        out: Lists = []
+        for i, word in enumerate(column.words):
+            out.append(None if self.missing(word) else self.row(list_parts(word or ""), i, lambda _: column.name))
+        return out
+
+    def without_na(self, values: np.ndarray) -> np.ndarray:
+        """The values with NaN for numbers that are among `na`."""
+        if len(self._na_numbers):
+            hit = np.isin(values, self._na_numbers)
+            if hit.any():
+                return np.where(hit, np.nan, values)
+        return values
+
+    def refuse(self, row: int, column: str, text: str, wrong: Wrong) -> None:
+        """Note a cell that is wrong."""
+        key = (text.strip(), wrong)
+        known = self.bad.get(key)
+        if known is None and len(self.bad) >= KINDS:
+            self.others += 1
+        elif known is None:
+            self.bad[key] = _Bad(row, column, {row})
+        else:
+            known.rows.add(row)
+            if row < known.row:
+                known.row, known.column = row, column
+
+    def report(self, mistakes: Mistakes) -> None:
+        """Hand what was noted to `mistakes`, one line for each text. Raises: BadInput once there are 20."""
+        for (text, wrong), bad in sorted(self.bad.items(), key=lambda pair: pair[1].row):
+            shown = text if len(text) <= 40 else text[:40] + "..."
+            many = f"{len(bad.rows):,} such rows; " if len(bad.rows) > 1 else ""
+            way = f"--na {shlex.quote(text)} reads {'them' if len(bad.rows) > 1 else 'it'} as missing"
+            if len(text) > 40:
+                way = "correct it, or name other columns with --values"
+            elif "..." in text:
+                way = "whoever wrote the file shortened the list; write it whole"
+            mistakes.add(self.places.cell(bad.row, bad.column), f"{shown!r} {wrong} ({many}{way})")
+        if self.others and len(mistakes.found) < MOST:
+            mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
+
+
+def number_name_of(value: float) -> str:
+    """A number as text, infinity too."""
+    return repr(float(value)) if np.isinf(value) else number_name(value)
+
+
+def is_number(text: str, decimal: str = ".") -> bool:
+    """Whether a cell is a number, infinity among them; nan is none here."""
+    try:
+        value = float(text.replace(decimal, ".") if decimal != "." else text)
+    except ValueError:
+        return False
+    return value == value
+
+
+def list_parts(text: str) -> list[str]:
+    """The members of a list that was written into a cell; two separators side by side hold a missing one."""
+    plain = text.strip().strip("[]()")
+    for separator in (",", ";", "|"):
+        if separator in plain:
+            return [part.strip() for part in plain.split(separator)]
+    return plain.split()
+
+
+def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
+    """Whether cells are lists of numbers written as text: at least two numbers in nine of ten."""
+    seen = good = 0
+    for word in words:
+        if word is None or not word.strip():
+            continue
+        parts = list_parts(word[:2_000])[:-1] if len(word) > 2_000 else list_parts(word)
+        known = sum(is_number(part) or part.lower() in ("nan", "") for part in parts)
+        good += len(parts) > 1 and known >= 0.9 * len(parts)
+        seen += 1
+        if seen == most:
+            break
+    return seen > 0 and good >= 0.9 * seen

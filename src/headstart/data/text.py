@@ -7,7 +7,6 @@ import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO
 
 from headstart.data.archives import DAMAGED, unpacked
 from headstart.data.problems import Mistakes
@@ -26,23 +25,6 @@ BINARY = {
 }
 """How files begin that are no text, whatever their name."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-class _Raw(io.RawIOBase):
-    """What makes an unpacking reader one that `io` can buffer and decode."""
-
-    def __init__(self, file: IO[bytes]) -> None:
-        super().__init__()
-        self._file = file
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: object) -> int:
-        view = memoryview(buffer)  # type: ignore[arg-type]
-        content = self._file.read(len(view))
-        view[: len(content)] = content
-        return len(content)
 
 
 @contextmanager
@@ -75,9 +57,7 @@ def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
         with unpacked(path) as file:
             name = "utf-8-sig" if codecs.lookup(encoding).name == "utf-8" else encoding
             wide = name.startswith(("utf-16", "utf-32"))
-            text = io.TextIOWrapper(
-                io.BufferedReader(_Raw(file), 2**18), name, newline="", errors="strict" if wide else "surrogateescape"
-            )
+            text = io.TextIOWrapper(file, name, newline="", errors="strict" if wide else "surrogateescape")
             try:
                 yield from _checked(path, text, encoding, mistakes)
             except UnicodeError as error:

@@ -12,7 +12,7 @@ from scipy.sparse import issparse
 from sklearn.utils import check_array
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
-from headstart.data.numbers import is_number
+from headstart.data.table import is_number
 from headstart.errors import BadInput, nearest
 
 KINDS = ("auto", "numbers", "text", "dna", "protein", "tokens")
