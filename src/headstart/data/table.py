@@ -1,4 +1,4 @@
-"""A table as it was read, before it is known what its columns mean: cells as texts and numbers, and where rows stand."""
+"""A table as it was read, before its columns have a meaning: cells as texts and numbers, and where rows stand."""
 
 from __future__ import annotations
 
