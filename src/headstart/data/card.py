@@ -60,11 +60,9 @@ def _head(s: Sequences, facts: dict[str, Any]) -> tuple[tuple[str, str], ...]:
     lengths, count = facts["lengths"], facts["rows"]
     channels = f", {len(s.channels)} {'channel' if len(s.channels) == 1 else 'channels'}" if s.kind == "numbers" else ""
     symbols = f" ({facts['symbols']} symbols)" if s.kind == "tokens" else ""
-    spread = (
-        f"{lengths['min']:,}"
-        if lengths["min"] == lengths["max"]
-        else (f"{lengths['min']:,} to {lengths['max']:,}, median {lengths['median']:,.0f}")
-    )
+    spread = f"{lengths['min']:,}"
+    if lengths["min"] != lengths["max"]:
+        spread += f" to {lengths['max']:,}, median {lengths['median']:,.0f}"
     labelled = "all" if facts["labelled"] == count else f"{facts['labelled']:,}" if facts["labelled"] else "none"
     pairs = [
         ("layout", s.layout.said),
@@ -114,64 +112,55 @@ def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _findings(s: Sequences, facts: dict[str, Any]) -> list[str]:
-    first = s.copies()
-    out = [*_of_copies(s, facts, first), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
+    out = [*_of_copies(s, facts["copies"]), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
     if facts["repeated ids"] and s.ids is not None:
         name, count = Counter(s.ids).most_common(1)[0]
-        rows = [i for i, one in enumerate(s.ids) if one == name][:2]
-        way = (
-            f"; where rows of one id belong together, give --group {s.layout.id}"
-            if s.groups is None and s.layout.id
-            else ""
-        )
+        rows = [row for row, other in enumerate(s.ids) if other == name][:2]
+        way = f"; where rows of one id belong together, give --group {s.layout.id}" if s.layout.id else ""
         out.append(
-            f"{facts['repeated ids']:,} ids stand in several rows, {name!r} in {count:,} ({_places(s, rows)}){way}"
+            f"{facts['repeated ids']:,} ids stand in several rows, {name!r} in {count:,} ({_places(s, rows)})"
+            f"{way if s.groups is None else ''}"
         )
     return [printable(text) for text in out]
 
 
-def _of_copies(s: Sequences, facts: dict[str, Any], first: np.ndarray) -> list[str]:
-    out, copies = [], facts["copies"]
+def _of_copies(s: Sequences, copies: dict[str, int]) -> list[str]:
+    first, out = s.copies(), []
     if copies["rows"]:
         row = int(np.flatnonzero(first != np.arange(len(s)))[0])
         out.append(
-            f"{copies['rows']:,} {_plural(copies['rows'], 'sequence is', 'sequences are')} an exact copy of an "
-            f"earlier one ({_places(s, [int(first[row]), row])}); copies must not stand in train and test"
+            f"{_many(copies['rows'], 'sequence is', 'sequences are')} an exact copy of an earlier one "
+            f"({_places(s, [int(first[row]), row])}); copies must not stand in train and test"
         )
     if copies["with other labels"]:
-        row, before = at_odds(s, first)[0]
+        row, before = _clashes(first, s.labels)[0]
         out.append(
-            f"{copies['with other labels']:,} {_plural(copies['with other labels'], 'sequence has', 'sequences have')} "
-            f"copies with another label ({s.labels[before]!r} in {s.places.of(before)}, {s.labels[row]!r} in "
-            f"{s.places.of(row)})"
+            f"{_many(copies['with other labels'], 'sequence has', 'sequences have')} copies with another label "
+            f"({s.labels[before]!r} in {s.places.of(before)}, {s.labels[row]!r} in {s.places.of(row)})"
         )
     if copies["in two groups"]:
-        row, before = leaks(s, first)[0]
+        row, before = _clashes(first, s.groups)[0]
         out.append(
-            f"{copies['in two groups']:,} {_plural(copies['in two groups'], 'sequence stands', 'sequences stand')} in "
-            f"two groups, so that groups leak ({_places(s, [before, row])})"
+            f"{_many(copies['in two groups'], 'sequence stands', 'sequences stand')} in two groups, so that groups "
+            f"leak ({_places(s, [before, row])})"
         )
     return out
 
 
 def _of_classes(facts: dict[str, Any]) -> list[str]:
     counts = facts["target"].get("classes", {})
-    if not counts:
-        return []
-    if len(counts) == 1:
-        return [f"every label is {next(iter(counts))!r}; a classifier needs two classes or more"]
+    if len(counts) < 2:
+        return [f"every label is {name!r}; a classifier needs two classes or more" for name in counts]
     out = []
     alone = [name for name, count in counts.items() if count == 1]
     few = [name for name, count in counts.items() if 1 < count < SMALL]
     if alone:
         out.append(
-            f"{len(alone)} {_plural(len(alone), 'class has', 'classes have')} one member ({_some(alone)}), which "
-            "cannot be both learned and tested; give more, or join it with another"
+            f"{_many(len(alone), 'class has', 'classes have')} one member ({_some(alone)}), which cannot be both "
+            "learned and tested; give more, or join it with another"
         )
     if few:
-        out.append(
-            f"{len(few)} {_plural(len(few), 'class has', 'classes have')} fewer than {SMALL} members ({_some(few)})"
-        )
+        out.append(f"{_many(len(few), 'class has', 'classes have')} fewer than {SMALL} members ({_some(few)})")
     if max(counts.values()) > 10 * min(counts.values()) and not alone:
         out.append(
             "the largest class has more than 10 times the rows of the smallest; read balanced accuracy and "
@@ -182,35 +171,32 @@ def _of_classes(facts: dict[str, Any]) -> list[str]:
 
 def _of_lengths(s: Sequences, facts: dict[str, Any]) -> list[str]:
     lengths, out = s.lengths, []
-    far = np.flatnonzero(lengths > FAR * max(facts["lengths"]["median"], 1))
-    if len(far):
+    far = int((lengths > FAR * max(facts["lengths"]["median"], 1)).sum())
+    if far:
         longest = int(lengths.argmax())
         out.append(
-            f"{len(far):,} {_plural(len(far), 'sequence is', 'sequences are')} more than {FAR} times as long as the "
-            f"median, the longest with {int(lengths[longest]):,} positions ({s.places.of(longest)})"
+            f"{_many(far, 'sequence is', 'sequences are')} more than {FAR} times as long as the median, the longest "
+            f"with {int(lengths[longest]):,} positions ({s.places.of(longest)})"
         )
-    short = np.flatnonzero(lengths == 1)
-    if len(short):
-        out.append(
-            f"{len(short):,} {_plural(len(short), 'sequence has', 'sequences have')} one position "
-            f"({_places(s, short[:2].tolist())})"
-        )
+    short = np.flatnonzero(lengths == 1).tolist()
+    if short:
+        out.append(f"{_many(len(short), 'sequence has', 'sequences have')} one position ({_places(s, short[:2])})")
     return out
 
 
 def _of_channels(facts: dict[str, Any]) -> list[str]:
-    gone = [one["name"] for one in facts["channels"] if one["min"] is None]
-    still = [one["name"] for one in facts["channels"] if one["min"] is not None and one["min"] == one["max"]]
-    out = []
+    channels, out = facts["channels"], []
+    gone = [channel["name"] for channel in channels if channel["min"] is None]
+    still = [channel["name"] for channel in channels if channel["min"] is not None and channel["min"] == channel["max"]]
+    flat = [channel["name"] for channel in channels if channel["constant within"] and channel["name"] not in still]
     if gone:
-        out.append(f"{len(gone)} {_plural(len(gone), 'channel is', 'channels are')} missing everywhere ({_some(gone)})")
+        out.append(f"{_many(len(gone), 'channel is', 'channels are')} missing everywhere ({_some(gone)})")
     if still:
-        out.append(f"{len(still)} {_plural(len(still), 'channel is', 'channels are')} constant ({_some(still)})")
-    flat = [one["name"] for one in facts["channels"] if one["constant within"] and one["name"] not in still]
+        out.append(f"{_many(len(still), 'channel is', 'channels are')} constant ({_some(still)})")
     if flat:
         out.append(
-            f"{len(flat)} {_plural(len(flat), 'channel does', 'channels do')} not change within any sequence "
-            f"({_some(flat)}); where it is the label, name it with --target"
+            f"{_many(len(flat), 'channel does', 'channels do')} not change within any sequence ({_some(flat)}); where "
+            "it is the label, name it with --target"
         )
     if facts["constant positions"] and not still:
         out.append(f"at {facts['constant positions']:,} positions every sequence has the same value")
@@ -224,8 +210,8 @@ def _places(s: Sequences, rows: Sequence[int]) -> str:
     return " and ".join([s.places.of(rows[0]), *(str(int(s.places.lines[row])) for row in rows[1:])])
 
 
-def _plural(count: int, one: str, many: str) -> str:
-    return one if count == 1 else many
+def _many(count: int, singular: str, plural: str) -> str:
+    return f"{count:,} {singular if count == 1 else plural}"
 
 
 def _some(names: Sequence[str], most: int = 5) -> str:
@@ -242,13 +228,12 @@ def _share(share: float) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    wide = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    return [
-        "  ".join(
-            [row[0].ljust(wide[0]), *(cell.rjust(width) for cell, width in zip(row[1:], wide[1:], strict=True))]
-        ).rstrip()
+    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = (
+        [cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, wide, strict=True))]
         for row in rows
-    ]
+    )
+    return ["  ".join(line).rstrip() for line in lines]
 
 
 def card_facts(s: Sequences) -> dict[str, Any]:
@@ -267,8 +252,8 @@ def card_facts(s: Sequences) -> dict[str, Any]:
         "groups": None if s.groups is None else len(set(s.groups)),
         "copies": {
             "rows": int((first != np.arange(len(s))).sum()),
-            "with other labels": len(at_odds(s, first)),
-            "in two groups": len(leaks(s, first)),
+            "with other labels": len(_clashes(first, s.labels)),
+            "in two groups": len(_clashes(first, s.groups)),
         },
         "repeated ids": _repeated(s.ids),
         "constant positions": _constant_positions(s),
@@ -283,21 +268,23 @@ def _channel_facts(s: Sequences) -> list[dict[str, Any]]:
     for f, name in enumerate(s.channels):
         column = s.values[:, f]
         there = column if s.observed is None else column[s.observed[:, f]]
-        wide = there.astype(np.float64)
-        steps = np.diff(np.where(s.observed[:, f], column, np.nan) if s.observed is not None else column)
-        within = np.delete(steps, s.offsets[1:-1] - 1)
+        gaps = column if s.observed is None else np.where(s.observed[:, f], column, np.nan)
+        within = np.delete(np.diff(gaps), s.offsets[1:-1] - 1)
         out.append(
             {
                 "name": name,
                 "constant within": bool(len(within) > 0 and (within == 0).all()),
                 "missing": float(1 - len(there) / len(column)),
-                "min": float(wide.min()) if len(wide) else None,
-                "mean": float(wide.mean()) if len(wide) else None,
-                "max": float(wide.max()) if len(wide) else None,
-                "deviation": float(wide.std()) if len(wide) else None,
+                **_moments(there.astype(np.float64)),
             }
         )
     return out
+
+
+def _moments(x: np.ndarray) -> dict[str, float | None]:
+    if not len(x):
+        return dict.fromkeys(("min", "mean", "max", "deviation"))
+    return {"min": float(x.min()), "mean": float(x.mean()), "max": float(x.max()), "deviation": float(x.std())}
 
 
 def _target_facts(s: Sequences) -> dict[str, Any]:
@@ -305,39 +292,18 @@ def _target_facts(s: Sequences) -> dict[str, Any]:
         counts = Counter(label for label in s.labels if label is not None)
         return {"kind": "class", "classes": {name: counts[name] for name in s.classes}}
     if s.target == "number":
-        found = s.numbers()
-        there = found[~np.isnan(found)]
-        return {
-            "kind": "number",
-            "min": float(there.min()),
-            "mean": float(there.mean()),
-            "max": float(there.max()),
-            "deviation": float(there.std()),
-        }
+        numbers = s.numbers()
+        return {"kind": "number", **_moments(numbers[~np.isnan(numbers)])}
     return {"kind": "none"}
 
 
-def at_odds(s: Sequences, first: np.ndarray) -> list[tuple[int, int]]:
-    """(a row, an earlier one) of equal sequences with different labels, the first of each set of copies."""
+def _clashes(first: np.ndarray, names: Sequence[str | None] | None) -> list[tuple[int, int]]:
+    """(a row, an earlier one) of equal sequences with different names, the first of each set of copies."""
     known: dict[int, int] = {}
     out: dict[int, tuple[int, int]] = {}
-    for row, (copy, label) in enumerate(zip(first.tolist(), s.labels, strict=True)):
-        if label is None:
-            continue
-        before = known.setdefault(copy, row)
-        if s.labels[before] != label:
+    for row, (copy, name) in enumerate(zip(first.tolist(), names or [None] * len(first), strict=True)):
+        if name is not None and names is not None and names[before := known.setdefault(copy, row)] != name:
             out.setdefault(copy, (row, before))
-    return list(out.values())
-
-
-def leaks(s: Sequences, first: np.ndarray) -> list[tuple[int, int]]:
-    """(a row, an earlier one) of equal sequences in different groups, the first of each set of copies."""
-    if s.groups is None:
-        return []
-    out: dict[int, tuple[int, int]] = {}
-    for row, copy in enumerate(first.tolist()):
-        if s.groups[row] != s.groups[copy]:
-            out.setdefault(copy, (row, copy))
     return list(out.values())
 
 

@@ -179,7 +179,7 @@ def _plain_table(path: Path, form: Form, spec: LayoutSpec) -> Table | None:
     try:
         columns = arrow_csv.read_csv(
             pa.BufferReader(content),
-            arrow_csv.ReadOptions(column_names=form.names, skip_rows=int(form.header)),
+            arrow_csv.ReadOptions(use_threads=False, column_names=form.names, skip_rows=int(form.header)),
             arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
             arrow_csv.ConvertOptions(column_types=dict.fromkeys(form.names, pa.string())),
         )
