@@ -31,7 +31,7 @@ CELLS = 200_000
 AT_ONCE = 512
 """Rows that become Arrow columns together."""
 LARGE = 2**23
-"""Bytes from which on the threads of the parser of Arrow pay; they may abort a process that ends just after its start."""
+"""Bytes from which on Arrow's parser is worth its threads, which may abort a process that ends soon after."""
 SAME = 0.8
 """Share of rows that a mark cuts alike, or of cells that are numbers."""
 DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}

@@ -21,7 +21,6 @@ from headstart.data.standardise import channel_moments, standardised, to_range
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral, place, read
-from headstart.tasks.build import each_split
 from headstart.tasks.own_notes import about_copies, about_groups, about_labels, how_read, how_read_further
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
@@ -135,7 +134,9 @@ class OwnSpec(TaskSpec):
         facts = ready.facts
         return Task(
             Signature(**facts["signature"]),
-            **each_split(lambda name: stored(ready, name)),
+            stored(ready, "train"),
+            stored(ready, "val"),
+            stored(ready, "test"),
             labels=tuple(facts["labels"]),
             notes=tuple(facts["notes"]),
             fingerprint=ready.fingerprint,
@@ -179,17 +180,17 @@ class OwnSpec(TaskSpec):
         paths = self._paths(data)
         train = read_sequences(paths["file"], self.layout)
         _check_labels(train)
-        notes = how_read(train)
+        notes = how_read(train.layout, train.notes)
         layout = train.layout.fixed()
         if "unlabelled" in paths:
             more = _same_way(train, paths["unlabelled"], "unlabelled")
             more = replace(more, labels=(None,) * len(more))
-            notes += how_read_further("unlabelled", more)
+            notes += how_read_further("unlabelled", more.layout, more.notes)
             train = _both(train, more)
         whole = train
         if "test" in paths:
             test = _same_way(train, paths["test"], "test")
-            notes += how_read_further("test", test)
+            notes += how_read_further("test", test.layout, test.notes)
             whole = _both(train, test)
         target, official = _codes(whole, train.classes), np.arange(len(train), len(whole))
         rows, more_notes = self._sides(train, whole, target, official)
@@ -229,7 +230,7 @@ class OwnSpec(TaskSpec):
             rows["test"] = official[target[official] != IGNORE]
         return rows, [
             *about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
-            *about_copies(whole, copies, rows, len(official) > 0),
+            *about_copies(whole.labels, copies, rows, len(official) > 0),
             *about_groups(groups, rows, self.by_group, len(official) > 0),
         ]
 

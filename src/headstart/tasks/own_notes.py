@@ -2,31 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
 
-from headstart.data import Sequences
+from headstart.data import Layout
 from headstart.data.splits import copies_note
 from headstart.sequence import IGNORE
 
 
-def how_read(train: Sequences) -> list[str]:
+def how_read(layout: Layout, notes: Sequence[str]) -> list[str]:
     """How the file was read and what was done, without where it is: notes travel with a report."""
-    layout = train.layout
     text, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
     guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
-    return [_placeless(note, train) for note in (f"read as {text}{guessed}", *train.notes)]
+    return [_placeless(note, layout) for note in (f"read as {text}{guessed}", *notes)]
 
 
-def how_read_further(field: str, more: Sequences) -> list[str]:
+def how_read_further(field: str, layout: Layout, notes: Sequence[str]) -> list[str]:
     """What was done in reading another file."""
-    return [f"{field} file: {_placeless(note, more)}" for note in more.notes]
+    return [f"{field} file: {_placeless(note, layout)}" for note in notes]
 
 
-def _placeless(note: str, of: Sequences) -> str:
-    return note.replace(f"{of.layout.source}: ", "").replace(of.layout.source, "the file")
+def _placeless(note: str, layout: Layout) -> str:
+    return note.replace(f"{layout.source}: ", "").replace(layout.source, "the file")
 
 
 def about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: int) -> list[str]:
@@ -45,9 +44,11 @@ def about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, uns
     return notes
 
 
-def about_copies(whole: Sequences, copies: np.ndarray, rows: Mapping[str, np.ndarray], official: bool) -> list[str]:
+def about_copies(
+    labels: Sequence[str | None], copies: np.ndarray, rows: Mapping[str, np.ndarray], official: bool
+) -> list[str]:
     """How many sequences are copies, stand in two splits, or have copies with another label."""
-    again = copies != np.arange(len(whole))
+    again = copies != np.arange(len(copies))
     notes = copies_note(copies, rows, "sequences") if official else []
     own = int(again[np.concatenate([rows["train"], rows["val"]])].sum()) if official else int(again.sum())
     if own:
@@ -55,11 +56,11 @@ def about_copies(whole: Sequences, copies: np.ndarray, rows: Mapping[str, np.nda
             f"{own:,} sequences are exact copies of others; copies are kept in one split"
             + (", the test file's apart" if official else "")
         )
-    labels: dict[int, set[str]] = {}
-    for row, label in zip(copies.tolist(), whole.labels, strict=True):
+    names: dict[int, set[str]] = {}
+    for row, label in zip(copies.tolist(), labels, strict=True):
         if label is not None:
-            labels.setdefault(row, set()).add(label)
-    odd = sum(len(names) > 1 for names in labels.values())
+            names.setdefault(row, set()).add(label)
+    odd = sum(len(several) > 1 for several in names.values())
     return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
 
 
