@@ -96,13 +96,13 @@ def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], set
     for _ in range(30):
         middle = (low + high) / 2
         low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
-    found = at(low)
+    amount = at(low)
     few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
     # Far too little time: less than a fifth of what shows anything is no training at all.
     return replace(
-        found,
-        steps=max(found.steps, few[0] // 5) if free else found.steps,
-        pretrain_steps=max(found.pretrain_steps, few[1] // 5) if free_before else found.pretrain_steps,
+        amount,
+        steps=max(amount.steps, few[0] // 5) if free else amount.steps,
+        pretrain_steps=max(amount.pretrain_steps, few[1] // 5) if free_before else amount.pretrain_steps,
     )
 
 

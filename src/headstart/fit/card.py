@@ -82,7 +82,7 @@ def _use(outcome: Outcome) -> Iterator[str]:
     )
     if len(outcome.served.choices) > 1:
         yield (
-            f"`model/` is this folder. It holds {words.listed([f'`{one}`' for one in outcome.served.choices])}; "
+            f"`model/` is this folder. It holds {words.listed([f'`{choice}`' for choice in outcome.served.choices])}; "
             "`--use NAME` asks another than the one that is served."
         )
 
@@ -100,7 +100,7 @@ def _data(outcome: Outcome) -> Iterator[str]:
 def _scores(outcome: Outcome) -> Iterator[str]:
     first, *more = wording.measures(outcome)
     name = words.metric(first)
-    others = [f"test {words.metric(one)}" for one in more]
+    others = [f"test {words.metric(measure)}" for measure in more]
     heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
     yield _table(heads, [_line(candidate, more) for candidate in outcome.candidates])
     yield (
@@ -108,12 +108,12 @@ def _scores(outcome: Outcome) -> Iterator[str]:
         "seed, with their 95 % interval: where it contains 0, the comparison is undecided."
     )
     yield markdown(wording.own_score(outcome))
-    found = wording.scores_on_test(outcome)
-    if found:
-        told = [f"{words.metric(key)} {words.score(value)}" for key, value in found.items() if key in words.METRICS]
-        sure = f"; expected calibration error {words.score(found['calibration_error'])}" if outcome.labels else ""
-        yield markdown(f"The served model on test: {', '.join(told)}{sure}.")
-    yield _list(wording.EXPLAINED[one] for one in (first, *more))
+    scores = wording.scores_on_test(outcome)
+    if scores:
+        texts = [f"{words.metric(key)} {words.score(value)}" for key, value in scores.items() if key in words.METRICS]
+        sure = f"; expected calibration error {words.score(scores['calibration_error'])}" if outcome.labels else ""
+        yield markdown(f"The served model on test: {', '.join(texts)}{sure}.")
+    yield _list(wording.EXPLAINED[measure] for measure in (first, *more))
 
 
 def _line(candidate: Candidate, more: Sequence[str]) -> list[str]:

@@ -54,14 +54,14 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
         caveats=wording.caveats(outcome),
         matrix=matrix,
         matrix_caption=_matrix_caption(matrix),
-        right=[found for found in (_numbers(outcome),) if found],
-        figures=[found for found in (_reliable(outcome), _looks(outcome), _curves(outcome)) if found],
+        right=[figure for figure in (_numbers(outcome),) if figure],
+        figures=[figure for figure in (_reliable(outcome), _looks(outcome), _curves(outcome)) if figure],
         filled=_filled(outcome, examples),
         filling=wording.filling_score(outcome),
         examples=examples is not None,
         pairs=wording.data_pairs(outcome),
         findings=wording.data_findings(outcome),
-        tables=[one for one in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if one[1]],
+        tables=[part for part in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if part[1]],
         runs=[_runs(row, outcome) for row in outcome.results.table if row.runs],
         about=_about(outcome),
         dash=words.NONE,
@@ -76,7 +76,7 @@ def _heads(outcome: Outcome) -> list[tuple[str, bool]]:
     if _has_test(outcome):
         heads += [(f"test {name}", True)]
         heads += [("difference to scratch", True)] if _compared(outcome) else []
-        heads += [(f"test {words.metric(one)}", True) for one in more]
+        heads += [(f"test {words.metric(measure)}", True) for measure in more]
     return [*heads, ("n", True), ("time", True)]
 
 
@@ -133,14 +133,14 @@ def _matrix_caption(matrix: ConfusionMatrix | None) -> str:
     )
 
 
-def _figure(title: str, said: str, draw: Callable[[bool], Figure | None]) -> dict[str, Any] | None:
+def _figure(title: str, text: str, draw: Callable[[bool], Figure | None]) -> dict[str, Any] | None:
     """A figure in light and dark, or None where there is nothing to draw."""
     light = draw(False)
     if light is None:
         return None
     return {
         "title": title,
-        "said": said,
+        "said": text,
         "light": embedded(light),
         "dark": embedded(draw(True)),
         "width": round(100 * light.get_figwidth()),
@@ -153,23 +153,23 @@ def _reliable(outcome: Outcome) -> dict[str, Any] | None:
     if not outcome.labels or not len(tested.target):
         return None
     after, before = reliability(tested.target, tested.predicted), None
-    told = (
+    error = (
         f"The expected calibration error, the mean distance from that line over all test sequences, is "
         f"{words.score(after.error)}"
     )
     if outcome.uncalibrated is not None:
         raw = outcome.uncalibrated[outcome.test.target >= 0]
         before = reliability(tested.target, raw)
-        told += (
+        error += (
             f"; without calibration (one temperature, {_temperature(outcome)}, chosen on validation, by which "
             f"scores are divided) it is {words.score(calibration_error(tested.target, raw))}"
         )
-    said = (
+    text = (
         "Of the test sequences to whose class the model gives about 80 %, about 80 % should be right: points on "
         "the dotted line. Points below it are answers that are surer than they should be; larger points stand "
-        f"for more sequences, and the bars count them. {told}."
+        f"for more sequences, and the bars count them. {error}."
     )
-    return _figure("Can its probabilities be believed?", said, lambda dark: reliable(after, before, dark))
+    return _figure("Can its probabilities be believed?", text, lambda dark: reliable(after, before, dark))
 
 
 def _temperature(outcome: Outcome) -> str:
@@ -183,28 +183,28 @@ def _numbers(outcome: Outcome) -> dict[str, Any] | None:
     tested = wording.labelled(outcome.test)
     if outcome.labels or not len(tested.target):
         return None
-    said = (
+    text = (
         "Left: each point is a test sequence, its true number across and the prediction of the served model upwards; "
         "on the dotted line it is right. Right: how many errors there are of each size; above 0 the prediction is "
         "too high."
     )
-    return _figure("Right and wrong on test", said, lambda dark: numbers(tested.target, tested.predicted, dark))
+    return _figure("Right and wrong on test", text, lambda dark: numbers(tested.target, tested.predicted, dark))
 
 
 def _looks(outcome: Outcome) -> dict[str, Any] | None:
-    found = outcome.occlusion
-    if found is None:
+    occlusion = outcome.occlusion
+    if occlusion is None:
         return None
     classes = bool(outcome.labels)
     verb = "falls" if classes else "grows"
-    cost = f"how much the {found.what} {verb} on average" + ("" if classes else ", in the target's unit")
-    said = (
-        f"Of {words.many(found.rows, 'sequence')}, one of {len(found.drop)} equal windows at a time was replaced "
-        f"by what another sequence has in that place. The height is {cost}: where it is high, the served model "
-        "relies on what stands there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard "
+    cost = f"how much the {occlusion.what} {verb} on average" + ("" if classes else ", in the target's unit")
+    text = (
+        f"Of {words.many(occlusion.rows, 'sequence')}, one of {len(occlusion.drop)} equal windows at a time was "
+        f"replaced by what another sequence has in that place. The height is {cost}: where it is high, the served "
+        "model relies on what stands there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard "
         "error over sequences."
     )
-    return _figure("Where the model looks", said, lambda dark: looks(found, classes, dark))
+    return _figure("Where the model looks", text, lambda dark: looks(occlusion, classes, dark))
 
 
 def _curves(outcome: Outcome) -> dict[str, Any] | None:
@@ -217,26 +217,26 @@ def _curves(outcome: Outcome) -> dict[str, Any] | None:
 
     both = any(len(run.stages) > 1 for row in results.table for run in row.runs)
     before = " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
-    said = (
+    text = (
         "How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
         f"standard error; {TRAIN}. finetune is training on the labels.{before} Where validation gets worse while "
         "train gets better, the best weights on validation are kept."
     )
-    return _figure("How the networks learnt", said, draw)
+    return _figure("How the networks learnt", text, draw)
 
 
 def _filled(outcome: Outcome, examples: Mapping[str, np.ndarray] | None) -> dict[str, Any] | None:
     """Masked inputs beside their reconstruction, of examples that were given."""
-    found = read_predictions(examples) if examples is not None else None
-    if found is None:
+    filled = read_predictions(examples) if examples is not None else None
+    if filled is None:
         return None
     known = outcome.served.config.preparation
-    whole = single(found, known.patch)
-    said = caption(found, False)
-    said += " Values are standardised." if known.mean else ""
-    said += f" Shown is the first of {len(known.channels)} channels." if len(known.channels) > 1 else ""
-    said += " Missing values stand at 0." if known.missing else ""
-    return _figure("What self-pretraining learnt to fill in", said, lambda dark: reconstruction(whole, None, dark))
+    whole = single(filled, known.patch)
+    text = caption(filled, False)
+    text += " Values are standardised." if known.mean else ""
+    text += f" Shown is the first of {len(known.channels)} channels." if len(known.channels) > 1 else ""
+    text += " Missing values stand at 0." if known.missing else ""
+    return _figure("What self-pretraining learnt to fill in", text, lambda dark: reconstruction(whole, None, dark))
 
 
 def _runs(row: Row, outcome: Outcome) -> dict[str, Any]:

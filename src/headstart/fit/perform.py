@@ -241,7 +241,7 @@ class Fit:
 
 
 def fit_sequences(
-    given: Any,
+    data: Any,
     settings: FitSettings,
     *,
     labels: Any = None,
@@ -261,9 +261,9 @@ def fit_sequences(
     end, or, of a file, HEADSTART_STORE or ./runs). workers: processes (0: this one; None: one per core).
     Raises: BadInput for wrong data or settings; RuntimeError where no network could be trained.
     """
-    with _store(given, store) as root:
+    with _store(data, store) as root:
         begun = time.monotonic()
-        source = read_source(given, settings, root, labels, groups, unlabelled)
+        source = read_source(data, settings, root, labels, groups, unlabelled)
         fit = Fit(source, settings, root, out, device, time.monotonic() - begun)
         slots = cores() if workers is None else workers
         fit.fit_baselines()
@@ -282,8 +282,8 @@ def cores() -> int:
 
 
 @contextmanager
-def _store(given: Any, store: Path | None) -> Iterator[Path]:
-    if store is not None or isinstance(given, (str, os.PathLike)):
+def _store(data: Any, store: Path | None) -> Iterator[Path]:
+    if store is not None or isinstance(data, (str, os.PathLike)):
         yield Path(store_folder(store))
         return
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:

@@ -92,12 +92,12 @@ ELSEWHERE = {
 
 def read_time(text: str) -> float:
     """`90`, `90s`, `5m`, `1.5h`, `1h30m` in seconds. Raises: BadInput for anything else."""
-    found = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh])", text)
+    amounts = re.findall(r"(\d+(?:\.\d+)?)\s*(min|[smh])", text)
     if re.fullmatch(r"\d+(\.\d+)?", text):
-        found = [(text, "s")]
-    elif not found or "".join(f"{number}{unit}" for number, unit in found) != re.sub(r"\s", "", text):
+        amounts = [(text, "s")]
+    elif not amounts or "".join(f"{number}{unit}" for number, unit in amounts) != re.sub(r"\s", "", text):
         raise BadInput(f"--time: {text!r} is no time; give one such as 90s, 5m or 1h")
-    seconds = math.fsum(float(number) * _UNITS[unit] for number, unit in found)
+    seconds = math.fsum(float(number) * _UNITS[unit] for number, unit in amounts)
     if seconds < 1:
         raise BadInput(f"--time: {text!r} is less than a second; give one such as 90s, 5m or 1h")
     return seconds

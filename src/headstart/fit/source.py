@@ -57,17 +57,17 @@ def from_file(path: Path, settings: FitSettings) -> Source:
     sequences = read_sequences(path, settings.layout)
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
     for name in ("test", "unlabelled"):
-        given = getattr(settings, name)
-        if given is not None:
-            task[name] = str(given.absolute())
+        file = getattr(settings, name)
+        if file is not None:
+            task[name] = str(file.absolute())
     return Source(task, sequences, sequences.layout.fixed(), str(path))
 
 
-def from_memory(given: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> Source:
+def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> Source:
     """Arrays, lists or tables, written into `folder` by their content. Raises: BadInput for what is wrong with them."""
     if settings.test is not None or settings.unlabelled is not None:
         raise BadInput("test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
-    sequences = read_sequences(given, settings.layout, labels=labels, groups=groups, name="X")
+    sequences = read_sequences(data, settings.layout, labels=labels, groups=groups, name="X")
     layout = sequences.layout.fixed()
     task = {**_task(settings), **_kept(sequences, folder, "X")}
     if unlabelled is not None:
@@ -126,10 +126,10 @@ def _columns(s: Sequences) -> dict[str, Any]:
         symbols = np.array(s.layout.symbols, dtype=object)[s.values]
         return {"tokens": pa.LargeListArray.from_arrays(offsets, pa.array(symbols, pa.string()))}
     out = {}
-    for place in range(s.values.shape[1]):
-        gone = None if s.observed is None else ~s.observed[:, place]
-        flat = pa.array(np.ascontiguousarray(s.values[:, place]), pa.float32(), mask=gone)
-        out[f"channel {place}"] = pa.LargeListArray.from_arrays(offsets, flat)
+    for channel in range(s.values.shape[1]):
+        gone = None if s.observed is None else ~s.observed[:, channel]
+        flat = pa.array(np.ascontiguousarray(s.values[:, channel]), pa.float32(), mask=gone)
+        out[f"channel {channel}"] = pa.LargeListArray.from_arrays(offsets, flat)
     return out
 
 

@@ -37,12 +37,12 @@ def side_by_side(slots: int) -> float:
     """
     if slots <= 1:
         return 1.0
-    one = torch.randn(192, 192)
+    matrix = torch.randn(192, 192)
 
     def work(seconds: list[float], times: int = 150) -> None:
         begun = time.perf_counter()
         for _ in range(times):
-            torch.mm(one, one)
+            torch.mm(matrix, matrix)
         seconds.append(time.perf_counter() - begun)
 
     with use_threads(1):

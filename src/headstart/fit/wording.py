@@ -70,11 +70,11 @@ def input_words(outcome: Outcome) -> str:
     """What it takes and what it gives, in one sentence."""
     known = outcome.served.config.preparation
     channels = f" in {words.many(len(known.channels), 'channel')}" if known.kind == "numbers" else ""
-    given = f"one of {len(outcome.labels)} classes" if outcome.labels else "a number"
+    answer = f"one of {len(outcome.labels)} classes" if outcome.labels else "a number"
     limit = outcome.served.limit()
     cut = f" Of longer sequences the first {limit:,} positions are read." if limit is not None else ""
     gaps = " Missing values are allowed." if known.missing else ""
-    return f"It takes sequences of {SOUNDS[known.kind]}{channels} and gives {given} for each.{cut}{gaps}"
+    return f"It takes sequences of {SOUNDS[known.kind]}{channels} and gives {answer} for each.{cut}{gaps}"
 
 
 def own_score(outcome: Outcome) -> str:
@@ -157,9 +157,9 @@ def _counted(outcome: Outcome) -> Iterator[tuple[str, int]]:
     yield f"{words.many(apart, 'set')} of copies {_have(apart)} members in two groups, so that groups leak.", apart
     ids = facts["repeated ids"]
     yield f"{words.many(ids, 'id')} {_have(ids)} several rows.", ids
-    still = sum(one["min"] is not None and one["min"] == one["max"] for one in facts["channels"])
+    still = sum(channel["min"] is not None and channel["min"] == channel["max"] for channel in facts["channels"])
     yield f"{words.many(still, 'channel')} {_have(still)} one value throughout.", still
-    gone = sum(one["min"] is None for one in facts["channels"])
+    gone = sum(channel["min"] is None for channel in facts["channels"])
     yield f"{words.many(gone, 'channel')} {_are(gone)} missing throughout.", gone
 
 
@@ -181,11 +181,11 @@ def filling_score(outcome: Outcome) -> str:
     best: dict[str, list[float]] = {}
     for identity in _parents(outcome.results.table):
         for name in ("r2", "accuracy"):
-            said = [
+            scores = [
                 record["val"][name] for record in outcome.records.get(identity, ()) if name in record.get("val", {})
             ]
-            if said:
-                best.setdefault(name, []).append(max(said))
+            if scores:
+                best.setdefault(name, []).append(max(scores))
     if "accuracy" in best:
         return f"It names {words.percent(mean(best['accuracy']))} of the hidden symbols right on validation."
     if "r2" in best:

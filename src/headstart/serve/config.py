@@ -53,7 +53,7 @@ class Preparation(Spec):
             raise ValueError("symbols, classes: a name stands there twice")
         if len(self.mean) != len(self.deviation) or (self.mean and len(self.mean) != len(self.channels)):
             raise ValueError("mean, deviation: give one of each for every channel, or none")
-        if not all(one > 0 for one in self.deviation):
+        if not all(value > 0 for value in self.deviation):
             raise ValueError("deviation: every one is above 0")
         if not numbers and (self.mean or self.patch > 1 or self.missing or len(self.channels) > 1):
             raise ValueError("mean, patch, missing, channels: for numbers alone, which have several channels")

@@ -192,16 +192,16 @@ def _check_mixers(document: Mapping[str, Any], path: Path) -> None:
     model = network.get("model") if isinstance(network, Mapping) else None
     waiting = [model.get("mixer") if isinstance(model, Mapping) else None]
     while waiting:
-        given = waiting.pop()
-        if isinstance(given, Mapping):
-            if "kind" in given and str(given["kind"]) not in own:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            if "kind" in value and str(value["kind"]) not in own:
                 raise BadInput(
-                    f"{path}: network.model.mixer.kind: {nearest(given['kind'], own)}; a model folder names "
+                    f"{path}: network.model.mixer.kind: {nearest(value['kind'], own)}; a model folder names "
                     "no code, and serves mixers that come with headstart alone"
                 )
-            waiting += given.values()
-        elif isinstance(given, (list, tuple)):
-            waiting += given
+            waiting += value.values()
+        elif isinstance(value, (list, tuple)):
+            waiting += value
 
 
 def _digest(document: Mapping[str, Any]) -> str:

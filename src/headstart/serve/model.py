@@ -117,12 +117,12 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
     """
     name, config = served.chosen(use), served.config
     if name != NETWORK or config.network is None:
-        said = served.classics[name].predict(x)
+        answers = served.classics[name].predict(x)
     else:
-        said = _scores(served._network(), served._as_network(x))
+        answers = _scores(served._network(), served._as_network(x))
         if config.preparation.classes:
-            return softmax(said, config.network.temperature)
-    return said if config.preparation.classes else in_own_unit(config, said)
+            return softmax(answers, config.network.temperature)
+    return answers if config.preparation.classes else in_own_unit(config, answers)
 
 
 def in_own_unit(config: ModelConfig, numbers: np.ndarray) -> np.ndarray:
@@ -138,8 +138,8 @@ def _head(network: SequenceModel) -> SequenceHead:
 
 
 def _scores(network: SequenceModel, x: Examples) -> np.ndarray:
-    said = _each(network, x, _head(network).output.out_features).astype(np.float64)
-    return said[:, 0] if said.shape[1] == 1 else said
+    scores = _each(network, x, _head(network).output.out_features).astype(np.float64)
+    return scores[:, 0] if scores.shape[1] == 1 else scores
 
 
 def _each(answer: Callable[[Batch], torch.Tensor], x: Examples, size: int) -> np.ndarray:
@@ -168,8 +168,8 @@ def _recoded(s: Sequences, symbols: tuple[str, ...]) -> np.ndarray:
     """Ids of tokens as places in `symbols`. Raises: BadInput naming tokens that are none of them."""
     if s.layout.symbols == symbols:
         return s.values
-    place = {symbol: i for i, symbol in enumerate(symbols)}
-    known = np.array([place.get(symbol, -1) for symbol in s.layout.symbols], dtype=np.int64)
+    ids_of = {symbol: i for i, symbol in enumerate(symbols)}
+    known = np.array([ids_of.get(symbol, -1) for symbol in s.layout.symbols], dtype=np.int64)
     ids: np.ndarray = known[s.values]
     mistakes = Mistakes()
     for at in np.flatnonzero(ids < 0).tolist():

@@ -31,13 +31,13 @@ PACKED = ".gz"
 class Predictions:
     """One row per sequence.
 
-    key: name of the first column, of the ids or `row`; keys: the ids, or numbers from 1. said: names of classes, or
-    numbers in the target's own unit. shares: (n,) probabilities by the name of their column; none for numbers.
+    key: name of the first column, of the ids or `row`; keys: the ids, or numbers from 1. predicted: names of classes,
+    or numbers in the target's own unit. shares: (n,) probabilities by the name of their column; none for numbers.
     """
 
     key: str
     keys: Sequence[str | int]
-    said: Sequence[str] | np.ndarray
+    predicted: Sequence[str] | np.ndarray
     shares: Mapping[str, np.ndarray]
 
     def __len__(self) -> int:
@@ -51,20 +51,25 @@ class Predictions:
     def rows(self) -> Iterator[tuple[str | int, str | float, list[float]]]:
         """(id, prediction, probabilities) of each sequence."""
         shares = np.stack(list(self.shares.values()), axis=1).tolist() if self.shares else [[]] * len(self)
-        said = self.said.tolist() if isinstance(self.said, np.ndarray) else self.said
-        yield from zip(self.keys, said, shares, strict=True)
+        answers = self.predicted.tolist() if isinstance(self.predicted, np.ndarray) else self.predicted
+        yield from zip(self.keys, answers, shares, strict=True)
 
 
 def predictions_of(s: Sequences, answers: np.ndarray, classes: tuple[str, ...]) -> Predictions:
     """What a model answered for these sequences, under their own names; answers (n, K), or (n,) without classes."""
     names = [_writable(name) for name in classes]
     shares = {f"{SHARE}{name}": answers[:, k] for k, name in enumerate(names)}
-    said = [names[k] for k in answers.argmax(axis=1).tolist()] if names else answers
+    predicted = [names[k] for k in answers.argmax(axis=1).tolist()] if names else answers
     if s.ids is None:
-        return Predictions(ROW, range(1, len(s) + 1), said, shares)
+        return Predictions(ROW, range(1, len(s) + 1), predicted, shares)
     key = _writable(s.layout.id or "id")
     # A column of the input may have one of our names; two columns of one name would be lost in most readers.
-    return Predictions("id" if key in (PREDICTION, *shares) else key, [_writable(one) for one in s.ids], said, shares)
+    return Predictions(
+        "id" if key in (PREDICTION, *shares) else key,
+        [_writable(identifier) for identifier in s.ids],
+        predicted,
+        shares,
+    )
 
 
 def _writable(text: str) -> str:
@@ -72,16 +77,16 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def to_csv(given: Predictions, mark: str = ",") -> str:
+def to_csv(predictions: Predictions, mark: str = ",") -> str:
     """CSV with a header. Text that a spreadsheet would run as a formula stands behind a `'`.
 
     Probabilities have 6 digits, predicted numbers 9: all that single precision holds.
     """
     out = io.StringIO()
     writer = csv.writer(out, delimiter=mark, lineterminator="\n")
-    writer.writerow([guarded(head) for head in given.heads])
-    for key, said, shares in given.rows():
-        writer.writerow([_cell(key), _cell(said), *(f"{share:.6g}" for share in shares)])
+    writer.writerow([guarded(head) for head in predictions.heads])
+    for key, answer, shares in predictions.rows():
+        writer.writerow([_cell(key), _cell(answer), *(f"{share:.6g}" for share in shares)])
     return out.getvalue()
 
 
@@ -91,23 +96,27 @@ def _cell(value: str | float) -> str:
     return str(value) if isinstance(value, int) else f"{value:.9g}"
 
 
-def to_json_lines(given: Predictions) -> str:
+def to_json_lines(predictions: Predictions) -> str:
     """One JSON object per line; a number that JSON does not have is null."""
     lines = []
-    for row in given.rows():
-        key, said, shares = row
-        values = [key, said, *shares]
+    for row in predictions.rows():
+        key, answer, shares = row
+        values = [key, answer, *shares]
         plain = [None if isinstance(x, float) and not math.isfinite(x) else x for x in values]
-        lines.append(json.dumps(dict(zip(given.heads, plain, strict=True)), ensure_ascii=False, allow_nan=False))
+        lines.append(json.dumps(dict(zip(predictions.heads, plain, strict=True)), ensure_ascii=False, allow_nan=False))
     return "".join(f"{line}\n" for line in lines)
 
 
-def to_parquet(given: Predictions) -> bytes:
+def to_parquet(predictions: Predictions) -> bytes:
     """Parquet: ids and classes as text, row numbers as int64, the rest as float64."""
     import pyarrow as pa
     from pyarrow import parquet
 
-    columns: dict[str, Any] = {given.key: list(given.keys), PREDICTION: given.said, **given.shares}
+    columns: dict[str, Any] = {
+        predictions.key: list(predictions.keys),
+        PREDICTION: predictions.predicted,
+        **predictions.shares,
+    }
     out = io.BytesIO()
     parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), out)
     return out.getvalue()
@@ -128,16 +137,16 @@ def check_path(path: Path) -> str:
     return ending
 
 
-def write_predictions(given: Predictions, path: Path) -> None:
+def write_predictions(predictions: Predictions, path: Path) -> None:
     """Write them as the ending of the name says; the file is whole or absent.
 
     Raises: BadInput for an unknown ending, and where there is no room or no right to write.
     """
     ending = check_path(path)
     if ending in COLUMNS:
-        content = to_parquet(given)
+        content = to_parquet(predictions)
     else:
-        text = to_csv(given, MARKS[ending]) if ending in MARKS else to_json_lines(given)
+        text = to_csv(predictions, MARKS[ending]) if ending in MARKS else to_json_lines(predictions)
         content = text.encode()
     if path.name.lower().endswith(PACKED):
         content = gzip.compress(content, mtime=0)

@@ -36,10 +36,10 @@ SHOWN = 6
 PAGE, CARD, STUDY = "report.html", "README.md", "study.toml"
 
 
-def split_settings(given: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
+def split_settings(settings: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
     """`layout.NAME=value` words, and the others, which set the study of the networks."""
-    layout = [word for word in given if word.startswith("layout.")]
-    return layout, tuple(word for word in given if word not in layout)
+    layout = [word for word in settings if word.startswith("layout.")]
+    return layout, tuple(word for word in settings if word not in layout)
 
 
 def fit_file(
@@ -143,8 +143,8 @@ def _is_ours(folder: Path) -> bool:
     """Whether an earlier fit made this folder, and no other program."""
     for name, kind in ((PLAN, "headstart plan"), (CONFIG, "headstart model")):
         with suppress(OSError, ValueError):
-            found = json.loads((folder / name).read_bytes())
-            if isinstance(found, dict) and found.get("kind") == kind:
+            document = json.loads((folder / name).read_bytes())
+            if isinstance(document, dict) and document.get("kind") == kind:
                 return True
     return False
 
@@ -197,7 +197,7 @@ def _table(outcome: Outcome) -> Table:
         f"test {name}",
         "n",
         "difference to scratch",
-        *(words.metric(one) for one in extra),
+        *(words.metric(measure) for measure in extra),
     ]
     rows = []
     for candidate in outcome.candidates:

@@ -45,9 +45,9 @@ def predict_file(
             raise BadInput(f"{target}: is the file that is read; name another for the predictions")
     served = load_model(folder)
     name = served.chosen(use)
-    given = layout_of(flags, settings)
-    sequences = read_sequences(Path(source), _layout(served.config.layout, given))
-    _check_roles(sequences, given)
+    options = layout_of(flags, settings)
+    sequences = read_sequences(Path(source), _layout(served.config.layout, options))
+    _check_roles(sequences, options)
     answers = served.predict(sequences, name)
     table = predictions_of(sequences, answers, served.config.preparation.classes)
     if target is None:
@@ -68,15 +68,15 @@ def _to_terminal(text: str) -> None:
     typer.echo(text, nl=False)
 
 
-def _layout(fitted: LayoutSpec, given: LayoutSpec) -> LayoutSpec:
+def _layout(fitted: LayoutSpec, options: LayoutSpec) -> LayoutSpec:
     """The layout of the fit, but for what was given now."""
-    return fitted.model_copy(update={name: getattr(given, name) for name in given.model_fields_set})
+    return fitted.model_copy(update={name: getattr(options, name) for name in options.model_fields_set})
 
 
-def _check_roles(sequences: Sequences, given: LayoutSpec) -> None:
+def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
     """Raises: BadInput where a column that was named now is not there; those of the fit may be absent."""
     for role in ROLES:
-        wanted = getattr(given, role)
+        wanted = getattr(options, role)
         if wanted and getattr(sequences.layout, role) != wanted:
             raise BadInput(
                 f"{sequences.layout.source}: {role}: there is no column {wanted!r}; name another, or leave --{role} out"
@@ -115,15 +115,15 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
         target = sequences.numbers()
         there = ~np.isnan(target)
     else:
-        place = {one: k for k, one in enumerate(classes)}
-        target = np.array([IGNORE if one is None else place.get(one, IGNORE) for one in sequences.labels])
+        number_of = {label: k for k, label in enumerate(classes)}
+        target = np.array([IGNORE if label is None else number_of.get(label, IGNORE) for label in sequences.labels])
         there = target != IGNORE
-        unseen = sorted({one for one in sequences.labels if one is not None and one not in place})
+        unseen = sorted({label for label in sequences.labels if label is not None and label not in number_of})
         if unseen:
             count = int(sequences.labelled.sum() - there.sum())
             names = ", ".join(map(repr, unseen[:5])) + (" and others" if len(unseen) > 5 else "")
             yield f"{count:,} rows have labels that the fit did not see ({names}); they are not scored"
     if there.any():
         scores = scores_of(target[there], answers[there], len(classes))
-        said = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in scores.items() if name in words.METRICS)
-        yield f"on the {int(there.sum()):,} rows with a label: {said}"
+        text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in scores.items() if name in words.METRICS)
+        yield f"on the {int(there.sum()):,} rows with a label: {text}"
