@@ -58,8 +58,11 @@ def check_header(header: Header, config: ModelConfig, path: Path) -> None:
         _check_small(header, config, path)
         wanted |= {f"{NETWORK}.{name}": what for name, what in _of_network(config, path).items()}
     for name, facts in config.classics.items():
-        for array, (dtype, shape) in shapes(facts.model_dump(mode="json")).items():
-            wanted[f"{name}.{array}"] = (TYPES[dtype], shape)
+        try:
+            arrays = shapes(facts.model_dump(mode="json"))
+        except BadInput as error:
+            raise BadInput(f"{path.with_name('config.json')}: classics.{name}: {error}") from None
+        wanted |= {f"{name}.{array}": (TYPES[dtype], shape) for array, (dtype, shape) in arrays.items()}
     for name in sorted(set(header) | set(wanted)):
         if name not in wanted:
             raise BadInput(f"{path}: holds {name!r}, the model of config.json does not; save the model again")
