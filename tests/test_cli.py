@@ -7,8 +7,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
 from headstart.cli import app
 
@@ -74,6 +76,47 @@ def test_the_verbs_are_those_that_were_decided() -> None:
         "doctor",
         "bench",
     }
+
+
+LAYOUT = "--target --id --time-column --group --values --layout --kind --na --delimiter --quote --encoding"
+OPTIONS = {
+    "demo": "--store --workers --threads --json",
+    "run": "--dry-run --workers --threads --device --store --data --json --mixer --scale",
+    "report": "--store --data --json --mixer --scale",
+    "fit": f"{LAYOUT} -o --out --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
+    "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
+    "predict": f"{LAYOUT} -o --out --use",
+    "export": "--onnx --use",
+    "ls": "--store",
+    "show": f"{LAYOUT} --store --data",
+    "check": "--data --mixer --scale",
+    "prepare": "--data --workers --list --clear",
+    "bench mixers": "--mixers --mixer --lengths --width --batch --device --threads --limit -o --out",
+    "bench train": "--models --device --threads --limit -o --out",
+    "schema": "",
+    "doctor": "--store --data",
+}
+"""Options that a verb has at least (docs/decisions/0013-verbs-options-formats.md)."""
+
+
+def options_of(command: Any, name: str = "") -> dict[str, set[str]]:
+    if hasattr(command, "commands"):
+        parts = (options_of(inner, f"{name} {word}".strip()) for word, inner in command.commands.items())
+        return {verb: options for part in parts for verb, options in part.items()}
+    return {name: {word for p in command.params if p.param_type_name == "option" for word in p.opts}}
+
+
+def test_no_verb_has_lost_an_option() -> None:
+    known = options_of(typer.main.get_command(app))
+    assert {verb: set(words.split()) - known[verb] for verb, words in OPTIONS.items()} == dict.fromkeys(OPTIONS, set())
+
+
+def test_the_options_of_a_layout_are_fields_of_its_spec() -> None:
+    from headstart.data import LayoutSpec
+    from headstart.verbs.data import OPTIONS as FIELDS
+
+    assert set(FIELDS) <= set(LayoutSpec.model_fields)
+    assert [option for option, _, _ in FIELDS.values()] == LAYOUT.split()
 
 
 def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path) -> None:
@@ -201,6 +244,8 @@ BAD: list[tuple[list[str], str]] = [
     (["check", "atention"], "did you mean 'attention'?"),
     (["prepare", "imagenet"], "prepare: no 'imagenet'"),
     (["prepare", "mnist", "--data", "nowhere"], "nowhere"),
+    (["show", "empty.toml", "--kind", "dnaa"], "--kind: 'dnaa' should be 'auto', 'numbers'"),
+    (["show", "empty.toml", "--layout", "wide", "layout.kind=dnaa"], "layout.kind: 'dnaa' should be 'auto'"),
     (["run", "tiny.toml", "seed=100000000000000000000"], "finetune.seed: 100000000000000000000 should be less than"),
     (["run", "tiny.toml", "task.split_seed=99999999999999999999"], "finetune.task.split_seed"),
     (["run", "tiny.toml", "model.width=1000000000000"], "finetune.model.width"),

@@ -10,7 +10,7 @@ import typer
 
 from headstart.errors import BadInput
 from headstart.store import Damaged, disk_full
-from headstart.verbs import data as layout
+from headstart.verbs.data import layout_options
 
 app = typer.Typer(
     name="headstart",
@@ -122,6 +122,7 @@ def report(
 
 
 @app.command()
+@layout_options
 def predict(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="A model folder, as `headstart fit` writes it.")],
     file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences, in the layout of the fitted file.")],
@@ -135,35 +136,12 @@ def predict(
     use: Annotated[
         str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
     ] = None,
-    target: layout.TargetOption = None,
-    id_column: layout.IdOption = None,
-    time_column: layout.TimeOption = None,
-    group: layout.GroupOption = None,
-    values: layout.ValuesOption = None,
-    shape: layout.LayoutOption = None,
-    kind: layout.KindOption = None,
-    na: layout.NaOption = None,
-    delimiter: layout.DelimiterOption = None,
-    quote: layout.QuoteOption = None,
-    encoding: layout.EncodingOption = None,
+    layout: Any = None,
 ) -> None:
     """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
     from headstart.verbs.predict import predict_file
 
-    flags = {
-        "target": target,
-        "id": id_column,
-        "time": time_column,
-        "group": group,
-        "values": values,
-        "shape": shape,
-        "kind": kind,
-        "na": na,
-        "delimiter": delimiter,
-        "quote": quote,
-        "encoding": encoding,
-    }
-    predict_file(model, file, out, use, flags, settings or [])
+    predict_file(model, file, out, use, layout, settings or [])
 
 
 @app.command()
@@ -181,6 +159,7 @@ def export(
 
 
 @app.command()
+@layout_options
 def fit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences with labels: a file, or a folder.")],
     overrides: Annotated[
@@ -188,17 +167,7 @@ def fit(
         typer.Argument(metavar="[name=value ...]", help="layout.NAME=value, or settings of the networks' study."),
     ] = None,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FOLDER", help="Where the model goes.")] = "model",
-    target: layout.TargetOption = None,
-    id_column: layout.IdOption = None,
-    time_column: layout.TimeOption = None,
-    group: layout.GroupOption = None,
-    values: layout.ValuesOption = None,
-    shape: layout.LayoutOption = None,
-    kind: layout.KindOption = None,
-    na: layout.NaOption = None,
-    delimiter: layout.DelimiterOption = None,
-    quote: layout.QuoteOption = None,
-    encoding: layout.EncodingOption = None,
+    layout: Any = None,
     test: Annotated[
         str | None, typer.Option("--test", metavar="FILE", help="Test sequences (default: a fifth is held out).")
     ] = None,
@@ -233,19 +202,6 @@ def fit(
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
     from headstart.verbs.fit import fit_file
 
-    flags = {
-        "target": target,
-        "id": id_column,
-        "time": time_column,
-        "group": group,
-        "values": values,
-        "shape": shape,
-        "kind": kind,
-        "na": na,
-        "delimiter": delimiter,
-        "quote": quote,
-        "encoding": encoding,
-    }
     settings = {
         "test": test,
         "unlabelled": unlabelled,
@@ -262,7 +218,7 @@ def fit(
         fit_file(
             file,
             out,
-            flags,
+            layout,
             overrides or [],
             settings,
             store=store,
@@ -289,6 +245,7 @@ def ls(
 
 
 @app.command()
+@layout_options
 def show(
     what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer, a study or a data file.")],
     overrides: Annotated[
@@ -297,35 +254,12 @@ def show(
     ] = None,
     store: StoreOption = None,
     data: DataOption = None,
-    target: layout.TargetOption = None,
-    id_column: layout.IdOption = None,
-    time: layout.TimeOption = None,
-    group: layout.GroupOption = None,
-    values: layout.ValuesOption = None,
-    shape: layout.LayoutOption = None,
-    kind: layout.KindOption = None,
-    na: layout.NaOption = None,
-    delimiter: layout.DelimiterOption = None,
-    quote: layout.QuoteOption = None,
-    encoding: layout.EncodingOption = None,
+    layout: Any = None,
 ) -> None:
     """Show one stage, task, mixer or study; of a data file or folder the data card."""
     from headstart.verbs.look import print_one
 
-    flags = {
-        "target": target,
-        "id": id_column,
-        "time": time,
-        "group": group,
-        "values": values,
-        "shape": shape,
-        "kind": kind,
-        "na": na,
-        "delimiter": delimiter,
-        "quote": quote,
-        "encoding": encoding,
-    }
-    print_one(what, overrides or [], store, data, flags)
+    print_one(what, overrides or [], store, data, layout)
 
 
 @app.command()

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import functools
+import inspect
+import re
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -14,30 +17,47 @@ from headstart.errors import BadInput
 if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
 
-TargetOption = Annotated[
-    str | None, typer.Option("--target", metavar="NAME", help="Column of the target (its number without a header).")
-]
-IdOption = Annotated[str | None, typer.Option("--id", metavar="NAME", help="Column of the ids.")]
-TimeOption = Annotated[
-    str | None, typer.Option("--time-column", metavar="NAME", help="Column of the time, of a long table.")
-]
-GroupOption = Annotated[
-    str | None, typer.Option("--group", metavar="NAME", help="Column of the subject that several rows may share.")
-]
-ValuesOption = Annotated[
-    list[str] | None,
-    typer.Option("--values", metavar="NAME", help="A column of the sequence, or a run such as 't*' (repeatable)."),
-]
-LayoutOption = Annotated[str | None, typer.Option("--layout", metavar="SHAPE", help="wide, text, list or long.")]
-KindOption = Annotated[
-    str | None, typer.Option("--kind", metavar="KIND", help="numbers, text, dna, protein or tokens.")
-]
-NaOption = Annotated[
-    list[str] | None, typer.Option("--na", metavar="WORD", help="A word for a missing value (repeatable).")
-]
-DelimiterOption = Annotated[str | None, typer.Option("--delimiter", metavar="MARK", help="What separates cells.")]
-QuoteOption = Annotated[str | None, typer.Option("--quote", metavar="MARK", help="What quotes cells; '' for nothing.")]
-EncodingOption = Annotated[str | None, typer.Option("--encoding", metavar="NAME", help="Of a text file (utf-8).")]
+OPTIONS = {
+    "target": ("--target", "NAME", "Column of the target (its number without a header)."),
+    "id": ("--id", "NAME", "Column of the ids."),
+    "time": ("--time-column", "NAME", "Column of the time, of a long table."),
+    "group": ("--group", "NAME", "Column of the subject that several rows may share."),
+    "values": ("--values", "NAME", "A column of the sequence, or a run such as 't*' (repeatable)."),
+    "shape": ("--layout", "SHAPE", "wide, text, list or long."),
+    "kind": ("--kind", "KIND", "numbers, text, dna, protein or tokens."),
+    "na": ("--na", "WORD", "A word for a missing value (repeatable)."),
+    "delimiter": ("--delimiter", "MARK", "The character that separates cells."),
+    "quote": ("--quote", "MARK", "The character that quotes cells; '' for none."),
+    "encoding": ("--encoding", "NAME", "Of a text file (utf-8)."),
+}
+"""Field of `LayoutSpec` -> option, metavar and help. The spec itself is slow to import, and `--help` answers at once."""
+REPEATED = ("values", "na")
+
+
+def layout_options(verb: Callable[..., None]) -> Callable[..., None]:
+    """Replace the parameter `layout` of a verb, a mapping from field to value, by one option per field."""
+    fields = {f"layout_{name}": name for name in OPTIONS}
+
+    @functools.wraps(verb)
+    def wrapper(**values: Any) -> None:
+        layout = {name: values.pop(parameter) for parameter, name in fields.items()}
+        verb(layout=layout, **values)
+
+    parameters: list[inspect.Parameter] = []
+    for parameter in inspect.signature(verb, eval_str=True).parameters.values():
+        if parameter.name != "layout":
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+            continue
+        for own, name in fields.items():
+            option, metavar, text = OPTIONS[name]
+            kind: Any = list[str] | None if name in REPEATED else str | None
+            annotation = Annotated[kind, typer.Option(option, metavar=metavar, help=text)]
+            parameters.append(
+                inspect.Parameter(own, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=annotation)
+            )
+    wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return wrapper
 
 
 def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutSpec:
@@ -49,11 +69,19 @@ def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutS
     from headstart.spec import read
     from headstart.study.spec import parse_override
 
-    given = {name: value for name, value in flags.items() if value is not None}
+    options = {name: value for name, value in flags.items() if value is not None}
+    fields = dict(options)
     for word in settings:
         name, value = parse_override(word)
-        given[name.removeprefix("layout.")] = value
-    return read(LayoutSpec, given, place="layout")
+        fields[name.removeprefix("layout.")] = value
+        options.pop(name.removeprefix("layout."), None)
+    try:
+        return read(LayoutSpec, fields, place="layout")
+    except BadInput as error:  # what was typed as an option is named as it was typed
+        text = str(error)
+        for name in options:
+            text = re.sub(rf"^layout\.{name}\b", OPTIONS[name][0], text, flags=re.MULTILINE)
+        raise BadInput(text) from None
 
 
 def show_file(path: str, flags: Mapping[str, Any], settings: Sequence[str]) -> None:
