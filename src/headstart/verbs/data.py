@@ -30,7 +30,7 @@ OPTIONS = {
     "quote": ("--quote", "MARK", "The character that quotes cells; '' for none."),
     "encoding": ("--encoding", "NAME", "Of a text file (utf-8)."),
 }
-"""Field of `LayoutSpec` -> option, metavar and help. The spec itself is slow to import, and `--help` answers at once."""
+"""Field of `LayoutSpec` -> option, metavar and help. The spec is slow to import, and `--help` answers at once."""
 REPEATED = ("values", "na")
 
 
