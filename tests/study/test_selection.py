@@ -450,7 +450,7 @@ def test_few_seeds_an_interval_with_zero_and_a_better_baseline_are_said() -> Non
     flat = shelf(plan, lambda c: (0.3, 0.3 + 0.01 * (c.seed if c.arm == "scratch" else 1 - c.seed)), 0.5)
     results = summarise(plan, flat.find, facts=facts())
     assert {"seeds", "interval", "baseline"} <= kinds(results)
-    assert "scratch cannot be told apart from self_pretrained (" in said(results, "interval")
+    assert "Whether scratch differs from self_pretrained (" in said(results, "interval")
     assert said(results, "baseline") == (
         "scratch (0.305) and self_pretrained (0.305) are no better on test than a trivial baseline: "
         "logistic regression (0.500)."

@@ -142,15 +142,10 @@ def _zero(results: Results) -> Said:
         ]
         if unclear:
             noun = (
-                "the interval of the difference contains"
-                if len(unclear) == 1
-                else ("the intervals of the differences contain")
+                "interval of the difference contains" if len(unclear) == 1 else "intervals of the differences contain"
             )
-            yield (
-                "interval",
-                column,
-                f"{results.against} cannot be told apart from {words.listed(unclear, 'or')}: {noun} 0.",
-            )
+            arms = words.listed(unclear, "or")
+            yield "interval", column, f"Whether {results.against} differs from {arms} is undecided: the {noun} 0."
 
 
 def _seeds(results: Results) -> Said:
