@@ -13,6 +13,7 @@ from headstart.models.mixers.own import adopt
 from headstart.report.measures import measured
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
+from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
 from headstart.spec import digest
@@ -66,8 +67,10 @@ class Study:
         self._facts: Mapping[str, Facts] | None = None
 
     def runtime(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Runtime:
-        """How its stages are performed. workers: processes (default: one per core; 0: this one)."""
-        return Runtime(self.data, device, default_workers(self.plan) if workers is None else workers, threads)
+        """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one)."""
+        return Runtime(
+            self.data, device, default_workers(device, len(self.plan.stages)) if workers is None else workers, threads
+        )
 
     def perform(
         self,
@@ -118,13 +121,6 @@ class Study:
             f"Study({self.spec.name!r}: {len(self.plan.cells)} runs of {len(self.plan.stages)} stages, "
             f"store {str(self.store.root)!r})"
         )
-
-
-def default_workers(plan: Plan) -> int:
-    """One process per core, and no more than stages; one stage alone is done in this process."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    slots = min(cores, len(plan.stages))
-    return slots if slots > 1 else 0
 
 
 def run(

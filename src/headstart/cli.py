@@ -41,7 +41,7 @@ WorkersOption = Annotated[
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
 ]
-DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu or cuda.")]
+DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
 MixerOption = Annotated[
     str | None,
     typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin with it."),
@@ -303,7 +303,7 @@ BenchOutOption = Annotated[
     str, typer.Option("-o", "--out", metavar="FOLDER", help="Where tables, JSON and plot are written.")
 ]
 BenchDeviceOption = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="cpu, cuda, or auto: the CPU, and a GPU where there is one.")
+    str, typer.Option("--device", metavar="NAME", help="cpu, cuda, cuda:N, or auto: the CPU, and any GPU beside it.")
 ]
 LimitOption = Annotated[
     float, typer.Option("--limit", min=1, metavar="SECONDS", help="Longest that one process may take.")

@@ -23,13 +23,13 @@ SIDES = {"cpu": 2048, "cuda": 8192}
 
 def devices(chosen: str, wanted: str) -> list[str]:
     """Devices to measure on: `auto` means the CPU and, where there is one, the GPU (`chosen`)."""
-    return ["cpu", "cuda"] if wanted == "auto" and chosen == "cuda" else [chosen]
+    return ["cpu", chosen] if wanted == "auto" and chosen != "cpu" else [chosen]
 
 
 def setting(device: str, threads: int) -> dict[str, Any]:
     """Where and when: what every table of figures begins with."""
     cores = os.cpu_count() or 1
-    name = torch.cuda.get_device_name(0) if device == "cuda" else machine()
+    name = machine() if device == "cpu" else torch.cuda.get_device_name(device)
     return {
         "device": device,
         "machine": name,
@@ -52,8 +52,8 @@ def sentence(where: dict[str, Any]) -> str:
 
 def wait_for(device: str) -> None:
     """Until a GPU has done what it was given; a CPU has."""
-    if device == "cuda":
-        torch.cuda.synchronize()
+    if device != "cpu":
+        torch.cuda.synchronize(device)
 
 
 def peak_memory(device: str) -> int:
@@ -61,8 +61,8 @@ def peak_memory(device: str) -> int:
 
     Linux's own count for the process image is read where there is one: `ru_maxrss` would begin with the parent's.
     """
-    if device == "cuda":
-        return int(torch.cuda.max_memory_allocated())
+    if device != "cpu":
+        return int(torch.cuda.max_memory_allocated(device))
     found = _kernel_says("/proc/self/status", "VmHWM")
     if found is not None:
         return found
@@ -92,7 +92,7 @@ def _kernel_says(file: str, name: str) -> int | None:
 
 def matrix_peak(device: str, seconds: float = 1.0) -> float:
     """FLOP/s of the fastest of repeated float32 products of two large square matrices, for about `seconds`."""
-    side = SIDES[device]
+    side = SIDES[device.partition(":")[0]]
     one, two, out = (torch.randn(side, side, device=device) for _ in range(3))
     best, began = float("inf"), time.perf_counter()
     while time.perf_counter() - began < seconds or best == float("inf"):

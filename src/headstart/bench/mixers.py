@@ -123,7 +123,7 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
     if case.device == "cpu":
         limit_memory()
     else:
-        torch.cuda.reset_peak_memory_stats()
+        torch.cuda.reset_peak_memory_stats(case.device)
     before = peak_memory(case.device) if case.device == "cpu" else 0
     layer = _layer(spec, case, case.length)
     seconds = timed(_step_of(layer, case, case.length), case.device)

@@ -43,7 +43,7 @@ def times(cells: Sequence[Cell], dark: bool = False) -> Figure | None:
         figure = Figure(figsize=(7.2 * len(devices), 5.6))
         for number, device in enumerate(devices, start=1):
             axes = figure.add_subplot(1, len(devices), number)
-            axes.set_title(f"Forward + backward of one layer, {'GPU' if device == 'cuda' else 'CPU'}")
+            axes.set_title(f"Forward + backward of one layer, {'CPU' if device == 'cpu' else 'GPU'}")
             _panel(axes, [c for c in cells if c.device == device and c.seconds is not None], look)
     return figure
 

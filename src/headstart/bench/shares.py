@@ -47,7 +47,7 @@ def shares(step: Callable[[], Any], batches: Batches, device: str, steps: int) -
 
     `batches.batch` and `adamw_` are watched meanwhile: what runs in them is `data` and `optimiser`.
     """
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device == "cuda" else [])]
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device != "cpu" else [])]
     with (
         patch.object(batches, "batch", _scoped(batches.batch, DATA)),
         patch("headstart.training.step.adamw_", _scoped(adamw_, OPTIMISER)),
@@ -74,7 +74,7 @@ def _sums(events: Any, device: str, wall: float) -> dict[str, float]:
     for event in events:
         # Kernels stand in the list once more by themselves; their time is counted where they were called.
         if str(event.device_type).endswith("CPU"):
-            own = event.self_device_time_total if device == "cuda" else event.self_cpu_time_total
+            own = event.self_cpu_time_total if device == "cpu" else event.self_device_time_total
             spent[_scope(event) or group_of(event.name)] += own / 1e6
     known = sum(spent.values()) - spent[OTHER]
     spent[OTHER] = max(wall - known, 0.0)

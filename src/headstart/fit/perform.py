@@ -27,7 +27,7 @@ from headstart.fit.source import PLACES, Source, read_source
 from headstart.fit.verdict import answer, notes
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
-from headstart.runner.machine import choose_device, version
+from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
 from headstart.sequence import IGNORE
@@ -258,14 +258,14 @@ def fit_sequences(
 
     labels, groups: one per sequence, of data in memory. unlabelled: sequences for self-pretraining alone. out: where
     the plan is kept, so that the same call goes on from it. store: of the stages (None: a folder that is deleted at the
-    end, or, of a file, HEADSTART_STORE or ./runs). workers: processes (0: this one; None: one per core).
+    end, or, of a file, HEADSTART_STORE or ./runs). workers: processes (0: this one; None: one per GPU, or core).
     Raises: BadInput for wrong data or settings; RuntimeError where no network could be trained.
     """
     with _store(data, store) as root:
         begun = time.monotonic()
         source = read_source(data, settings, root, labels, groups, unlabelled)
         fit = Fit(source, settings, root, out, device, time.monotonic() - begun)
-        slots = cores() if workers is None else workers
+        slots = default_workers(device) if workers is None else workers
         fit.fit_baselines()
         fit.make_plan(max(slots, 1))
         for event in fit.train(slots, threads):
@@ -274,11 +274,6 @@ def fit_sequences(
         if fit.broken:
             raise RuntimeError("stages failed:\n" + "\n".join(fit.broken))
         return fit.outcome()
-
-
-def cores() -> int:
-    """Processor cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @contextmanager

@@ -12,7 +12,8 @@ from typing import Any
 class Runtime:
     """How stages are performed. Never part of an identity.
 
-    device: `auto` (CUDA where there is one, else CPU), `cpu` or `cuda`. workers: processes (0: in this one).
+    device: `auto` (CUDA where there is one, else CPU), `cpu`, `cuda` (each worker takes a
+    GPU of its own) or `cuda:N`. workers: processes (0: in this one).
     threads: of each stage. save_every: seconds between states, at most 60. limit: seconds for the whole run.
     """
 

@@ -11,6 +11,7 @@ import threading
 import time
 from collections import defaultdict
 from collections.abc import Generator, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from statistics import mean
 from types import FrameType
@@ -31,7 +32,7 @@ from headstart.runner.events import (
 )
 from headstart.runner.job import Engine, Job, Probe, Runtime, training
 from headstart.runner.local import Inline, Workers
-from headstart.runner.machine import choose_device
+from headstart.runner.machine import gpus
 from headstart.runner.pool import Pool, Stop, WorkerDied, WorkerMessage, WorkerReport
 from headstart.runner.worker import never, perform_one, time_one
 from headstart.store import Damaged, Store
@@ -59,11 +60,11 @@ def perform(
     A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first.
     Raises: BadInput where the runtime cannot be had; Interrupted after Ctrl-C, when all is saved.
     """
-    choose_device(runtime.device)
+    devices = gpus(runtime.device)
     engine = engine or training()
     agenda = Agenda(_jobs(stages, engine, runtime.data), store)
     with _signals() as interruption:
-        run = _Run(agenda, store, runtime, engine, interruption)
+        run = _Run(agenda, store, runtime, engine, interruption, devices)
         try:
             yield from _timed(run.pool, probes or {}, runtime, engine, run.reason)
             yield from run.events()
@@ -119,11 +120,18 @@ class _Run:
     """One call of `perform`: gives jobs to the pool and turns what comes back into events."""
 
     def __init__(
-        self, agenda: Agenda, store: Store, runtime: Runtime, engine: Engine, interruption: _Interruption
+        self,
+        agenda: Agenda,
+        store: Store,
+        runtime: Runtime,
+        engine: Engine,
+        interruption: _Interruption,
+        devices: list[str],
     ) -> None:
         self._agenda, self._store, self._runtime, self._engine = agenda, store, runtime, engine
         self._interruption = interruption
         self._end = None if runtime.limit is None else time.monotonic() + runtime.limit
+        self._devices, self._device_of = devices, dict[str, str]()
         self._deaths: dict[str, int] = defaultdict(int)
         self._announced: set[str] = set()
         self._slots = max(1, runtime.workers)
@@ -162,7 +170,17 @@ class _Run:
             elif self._store.status(job.identity) == "running":
                 yield from self._wait_for(job)
             else:
-                self.pool.start(job.identity, (job, self._store.root, self._runtime, self._engine))
+                runtime = self._on_free_device(job.identity)
+                self.pool.start(job.identity, (job, self._store.root, runtime, self._engine))
+
+    def _on_free_device(self, identity: str) -> Runtime:
+        """The runtime with the GPU that has the fewest stages now; as it is where there are none."""
+        if not self._devices:
+            return self._runtime
+        self._device_of.pop(identity, None)
+        used = [device for other, device in self._device_of.items() if self._agenda.is_running(other)]
+        self._device_of[identity] = device = min(self._devices, key=used.count)
+        return replace(self._runtime, device=device)
 
     def _complete(self, job: Job) -> dict[str, Any] | None:
         """The result of a stage that is done and sound; a damaged one is left to who claims it."""

@@ -27,7 +27,7 @@ from headstart.runner.events import (
     Waiting,
 )
 from headstart.runner.job import Engine, Job, Probe, Runtime
-from headstart.runner.machine import choose_device, machine, use_threads, version
+from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
 from headstart.runner.pool import Stop
 from headstart.store import ClaimedStage, Damaged, LostLock, Store, disk_full
 
@@ -104,11 +104,13 @@ class _Attempt:
 
     def __init__(self, job: Job, folder: ClaimedStage, runtime: Runtime, threads: int, state: Any) -> None:
         self.job, self.folder, self.runtime, self.state = job, folder, runtime, state
-        now = {"device": choose_device(runtime.device), "threads": threads, "torch": version("torch")}
+        device = choose_device(runtime.device)
+        now = {"device": device.partition(":")[0], "threads": threads, "torch": version("torch")}
         before = state[1]["ran"] if state is not None else now
         # The first name stands: what a stage began with is what its bits depend on, and changes are added.
         self.ran = {key: _joined(before[key], now[key]) for key in now}
-        self.device = now["device"]
+        self.device = device
+        use_device(device)
 
     def perform(self, store: Store, engine: Engine, stop: Stop) -> Iterator[Event]:
         """Train and publish."""

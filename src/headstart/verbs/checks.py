@@ -13,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
+from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16
 from headstart.spec import read, set_path
 from headstart.study.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
@@ -67,7 +68,7 @@ def prepared_with_bar(spec: TaskSpec, data: Path, workers: int | None = None) ->
         return prepare(
             spec,
             data,
-            workers or os.cpu_count() or 1,
+            workers or cores(),
             lambda done, total: bar.update(line, completed=done, total=total),
         )
 
@@ -121,6 +122,7 @@ def _print_checks(what: str, problems: Mapping[str, str | None]) -> None:
 def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None) -> None:
     from headstart.api import Study
     from headstart.study.estimate import survey
+    from headstart.verbs.perform import print_precision
 
     study = Study(what, overrides, data=data, mixer=mixer, scale=scale, absent="open")
     plan = study.plan
@@ -134,6 +136,7 @@ def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: s
         f"{count(flops)}FLOP"
         + (f", without {len(lost)} stages whose data are not in {study.data} ({kinds})" if lost else "")
     )
+    print_precision(study, choose_device("auto"))
 
 
 def examine_machine(store: str | None, data: str | None) -> int:
@@ -156,13 +159,11 @@ def examine_machine(store: str | None, data: str | None) -> int:
         except metadata.PackageNotFoundError:
             add(False, name, f"missing: pip install {name}")
     device = torch.cuda.get_device_name(0) if torch.cuda.is_available() else "cpu"
-    add(True, "device", f"{device}, {os.cpu_count()} cores")
-    for extra, module in (
-        ("hf", "transformers"),
-        ("cluster", "ray"),
-        ("onnx", "onnxruntime"),
-        ("track", "tensorboard"),
-    ):
+    add(True, "device", f"{device}, {cores()} cores")
+    fast = has_bfloat16()
+    if fast is not None:
+        rows.append(("ok", "bfloat16", "instructions of this CPU") if fast else ("--", "bfloat16", SLOW_BFLOAT16))
+    for extra, module in (("hf", "transformers"), ("onnx", "onnxruntime")):
         try:
             add(True, f"extra [{extra}]", metadata.version(module))
         except metadata.PackageNotFoundError:

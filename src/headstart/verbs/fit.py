@@ -17,7 +17,7 @@ from headstart.errors import BadInput
 from headstart.fit.plan_file import PLAN
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.source import read_source
-from headstart.runner.machine import choose_device, keep_freed_memory, process_age
+from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
 from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
@@ -71,12 +71,12 @@ def fit_file(
         wanted = replace(wanted, time=None)
     from headstart.fit.card import model_card
     from headstart.fit.page import write_page
-    from headstart.fit.perform import Fit, cores
+    from headstart.fit.perform import Fit
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
     fit = Fit(source, wanted, root, folder, device, process_age())
-    slots = cores() if workers is None else workers
+    slots = default_workers(device) if workers is None else workers
     if dry_run:
         print_card(fit.source.sequences)
         screen.print()

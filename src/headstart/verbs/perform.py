@@ -16,7 +16,7 @@ from headstart.errors import BadInput
 from headstart.report.content import read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import make_table
-from headstart.runner.machine import choose_device, keep_freed_memory
+from headstart.runner.machine import choose_device, keep_freed_memory, slow_precision
 from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, publish
@@ -44,11 +44,12 @@ def run_study(
 ) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     target = _writable_file(json)
-    choose_device(device)
+    chosen = choose_device(device)
     keep_freed_memory()
     runtime, out = study.runtime(workers=workers, threads=threads, device=device), console()
     out.print(f"store {study.store.root}")
     print_scale(study)
+    print_precision(study, chosen)
     for task in {digest(p.spec.task.document()): p.spec.task for p in study.plan.stages.values()}.values():
         prepared_with_bar(task, study.data)
     costs, speed, slots = survey(study.plan), speed_here(), max(runtime.workers, 1)
@@ -71,6 +72,12 @@ def run_study(
 
 def _partial_table(study: Study) -> RenderableType:
     return to_rich(make_table(study.results(baselines=False)))
+
+
+def print_precision(study: Study, device: str) -> None:
+    """Warn where stages compute in a precision that this machine is slow at."""
+    if note := slow_precision({planned.spec.optim.precision for planned in study.plan.stages.values()}, device):
+        console().print(Text(note, style="yellow"))
 
 
 def print_scale(study: Study) -> None:

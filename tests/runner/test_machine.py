@@ -1,0 +1,127 @@
+"""Devices, workers and precision: what this machine offers, with faked GPUs and a faked list of CPU flags."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+import torch
+
+from headstart.api import Study
+from headstart.errors import BadInput
+from headstart.runner import machine
+from headstart.runner.agenda import Agenda
+from headstart.runner.job import Runtime, training
+from headstart.runner.machine import choose_device, cores, default_workers, gpus, has_bfloat16, slow_precision
+from headstart.runner.perform import _Interruption, _Run
+from headstart.store import Store
+from headstart.verbs import checks, perform
+
+
+def with_gpus(monkeypatch: pytest.MonkeyPatch, count: int) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: count > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: count)
+
+
+def test_cuda_stands_for_every_gpu_and_a_number_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpus(monkeypatch, 3)
+    assert [choose_device(name) for name in ("auto", "cpu", "cuda", "cuda:2")] == ["cuda", "cpu", "cuda", "cuda:2"]
+    assert gpus("auto") == gpus("cuda") == ["cuda:0", "cuda:1", "cuda:2"]
+    assert (gpus("cuda:1"), gpus("cpu")) == (["cuda:1"], [])
+
+
+def test_a_gpu_that_is_not_there_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    with_gpus(monkeypatch, 2)
+    with pytest.raises(BadInput, match=r"--device: cuda:2, but torch sees 2 GPU\(s\) here; the last is cuda:1"):
+        choose_device("cuda:2")
+    with_gpus(monkeypatch, 0)
+    with pytest.raises(BadInput, match="--device: cuda:0, but torch sees none here; use auto or cpu"):
+        choose_device("cuda:0")
+    with pytest.raises(BadInput, match="--device: 'cuda:one' is none of auto, cpu, cuda, cuda:0"):
+        choose_device("cuda:one")
+    assert choose_device("auto") == "cpu"
+
+
+def test_there_is_one_worker_per_gpu_or_core_and_none_for_one_stage(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "cores", lambda: 16)
+    with_gpus(monkeypatch, 4)
+    assert [default_workers("cuda"), default_workers("cuda:3"), default_workers("cpu")] == [4, 0, 16]
+    assert [default_workers("auto", 3), default_workers("auto", 1)] == [3, 0]
+    assert cores() >= 1
+
+
+def test_each_worker_has_a_gpu_of_its_own(tmp_path: Path) -> None:
+    running: set[str] = set()
+    agenda = cast(Agenda, SimpleNamespace(is_running=running.__contains__))
+    runtime, devices = Runtime(workers=2, device="cuda"), ["cuda:0", "cuda:1"]
+    run = _Run(agenda, Store(tmp_path), runtime, training(), _Interruption(), devices)
+
+    def device(identity: str) -> Any:
+        running.add(identity)
+        return run._on_free_device(identity).device
+
+    assert [device("a"), device("b")] == ["cuda:0", "cuda:1"]
+    running.remove("a")
+    assert [device("c"), device("b")] == ["cuda:0", "cuda:1"]
+
+
+@pytest.mark.parametrize(
+    ("text", "fast"),
+    [
+        ("processor : 0\nflags\t\t: fpu avx512f avx512_bf16\n", True),
+        ("flags : fpu avx2 amx_bf16 amx_tile\n", True),
+        ("Features\t: fp asimd bf16 i8mm\n", True),
+        ("flags : fpu avx2 avx512f\n", False),
+        ("processor : 0\n", None),
+    ],
+)
+def test_bfloat16_instructions_are_read_from_the_flags_of_the_cpu(tmp_path: Path, text: str, fast: bool | None) -> None:
+    path = tmp_path / "cpuinfo"
+    path.write_text(text)
+    assert has_bfloat16(path) is fast
+    assert has_bfloat16(tmp_path / "absent") is None
+
+
+def test_slow_bfloat16_is_named_with_its_reason_and_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "has_bfloat16", lambda: False)
+    note = slow_precision({"float32", "bfloat16"}, "cpu")
+    assert note is not None
+    assert "ten times slower than float32 on this CPU, which has no bfloat16 instructions" in note
+    assert "1.5 against 18.6 GFLOP/s" in note
+    assert note.endswith('set precision = "float32"')
+    assert slow_precision({"float32"}, "cpu") is None
+    assert slow_precision({"bfloat16"}, "cuda") is None
+    monkeypatch.setattr(machine, "has_bfloat16", lambda: True)
+    assert slow_precision({"bfloat16"}, "cpu") is None
+
+
+def test_check_and_doctor_say_that_bfloat16_is_slow_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(machine, "has_bfloat16", lambda: False)
+    monkeypatch.setattr(checks, "has_bfloat16", lambda: False)
+    monkeypatch.setenv("COLUMNS", "250")
+    with_gpus(monkeypatch, 0)
+    settings = ['finetune.optim.precision="bfloat16"', "seed=[0]"]
+    checks.check_one("digits", settings, None)
+    assert 'optim.precision: "bfloat16" is about ten times slower than float32' in capsys.readouterr().out
+    checks.check_one("digits", ["seed=[0]"], None)
+    assert "bfloat16" not in capsys.readouterr().out
+    checks.examine_machine(str(tmp_path), None)
+    out = capsys.readouterr().out
+    assert 'set precision = "float32"' in out
+    assert "[hf]" in out
+    assert "[cluster]" not in out
+
+
+def test_run_says_before_it_trains_that_bfloat16_is_slow_here(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(machine, "has_bfloat16", lambda: False)
+    study = Study("digits", ['finetune.optim.precision="bfloat16"', "seed=[0]"])
+    monkeypatch.setattr(perform, "survey", lambda _: pytest.fail("reached the models"))
+    with pytest.raises(pytest.fail.Exception, match="reached the models"):
+        perform.run_study(study, device="cpu")
+    assert "no bfloat16 instructions" in " ".join(capsys.readouterr().out.split())
