@@ -13,8 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
-from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16
+from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16, slow_precision
 from headstart.spec import read, set_path
+from headstart.study.plan import Plan
 from headstart.study.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
 from headstart.verbs.terminal import console, table
@@ -122,7 +123,6 @@ def _print_checks(what: str, problems: Mapping[str, str | None]) -> None:
 def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None) -> None:
     from headstart.api import Study
     from headstart.study.estimate import survey
-    from headstart.verbs.perform import print_precision
 
     study = Study(what, overrides, data=data, mixer=mixer, scale=scale, absent="open")
     plan = study.plan
@@ -136,7 +136,13 @@ def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: s
         f"{count(flops)}FLOP"
         + (f", without {len(lost)} stages whose data are not in {study.data} ({kinds})" if lost else "")
     )
-    print_precision(study, choose_device("auto"))
+    print_precision(plan, choose_device("auto"))
+
+
+def print_precision(plan: Plan, device: str) -> None:
+    """Warn where stages compute in a precision that this machine is slow at."""
+    if note := slow_precision({planned.spec.optim.precision for planned in plan.stages.values()}, device):
+        console().print(note, style="yellow", markup=False, highlight=False)
 
 
 def examine_machine(store: str | None, data: str | None) -> int:

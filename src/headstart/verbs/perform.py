@@ -16,7 +16,7 @@ from headstart.errors import BadInput
 from headstart.report.content import read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import make_table
-from headstart.runner.machine import choose_device, keep_freed_memory, slow_precision
+from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, publish
@@ -25,7 +25,7 @@ from headstart.study.estimate import Cost, measure, probes, survey
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.time_left import TimeLeft
 from headstart.study.words import count, duration
-from headstart.verbs.checks import prepared_with_bar
+from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.display import watch
 from headstart.verbs.places import writable_folder
 from headstart.verbs.terminal import console, table
@@ -49,7 +49,7 @@ def run_study(
     runtime, out = study.runtime(workers=workers, threads=threads, device=device), console()
     out.print(f"store {study.store.root}")
     print_scale(study)
-    print_precision(study, chosen)
+    print_precision(study.plan, chosen)
     for task in {digest(p.spec.task.document()): p.spec.task for p in study.plan.stages.values()}.values():
         prepared_with_bar(task, study.data)
     costs, speed, slots = survey(study.plan), speed_here(), max(runtime.workers, 1)
@@ -72,12 +72,6 @@ def run_study(
 
 def _partial_table(study: Study) -> RenderableType:
     return to_rich(make_table(study.results(baselines=False)))
-
-
-def print_precision(study: Study, device: str) -> None:
-    """Warn where stages compute in a precision that this machine is slow at."""
-    if note := slow_precision({planned.spec.optim.precision for planned in study.plan.stages.values()}, device):
-        console().print(Text(note, style="yellow"))
 
 
 def print_scale(study: Study) -> None:
