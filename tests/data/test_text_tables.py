@@ -1,5 +1,6 @@
 """CSV and its kin: what separates cells, headers, quotes, encodings; and every way in which a file can be wrong."""
 
+import contextlib
 import csv
 import gzip
 import io
@@ -14,6 +15,7 @@ from support.made_tables import numbers, read, why, wide, write
 from headstart.data import csv as csv_module
 from headstart.data import text as text_module
 from headstart.data.csv import find_delimiter, has_header
+from headstart.errors import BadInput
 
 PLAIN = "\n".join(wide()) + "\n"
 
@@ -318,7 +320,6 @@ def test_whatever_a_csv_writer_wrote_is_read_back(tmp_path_factory, rows):
 @settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=200) | st.text(max_size=200).map(str.encode))
 def test_no_file_ends_in_anything_but_sequences_or_a_sentence(tmp_path_factory, content):
-    from headstart.errors import BadInput
 
     folder = tmp_path_factory.getbasetemp()
     for name in ("any.csv", "any.tsv", "any.jsonl", "any.fasta", "any.ts", "any.npy", "any.npz", "any.dat"):
@@ -329,3 +330,26 @@ def test_no_file_ends_in_anything_but_sequences_or_a_sentence(tmp_path_factory, 
         except BadInput as error:
             said, count = str(error), 0
         assert count > 0 or said.startswith((str(path), "layout."))
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_a_large_plain_file_is_read_by_arrow_as_the_others_are_row_by_row(tmp_path, monkeypatch, end):
+    path = write(tmp_path / "f.csv", end.join([*wide(count=40), ""]))
+    row_by_row = read(path)
+    monkeypatch.setattr(csv_module, "LARGE", 0)
+    monkeypatch.setattr(csv_module, "_any_table", None)
+    by_arrow = read(path)
+    assert np.array_equal(by_arrow.values, row_by_row.values)
+    assert (by_arrow.labels, by_arrow.ids, by_arrow.notes) == (row_by_row.labels, row_by_row.ids, row_by_row.notes)
+    assert by_arrow.places.of(39) == row_by_row.places.of(39)
+
+
+@pytest.mark.parametrize("harm", ['s99,a,"1",2,3,4,5,6\n', "\n\n", "\r", "1,2\n"])
+def test_what_is_not_plain_is_left_to_the_reader_that_knows_lines(tmp_path, monkeypatch, harm):
+    path = write(tmp_path / "f.csv", "\n".join(wide(count=40)) + "\n" + harm)
+    monkeypatch.setattr(csv_module, "LARGE", 0)
+    called = []
+    monkeypatch.setattr(csv_module, "_any_table", lambda *_: called.append(1))
+    with contextlib.suppress(BadInput):
+        read(path)
+    assert called == [1]
