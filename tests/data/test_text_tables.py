@@ -353,3 +353,7 @@ def test_what_is_not_plain_is_left_to_the_reader_that_knows_lines(tmp_path, monk
     with contextlib.suppress(BadInput):
         read(path)
     assert called == [1]
+
+
+def test_a_name_of_a_column_that_is_not_of_the_encoding_is_a_sentence(tmp_path):
+    assert "is not utf-8" in why(write(tmp_path / "f.csv", b"T\x80\r\x01"))

@@ -204,7 +204,7 @@ def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mi
 
     def gather() -> None:
         columns = [arrow_texts(cells) for cells in zip(*waiting, strict=True)]
-        parts.append(pa.Table.from_arrays(columns, form.names))
+        parts.append(pa.Table.from_arrays(columns, [str(i) for i in range(len(columns))]))
         waiting.clear()
 
     for number, row in enumerate(records):
