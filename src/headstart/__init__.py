@@ -13,15 +13,32 @@ from headstart.errors import BadInput
 if TYPE_CHECKING:
     from headstart.api import Study, load, run
     from headstart.estimator import SequenceClassifier, SequenceRegressor
+    from headstart.plugins import register_mixer, register_model, register_objective, register_task
     from headstart.study.results import Results
 
 __version__ = "0.1.0"
-__all__ = ["BadInput", "Results", "SequenceClassifier", "SequenceRegressor", "Study", "load", "run"]
+__all__ = [
+    "BadInput",
+    "Results",
+    "SequenceClassifier",
+    "SequenceRegressor",
+    "Study",
+    "load",
+    "register_mixer",
+    "register_model",
+    "register_objective",
+    "register_task",
+    "run",
+]
 
 _HOMES = {
     "run": "headstart.api",
     "load": "headstart.api",
     "Study": "headstart.api",
+    "register_mixer": "headstart.plugins",
+    "register_model": "headstart.plugins",
+    "register_objective": "headstart.plugins",
+    "register_task": "headstart.plugins",
     "Results": "headstart.study.results",
     "SequenceClassifier": "headstart.estimator",
     "SequenceRegressor": "headstart.estimator",

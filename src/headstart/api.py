@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
@@ -9,7 +11,7 @@ from typing import Any, Literal
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
-from headstart.models.mixers.own import adopt
+from headstart.plugins import load_class, load_plugins, with_kinds
 from headstart.report.measures import measured
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
@@ -23,7 +25,8 @@ from headstart.study.facts import gather
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
-from headstart.study.spec import StudySpec, read_study, with_mixer
+from headstart.study.spec import StudySpec, read_study
+from headstart.study.twins import idle_twins, with_mixer, without_arms
 from headstart.tasks import data_folder
 
 Given = str | os.PathLike[str] | Mapping[str, Any]
@@ -34,9 +37,10 @@ class Study:
     """A study bound to a store and a data folder.
 
     `plan` holds its runs and distinct stages; `perform` trains what is missing; `results` says what is there.
-    mixer: a mixer of your own as `module:Class`; each arm gets a twin with it. scale: `tiny`, `small` or `paper`, of
-    a study that has scales (default: tiny). absent: what is done with stages whose data are not in the data folder:
-    they are refused, or planned with an open identity (to look at, not to train).
+    plugins: files or modules of your own that register kinds (`headstart.register_mixer` and so on). mixer: a mixer of
+    your own as `module:Class`; each arm gets a twin with it (`notes` says which are left out, and why). scale: `tiny`,
+    `small` or `paper`, of a study that has scales (default: tiny). absent: what is done with stages whose data are not
+    in the data folder: they are refused, or planned with an open identity (to look at, not to train).
     Raises: BadInput where the study, its data or its stages do not fit.
     """
 
@@ -47,30 +51,50 @@ class Study:
         *,
         store: str | os.PathLike[str] | None = None,
         data: str | os.PathLike[str] | None = None,
+        plugins: Sequence[str | os.PathLike[str]] = (),
         mixer: str | None = None,
         scale: str | None = None,
         absent: Literal["refuse", "open"] = "refuse",
     ) -> None:
-        source = given if isinstance(given, Mapping) else str(given)
         self.data = data_folder(data)
-        self.spec: StudySpec = read_study(source, overrides, scale=scale, data=self.data)
         self.mixer = mixer
-        if mixer is not None:
-            kind = adopt(mixer)
-            self.spec = with_mixer(self.spec, kind, MIXERS[kind].load().rotary)
         self.given = "" if isinstance(given, Mapping) else str(given)
         self.overrides = tuple(overrides)
+        self.notes: list[str] = []
+        load_plugins(plugins)
         look_again()
         close_tasks()
         self.store = Store(store_folder(store))
-        self.plan: Plan = make_plan(self.spec, self.data, absent=absent)
+        self.spec, self.plan = self._planned(given, scale, absent)
         self._facts: Mapping[str, Facts] | None = None
+
+    def _planned(self, given: Given, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
+        """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
+        source = with_kinds(given) if isinstance(given, Mapping) else str(given)
+        words = [with_kinds(word) for word in self.overrides]
+        plain = own = None
+        if self.mixer is not None:
+            kind = load_class(self.mixer, "--mixer", "mixer")
+            own = functools.partial(with_mixer, kind=kind, rotary=MIXERS[kind].load().rotary)
+            plain = read_study(source, scale=scale, data=self.data)
+        spec = read_study(source, words, scale=scale, data=self.data, change=own)
+        plan = make_plan(spec, self.data, absent=absent)
+        if plain is not None:
+            reasons = idle_twins(plan, spec.arms.keys() - plain.arms.keys())
+            self.notes = [f"the arm {name!r} is left out: {reason}" for name, reason in reasons.items()]
+            if reasons:
+                plan = make_plan(without_arms(spec, reasons), self.data, absent=absent)
+        requires = {plugin.name: plugin.digest for plugin in plan.plugins}
+        spec = plan.study.model_copy(update={"requires": requires})
+        return spec, dataclasses.replace(plan, study=spec)
 
     def runtime(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Runtime:
         """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one)."""
-        return Runtime(
-            self.data, device, default_workers(device, len(self.plan.stages)) if workers is None else workers, threads
-        )
+        slots = workers
+        if slots is None:
+            cells = any(plugin.folder is None for plugin in self.plan.plugins)
+            slots = 0 if cells else default_workers(device, len(self.plan.stages))
+        return Runtime(self.data, device, slots, threads)
 
     def perform(
         self,
@@ -133,16 +157,22 @@ def run(
     threads: int = 1,
     device: str = "auto",
     scale: str | None = None,
+    plugins: Sequence[str | os.PathLike[str]] = (),
     on_event: Callable[[Event], None] | None = None,
 ) -> Results:
     """Perform a study and return its results; what is finished in the store is not done again.
 
     workers: processes (0: this one; None: one per core).
     scale: `tiny`, `small` or `paper`, of a study that has scales.
+    plugins: files or modules of your own whose kinds the study uses.
     on_event: called with every event (a log, a progress bar).
     Raises: BadInput for a wrong study; RuntimeError naming stages that failed.
     """
-    bound = study if isinstance(study, Study) else Study(study, overrides, store=store, data=data, scale=scale)
+    bound = (
+        study
+        if isinstance(study, Study)
+        else Study(study, overrides, store=store, data=data, scale=scale, plugins=plugins)
+    )
     failed = []
     for event in bound.perform(workers=workers, threads=threads, device=device):
         if on_event is not None:
@@ -160,14 +190,18 @@ def load(
     weights: Literal["best", "last"] = "best",
     store: str | os.PathLike[str] | None = None,
     data: str | os.PathLike[str] | None = None,
+    plugins: Sequence[str | os.PathLike[str]] = (),
 ) -> Any:
     """The model of a finished stage (its id or the start of it): a network in evaluation, or a fitted model.
 
     A network's forward takes a `sequence.Batch`; a fitted model's `predict` takes `sequence.Examples`.
-    Raises: BadInput for an unknown id, or a stage without weights.
+    plugins: files or modules of your own that the stage was made with; the copy of their source in the stage's folder
+    is there to be read, and is never run.
+    Raises: BadInput for an unknown id, a stage without weights, or a plugin that is not loaded or not what it was.
     """
     from headstart.stage.finished import open_stage
 
     if weights not in ("best", "last"):
         raise BadInput(f"weights: no {weights!r}; there are 'best' and 'last'")
+    load_plugins(plugins)
     return open_stage(Store(store_folder(store)), identity, data_folder(data)).model(weights)

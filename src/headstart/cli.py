@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -45,6 +45,10 @@ DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="aut
 MixerOption = Annotated[
     str | None,
     typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin with it."),
+]
+PluginOption = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="FILE.py|MODULE", help="Run code of your own that registers kinds; repeatable."),
 ]
 ScaleOption = Annotated[
     str | None,
@@ -89,14 +93,16 @@ def run(
     data: DataOption = None,
     json: JsonOption = None,
     mixer: MixerOption = None,
+    plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     from headstart.api import Study
     from headstart.verbs.perform import dry_run_study, run_study
 
+    absent: Literal["refuse", "open"] = "open" if dry_run else "refuse"
     bound = Study(
-        study, overrides or [], store=store, data=data, mixer=mixer, scale=scale, absent="open" if dry_run else "refuse"
+        study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale, absent=absent
     )
     if dry_run:
         dry_run_study(bound, workers=workers, threads=threads, device=device)
@@ -112,13 +118,15 @@ def report(
     data: DataOption = None,
     json: JsonOption = None,
     mixer: MixerOption = None,
+    plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Print a study's table from the store and write its page; trains nothing."""
     from headstart.api import Study
     from headstart.verbs.perform import report_study
 
-    report_study(Study(study, overrides or [], store=store, data=data, mixer=mixer, scale=scale), json=json)
+    bound = Study(study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale)
+    report_study(bound, json=json)
 
 
 @app.command()
@@ -198,6 +206,7 @@ def fit(
     threads: ThreadsOption = 1,
     device: DeviceOption = "auto",
     store: StoreOption = None,
+    plugin: PluginOption = None,
 ) -> None:
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
     from headstart.verbs.fit import fit_file
@@ -227,6 +236,7 @@ def fit(
             device=device,
             dry_run=dry_run,
             show_examples=show_examples,
+            plugins=plugin or [],
         )
     )
 
@@ -270,12 +280,13 @@ def check(
     overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
     data: DataOption = None,
     mixer: MixerOption = None,
+    plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Check a study, a task or a mixer without training, and say in words what is wrong."""
     from headstart.verbs.checks import check_one
 
-    check_one(what, overrides or [], data, mixer, scale)
+    check_one(what, overrides or [], data, mixer, scale, plugin or [])
 
 
 @app.command()
@@ -318,6 +329,7 @@ def bench_mixers_verb(
     mixer: Annotated[
         str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own beside them.")
     ] = None,
+    plugin: PluginOption = None,
     lengths: Annotated[str, typer.Option("--lengths", metavar="L,L", help="Lengths.")] = "256,1024,4096,16384",
     width: Annotated[int, typer.Option("--width", metavar="D", help="Width of the layer.")] = 128,
     batch: Annotated[int, typer.Option("--batch", min=1, metavar="B", help="Sequences at a time.")] = 1,
@@ -329,7 +341,7 @@ def bench_mixers_verb(
     """Parameters, FLOPs, time and memory of a step of every mixer at several lengths."""
     from headstart.verbs.bench import bench_mixers
 
-    bench_mixers(mixers, mixer, lengths, width, batch, device, threads, limit, out)
+    bench_mixers(mixers, mixer, plugin or [], lengths, width, batch, device, threads, limit, out)
 
 
 @bench.command("train")

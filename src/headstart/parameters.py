@@ -66,6 +66,10 @@ def block_of(name: str) -> int | None:
     return None if found is None else int(found.group(1))
 
 
+class SelectsNothing(BadInput):
+    """An expression that selects no tensor of a model."""
+
+
 def select(expression: str, of: Mapping[str, str], place: str = "part") -> list[str]:
     """Names of the tensors that an expression selects, in the order of `of` (from `leaves`).
 
@@ -80,7 +84,7 @@ def select(expression: str, of: Mapping[str, str], place: str = "part") -> list[
         chosen = chosen - names if sign == "-" else chosen | names
     if not chosen:
         there = sorted(set(of.values()), key=LEAVES.index)
-        raise BadInput(f"{place}: {expression!r} selects nothing; this model has {', '.join(there)}")
+        raise SelectsNothing(f"{place}: {expression!r} selects nothing; this model has {', '.join(there)}")
     return [name for name in of if name in chosen]
 
 

@@ -31,6 +31,8 @@ class Spec(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     version: ClassVar[int] = 1
+    source_digest: ClassVar[str] = ""
+    """Of a kind that a plugin registered: the digest of its code, since no version number speaks for it."""
 
     @model_validator(mode="before")
     @classmethod
@@ -57,7 +59,7 @@ class Spec(BaseModel):
                 continue
             if places or not _marked(info, "place"):
                 out[name] = _plain(value, places)
-        return out
+        return {**out, "source digest": self.source_digest} if self.source_digest else out
 
 
 Seed = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -118,13 +120,24 @@ def spec_of_kind(table: Mapping[str, Entry], given: Any) -> Any:
     Raises: PydanticCustomError naming the nearest known kind (as part of a validation).
     """
     if isinstance(given, Spec):
-        return given
+        cls, line = type(given), table.get(getattr(given, "kind", ""))
+        own = cls.__module__.startswith("headstart.") or "source_digest" in vars(cls)
+        if own or (line is not None and line.load() is cls):
+            return given
+        name = cls.__qualname__
+        text = (
+            f"{name} is not registered, so that its code would not count; call headstart.register_mixer (or _task, ...)"
+        )
+        raise PydanticCustomError("kind", "{text}", {"text": text})
     if not isinstance(given, Mapping):
         raise PydanticCustomError("kind", "{text}", {"text": f"{given!r} is no table with a 'kind'"})
     if "kind" not in given:
         known = ", ".join(sorted(table))
         raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {known}"})
     kind = given["kind"]
+    if isinstance(kind, str) and ":" in kind:
+        text = f"{kind!r} names code, which only the command line and Python may; register the class in a plugin, and "
+        raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": f"{text}name that with --plugin"})
     if not isinstance(kind, str) or kind not in table:
         raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": nearest(kind, table)})
     try:

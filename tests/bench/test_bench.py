@@ -116,7 +116,7 @@ def test_a_process_that_dies_says_its_last_line():
         (lambda: mixers.read_lengths("256,long"), "--lengths: '256,long' is no list of whole numbers"),
         (lambda: mixers.read_lengths("0"), "--lengths: 0 is below 1"),
         (lambda: mixers.read_mixers("atention", None), "--mixers: no 'atention'; did you mean 'attention'?"),
-        (lambda: mixers.read_mixers(None, "nowhere:X"), "--mixer: nowhere:X cannot be imported"),
+        (lambda: mixers.read_mixers(None, "nowhere:X"), "--mixer: nowhere cannot be imported"),
         (lambda: mixers.check_width(["attention"], 10), "--width: 10 does not suit mixer 'attention' "),
         (lambda: mixers.check_width(["attention"], 0), "--width: 0 is below 1"),
         (lambda: models.read_models("imag"), "--models: no 'imag'; did you mean 'image'?"),

@@ -39,15 +39,17 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
 
 
 def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
-    checked, planned, ran, listed = walk("your-own-mixer.md", tmp_path)
+    checked, planned, ran, listed, twins = walk("your-own-mixer.md", tmp_path)
     assert checked.stdout.count(" ok") >= 9
-    assert "16 runs of" in planned.stdout or "distinct stages" in planned.stdout
-    assert "self_pretrained with decay" in ran.stdout
+    assert "24 runs, 30 distinct stages" in planned.stdout
+    assert "decay_self_pretrained" in ran.stdout
     assert "s4_scratch" in ran.stdout
     assert listed.stdout.count("complete") >= 16
-    (tmp_path / "my_mixer.py").write_text((tmp_path / "my_mixer.py").read_text() + "\n# an edit\n")
+    assert "is left out" not in twins.stdout
+    assert "distinct stages" in twins.stdout
+    (tmp_path / "my_mixer.py").write_text((tmp_path / "my_mixer.py").read_text() + "\nEDITED = True\n")
     again = subprocess.run(
-        [sys.executable, "-m", "headstart", "run", "mine.toml", "--mixer", "my_mixer:DecaySpec", "--dry-run"],
+        [sys.executable, "-m", "headstart", "run", "mine.toml", "--plugin", "my_mixer.py", "--dry-run"],
         cwd=tmp_path,
         capture_output=True,
         text=True,

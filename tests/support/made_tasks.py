@@ -22,6 +22,7 @@ class MadeSpec(TaskSpec):
     tokens: bool = False
 
     generated: ClassVar[bool] = True
+    source_digest: ClassVar[str] = "made"
     loss: ClassVar[Literal["l1", "l2", "levels", "tokens"]] = "l1"
 
     def load(self, data: Path) -> Task:

@@ -17,7 +17,7 @@ from headstart.bench.process import Failed, once
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.own import adopt
+from headstart.plugins import load_class, load_plugins, own_kinds
 from headstart.runner.machine import keep_freed_memory
 from headstart.spec import read
 
@@ -29,7 +29,7 @@ FIRST = 64
 
 @dataclass(frozen=True)
 class Case:
-    """One cell: a mixer at a length. `own`: `module:Class` where the mixer is not in the table."""
+    """One cell: a mixer at a length. `own`: the plugin, or `module:Class`, of a mixer that is not in the table."""
 
     mixer: str
     length: int
@@ -70,16 +70,17 @@ def read_lengths(text: str) -> list[int]:
     return found
 
 
-def read_mixers(text: str | None, own: str | None) -> dict[str, str | None]:
-    """Names to measure, each with its `module:Class` or None; all where nothing is named. Raises: BadInput."""
-    added = None if own is None else adopt(own)
+def read_mixers(text: str | None, own: str | None, plugins: Sequence[str] = ()) -> dict[str, str | None]:
+    """Names to measure (all where none is named), each with its plugin or `module:Class`, or None. Raises: BadInput."""
+    loaded = load_plugins(plugins)
+    added = {kind: word for word, plugin in zip(plugins, loaded, strict=True) for kind in own_kinds([plugin], "mixer")}
+    if own is not None:
+        added[load_class(own, "--mixer", "mixer")] = own
     names = list(MIXERS) if text is None else [word.strip() for word in text.split(",")]
     for name in names:
         if name not in MIXERS:
             raise BadInput(f"--mixers: {nearest(name, MIXERS)}")
-    if added is not None and added not in names:
-        names.append(added)
-    return {name: own if name == added else None for name in names}
+    return {name: added.get(name) for name in dict.fromkeys([*names, *added])}
 
 
 def spec_of(mixer: str) -> MixerSpec:
@@ -117,7 +118,7 @@ def measure(job: dict[str, Any]) -> Generator[dict[str, Any], str, None]:
     torch.set_num_threads(case.threads)
     keep_freed_memory()
     if case.own is not None:
-        adopt(case.own)
+        load_plugins([case.own])
     spec = spec_of(case.mixer)
     _step_of(_layer(spec, case, min(FIRST, case.length)), case, min(FIRST, case.length))()
     if case.device == "cpu":

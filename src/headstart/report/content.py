@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from headstart.study.plan import Plan
 
 Result = Mapping[str, Any]
+SOURCE = "source"
+"""Folder beside a page with the sources of plugins: a person may name them, nothing else imports them."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +89,7 @@ def read_content(plan: Plan, results: Results, store: Store) -> Content:
 
 def command(plan: Plan) -> str:
     """What makes the results again: the built-in study by its name where nothing was overridden, else the file
-    beside the page."""
+    beside the page, with the plugins whose sources lie beside it."""
     from headstart.study.files import built_in_studies, short_name
     from headstart.study.spec import read_study
 
@@ -100,7 +102,10 @@ def command(plan: Plan) -> str:
         except BadInput:
             # The name is that of a built-in study of another kind: it has no such scale.
             pass
-    return "headstart run study.toml"
+    cells = [plugin.name for plugin in plan.plugins if plugin.folder is None]
+    if cells:
+        return f'headstart.run("study.toml")  # in the notebook or script that defines {", ".join(cells)}'
+    return " ".join(["headstart run study.toml", *(f"--plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)])
 
 
 def results_page(content: Content, figures: Sequence[Drawing] = (), undrawn: Sequence[str] = ()) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from headstart.report.answer import leader
-from headstart.report.content import Content, command, read_content, results_page
+from headstart.report.content import SOURCE, Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import Drawing, png
 from headstart.report.page_context import Anchors, page_stages, page_table, row_evidence
@@ -34,11 +34,16 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
     """Write page.html, results.md, the tables in three forms, study.toml and the figures as PNG; returns the page.
 
     The tables are `table`, `beside` where the study has a paper's cells, and `sweep` where it asks for test there.
+    `source/` has the code of plugins that the study used.
     Raises: OSError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = read_content(plan, results, store)
     publish(folder / "study.toml", to_toml(plan.study.model_dump(mode="json")).encode())
+    for plugin in plan.plugins:
+        for name, source in plugin.sources.items():
+            (folder / SOURCE / name).parent.mkdir(parents=True, exist_ok=True)
+            publish(folder / SOURCE / name, source)
     for name, table in content.files().items():
         for ending, form in FORMS.items():
             publish(folder / f"{name}.{ending}", form(table).encode())

@@ -17,6 +17,8 @@ from statistics import mean
 from types import FrameType
 from typing import Any
 
+from headstart.errors import BadInput
+from headstart.plugins import plugins_of
 from headstart.runner.agenda import Agenda
 from headstart.runner.events import (
     Event,
@@ -62,7 +64,14 @@ def perform(
     """
     devices = gpus(runtime.device)
     engine = engine or training()
-    agenda = Agenda(_jobs(stages, engine, runtime.data), store)
+    jobs = _jobs(stages, engine, runtime.data)
+    cells = [plugin.name for job in jobs for plugin in job.plugins if plugin.folder is None]
+    if runtime.workers and cells:
+        raise BadInput(
+            f"--workers: {cells[0]} is defined in a notebook or script, which other processes cannot read; take "
+            "workers=0, or save it as a file and name that with plugins=[...]"
+        )
+    agenda = Agenda(jobs, store)
     with _signals() as interruption:
         run = _Run(agenda, store, runtime, engine, interruption, devices)
         try:
@@ -104,7 +113,7 @@ def _jobs(stages: Iterable[Any], engine: Engine, data: Path) -> list[Job]:
     for stage in stages:
         parent = stage.spec.parent
         source = None if parent is None else engine.identity(parent, data)
-        out.setdefault(stage.identity, Job(stage.name, stage.identity, stage.spec, source))
+        out.setdefault(stage.identity, Job(stage.name, stage.identity, stage.spec, source, plugins_of(stage.spec)))
     return list(out.values())
 
 

@@ -73,6 +73,7 @@ def _claimed(
             yield Stopped(job.identity, job.name, cast(StopReason, reason))
             return
         state = folder.begin()
+        job = job.ready(engine.identity, runtime.data)
         yield from (Notice(job.identity, job.name, text) for text in folder.notices)
         with use_threads(runtime.threads if state is None else state[1]["ran"]["threads"]) as threads:
             attempt = _Attempt(job, folder, runtime, threads, state)
@@ -137,7 +138,8 @@ class _Attempt:
             "provenance": self._provenance(outcome),
         }
         references = _references(job, outcome, parent)
-        whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references)
+        sources = {path: source for plugin in job.plugins for path, source in plugin.sources.items()}
+        whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references, sources)
         yield Finished(job.identity, job.name, whole)
 
     def _train(self, run: Any, stop: Stop) -> Generator[Event, None, bool]:
@@ -196,6 +198,7 @@ class _Attempt:
             "precision": getattr(self.job.spec.optim, "precision", "float32"),
             "started": self.folder.started,
             "attempts": self.folder.attempts,
+            **({"plugins": [plugin.record() for plugin in self.job.plugins]} if self.job.plugins else {}),
             # A CPU takes every step in the one plain way; a GPU may record one and play it.
             **({"steps": outcome.how} if outcome.how and self.device != "cpu" else {}),
         }
@@ -228,7 +231,7 @@ _tasks: dict[tuple[str, str], Any] = {}
 
 def _task(spec: Any, data: Path, engine: Engine) -> Any:
     """The loaded task; a process keeps the last few."""
-    key = (json.dumps(spec.model_dump(mode="json"), sort_keys=True), os.path.abspath(data))
+    key = (json.dumps(spec.document(), sort_keys=True), os.path.abspath(data))
     if key not in _tasks:
         while len(_tasks) >= _TASKS_KEPT:
             del _tasks[next(iter(_tasks))]

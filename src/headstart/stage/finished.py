@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
+from headstart.plugins import require_plugins
 from headstart.stage import StageSpec, load_model, stage_from_json
 from headstart.store import Store
 from headstart.tasks import Task, open_task
@@ -38,12 +39,14 @@ class FinishedStage:
 def open_stage(store: Store, identity: str, data: Path, task: Task | None = None) -> FinishedStage:
     """A finished stage by its id or the start of it. `task`: the stage's task, where it is open already.
 
-    Raises: BadInput for an unknown id, a stage that is not finished, or data that are not there.
+    Raises: BadInput for an unknown id, a stage that is not finished, data that are not there, or a plugin that is not
+    loaded as it was.
     """
     identity = store.find(identity)
     document, result = store.stage(identity), store.result(identity)
     if document is None or result is None:
         raise BadInput(f"stage {identity} is {store.status(identity)} and has no weights yet; run its study again")
+    require_plugins(document.get("plugins", {}), f"stage {identity}")
     spec = stage_from_json(document["spec"])
     task = open_task(spec.task, data) if task is None else task
     parent = None if spec.parent is None else str(document["parent"])

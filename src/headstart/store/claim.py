@@ -102,10 +102,12 @@ class ClaimedStage:
         last: Mapping[str, torch.Tensor],
         predictions: Mapping[str, torch.Tensor],
         references: Mapping[str, Mapping[str, str]] | None = None,
+        sources: Mapping[str, bytes] | None = None,
     ) -> dict[str, Any]:
         """Publish weights and predictions, then the result with their digests; then delete the states.
 
-        `references` says of a frozen tensor which stage and weights hold it; those are not stored again.
+        `references` says of a frozen tensor which stage and weights hold it; those are not stored again. `sources`:
+        files of plugins by their paths, kept in `source/` to be looked at: nothing ever imports them from there.
         """
         self._lock.check()
         elsewhere = dict(references or {})
@@ -113,11 +115,15 @@ class ClaimedStage:
             own = {name: value for name, value in weights.items() if name not in elsewhere}
             self._publish(f"{which}.safetensors", own, {"identity": self.identity, "weights": which})
         self._publish("predictions.safetensors", predictions, {"identity": self.identity})
+        kept = {f"source/{name}": content for name, content in (sources or {}).items()}
+        for name, content in kept.items():
+            (self.path / name).parent.mkdir(parents=True, exist_ok=True)
+            publish(self.path / name, content)
         self._records.sync()
         whole = {
             **result,
             "identity": self.identity,
-            "files": {name: file_digest(self.path / name) for name in _FILES},
+            "files": {name: file_digest(self.path / name) for name in (*_FILES, *kept)},
             "references": elsewhere,
         }
         self._lock.check()

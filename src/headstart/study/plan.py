@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import DEFAULT, model_class, with_kind
+from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
 from headstart.study.scales import overlay
@@ -78,6 +79,11 @@ class Plan:
     def chains(self) -> set[tuple[str, ...]]:
         """Identities of stages that follow each other."""
         return {tuple(planned.identity for planned in cell.chain) for cell in self.cells}
+
+    @property
+    def plugins(self) -> tuple[Plugin, ...]:
+        """Code of a person's own that its stages come from."""
+        return plugins_of([planned.spec for planned in self.stages.values()])
 
     @property
     def choose(self) -> tuple[str, ...]:

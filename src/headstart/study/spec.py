@@ -4,19 +4,28 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import Field
 
 from headstart.errors import BadInput, nearest
+from headstart.plugins import require_plugins
 from headstart.spec import Spec, merge, read, set_path
 from headstart.study.claims import AVERAGE, Claim, check_claim
 from headstart.study.files import study_path, table_of
 from headstart.study.papers import built_in_papers
 from headstart.study.scales import StandIn, at_scale, kept, overlay, with_bases
-from headstart.study.validate import STAGE_KEYS, VARIANTS, check_bundle, check_known, check_written, names_of
+from headstart.study.validate import (
+    STAGE_KEYS,
+    VARIANTS,
+    check_bundle,
+    check_known,
+    check_written,
+    checked_table,
+    names_of,
+)
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available
 
@@ -73,7 +82,8 @@ class StudySpec(Spec):
     """A study, its bases and its scale applied. The last of `stages` is the one whose scores are reported.
 
     paper: name of the cells that a paper printed (`studies/papers`). scale: the one that is applied, with what it
-    leaves out (`scale_note`) and the columns and stages whose data are absent, each with what stands in.
+    leaves out (`scale_note`) and the columns and stages whose data are absent, each with what stands in. requires:
+    plugins whose kinds it uses, each with its digest; they are compared with what is loaded, never imported from here.
     """
 
     name: str
@@ -82,6 +92,7 @@ class StudySpec(Spec):
     scale: Literal["tiny", "small", "paper"] | None = None
     scale_note: str = ""
     stood_in: dict[str, dict[str, StandIn]] = Field(default_factory=dict)
+    requires: dict[str, str] = Field(default_factory=dict)
     stages: dict[str, dict[str, Any]]
     columns: dict[str, dict[str, Any]] = Field(default_factory=dict)
     arms: dict[str, dict[str, Any]]
@@ -101,11 +112,13 @@ def read_study(
     *,
     scale: str | None = None,
     data: Path | None = None,
+    change: Callable[[StudySpec], StudySpec] | None = None,
 ) -> StudySpec:
     """Read a study file (or built-in name, or dict), at a scale, and apply `name=value` overrides.
 
     scale: `tiny` (the default), `small` or `paper`, of a study that has scales. data: the folder of data sets; what
-    is not in it is stood in for, where the scale says by what (None: nothing is).
+    is not in it is stood in for, where the scale says by what (None: nothing is). change: of the study, before the
+    overrides are applied, which may then name what it adds.
     Raises: BadInput naming file, place, value and way out.
     """
     if isinstance(source, Mapping):
@@ -118,14 +131,22 @@ def read_study(
         kept_by_word = [word.partition("=")[0].strip() for word in overrides]
         written = with_bases(table, path)
         check_written(written)
+        check_requires(written)
         study = read(StudySpec, at_scale(written, scale, absent, kept_by_word))
         _check_claims(study, written)
         _check(study)
-        study = apply_overrides(study, overrides)
+        study = apply_overrides(study if change is None else change(study), overrides)
         _check(study)
         return study
     except BadInput as error:
         raise BadInput("\n".join(place + line for line in str(error).splitlines())) from None
+
+
+def check_requires(table: Mapping[str, Any]) -> None:
+    """Raises: BadInput where the study needs a plugin that is not loaded, or not as it was."""
+    needed = checked_table(table.get("requires", {}), "requires")
+    for name, digest in needed.items():
+        require_plugins({name: str(digest)}, f"requires.{name}")
 
 
 class _TaskOnly(Spec):
@@ -214,33 +235,6 @@ def _check_variant(study: StudySpec, place: str, variants: Any) -> None:
     for column, bundle in (study.columns or {"": {}}).items():
         for name in names_of(variants):
             check_known(name, bundle.get(VARIANTS, {}), f"{place}: columns.{column}")
-
-
-def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
-    """The study with a twin of each arm in which every block has this mixer.
-
-    A mixer that cannot turn queries and keys gets sinusoidal positions where a column asks for rotary ones: the
-    twin's name says so.
-    """
-    table: dict[str, Any] = study.model_dump()
-    for name, bundle in study.arms.items():
-        model: dict[str, Any] = {"mixer": {"kind": kind}}
-        asked = [_position(b) for b in [*study.columns.values(), bundle, *study.stages.values()]]
-        turned = not rotary and "rotary" in asked
-        if turned:
-            model["position"] = {"kind": "sinusoidal"}
-        twin = f"{name} with {kind}" + (", sinusoidal" if turned else "")
-        stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
-        table["arms"][twin] = {**merge(bundle), **stages}
-    return read(StudySpec, table)
-
-
-def _position(bundle: Mapping[str, Any]) -> Any:
-    """The kind of positions that a bundle asks for; None where it asks for none, or is no table there."""
-    value: Any = bundle
-    for key in ("model", "position", "kind"):
-        value = value.get(key) if isinstance(value, Mapping) else None
-    return value
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:

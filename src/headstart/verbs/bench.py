@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +23,7 @@ T = TypeVar("T")
 def bench_mixers(
     names: str | None,
     own: str | None,
+    plugins: Sequence[str],
     lengths: str,
     width: int,
     batch: int,
@@ -32,7 +33,7 @@ def bench_mixers(
     out: str,
 ) -> None:
     """Every mixer at every length."""
-    at, chosen = mixers.read_lengths(lengths), mixers.read_mixers(names, own)
+    at, chosen = mixers.read_lengths(lengths), mixers.read_mixers(names, own, plugins)
     mixers.check_width(list(chosen), width)
     folder, places = writable_folder("-o", out), devices(choose_device(device), device)
     where = [setting(place, threads) for place in places]

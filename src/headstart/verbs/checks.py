@@ -10,9 +10,11 @@ from pathlib import Path
 from typing import Any
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.text import Text
 
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
+from headstart.plugins import load_class, load_plugins, own_kinds
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16, slow_precision
 from headstart.spec import read, set_path
 from headstart.study.plan import Plan
@@ -75,17 +77,27 @@ def prepared_with_bar(spec: TaskSpec, data: Path, workers: int | None = None) ->
 
 
 def check_one(
-    what: str | None, overrides: Sequence[str], data: str | None, mixer: str | None = None, scale: str | None = None
+    what: str | None,
+    overrides: Sequence[str],
+    data: str | None,
+    mixer: str | None = None,
+    scale: str | None = None,
+    plugins: Sequence[str] = (),
 ) -> None:
     """`headstart check WHAT`: a study is planned and fitted, a task opened, a mixer held to its contract."""
     from headstart.study.files import built_in_studies, is_built_in
 
+    loaded = load_plugins(plugins)
     if mixer is not None:
-        from headstart.models.mixers.own import adopt
-
-        what = what or adopt(mixer)
+        what = what or load_class(mixer, "--mixer", "mixer")
+    if what is None and loaded:
+        for kind in own_kinds(loaded, "mixer"):
+            _check_mixer(kind)
+        for kind in own_kinds(loaded, "task"):
+            prepare_task(kind, overrides, data, None)
+        return
     if what is None:
-        raise BadInput("check: name a study, a task or a mixer, or give --mixer module:Class")
+        raise BadInput("check: name a study, a task or a mixer, or give --plugin FILE.py or --mixer module:Class")
     if what in MIXERS:
         _check_mixer(what)
         return
@@ -93,7 +105,7 @@ def check_one(
         _check_task(what, overrides, data)
         return
     if is_built_in(what) or what.endswith(".toml"):
-        _check_study(what, overrides, data, mixer, scale)
+        _check_study(what, overrides, data, mixer, scale, plugins)
         return
     raise BadInput(f"check: {nearest(what, [*TASKS, *MIXERS, *built_in_studies()])} (a study file ends in .toml)")
 
@@ -120,11 +132,20 @@ def _print_checks(what: str, problems: Mapping[str, str | None]) -> None:
         raise BadInput(f"check: {what} does not keep the contract: {', '.join(broken)}")
 
 
-def _check_study(what: str, overrides: Sequence[str], data: str | None, mixer: str | None, scale: str | None) -> None:
+def _check_study(
+    what: str,
+    overrides: Sequence[str],
+    data: str | None,
+    mixer: str | None,
+    scale: str | None,
+    plugins: Sequence[str],
+) -> None:
     from headstart.api import Study
     from headstart.study.estimate import survey
 
-    study = Study(what, overrides, data=data, mixer=mixer, scale=scale, absent="open")
+    study = Study(what, overrides, data=data, plugins=plugins, mixer=mixer, scale=scale, absent="open")
+    for note in study.notes:
+        console().print(Text(note))
     plan = study.plan
     costs = survey(plan)
     flops = sum(cost.flops for cost in costs)

@@ -17,6 +17,7 @@ from headstart.errors import BadInput
 from headstart.fit.plan_file import PLAN
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.source import read_source
+from headstart.plugins import load_plugins
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
 from headstart.store import store_folder
 from headstart.study import words
@@ -55,8 +56,10 @@ def fit_file(
     device: str,
     dry_run: bool,
     show_examples: bool,
+    plugins: Sequence[str] = (),
 ) -> int:
     """Fit a file. Returns the exit code. Raises: BadInput before anything is trained, where something is wrong."""
+    load_plugins(plugins)
     of_layout, of_study = split_settings(overrides)
     wanted = _settings(layout_of(flags, of_layout), of_study, settings)
     folder, root = Path(out), Path(store_folder(store))

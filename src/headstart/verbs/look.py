@@ -194,6 +194,9 @@ def _show_stage(store: Store, prefix: str) -> None:
     out.print(f"folder   {store.folder(identity)}")
     if stage.get("parent"):
         out.print(f"parent   {stage['parent']}")
+    for name, digest in stage.get("plugins", {}).items():
+        where = f"{store.folder(identity)}/source" if result is not None else "with --plugin"
+        out.print(f"plugin   {name} {digest}, its source: {where}")
     if result is not None:
         _show_result(result)
     records = store.records(identity)

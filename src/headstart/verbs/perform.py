@@ -75,8 +75,10 @@ def _partial_table(study: Study) -> RenderableType:
 
 
 def print_scale(study: Study) -> None:
-    """The scale, what it leaves out, and what stands in for absent data."""
+    """Arms that were left out, the scale, what it leaves out, and what stands in for absent data."""
     spec, out = study.spec, console()
+    for note in study.notes:
+        out.print(Text(note))
     if spec.scale is None:
         return
     out.print(Text(f"scale {spec.scale}" + (f": {spec.scale_note}" if spec.scale_note else "")))

@@ -48,12 +48,6 @@ class MixerSpec(Spec):
     can_be_causal: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {}
     uncounted: ClassVar[str] = ""
-    source_digest: ClassVar[str] = ""
-
-    def document(self, *, places: bool = True) -> dict[str, Any]:
-        """With the digest of a user's own source (`source_digest`), since no version number speaks for it."""
-        out = super().document(places=places)
-        return {**out, "source": self.source_digest} if self.source_digest else out
 
     def describe(self) -> str:
         """`local_attention (4 heads, window 9)`: its window and state, and whatever is not as usual."""

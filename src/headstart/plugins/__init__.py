@@ -1,0 +1,62 @@
+"""Code of a person's own: mixers, tasks, models and objectives, whose identity is their source.
+
+`plugin_identity` says what code is; `load_plugin` runs it, from the very bytes that were hashed; `register_mixer` and
+its siblings are what a plugin calls.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from headstart.plugins.identity import plugin_identity
+from headstart.plugins.load import (
+    check_plugin,
+    load_class,
+    load_plugin,
+    load_plugins,
+    own_kinds,
+    plugins_of,
+    ready_plugin,
+    register,
+    require_plugins,
+)
+from headstart.plugins.modules import Plugin
+from headstart.plugins.naming import with_kinds
+
+__all__ = [
+    "Plugin",
+    "check_plugin",
+    "load_class",
+    "load_plugin",
+    "load_plugins",
+    "own_kinds",
+    "plugin_identity",
+    "plugins_of",
+    "ready_plugin",
+    "register_mixer",
+    "register_model",
+    "register_objective",
+    "register_task",
+    "require_plugins",
+    "with_kinds",
+]
+
+
+def register_mixer(name: str, spec: type[Any]) -> None:
+    """Make a subclass of `headstart.models.mixers.mixer.MixerSpec` the mixer `name`."""
+    register("mixer", name, spec)
+
+
+def register_task(name: str, spec: type[Any]) -> None:
+    """Make a subclass of `headstart.tasks.TaskSpec` the task `name`."""
+    register("task", name, spec)
+
+
+def register_model(name: str, spec: type[Any]) -> None:
+    """Make a spec of a whole model the model `name`."""
+    register("model", name, spec)
+
+
+def register_objective(name: str, spec: type[Any]) -> None:
+    """Make a subclass of `headstart.objectives.ObjectiveSpec` the objective `name`."""
+    register("objective", name, spec)

@@ -1,0 +1,381 @@
+"""The loader: plugins run from the very bytes that were hashed, in fresh modules, and register their kinds.
+
+Nothing that is imported here comes from importlib's caches; what Python had imported under the same names before is
+put aside. Loading runs code: it is done only for what a person names (on the command line or in Python), never for
+what stands in a study file, a store, a packed file or a model folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.abc
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType, ModuleType
+from typing import Any
+
+from headstart.errors import BadInput, nearest
+from headstart.plugins.identity import current_identity, own_module, plugin_identity
+from headstart.plugins.modules import Module, OwnFinder, Plugin
+from headstart.spec import Entry, Spec
+
+_loaded: dict[str, Plugin] = {}  # by the name of the root module: what `sys.modules` holds now
+_known: dict[str, Plugin] = {}  # by digest: all that this process has loaded
+_serving: dict[str, tuple[Module, Plugin]] = {}  # by the name of the module
+_running: list[Plugin] = []  # those that are being loaded, the innermost last
+_together: list[str] = []  # names of those that one call of `load_plugins` has loaded
+
+
+@dataclass(frozen=True)
+class PluginEntry(Entry):
+    """A line of a table that a plugin added."""
+
+    cls: type[Any] = Spec
+    plugin: str = ""
+
+    def load(self) -> type[Any]:
+        """The class as it was registered."""
+        return self.cls
+
+
+class _Finder(OwnFinder, importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+    """Serves the modules of loaded plugins from the bytes that were hashed."""
+
+    def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
+        del path, target
+        if fullname not in _serving:
+            _refuse_unseen(fullname)
+            return None
+        module, _ = _serving[fullname]
+        if module.path is None:
+            return importlib.util.spec_from_loader(fullname, None, is_package=True)
+        folder = [str(module.path.parent)] if module.is_package else None
+        return importlib.util.spec_from_file_location(
+            fullname, module.path, loader=self, submodule_search_locations=folder
+        )
+
+    def exec_module(self, module: ModuleType) -> None:
+        source, _ = _serving[module.__name__]
+        exec(compile(source.source, str(source.path), "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+
+    def get_source(self, fullname: str) -> str:
+        """The text of a served module (for tracebacks)."""
+        return importlib.util.decode_source(_serving[fullname][0].source)
+
+
+_finder = _Finder()
+
+
+def _refuse_unseen(name: str) -> None:
+    """Raises: ImportError where code of a plugin imports a module of one's own that no import statement names."""
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").lstrip("_").startswith(
+        ("importlib", "frozen_importlib")
+    ):
+        frame = frame.f_back
+    importer = "" if frame is None else frame.f_globals.get("__name__", "")
+    if importer in _serving:
+        plugin = _serving[importer][1]
+        if plugin.folder is not None and own_module(name, plugin):
+            raise ImportError(
+                f"{importer} imports {name} in a way that its text does not show, so that it is no part of the "
+                f"plugin's identity; write `import {name}` in {plugin.file}"
+            )
+
+
+def load_plugin(given: str | os.PathLike[str] | Plugin, place: str = "--plugin", classes: Sequence[str] = ()) -> Plugin:
+    """Run a plugin from the bytes that are hashed, unless just these run already; what it registers is entered then.
+
+    given: a file, a module, or a plugin that was identified before, by another process perhaps: what is on disk now
+    must have its digest. classes: of the root module, those to be registered besides.
+    Raises: BadInput where it cannot be had, has another digest, fails when it is run, or registers what it may not.
+    """
+    if isinstance(given, Plugin):
+        plugin, classes = check_plugin(given), given.classes
+    else:
+        plugin = plugin_identity(given, place)
+    return _loaded_from(plugin, place, classes)
+
+
+def _loaded_from(plugin: Plugin, place: str, classes: Sequence[str]) -> Plugin:
+    running = _loaded.get(plugin.name)
+    if running is not None and (running.digest, running.folder) == (plugin.digest, plugin.folder):
+        plugin = running
+    else:
+        _execute(plugin, place)
+    for name in classes:
+        module = sys.modules[plugin.name]
+        if not hasattr(module, name):
+            known = [name for name, value in vars(module).items() if isinstance(value, type)]
+            raise BadInput(f"{place}: {plugin.name}: {nearest(name, known)}")
+        _register_class(getattr(module, name), plugin, place)
+    plugin = replace(plugin, classes=tuple(dict.fromkeys((*plugin.classes, *classes))))
+    _loaded[plugin.name] = _known[plugin.digest] = plugin
+    return plugin
+
+
+def load_plugins(given: Iterable[str | os.PathLike[str]], place: str = "--plugin") -> tuple[Plugin, ...]:
+    """Load several that are used together. FILE.py:Class and module:Class register a class that does not do so itself.
+
+    What was loaded before is looked at again, too: in a notebook, an edit counts from the next study on.
+    Raises: BadInput, besides what `load_plugin` raises, where two of them have a module or a kind of one name, or one
+    registers nothing.
+    """
+    plugins: list[Plugin] = []
+    _look_again()
+    try:
+        for item in given:
+            module, colon, name = os.fspath(item).rpartition(":")
+            plugin = load_plugin(module, place, (name,)) if colon else load_plugin(item, place)
+            _check_beside(plugin, plugins, place)
+            plugins.append(plugin)
+            _together.append(plugin.name)
+    finally:
+        _together.clear()
+    return tuple(plugins)
+
+
+def _look_again() -> None:
+    """Load what has changed since it was loaded. What is gone or broken stays: a stage that uses it says so."""
+    for plugin in list(_loaded.values()):
+        with contextlib.suppress(BadInput):
+            now = current_identity(plugin)
+            if now.digest == plugin.digest:
+                continue
+            if plugin.folder is None:
+                plugin.objects[0].source_digest = now.digest
+                _loaded[now.name] = _known[now.digest] = now
+            else:
+                _loaded_from(now, "plugin", plugin.classes)
+
+
+def _check_beside(plugin: Plugin, others: Iterable[Plugin], place: str) -> None:
+    if not any(line.plugin == plugin.name for _, _, line in _own_lines()):
+        raise BadInput(
+            f'{place}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
+            "register_task, register_model or register_objective"
+        )
+    for other in others:
+        sources = {module.name: module.source for module in other.modules}
+        for module in plugin.modules:
+            if sources.get(module.name, module.source) != module.source:
+                raise BadInput(f"{place}: two plugins have a module {module.name!r}; give one of them another name")
+
+
+def load_class(given: str, place: str, sort: str = "") -> str:
+    """Register `module:Class` (or `FILE.py:Class`), of this sort (`mixer`, `task`, ...) where one is named; its kind.
+
+    Raises: BadInput as `load_plugin` does, and where the class is of another sort.
+    """
+    module, colon, name = given.rpartition(":")
+    if not colon or not module or not name:
+        raise BadInput(f"{place}: {given!r} is no module:Class (for example my_{sort or 'task'}:MySpec)")
+    plugin = load_plugin(module, place, (name,))
+    cls = getattr(sys.modules[plugin.name], name)
+    if sort and not issubclass(cls, base := _tables()[sort][1]):
+        raise BadInput(f"{place}: {given} is no {base.__name__}; {_way_out(sort)}")
+    return str(cls.model_fields["kind"].get_default())
+
+
+def check_plugin(plugin: Plugin) -> Plugin:
+    """The plugin as it is on disk, or in the notebook, now. Raises: BadInput where its digest is another one."""
+    way = "give the command again" if plugin.folder is not None else "run its cell and this one again"
+    try:
+        now = current_identity(plugin)
+    except BadInput as error:
+        raise BadInput(f"{plugin.file} has changed since this run began ({error}); {way}") from None
+    if now.digest != plugin.digest:
+        raise BadInput(f"{plugin.file} has changed since this run began; {way}")
+    return now
+
+
+def ready_plugin(plugin: Plugin) -> Plugin:
+    """See that what runs under this plugin's name, and what is on disk, is the plugin. Raises: as `check_plugin`."""
+    if plugin.folder is None:
+        check_plugin(plugin)
+        return plugin
+    return load_plugin(plugin)
+
+
+def _execute(plugin: Plugin, place: str) -> None:
+    """Run the modules afresh. Raises: BadInput in words; nothing of the plugin stays then."""
+    _forget(plugin.name)
+    if _finder not in sys.meta_path:
+        sys.meta_path.insert(0, _finder)
+    for module in plugin.modules:
+        sys.modules.pop(module.name, None)
+        _serving[module.name] = (module, plugin)
+    _running.append(plugin)
+    try:
+        importlib.import_module(plugin.name)
+    except Exception as error:
+        _forget(plugin.name)
+        if isinstance(error, BadInput):
+            raise
+        raise BadInput(f"{place}: {_problem(plugin, error)}") from None
+    finally:
+        _running.pop()
+
+
+def _problem(plugin: Plugin, error: Exception) -> str:
+    if isinstance(error, ImportError):
+        return f"{plugin.file} cannot be imported: {error}; run from its folder or install it"
+    files = {str(module.path): module.file for module in plugin.modules}
+    lines = [
+        (files[frame.filename], frame.lineno)
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename in files
+    ]
+    at = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else plugin.file
+    return f"{at}: {type(error).__name__}: {error}"
+
+
+def _forget(name: str) -> None:
+    """Take the kinds and the modules of the plugin of this name out of the process."""
+    _loaded.pop(name, None)
+    for table, kind, line in _own_lines():
+        if line.plugin == name:
+            del table[kind]
+    for module, plugin in list(_serving.values()):
+        if plugin.name == name:
+            del _serving[module.name]
+            sys.modules.pop(module.name, None)
+
+
+def _tables() -> Mapping[str, tuple[dict[str, Entry], type[Spec]]]:
+    """The table of each sort of kind, and the base of its classes."""
+    from headstart.models import MODELS
+    from headstart.models.kind import ModelKind
+    from headstart.models.mixers import MIXERS
+    from headstart.models.mixers.mixer import MixerSpec
+    from headstart.objectives import OBJECTIVES, ObjectiveSpec
+    from headstart.tasks import TASKS, TaskSpec
+
+    return {
+        "mixer": (MIXERS, MixerSpec),
+        "task": (TASKS, TaskSpec),
+        "model": (MODELS, ModelKind),
+        "objective": (OBJECTIVES, ObjectiveSpec),
+    }
+
+
+def _way_out(sort: str) -> str:
+    base = _tables()[sort][1]
+    more = " with build and flops (docs/guide/your-own-mixer.md)" if sort == "mixer" else ""
+    return f"write a subclass of {base.__module__}.{base.__name__}{more}"
+
+
+def _own_lines() -> list[tuple[dict[str, Entry], str, PluginEntry]]:
+    """Lines that plugins added, each with its table and its kind."""
+    tables = [table for table, _ in _tables().values()]
+    return [(t, kind, line) for t in tables for kind, line in t.items() if isinstance(line, PluginEntry)]
+
+
+def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
+    """Kinds of this sort (`mixer`, `task`, ...) that the plugins have registered."""
+    names = {plugin.name for plugin in plugins}
+    table = _tables()[sort][0]
+    return [kind for lines, kind, line in _own_lines() if lines is table and line.plugin in names]
+
+
+def _register_class(cls: Any, plugin: Plugin, place: str) -> None:
+    """Enter a class in the table that its base says, under its own kind."""
+    for sort, (_, base) in _tables().items():
+        if isinstance(cls, type) and issubclass(cls, base):
+            kind = cls.model_fields["kind"].get_default()
+            _enter(sort, kind, cls, plugin, place)
+            return
+    bases = ", ".join(base.__name__ for _, base in _tables().values())
+    name = getattr(cls, "__name__", cls)
+    raise BadInput(f"{place}: {name} is no {bases}; derive it from one of them (docs/guide/your-own-mixer.md)")
+
+
+def register(sort: str, name: str, cls: type[Any]) -> None:
+    """Enter a class under a kind's name; called by a plugin while it is loaded, or in a notebook.
+
+    Raises: BadInput for a name that is taken, a class of another base or kind, or one whose source cannot be had.
+    """
+    place = f"register_{sort}"
+    if _running:
+        plugin = _running[-1]
+        if cls.__module__ not in {module.name for module in plugin.modules}:
+            raise BadInput(
+                f"{place}: {cls.__qualname__} is defined in {cls.__module__}, which is no part of {plugin.file}; "
+                "derive a class of your own from it there"
+            )
+        _enter(sort, name, cls, plugin, place)
+    elif cls.__module__ == "__main__":
+        plugin = plugin_identity(cls, place)
+        _enter(sort, name, cls, plugin, place)
+        _loaded[plugin.name] = _known[plugin.digest] = plugin
+    else:
+        # Imported by Python, from what its caches hold: the module is loaded again, from the bytes that are hashed.
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
+        load_plugin(Path(file), place, (cls.__qualname__,))
+
+
+def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, place: str) -> None:
+    table, base = _tables()[sort]
+    if not (isinstance(cls, type) and issubclass(cls, base)):
+        raise BadInput(f"{place}: {getattr(cls, '__qualname__', cls)} is no {base.__name__}; {_way_out(sort)}")
+    kind = cls.model_fields["kind"].get_default()
+    if kind != name or not isinstance(name, str):
+        wanted = name if isinstance(name, str) else "my_name"
+        raise BadInput(
+            f'{place}: {cls.__qualname__} names no kind {wanted!r}; write `kind: Literal["{wanted}"] = "{wanted}"`'
+        )
+    line = table.get(name)
+    if line is not None and not isinstance(line, PluginEntry):
+        raise BadInput(f"{place}: {name!r} is a {sort} that comes with headstart; give yours another name")
+    if line is not None and line.plugin != plugin.name:
+        if line.plugin in _together:
+            raise BadInput(f"{place}: {name!r} is registered by {line.path} and by {cls.__module__}:{cls.__qualname__}")
+        _forget(line.plugin)
+    cls.source_digest = plugin.digest
+    summary = (cls.__doc__ or "").strip().partition("\n")[0]
+    table[name] = PluginEntry(f"{cls.__module__}:{cls.__qualname__}", summary, "a plugin", {}, cls, plugin.name)
+
+
+def plugins_of(value: Any) -> tuple[Plugin, ...]:
+    """Plugins whose classes a spec holds, also in its parents: each once."""
+    out: dict[str, Plugin] = {}
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, Spec):
+            digest = item.source_digest
+            if digest in _known:
+                out.setdefault(digest, _known[digest])
+            waiting += [getattr(item, name) for name in type(item).model_fields]
+        elif isinstance(item, Mapping):
+            waiting += item.values()
+        elif isinstance(item, (list, tuple)):
+            waiting += item
+    return tuple(out.values())
+
+
+def require_plugins(needed: Mapping[str, str], place: str) -> None:
+    """Compare what a study or a stage needs (name of a plugin -> digest) with what is loaded; nothing is imported.
+
+    Raises: BadInput saying which plugin is missing and how it is named.
+    """
+    digests = {plugin.digest for plugin in _loaded.values()}
+    for name, digest in needed.items():
+        if digest in digests:
+            continue
+        ours = next((plugin for plugin in _loaded.values() if plugin.name == name), None)
+        if ours is not None:
+            raise BadInput(
+                f"{place}: {name} is there with the digest {ours.digest}, and {digest} is needed: its code is another "
+                "one; name the file as it was with --plugin or plugins=[...]"
+            )
+        raise BadInput(
+            f"{place}: the plugin {name} (digest {digest}) is needed and not loaded; name its file with "
+            f'--plugin {name}.py, or plugins=["{name}.py"] in Python'
+        )

@@ -1,0 +1,225 @@
+"""Modules of a plugin: which there are, where they lie, and what is a person's own. Nothing is run here."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.machinery
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput
+from headstart.plugins.normal import decoded
+
+CORE = ("headstart", "numpy", "torch")
+"""Never a person's own code, wherever they are installed: every result records their versions anyway."""
+
+_INSTALLED = ("site-packages", "dist-packages")
+
+
+@dataclass(frozen=True)
+class Module:
+    """One module of a plugin: the bytes that are hashed, run and kept. path None: a folder without `__init__.py`."""
+
+    name: str
+    path: Path | None
+    source: bytes
+    is_package: bool = False
+
+    @property
+    def file(self) -> str:
+        """Where its source lies below a folder of sources, with slashes."""
+        return self.name.replace(".", "/") + ("/__init__.py" if self.is_package else ".py")
+
+
+@dataclass(frozen=True)
+class Plugin:
+    """Code of a person's own, at one moment.
+
+    name: of its root module. folder: where that module (or its top package) is looked for; None where there is no
+    file (a notebook). modules: the root first; all that its import statements pull in and no package manager installed.
+    packages: installed packages that it imports, with their versions: recorded, no part of the digest.
+    classes: those that are registered by their names (`module:Class`). objects: of a notebook, what was defined there.
+    """
+
+    name: str
+    folder: Path | None
+    digest: str
+    modules: tuple[Module, ...] = ()
+    packages: Mapping[str, str] = field(default_factory=dict)
+    classes: tuple[str, ...] = ()
+    objects: tuple[Any, ...] = ()
+
+    @property
+    def file(self) -> str:
+        """What a person calls it: the file's name, or the module's."""
+        path = self.modules[0].path if self.modules else None
+        return self.name if path is None or "." in self.name or path.name == "__init__.py" else path.name
+
+    def record(self) -> dict[str, Any]:
+        """What a result says of it."""
+        return {"name": self.name, "digest": self.digest, "packages": dict(self.packages)}
+
+    @property
+    def word(self) -> str:
+        """What `--plugin` takes, where `sources` lie in one folder."""
+        return ":".join([self.modules[0].file, *self.classes])
+
+    @property
+    def sources(self) -> dict[str, bytes]:
+        """Every file of it, by its path below a folder of sources."""
+        return {module.file: module.source for module in self.modules if module.path is not None}
+
+
+def module_text(module: Module, place: str) -> str:
+    try:
+        return decoded(module.source)
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise BadInput(f"{place}: {module.path}: is no text of Python: {error}") from None
+
+
+class OwnFinder:
+    """Base of the finder that serves modules of plugins from their hashed bytes: no search for files asks it."""
+
+
+class Closure:
+    """Modules of a person's own that others pull in. tops: where own top-level modules lie, None where one is not."""
+
+    def __init__(self, folder: Path, tops: Mapping[str, Path | None], place: str) -> None:
+        self.folder, self.tops, self.place = folder, dict(tops), place
+
+    def of(self, names: Iterable[str]) -> tuple[dict[str, Module], list[str]]:
+        """The modules by name, and the top-level names of installed packages that they import."""
+        modules: dict[str, Module] = {}
+        packages: dict[str, None] = {}
+        waiting = list(names)
+        while waiting:
+            parts = waiting.pop().split(".")
+            for count in range(1, len(parts) + 1):
+                name = ".".join(parts[:count])
+                if name in modules:
+                    continue
+                module = self.read(name)
+                if module is None:
+                    break
+                modules[name] = module
+                waiting += imported(ast_of(module, self.place), name, module.is_package)
+            if self.top(parts[0]) is None and parts[0] not in sys.stdlib_module_names:
+                packages[parts[0]] = None
+        return modules, list(packages)
+
+    def top(self, name: str) -> Path | None:
+        """The file or the folder of an own top-level module, or None."""
+        if name not in self.tops:
+            self.tops[name] = own_top(name, self.folder)
+        return self.tops[name]
+
+    def read(self, name: str) -> Module | None:
+        """The module as it is on disk, None where no own one has this name. Raises: BadInput for a compiled one."""
+        head, *rest = name.split(".")
+        top = self.top(head)
+        if top is None:
+            return None
+        if not rest and top.is_file():
+            return _read(name, top, self.place)
+        path = top.joinpath(*rest)
+        for file, is_package in ((path / "__init__.py", True), (path.with_name(f"{path.name}.py"), False)):
+            if file.is_file() and (rest or is_package):
+                return _read(name, file, self.place, is_package)
+        for suffix in importlib.machinery.EXTENSION_SUFFIXES:
+            if rest and path.with_name(f"{path.name}{suffix}").is_file():
+                raise BadInput(f"{self.place}: {path}{suffix}: is compiled and has no source that could be hashed")
+        return Module(name, None, b"", True) if path.is_dir() else None
+
+
+def closure_of(names: Iterable[str], folder: Path, place: str) -> tuple[dict[str, Module], list[str]]:
+    """What these modules pull in: own modules by name, and top-level names of installed packages."""
+    return Closure(folder, {}, place).of(names)
+
+
+def _read(name: str, path: Path, place: str, is_package: bool = False) -> Module:
+    if path.suffix != ".py":
+        raise BadInput(f"{place}: {path}: is compiled and has no source that could be hashed; give its .py file")
+    try:
+        return Module(name, path, path.read_bytes(), is_package)
+    except OSError as error:
+        raise BadInput(f"{place}: {path}: cannot be read: {error.strerror}") from None
+
+
+def ast_of(module: Module, place: str) -> ast.Module:
+    """The syntax tree. Raises: BadInput naming the line where it is no Python."""
+    try:
+        return ast.parse(module_text(module, place))
+    except (SyntaxError, ValueError) as error:
+        line = f" line {error.lineno}:" if isinstance(error, SyntaxError) else ""
+        raise BadInput(f"{place}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
+
+
+def imported(tree: ast.Module, name: str = "", is_package: bool = False) -> Iterator[str]:
+    """Dotted names that import statements may pull in, wherever they stand; `from a import b` is `a` and `a.b`."""
+    package = name if is_package else name.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
+            base = ".".join([*above, *([node.module] if node.module else [])])
+            if base and not base.startswith("."):
+                yield base
+                yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+
+
+def own_top(name: str, folder: Path) -> Path | None:
+    """Where a top-level module of a person's own lies: beside the plugin, or elsewhere if nothing installed it."""
+    if name in sys.stdlib_module_names or name in CORE:
+        return None
+    if not installed(folder):
+        for path in (folder / name / "__init__.py", folder / f"{name}.py"):
+            if path.is_file():
+                return path.parent if path.name == "__init__.py" else path
+    spec = module_spec(name)
+    if spec is not None and spec.origin is not None and spec.has_location:
+        path = Path(spec.origin)
+        return None if installed(path) else (path.parent if path.name == "__init__.py" else path)
+    return folder / name if spec is None and (folder / name).is_dir() and not installed(folder) else None
+
+
+def module_spec(name: str) -> importlib.machinery.ModuleSpec | None:
+    """Where the import system finds a top-level module; nothing is imported for that."""
+    for finder in sys.meta_path:
+        find = None if isinstance(finder, OwnFinder) else getattr(finder, "find_spec", None)
+        spec: importlib.machinery.ModuleSpec | None = None if find is None else find(name, None)
+        if spec is not None and spec.loader is not None and spec.origin is not None:
+            return spec
+    return None
+
+
+def installed(path: Path) -> bool:
+    """Whether a package manager or Python itself put it there."""
+    return any(part in _INSTALLED for part in path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
+
+
+def versions(names: Iterable[str]) -> dict[str, str]:
+    """Installed packages that these top-level modules belong to, with their versions."""
+    found: dict[str, str] = {}
+    for name in names:
+        for package in _packages(name):
+            try:
+                found[package] = metadata.version(package)
+            except metadata.PackageNotFoundError:
+                found[package] = "not installed"
+    return dict(sorted(found.items()))
+
+
+@functools.cache
+def _packages(name: str) -> tuple[str, ...]:
+    try:
+        metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return tuple(dict.fromkeys(metadata.packages_distributions().get(name, [name])))
+    return (name,)

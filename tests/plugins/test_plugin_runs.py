@@ -1,0 +1,455 @@
+"""Studies with code of a person's own: what runs is what was hashed, and a stage says what it was made with."""
+
+from __future__ import annotations
+
+import json
+import linecache
+import os
+import shutil
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.own_code import HELPED, LISTOPS, MIXER, MODEL, OBJECTIVE, REGISTERED, TASK, clean_process, study
+
+import headstart
+from headstart.errors import BadInput
+from headstart.models.mixers import MIXERS
+from headstart.models.model import ModelSpec
+from headstart.plugins import load_plugin
+from headstart.runner.perform import Failed, Finished, Started
+from headstart.spec import read
+from headstart.store.stages import Store
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    with clean_process():
+        yield tmp_path
+
+
+def result_of(bound: headstart.Study) -> dict[str, Any]:
+    (identity,) = bound.plan.stages
+    result = bound.store.result(identity)
+    assert result is not None
+    return result
+
+
+def test_an_edit_while_workers_start_fails_the_stage_in_words(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    bound = headstart.Study(study(), plugins=["my_mixer.py"])
+    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
+    (event,) = [event for event in bound.perform(workers=1) if isinstance(event, (Failed, Finished))]
+    assert isinstance(event, Failed)
+    assert event.message == "my_mixer.py has changed since this run began; give the command again"
+    assert bound.store.status(event.identity) == "failed"
+    assert "has changed" in bound.store.entry(event.identity).message
+
+
+@pytest.mark.parametrize("workers", [0, 1])
+def test_an_edit_between_two_stages_is_seen_by_who_runs_them(folder: Path, workers: int) -> None:
+    (folder / "my_mixer.py").write_text(HELPED)
+    (folder / "my_factor.py").write_text("FACTOR = 1.0\n")
+    bound = headstart.Study(study(axes={"seed": [0, 1]}), plugins=["my_mixer.py"])
+    ends = []
+    for event in bound.perform(workers=workers):
+        if isinstance(event, Started):
+            (folder / "my_factor.py").write_text("FACTOR = 2.0\n")
+        if isinstance(event, (Failed, Finished)):
+            ends.append(event)
+    assert [type(end) for end in ends] == [Finished, Failed]
+    assert isinstance(ends[1], Failed)
+    assert "has changed since this run began" in ends[1].message
+    (folder / "my_factor.py").write_text("FACTOR = 1.0  # as it was\n")
+    assert [type(e) for e in bound.perform(workers=workers) if not isinstance(e, Started)][-1] is Finished
+
+
+def test_a_notebook_that_edits_and_runs_again_runs_the_new_code(folder: Path) -> None:
+    path = folder / "my_mixer.py"
+    path.write_text(HELPED)
+    helper = folder / "my_factor.py"
+    helper.write_text("FACTOR = 1.0\n")
+    first = headstart.Study(study(), plugins=["my_mixer.py"])
+    list(first.perform())
+    stamp = helper.stat()
+    helper.write_text("FACTOR = 9.0\n")
+    os.utime(helper, ns=(stamp.st_atime_ns, stamp.st_mtime_ns))  # the same size and time: caches see no change
+    second = headstart.Study(study(), plugins=["my_mixer.py"])
+    list(second.perform())
+    assert set(first.plan.stages) != set(second.plan.stages)
+    assert result_of(first)["scores"] != result_of(second)["scores"]
+    helper.write_text("FACTOR = 1.0\n")
+    assert set(headstart.Study(study(), plugins=["my_mixer.py"]).plan.stages) == set(first.plan.stages)
+
+
+def test_an_older_study_runs_its_own_code_or_none(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    first = headstart.Study(study(), plugins=["my_mixer.py"])
+    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
+    headstart.Study(study(), plugins=["my_mixer.py"])
+    (event,) = [event for event in first.perform() if isinstance(event, (Failed, Finished))]
+    assert isinstance(event, Failed)
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    assert isinstance(list(first.perform())[-1], Finished)
+
+
+def test_what_python_had_imported_before_does_not_run(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "my_factor.py").write_text("FACTOR = 1.0\n")
+    __import__("my_factor")
+    (folder / "my_factor.py").write_text("FACTOR = 9.0\n")
+    (folder / "my_mixer.py").write_text(HELPED)
+    load_plugin("my_mixer.py")
+    assert sys.modules["my_mixer"].FACTOR == 9.0
+
+
+def test_a_module_imported_late_is_the_one_that_was_hashed(folder: Path) -> None:
+    late = HELPED.replace("from my_factor import FACTOR", "").replace(
+        "return FACTOR *", "from my_factor import FACTOR\n        return FACTOR *"
+    )
+    (folder / "my_mixer.py").write_text(late)
+    (folder / "my_factor.py").write_text("FACTOR = 1.0\n")
+    load_plugin("my_mixer.py")
+    (folder / "my_factor.py").write_text("FACTOR = 9.0\n")
+    assert __import__("my_factor").FACTOR == 1.0
+
+
+def test_an_import_that_its_text_does_not_show_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    hidden = "import importlib\nFACTOR = importlib.import_module('my_' + 'factor').FACTOR"
+    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", hidden))
+    (folder / "my_factor.py").write_text("FACTOR = 1.0\n")
+    with pytest.raises(BadInput, match="imports my_factor in a way that its text does not show"):
+        load_plugin("my_mixer.py")
+
+
+def test_the_identity_is_the_same_whatever_the_file_is_called_and_however_it_is_named(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    (folder / "yours.py").write_text("# A copy.\n" + REGISTERED)
+    plain = set(headstart.Study(study(), plugins=["my_mixer.py"]).plan.stages)
+    assert set(headstart.Study(study(), plugins=["yours.py"]).plan.stages) == plain
+    assert set(headstart.Study(study(), plugins=[folder / "my_mixer.py"]).plan.stages) == plain
+    assert set(headstart.Study(study(), plugins=["my_mixer"]).plan.stages) == plain
+    twin = headstart.Study(study("attention"), mixer="my_mixer:ScaleSpec")
+    assert plain < set(twin.plan.stages)
+
+
+def test_stages_of_kinds_that_come_with_headstart_keep_their_identity(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    before = set(headstart.Study(study("attention")).plan.stages)
+    assert set(headstart.Study(study("attention"), plugins=["my_mixer.py"]).plan.stages) == before
+
+
+def test_the_source_is_kept_with_the_stage_and_never_run_from_there(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(HELPED)
+    (folder / "my_factor.py").write_text("FACTOR = 1.0\n")
+    bound = headstart.Study(study(), plugins=["my_mixer.py"])
+    list(bound.perform())
+    (identity,) = bound.plan.stages
+    result = result_of(bound)
+    assert {"source/my_mixer.py", "source/my_factor.py"} <= set(result["files"])
+    assert (folder / "runs" / identity / "source" / "my_mixer.py").read_text() == HELPED
+    (recorded,) = result["provenance"]["plugins"]
+    assert recorded["digest"] == bound.plan.plugins[0].digest
+    assert recorded["packages"]["torch"]
+    shown = headstart_verb("show", identity).stdout
+    assert f"plugin   my_mixer {recorded['digest']}" in shown
+    assert f"runs/{identity}/source" in shown
+    with clean_process():
+        pass
+    with pytest.raises(BadInput, match=rf"stage {identity}: the plugin my_mixer \(digest {recorded['digest']}\)"):
+        headstart.load(identity)
+    assert "my_mixer" not in sys.modules
+    model = headstart.load(identity, plugins=["my_mixer.py"])
+    assert type(model.blocks[0].mixer).__name__ == "Scale"  # type: ignore[union-attr, index]
+    (folder / "my_factor.py").write_text("FACTOR = 2.0\n")
+    with pytest.raises(BadInput, match="its code is another one"):
+        headstart.load(identity, plugins=["my_mixer.py"])
+
+
+def test_a_damaged_source_is_damage_of_the_stage(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    bound = headstart.Study(study(), plugins=["my_mixer.py"])
+    list(bound.perform())
+    (identity,) = bound.plan.stages
+    (folder / "runs" / identity / "source" / "my_mixer.py").write_text("X = 1\n")
+    assert "its digest does not fit" in str(Store("runs")._check(folder / "runs" / identity))
+
+
+def test_a_task_and_an_objective_of_ones_own_stand_in_a_study_like_others(folder: Path) -> None:
+    (folder / "my_task.py").write_text(TASK)
+    (folder / "my_loss.py").write_text(OBJECTIVE)
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    table = study(task={"kind": "signs", "length": 4}, axes={"finetune.objective.weight": [1.0, 3.0]})
+    table["stages"]["finetune"]["objective"] = {"kind": "sure"}
+    table["arms"] = {"plain": {}, "twice": {"model": {"mixer": {"kind": "scale", "by": 2.0}}}}
+    results = headstart.run(table, plugins=["my_task.py", "my_loss.py", "my_mixer.py"])
+    assert len(results.table) == 2
+    bound = headstart.Study(table, plugins=["my_task.py", "my_loss.py", "my_mixer.py"])
+    before = set(bound.plan.stages)
+    assert bound.spec.requires.keys() == {"my_task", "my_loss", "my_mixer"}
+    (folder / "my_task.py").write_text(TASK.replace("SIZE = 32", "SIZE = 24"))
+    again = headstart.Study(table, plugins=["my_task.py", "my_loss.py", "my_mixer.py"])
+    assert not before & set(again.plan.stages)
+    list(again.perform())
+    assert again.plan.cells[0].chain[0].spec.task.load(folder).train.units == 24
+
+
+def test_a_model_of_ones_own_is_an_arm_and_a_baseline_beside_it_gets_no_twin(folder: Path) -> None:
+    (folder / "my_model.py").write_text(MODEL)
+    (folder / "my_mixer.py").write_text(MIXER)
+    table = study("attention", arms={"mine": {}, "network": {}})
+    table["columns"]["c"] = {"task": LISTOPS}
+    table["arms"] = {"mine": {"model": {"kind": "shares"}}, "network": {"model": {"width": 8, "blocks": 1}}}
+    bound = headstart.Study(table, plugins=["my_model.py"], mixer="my_mixer:ScaleSpec")
+    assert list(bound.spec.arms) == ["mine", "network", "network with scale"]
+    assert [type(event) for event in bound.perform() if isinstance(event, (Failed, Finished))] == [Finished] * 3
+    first = next(cell for cell in bound.plan.cells if cell.arm == "mine").chain[0].identity
+    result = bound.store.result(first)
+    assert result is not None
+    assert "source/my_model.py" in result["files"]
+    (folder / "my_model.py").write_text(MODEL + "X = 1\n")
+    again = headstart.Study(table, plugins=["my_model.py"])
+    assert first not in again.plan.stages
+
+
+def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(folder: Path) -> None:
+    (folder / "my_task.py").write_text(TASK.replace("\nheadstart.register", "\n# headstart.register"))
+    by_class = headstart.Study(study("attention", task={"kind": "my_task:SignsSpec", "length": 4}))
+    words = headstart.Study(study("attention"), ['task={kind="my_task:SignsSpec", length=4}'])
+    one = headstart.Study(study("attention", task={}), ["task.kind=my_task:SignsSpec", "task.length=4"])
+    assert set(by_class.plan.stages) == set(words.plan.stages) == set(one.plan.stages)
+    with clean_process():
+        pass
+    text = """name = "x"
+    [stages.s]
+    objective = { kind = "classify" }
+    budget = { steps = 1 }
+    [columns.c]
+    task = { kind = "my_task:SignsSpec" }
+    [arms.a]
+    """
+    (folder / "x.toml").write_text(text)
+    with pytest.raises(BadInput, match="'my_task:SignsSpec' names code, which only the command line and Python may"):
+        headstart.Study("x.toml")
+    assert "my_task" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("", ""), ""),
+        (('register_mixer("scale"', 'register_mixer("attention"'), "names no kind 'attention'"),
+        (('Literal["scale"] = "scale"', 'Literal["s4"] = "s4"'), "names no kind 'scale'"),
+        (('"scale"', '"s4"'), "'s4' is a mixer that comes with headstart; give yours another name"),
+        (("register_mixer", "register_task"), "ScaleSpec is no TaskSpec"),
+        (('headstart.register_mixer("scale", ScaleSpec)', ""), "my_mixer.py registers nothing"),
+        (("FACTOR = 1.0", "FACTOR = 1.0 / 0"), "my_mixer.py, line 32: ZeroDivisionError"),
+        (("FACTOR = 1.0", "import not_there_at_all"), "my_mixer.py cannot be imported: No module named"),
+        (("ScaleSpec)\n", "MixerSpec)\n"), "is defined in headstart.models.mixers.mixer, which is no part of"),
+    ],
+)
+def test_what_a_plugin_may_not_do_is_said(folder: Path, change: tuple[str, str], said: str) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED.replace(*change))
+    if not said:
+        headstart.Study(study(), plugins=["my_mixer.py"])
+        return
+    before = dict(MIXERS)
+    with pytest.raises(BadInput) as error:
+        headstart.Study(study(), plugins=["my_mixer.py"])
+    assert said in str(error.value)
+    assert before == MIXERS
+
+
+def test_two_plugins_with_one_kind_or_one_module_are_refused(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    (folder / "other.py").write_text(REGISTERED + "X = 1\n")
+    with pytest.raises(BadInput, match="'scale' is registered by my_mixer:ScaleSpec and by other:ScaleSpec"):
+        headstart.Study(study(), plugins=["my_mixer.py", "other.py"])
+    (folder / "a").mkdir()
+    (folder / "a" / "my_mixer.py").write_text(REGISTERED.replace('"scale"', '"scale2"'))
+    with pytest.raises(BadInput, match="two plugins have a module 'my_mixer'"):
+        headstart.Study(study(), plugins=["my_mixer.py", "a/my_mixer.py"])
+
+
+def test_a_class_that_is_not_registered_is_refused(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    load_plugin("my_mixer.py")
+
+    class Hidden(MIXERS["scale"].load()):  # type: ignore[misc]
+        """A subclass, whose own code would not count."""
+
+    with pytest.raises(BadInput, match="Hidden is not registered"):
+        read(ModelSpec, {"mixer": Hidden()})
+
+
+def test_a_plain_import_registers_what_stands_on_disk(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(folder))
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    __import__("my_mixer")
+    first = headstart.Study(study())
+    list(first.perform(workers=1))
+    assert result_of(first)["status"] == "complete"
+    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 9.0"))
+    second = headstart.Study(study())
+    list(second.perform())
+    assert result_of(first)["scores"] != result_of(second)["scores"]
+
+
+class Cells:
+    """A notebook: each cell is compiled under a name of its own, and its lines are kept, as IPython does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.main = types.ModuleType("__main__")
+        self.count = 0
+        monkeypatch.setitem(sys.modules, "__main__", self.main)
+
+    def run(self, text: str) -> None:
+        self.count += 1
+        name = f"<ipython-input-{self.count}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec", dont_inherit=True), self.main.__dict__)  # noqa: S102
+
+
+def test_a_class_of_a_notebook_counts_with_what_it_uses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cells = Cells(monkeypatch)
+    cells.run("FACTOR = 1.0\n")
+    cells.run(MIXER.replace("FACTOR = 1.0", ""))
+    cells.run('import headstart\nheadstart.register_mixer("scale", ScaleSpec)\n')
+    first = headstart.Study(study())
+    list(first.perform())
+    assert (
+        "class ScaleSpec" in (folder / "runs" / next(iter(first.plan.stages)) / "source" / "ScaleSpec.py").read_text()
+    )
+    with pytest.raises(BadInput, match="--workers: ScaleSpec is defined in a notebook or script"):
+        list(first.perform(workers=1))
+    cells.run("FACTOR = 9.0\n")
+    (event,) = [e for e in headstart.Study(study(axes={"seed": [5]})).perform() if isinstance(e, (Failed, Finished))]
+    assert isinstance(event, Finished), "a new study has the identity of the cells as they are now"
+    shutil.rmtree(folder / "runs")
+    (event,) = [e for e in first.perform() if isinstance(e, (Failed, Finished))]
+    assert isinstance(event, Failed), "the old one has not"
+    assert "has changed since this run began" in event.message
+    second = headstart.Study(study())
+    assert set(first.plan.stages) != set(second.plan.stages)
+    cells.run("import torch\nFACTOR = torch.ones(1)\n")
+    with pytest.raises(BadInput, match="Scale uses 'FACTOR', a Tensor of the notebook, whose source cannot be had"):
+        cells.run('headstart.register_mixer("scale", ScaleSpec)\n')
+
+
+def test_a_class_without_source_is_refused(folder: Path) -> None:
+    code = MIXER + '\nimport headstart\nheadstart.register_mixer("scale", ScaleSpec)\n'
+    for text in (code, f"exec({code!r})"):
+        done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=False, cwd=folder)
+        assert "the source of ScaleSpec cannot be had" in done.stderr, done.stderr
+
+
+def test_ipython_keeps_the_source_of_cells(folder: Path) -> None:
+    """In a real shell, in a process of its own."""
+    pytest.importorskip("IPython")
+    register = 'import headstart\nheadstart.register_mixer("scale", ScaleSpec)\n'
+    code = (
+        "import sys, types\n"
+        "from IPython.core.interactiveshell import InteractiveShell\n"
+        "shell = InteractiveShell.instance()\n"
+        "sys.modules['__main__'] = shell.user_module\n"
+        f"for cell in ({MIXER!r}, {register!r}):\n"
+        "    shell.run_cell(cell).raise_error()\n"
+        "from headstart.models.mixers import MIXERS\n"
+        "print('digest', MIXERS['scale'].load().source_digest)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=folder,
+        env={**os.environ, "IPYTHONDIR": str(folder)},
+    )
+    assert "digest " in done.stdout, done.stdout + done.stderr
+
+
+def headstart_verb(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, "-m", "headstart", *words], capture_output=True, text=True, check=False)
+
+
+STUDY = """
+name = "mine"
+[stages.finetune]
+objective = { kind = "classify" }
+budget = { steps = 2 }
+optim = { batch_size = 8 }
+[columns.c]
+task = { kind = "listops", train = 24, val = 8, test = 8, min_length = 5, max_length = 12 }
+model = { width = 8, blocks = 1 }
+[arms.attention]
+[arms.mine]
+model = { mixer = { kind = "scale" } }
+"""
+
+
+def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    (folder / "mine.toml").write_text(STUDY)
+    done = headstart_verb("run", "mine.toml", "--plugin", "my_mixer.py", "--workers", "0")
+    assert done.returncode == 0, done.stderr
+    page = folder / "runs" / "reports" / "mine"
+    command = "headstart run study.toml --plugin source/my_mixer.py"
+    assert command in (page / "page.html").read_text()
+    digest = json.loads((folder / "runs" / str(stage_with_plugin(folder)) / "stage.json").read_text())["plugins"]
+    assert f'[requires]\nmy_mixer = "{digest["my_mixer"]}"' in (page / "study.toml").read_text()
+    os.environ["HEADSTART_STORE"] = str(folder / "runs")
+    try:
+        os.chdir(page)
+        again = headstart_verb(*command.split()[1:], "--dry-run")
+        assert "2 finished" in again.stdout, again.stdout + again.stderr
+        without = headstart_verb("report", "study.toml")
+        assert without.returncode == 2
+        assert "requires.my_mixer: the plugin my_mixer (digest" in without.stderr
+        assert "--plugin my_mixer.py" in without.stderr
+        (page / "source" / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
+        other = headstart_verb("check", "study.toml", "--plugin", "source/my_mixer.py")
+        assert other.returncode == 2
+        assert "its code is another one" in other.stderr
+    finally:
+        del os.environ["HEADSTART_STORE"]
+        os.chdir(folder)
+
+
+def stage_with_plugin(folder: Path) -> str:
+    return next(path.parent.parent.name for path in (folder / "runs").glob("*/source/my_mixer.py"))
+
+
+def test_check_and_bench_take_plugins(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR * self.by * self.layer(x)", "self.layer(x)"))
+    done = headstart_verb("check", "--plugin", "my_mixer.py")
+    assert "check: mixer 'scale' does not keep the contract" in done.stderr, done.stderr
+    words = ["--mixers", "scale", "--lengths", "8", "--width", "8", "-o", "out", "--device", "cpu"]
+    done = headstart_verb("bench", "mixers", "--plugin", "my_mixer.py", *words)
+    assert done.returncode == 0, done.stderr
+    assert "scale" in (folder / "out" / "mixers.md").read_text()
+
+
+def test_twins_that_say_nothing_are_left_out_and_said(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(MIXER)
+    bound = headstart.Study("digits", ["seed=[0]"], mixer="my_mixer:ScaleSpec")
+    assert list(bound.spec.arms)[3:] == ["scratch with scale, sinusoidal", "self_pretrained with scale, sinusoidal"]
+    (note,) = bound.notes
+    assert note.startswith("the arm 'query_key with scale, sinusoidal' is left out: start: take(query_key): ")
+    assert "selects nothing" in note
+    twin = "scratch with scale, sinusoidal"
+    chosen = headstart.Study("digits", ["seed=[0]", f'arms=["scratch", "{twin}"]'], mixer="my_mixer:ScaleSpec")
+    assert list(chosen.spec.arms) == ["scratch", twin]
+    table = study("attention", arms={"a": {}, "b": {"model": {"mixer": {"kind": "s4", "state": 4}}}})
+    bound = headstart.Study(table, mixer="my_mixer:ScaleSpec")
+    assert list(bound.spec.arms) == ["a", "b", "a with scale"]
+    assert bound.notes == ["the arm 'b with scale' is left out: its stages are those of the arm 'a with scale'"]
+    del table["arms"]["a"]
+    table["arms"]["b"]["finetune"] = {"trainable": "query_key"}
+    with pytest.raises(BadInput, match=r"arms: none is left: 'b with scale': trainable: 'query_key' selects nothing"):
+        headstart.Study(table, ['arms=["b with scale"]'], mixer="my_mixer:ScaleSpec")

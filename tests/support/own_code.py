@@ -1,0 +1,148 @@
+"""Code as a person writes it: a mixer with a helper module, a task, an objective, and a study that uses them."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+MIXER = '''
+"""A mixer."""
+from typing import Literal
+
+from torch import nn
+
+from headstart.models.mixers.mixer import MixerSpec
+
+
+class ScaleSpec(MixerSpec):
+    """Multiplies by a number."""
+
+    kind: Literal["scale"] = "scale"
+    by: float = 1.0
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        return Scale(width, self.by)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        return 2.0 * length * width**2
+
+
+class Scale(nn.Module):
+    def __init__(self, width, by):
+        super().__init__()
+        self.layer, self.by = nn.Linear(width, width), by
+
+    def forward(self, x, valid, draw=None):
+        return FACTOR * self.by * self.layer(x)
+
+
+FACTOR = 1.0
+'''
+REGISTERED = MIXER + '\nimport headstart\n\nheadstart.register_mixer("scale", ScaleSpec)\n'
+HELPED = REGISTERED.replace("FACTOR = 1.0", "from my_factor import FACTOR")
+TASK = '''
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+
+import headstart
+from headstart.sequence import Examples, Signature
+from headstart.tasks import Task, TaskSpec
+
+SIZE = 32
+
+
+class SignsSpec(TaskSpec):
+    """Is the first number above zero?"""
+
+    kind: Literal["signs"] = "signs"
+    length: int = 6
+    generated: ClassVar[bool] = True
+    loss: ClassVar[str | None] = "l1"
+
+    def load(self, data: Path) -> Task:
+        sets = {name: self._examples(seed) for seed, name in enumerate(("train", "val", "test"))}
+        return Task(Signature("floats", 1, self.length, self.length, "class", classes=2), **sets)
+
+    def _examples(self, seed: int) -> Examples:
+        rows = np.random.default_rng(seed).normal(size=(SIZE, self.length)).astype(np.float32)
+        offsets = np.arange(SIZE + 1, dtype=np.int64) * self.length
+        target = (rows[:, 0] > 0).astype(np.int64)
+        return Examples(rows.reshape(-1, 1), offsets, target, np.arange(SIZE, dtype=np.int64))
+
+
+headstart.register_task("signs", SignsSpec)
+'''
+OBJECTIVE = '''
+from typing import Literal
+
+import headstart
+from headstart.objectives import ClassifySpec
+
+
+class SureSpec(ClassifySpec):
+    """Cross-entropy, weighed."""
+
+    kind: Literal["sure"] = "sure"
+    weight: float = 2.0
+
+    def measure(self, output, batch, signature):
+        sums = super().measure(output, batch, signature)
+        return {**sums, "loss": self.weight * sums["loss"]}
+
+
+headstart.register_objective("sure", SureSpec)
+'''
+MODEL = '''
+from typing import Literal
+
+import headstart
+from headstart.baselines.majority import MajoritySpec
+
+
+class SharesSpec(MajoritySpec):
+    """Shares of the classes."""
+
+    kind: Literal["shares"] = "shares"
+
+
+headstart.register_model("shares", SharesSpec)
+'''
+LISTOPS = {"kind": "listops", "train": 24, "val": 8, "test": 8, "min_length": 5, "max_length": 12}
+
+
+def study(mixer: Any = "scale", task: Any = LISTOPS, **more: Any) -> dict[str, Any]:
+    """A study of one stage of two steps."""
+    return {
+        "name": "mine",
+        "stages": {"finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 2}, "optim": {"batch_size": 8}}},
+        "columns": {
+            "c": {"task": task, "model": {"width": 8, "blocks": 1, "mixer": {"kind": mixer}}},
+        },
+        "arms": {"scratch": {}},
+        **more,
+    }
+
+
+@contextlib.contextmanager
+def clean_process() -> Iterator[None]:
+    """What a plugin leaves in a process is put back: tables of kinds, modules, finders."""
+    from headstart.plugins import load
+
+    modules, path = set(sys.modules), list(sys.path)
+    try:
+        yield
+    finally:
+        for name in list(load._loaded):
+            load._forget(name)
+        load._known.clear()
+        sys.path[:] = path
+        for name in sorted(set(sys.modules) - modules):
+            file = Path(str(getattr(sys.modules[name], "__file__", None)))
+            foreign = "site-packages" in file.parts or file.is_relative_to(sys.base_prefix)
+            if file.suffix == ".py" and not foreign and not name.startswith("headstart"):
+                del sys.modules[name]
