@@ -12,6 +12,7 @@ from statistics import median
 import torch
 
 from headstart.errors import BadInput
+from headstart.plugins import plugins_of
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
@@ -96,11 +97,14 @@ def measure(costs: Sequence[Cost], runtime: Runtime, speed: Speed) -> tuple[list
 
 
 def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, StageSpec]:
-    """One stage of each kind to be timed: those that take longest first, as many as fit into PROBING seconds."""
+    """One stage of each kind to be timed: those that take longest first, as many as fit into PROBING seconds.
+
+    Stages with code of a person's own are left out: a worker compares that code with its digest job by job.
+    """
     longest: dict[str, float] = defaultdict(float)
     specs, steps = {}, {}
     for cost in costs:
-        if cost.steps:
+        if cost.steps and not plugins_of([cost.planned.spec]):
             seconds = sum(cost.seconds_at(speed))
             longest[cost.kind] += seconds
             specs[cost.kind], steps[cost.kind] = cost.planned.spec, 1 + PROBE_STEPS * seconds / cost.steps
