@@ -115,4 +115,4 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     going.send_signal(signal.SIGINT)
     _, error = going.communicate(timeout=60)
     assert going.returncode == 130
-    assert "the same command goes on from there" in error
+    assert "the same command continues from there" in error

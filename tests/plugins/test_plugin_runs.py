@@ -21,9 +21,9 @@ from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec
 from headstart.plugins import load_plugin
-from headstart.runner.perform import Failed, Finished, Started
+from headstart.runner.events import Failed, Finished, Started
 from headstart.spec import read
-from headstart.store.stages import Store
+from headstart.store import Store
 
 
 @pytest.fixture(autouse=True)
@@ -178,7 +178,7 @@ def test_a_damaged_source_is_damage_of_the_stage(folder: Path) -> None:
     list(bound.perform())
     (identity,) = bound.plan.stages
     (folder / "runs" / identity / "source" / "my_mixer.py").write_text("X = 1\n")
-    assert "its digest does not fit" in str(Store("runs")._check(folder / "runs" / identity))
+    assert "its digest does not fit" in str(Store("runs").problem(identity))
 
 
 def test_a_task_and_an_objective_of_ones_own_stand_in_a_study_like_others(folder: Path) -> None:

@@ -124,6 +124,7 @@ def study(mixer: Any = "scale", task: Any = LISTOPS, **more: Any) -> dict[str, A
             "c": {"task": task, "model": {"width": 8, "blocks": 1, "mixer": {"kind": mixer}}},
         },
         "arms": {"scratch": {}},
+        "report": {"baselines": False},
         **more,
     }
 

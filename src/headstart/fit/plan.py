@@ -155,7 +155,7 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
         "arms": {**arms, **_ARMS},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.seeds)},
-        "report": {"choose": ["finetune.optim.lr"], "against": "scratch"},
+        "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
 
 
@@ -171,7 +171,7 @@ def study_without_networks(known: Known, settings: FitSettings, seed: int) -> di
         "stages": {"finetune": table["stages"]["finetune"]},
         "arms": dict(_ARMS),
         "axes": {"seed": [seed]},
-        "report": {"choose": []},
+        "report": {"choose": [], "baselines": False},
     }
 
 

@@ -19,8 +19,8 @@ from headstart.study.statistics import LEVEL, mean, t_quantile
 
 EXPLAINED = {
     "accuracy": "Accuracy: the share of sequences whose class was right.",
-    "weighted_accuracy": "Balanced accuracy: the share of sequences whose class was right, each class weighing the "
-    "same: sequences are weighted by how rare their class is in train.",
+    "weighted_accuracy": "Class-weighted accuracy: the share of sequences whose class was right, where each class "
+    "weighs the same: a sequence weighs more the rarer its class is in train.",
     "balanced_accuracy": "Balanced accuracy: that share for each class by itself, averaged, so that small classes "
     "count as much as large ones.",
     "macro_f1": "Macro-F1: for each class the harmonic mean of how many of it were found and how many said to be of "
@@ -38,9 +38,7 @@ def measures(outcome: Outcome) -> list[str]:
     """Measures of the table, the one that was chosen by first; those that no model has are left out."""
     known = ("accuracy", "balanced_accuracy", "macro_f1") if outcome.labels else ("r2", "mae", "rmse")
     more = [name for name in known if any(name in candidate.more for candidate in outcome.candidates)]
-    twins = ("balanced_accuracy", "weighted_accuracy")
-    same = twins if outcome.metric in twins else (outcome.metric,)
-    return [outcome.metric, *(name for name in more if name not in same)]
+    return [outcome.metric, *(name for name in more if name != outcome.metric)]
 
 
 def is_network(name: str) -> bool:

@@ -70,7 +70,7 @@ def begin(
     del parent, device, resume
     rules = {rule.name: rule for rule in task.baselines}
     name = spec.model.name or next(iter(rules), "")
-    if not task.fingerprint:  # a task without its data, for an estimate: its rules are not known
+    if not rules and not task.fingerprint:  # an outline without data, for an estimate: its rules are not known
         rules, name = {"": Baseline("", None, None)}, ""
     if name not in rules:
         known = nearest(name, rules) if rules else "it has none; leave this arm out"

@@ -129,6 +129,7 @@ def times(value: float) -> str:
 METRICS = {
     "accuracy": "accuracy",
     "balanced_accuracy": "balanced accuracy",
+    "weighted_accuracy": "class-weighted accuracy",
     "macro_f1": "macro-F1",
     "r2": "R²",
     "mae": "MAE",
