@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import headstart.data.archives as module
 from headstart.data.archives import listed, members, unpacked
-from headstart.data.problems import MOST, Mistakes
-from headstart.errors import BadInput
+from headstart.errors import MOST, BadInput, Mistakes
 
 
 def everything(name):
@@ -25,7 +24,7 @@ def everything(name):
 
 def read(root, wanted=everything):
     mistakes = Mistakes()
-    return dict(members(root, wanted, mistakes)), mistakes.found
+    return dict(members(root, wanted, mistakes)), mistakes.texts
 
 
 def tar(path, entries, mode="w"):

@@ -7,7 +7,7 @@ import pytest
 from support.made_tables import numbers, read, why, wide, write
 
 from headstart.data import LayoutSpec, read_sequences
-from headstart.data.names import matching, numbered
+from headstart.data.layout import matching, numbered
 
 
 def long(count=6, length=5, order=1, extra=""):

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from headstart.data import rows as module
-from headstart.data.problems import Mistakes
-from headstart.data.rows import form, in_order, label_of, read_rows, text_of
-from headstart.errors import BadInput
+from headstart.data import text as module
+from headstart.data.labels import in_order, label_of
+from headstart.data.rows import form, read_rows
+from headstart.data.text import text_of
+from headstart.errors import BadInput, Mistakes
 
 COLUMNS = ("text", "label")
 
@@ -28,7 +29,7 @@ def read(path, columns=COLUMNS, layouts=()):
         (place.removeprefix(str(path)), {name: row[name] for name in columns})
         for place, row in read_rows(path, columns, mistakes, layouts)
     ]
-    return found, [text.removeprefix(str(path)) for text in mistakes.found]
+    return found, [text.removeprefix(str(path)) for text in mistakes.texts]
 
 
 def write(path, content):
@@ -146,7 +147,7 @@ def test_texts_are_utf_8_and_not_empty():
     assert text_of(b"a\xc3\xa5", "f", mistakes) == b"a\xc3\xa5"
     for value in ("", b"", None, 3, b"\xff", "a\ud83d"):
         assert text_of(value, "f, row 2", mistakes) is None
-    assert mistakes.found == [
+    assert mistakes.texts == [
         "f, row 2: the text is empty; leave the row out",
         "f, row 2: the text is empty; leave the row out",
         "f, row 2: the text is 'None', of type NoneType; give a text",
@@ -170,8 +171,8 @@ def test_labels_are_names_or_whole_numbers_however_they_are_written():
     ]
     for value in (None, "", "  ", 0.5, float("nan"), [1], "inf"):
         label_of(value, "f, row 3", mistakes)
-    assert mistakes.found[0] == "f, row 3: the label is None; give a name or a whole number"
-    assert len(mistakes.found) == 6  # "inf" is a name
+    assert mistakes.texts[0] == "f, row 3: the label is None; give a name or a whole number"
+    assert len(mistakes.texts) == 6  # "inf" is a name
     assert in_order({"10", "9", "-1"}) == ["-1", "9", "10"]
     assert in_order({"10", "9", "b"}) == ["10", "9", "b"]
 
@@ -202,4 +203,4 @@ def test_any_bytes_give_rows_or_mistakes(content, ending, start):
         for place, row in found:
             mistakes = Mistakes()
             text, label = text_of(row["text"], place, mistakes), label_of(row["label"], place, mistakes)
-            assert (text is None) + (label is None) == len(mistakes.found)
+            assert (text is None) + (label is None) == len(mistakes.texts)

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from support.made_files import bidmc
 
-from headstart.data.problems import Mistakes
-from headstart.data.rows import lines
-from headstart.errors import BadInput
+from headstart.data.text import lines
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.bidmc import BidmcSpec, read_columns, read_signals
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"
@@ -194,7 +193,7 @@ def test_any_rows_give_a_table_or_mistakes(rows):
     mistakes = Mistakes()
     placed = ((f"row {i}", row) for i, row in enumerate(["Time [s],II,PLETH", *rows]))
     table = read_columns(placed, "file", ("II", "PLETH"), mistakes)
-    assert (table is None) == bool(mistakes.found)
+    assert (table is None) == bool(mistakes.texts)
     if table is not None:
         assert table.shape[1] == 3
         assert np.isfinite(table[:, 0]).all()

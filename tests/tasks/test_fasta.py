@@ -9,8 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
-from headstart.data.problems import Mistakes
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.fasta import PROMOTERS, FastaSpec
 from headstart.tasks.letters import HomologySpec
 

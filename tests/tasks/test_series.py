@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from headstart.data.problems import Mistakes
 from headstart.data.series import read_ts, read_tsv
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.series import UcrSpec, UeaSpec
 from headstart.tasks.task import open_task
 
@@ -254,7 +253,7 @@ def test_what_is_written_as_tsv_is_read_again(rows):
     mistakes = Mistakes()
     found = read_tsv(placed(lines), mistakes)
     whole = [row for row in rows if not all(map(math.isnan, row))]
-    assert len(mistakes.found) == len(rows) - len(whole)
+    assert len(mistakes.texts) == len(rows) - len(whole)
     for values, row in zip(found.values, whole, strict=True):
         last = max(i for i, x in enumerate(row) if not math.isnan(x))
         assert np.array_equal(values[:, 0], np.float32(row[: last + 1]), equal_nan=True)

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.signal import resample_poly
 
-from headstart.data.problems import Mistakes
-from headstart.data.wav import at_rate, read_wav, to_levels
-from headstart.errors import BadInput
+from headstart.data.folders import at_rate, read_wav, to_levels
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.speech import SpeechSpec
 
 
@@ -234,7 +233,7 @@ def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
 
 
 def test_too_long_a_recording_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr("headstart.data.wav.SAMPLES", 50)
+    monkeypatch.setattr("headstart.data.folders.SAMPLES", 50)
     text = why(put(tmp_path, digits()), source="digits")
     assert "0_ann_11.wav: has 51 samples; 1 to 50 are read" in text
 
@@ -291,7 +290,7 @@ def test_any_bytes_give_samples_or_one_mistake(noise, place):
     for given_bytes in (noise, bytes(content)):
         mistakes = Mistakes()
         found = read_wav(given_bytes, "here", mistakes)
-        assert (found is None) == (len(mistakes.found) == 1)
+        assert (found is None) == (len(mistakes.texts) == 1)
 
 
 def test_the_real_digits(linked):

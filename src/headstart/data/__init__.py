@@ -20,13 +20,12 @@ from headstart.data.folders import read_folder
 from headstart.data.infer import infer
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import read_fasta_file
-from headstart.data.problems import Mistakes
 from headstart.data.rows import read_json_lines, table_of
 from headstart.data.sequences import Sequences, check_alike, check_ids
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table
 from headstart.data.text import reading
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 
 __all__ = ["Channel", "Layout", "LayoutSpec", "Sequences", "check_alike", "check_ids", "read_sequences"]
 
@@ -125,7 +124,7 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
         table = _file(Path(source), spec, mistakes)
     else:
         table = _memory(source, spec, name)
-    if mistakes.found:
+    if mistakes.texts:
         mistakes.check()
     found = infer(table, spec, labels is not None)
     return build(table, found, mistakes, labels, ids, groups)

@@ -18,8 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from headstart.data.problems import Mistakes
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 
 MEMBERS = 300_000
 """Files that one folder or archive may hold: three times IMDb with its unlabelled reviews."""

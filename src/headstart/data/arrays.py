@@ -11,11 +11,10 @@ import numpy as np
 
 from headstart.data.archives import TOTAL
 from headstart.data.layout import LayoutSpec
-from headstart.data.problems import Mistakes
 from headstart.data.rows import array_of, column_of
 from headstart.data.table import Column, Lists, Places, Table
 from headstart.data.text import reading
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, Mistakes, nearest
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""

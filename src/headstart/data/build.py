@@ -11,10 +11,9 @@ from headstart.data.labels import class_names, given_words, target_kind
 from headstart.data.layout import Layout
 from headstart.data.letters import MOST_SYMBOLS, coded, letters_of, text_kind
 from headstart.data.long_format import in_sequences
-from headstart.data.problems import Mistakes
 from headstart.data.sequences import Sequences
 from headstart.data.table import Cells, Column, Places, Table, Words, is_number, number_name
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 
 PLAIN_TOKENS = 10
 """Different whole numbers up to which one channel of numbers is taken for tokens."""

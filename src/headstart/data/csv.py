@@ -15,12 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.archives import unpacked
-from headstart.data.layout import LayoutSpec
-from headstart.data.names import TEXTS, is_role, numbered, plain
-from headstart.data.problems import Mistakes
+from headstart.data.layout import TEXTS, LayoutSpec, is_role, numbered, plain
 from headstart.data.table import Cells, Column, Places, Table, Type, arrow_texts, check_names, is_number
 from headstart.data.text import reading, text_lines
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 
 SAMPLE = 1_000
 """Rows that are looked at before it is decided how to read the file."""

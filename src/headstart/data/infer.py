@@ -10,8 +10,19 @@ from itertools import pairwise
 
 import numpy as np
 
-from headstart.data.layout import Channel, Layout, LayoutSpec, Shape
-from headstart.data.names import ROLES, TEXTS, by_role, lost, matching, numbered, plain
+from headstart.data.layout import (
+    ROLES,
+    TEXTS,
+    Channel,
+    Layout,
+    LayoutSpec,
+    Shape,
+    by_role,
+    lost,
+    matching,
+    numbered,
+    plain,
+)
 from headstart.data.table import Column, Table, looks_like_list
 from headstart.errors import BadInput, nearest
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.data.rows import column_of
 from headstart.data.table import Cells, Words, is_number
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
 MANY = 20
@@ -79,3 +79,24 @@ def given_words(given: Any, count: int, what: str) -> Words:
             f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"
         )
     return column.words
+
+
+def label_of(value: Any, place: str, mistakes: Mistakes) -> str | None:
+    """A label as text (whole numbers as `0`, whatever their type), or None and a mistake."""
+    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
+        return str(int(value))
+    if isinstance(value, str) and value.strip():
+        try:
+            number = float(value)
+        except ValueError:
+            return value.strip()
+        return str(int(number)) if number.is_integer() else value.strip()
+    mistakes.add(place, f"the label is {value!r}; give a name or a whole number")
+    return None
+
+
+def in_order(labels: set[str]) -> list[str]:
+    """Labels in the order of their class numbers: as numbers where all are, else as letters."""
+    if all(map(is_number, labels)):
+        return sorted(labels, key=lambda label: (float(label), label))
+    return sorted(labels)

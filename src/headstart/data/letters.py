@@ -11,11 +11,9 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.layout import LayoutSpec
-from headstart.data.problems import Mistakes
-from headstart.data.rows import text_of
 from headstart.data.table import Column, Places, Table, Words, is_number
-from headstart.data.text import text_lines
-from headstart.errors import BadInput
+from headstart.data.text import text_lines, text_of
+from headstart.errors import BadInput, Mistakes
 
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 import numpy as np
 
 from headstart.data.layout import Layout
-from headstart.data.problems import Mistakes
 from headstart.data.table import Cells, Column, Table, Words, is_number
+from headstart.errors import Mistakes
 
 
 def in_sequences(

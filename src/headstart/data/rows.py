@@ -9,15 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import DAMAGED, TOTAL, unpacked
+from headstart.data.archives import TOTAL
 from headstart.data.layout import LayoutSpec
-from headstart.data.problems import Mistakes
 from headstart.data.table import Column, Places, Table, is_number, number_name
-from headstart.data.text import text_lines
-from headstart.errors import BadInput
+from headstart.data.text import lines, text_lines
+from headstart.errors import BadInput, Mistakes
 
-LINE = 2**26
-"""Bytes that one line may have."""
 FORMS = ("jsonl", "parquet", "tsv")
 NO_LIST = "is no list of numbers or of rows of equal length"
 
@@ -45,73 +42,6 @@ def read_rows(
     if what == "tsv":
         return _tsv(path, columns, mistakes, layouts)
     return _json_lines(path, columns, mistakes)
-
-
-def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
-    """(place, text) of each line that is UTF-8. Lines end at a newline only."""
-    try:
-        with unpacked(path) as file:
-            row = 0
-            while line := file.readline(LINE + 1):
-                row, place = row + 1, f"{path}, row {row + 1}"
-                if len(line) > LINE:
-                    raise BadInput(f"{place}: has more than {LINE} bytes; give one example per line")
-                text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), place, mistakes)
-                if text is not None:
-                    yield place, text
-    except DAMAGED as error:
-        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
-
-
-def decoded(content: bytes, place: str, mistakes: Mistakes) -> str | None:
-    """UTF-8 as text, or None and a mistake."""
-    try:
-        return content.decode()
-    except UnicodeDecodeError as error:
-        mistakes.add(
-            place, f"is not UTF-8 (byte {content[error.start]:#04x} at {error.start}); convert the file to UTF-8"
-        )
-        return None
-
-
-def text_of(value: Any, place: str, mistakes: Mistakes) -> bytes | None:
-    """A text as UTF-8, or None and a mistake where it is empty, no text, or cannot be UTF-8."""
-    if isinstance(value, str):
-        try:
-            value = value.encode()
-        except UnicodeEncodeError as error:  # half of a pair of escapes such as \ud83d
-            mistakes.add(place, f"character {error.start} of the text is none of its own (a lone surrogate)")
-            return None
-    if not isinstance(value, bytes):
-        mistakes.add(place, f"the text is {str(value)[:40]!r}, of type {type(value).__name__}; give a text")
-    elif not value:
-        mistakes.add(place, "the text is empty; leave the row out")
-    elif decoded(value, place, mistakes) is not None:
-        return value
-    return None
-
-
-def label_of(value: Any, place: str, mistakes: Mistakes) -> str | None:
-    """A label as text (whole numbers as `0`, whatever their type), or None and a mistake."""
-    if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
-        return str(int(value))
-    if isinstance(value, str) and value.strip():
-        try:
-            number = float(value)
-        except ValueError:
-            return value.strip()
-        return str(int(number)) if number.is_integer() else value.strip()
-    mistakes.add(place, f"the label is {value!r}; give a name or a whole number")
-    return None
-
-
-def in_order(labels: set[str]) -> list[str]:
-    """Labels in the order of their class numbers: as numbers where all are, else as letters."""
-    if all(map(is_number, labels)):
-        return sorted(labels, key=lambda label: (float(label), label))
-    return sorted(labels)
 
 
 def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:

@@ -11,13 +11,12 @@ from typing import Literal
 
 import numpy as np
 
+from headstart.data.labels import in_order
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
-from headstart.data.problems import Mistakes
-from headstart.data.rows import in_order
 from headstart.data.splits import groups
 from headstart.data.table import LARGEST, Places
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples
 
 Target = Literal["class", "number", "none"]

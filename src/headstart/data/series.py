@@ -9,12 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from headstart.data.labels import label_of
 from headstart.data.layout import LayoutSpec
-from headstart.data.problems import Mistakes
-from headstart.data.rows import label_of
 from headstart.data.table import Column, Lists, Places, Table
 from headstart.data.text import text_lines
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 
 LARGEST = float(np.finfo(np.float32).max)
 DIMENSIONS = 4096

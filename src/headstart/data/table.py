@@ -11,8 +11,7 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.layout import Shape
-from headstart.data.problems import MOST, Mistakes
-from headstart.errors import BadInput, nearest
+from headstart.errors import MOST, BadInput, Mistakes, nearest
 
 Words = list[str | None]
 Lists = list[np.ndarray | None]
@@ -296,7 +295,7 @@ class Cells:
             elif "..." in text:
                 way = "whoever wrote the file shortened the list; write it whole"
             mistakes.add(self.places.cell(bad.row, bad.column), f"{shown!r} {wrong} ({many}{way})")
-        if self.others and len(mistakes.found) < MOST:
+        if self.others and len(mistakes.texts) < MOST:
             mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
 
 

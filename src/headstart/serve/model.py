@@ -10,10 +10,9 @@ import torch
 
 from headstart.baselines import Fitted
 from headstart.baselines.measures import softmax
-from headstart.data.problems import Mistakes
 from headstart.data.sequences import Sequences, check_alike
 from headstart.data.standardise import standardised
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, Mistakes, nearest
 from headstart.models.heads import SequenceHead, pooled
 from headstart.models.model import SequenceModel
 from headstart.sequence import Batch, Examples

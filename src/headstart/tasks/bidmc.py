@@ -15,13 +15,11 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import listed, stamps
-from headstart.data.named_files import Named, find_named, texts
 from headstart.data.prepared import Builder, prepared
-from headstart.data.problems import Mistakes
-from headstart.data.rows import lines
 from headstart.data.series import read_ts
 from headstart.data.standardise import to_range
-from headstart.errors import BadInput
+from headstart.data.text import Named, find_named, lines, texts
+from headstart.errors import BadInput, Mistakes
 from headstart.seeds import permutation
 from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task
@@ -286,7 +284,7 @@ def read_columns(
         mistakes.add(f"{file}, row 1", f"has no column {' and no '.join(map(repr, missing))} (it has {names})")
         return None
     columns_of, out = [header.index(name) for name in wanted], []
-    before = len(mistakes.found)
+    before = len(mistakes.texts)
     for place, line in rows:
         fields = line.split(",")
         if len(fields) == len(header):
@@ -301,4 +299,4 @@ def read_columns(
         mistakes.add(f"{file}, row {i + 2}", "a value is infinite, or the time is missing; correct it")
     if not len(table):
         mistakes.add(file, "holds no row; give the file again")
-    return table if len(mistakes.found) == before else None
+    return table if len(mistakes.texts) == before else None

@@ -11,9 +11,9 @@ from typing import Literal, TypedDict, TypeVar
 
 import numpy as np
 
+from headstart.data.labels import in_order
 from headstart.data.prepared import Prepared, stored
-from headstart.data.problems import Mistakes
-from headstart.data.rows import in_order
+from headstart.errors import Mistakes
 from headstart.sequence import Examples, Signature
 from headstart.tasks.task import SPLITS, Task
 

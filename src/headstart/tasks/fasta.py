@@ -10,12 +10,11 @@ from typing import Any, ClassVar, Literal
 from pydantic import Field
 
 from headstart.data.archives import stamps
+from headstart.data.labels import label_of
 from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
-from headstart.data.named_files import Named, find_named, texts
 from headstart.data.prepared import Builder, prepared
-from headstart.data.problems import Mistakes
-from headstart.data.rows import label_of
-from headstart.errors import BadInput
+from headstart.data.text import Named, find_named, texts
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.build import prepared_task
 from headstart.tasks.letters import Labelled, write_letters
 from headstart.tasks.task import SPLITS, Task, TaskSpec

@@ -10,9 +10,8 @@ import numpy as np
 
 from headstart.data.archives import listed, members, stamps
 from headstart.data.prepared import Builder, Prepared, Writer, prepared
-from headstart.data.problems import Mistakes
 from headstart.data.splits import occurs_once
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits, permutation
 from headstart.tasks.build import mark, shared
 from headstart.tasks.task import SPLITS

@@ -11,12 +11,12 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import stamps
+from headstart.data.labels import label_of
 from headstart.data.letters import ALPHABETS, encode, spoken
-from headstart.data.named_files import Named, find_named, texts
 from headstart.data.prepared import Builder, Writer, prepared
-from headstart.data.problems import Mistakes
-from headstart.data.rows import label_of
 from headstart.data.splits import copies_note, drawn, groups
+from headstart.data.text import Named, find_named, texts
+from headstart.errors import Mistakes
 from headstart.tasks.build import classes_of, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 

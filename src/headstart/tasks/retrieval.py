@@ -15,11 +15,12 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import stamps
+from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
-from headstart.data.problems import Mistakes
-from headstart.data.rows import label_of, read_rows, text_of
+from headstart.data.rows import read_rows
 from headstart.data.splits import hold_out, occurs_once
-from headstart.errors import BadInput
+from headstart.data.text import text_of
+from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.tasks.build import classes_of, mark, prepared_task, shared
 from headstart.tasks.films import films, films_files

@@ -10,12 +10,12 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import stamps
-from headstart.data.named_files import Named, find_named, texts
 from headstart.data.prepared import Builder, prepared
-from headstart.data.problems import Mistakes
 from headstart.data.series import Rows, read_ts, read_tsv
 from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.standardise import channel_moments, standardised
+from headstart.data.text import Named, find_named, texts
+from headstart.errors import Mistakes
 from headstart.sequence import Examples, ragged
 from headstart.tasks.build import classes_of, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec

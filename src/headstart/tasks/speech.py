@@ -13,14 +13,13 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import members, stamps
-from headstart.data.named_files import archives_or_files
+from headstart.data.folders import at_rate, read_wav, to_levels
+from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Writer, prepared
-from headstart.data.problems import Mistakes
-from headstart.data.rows import in_order
 from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.standardise import moments
-from headstart.data.wav import at_rate, read_wav, to_levels
-from headstart.errors import BadInput
+from headstart.data.text import archives_or_files
+from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.tasks.build import prepared_task, size_note
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec

@@ -15,11 +15,12 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import listed, members, stamps
+from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
-from headstart.data.problems import Mistakes
-from headstart.data.rows import label_of, read_rows, text_of
+from headstart.data.rows import read_rows
 from headstart.data.splits import copies_note, groups, hold_out, occurs_once
-from headstart.errors import BadInput
+from headstart.data.text import text_of
+from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.tasks.build import classes_of, each_split, length_range, size_note
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec

@@ -10,9 +10,8 @@ import numpy as np
 
 from headstart.data.archives import stamps
 from headstart.data.prepared import Builder, Writer, prepared
-from headstart.data.problems import Mistakes
-from headstart.data.rows import lines
-from headstart.errors import BadInput
+from headstart.data.text import lines
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.build import prepared_task
 from headstart.tasks.listops.generate import SYMBOLS, decode, encode
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec

@@ -12,9 +12,8 @@ import numpy as np
 
 from headstart.data.archives import stamps
 from headstart.data.prepared import Builder, prepared
-from headstart.data.problems import Mistakes
-from headstart.data.rows import lines
-from headstart.errors import BadInput
+from headstart.data.text import lines
+from headstart.errors import BadInput, Mistakes
 from headstart.tasks.images import decode
 from headstart.tasks.pathfinder import grey_task
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Task, TaskSpec, stratified_split
