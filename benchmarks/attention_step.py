@@ -32,7 +32,7 @@ import numpy as np
 import torch
 
 from headstart.bench.machine import sentence, setting
-from headstart.bench.models import OBJECTIVE
+from headstart.bench.train import OBJECTIVE
 from headstart.models.mixers.attend import dot_products
 from headstart.models.model import ModelSpec, build_model
 from headstart.runner.machine import keep_freed_memory

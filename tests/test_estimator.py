@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from headstart import BadInput, SequenceClassifier, SequenceRegressor
 from headstart.data import LayoutSpec, read_sequences
-from headstart.estimator.params import fit_settings, workers_of
+from headstart.estimator.inputs import fit_settings, workers_of
 from headstart.fit.perform import fit_sequences
 from headstart.fit.settings import FitSettings
 from headstart.serve.folder import save_model
@@ -374,7 +374,7 @@ def test_one_process_trains_unless_more_are_asked_for(monkeypatch):
         ("test_fraction", 1.0, "test_fraction: 1.0 is no share of the rows"),
         ("learning_rates", (0.0,), r"rates: \[0.0\] must be numbers above 0"),
         ("learning_rates", "fast", "learning_rates: 'fast' is no number"),
-        ("kind", "number", "kind: no 'number'; did you mean 'numbers'"),
+        ("kind", "number", "kind: 'number' should be 'auto', 'numbers', 'text', 'dna', 'protein' or 'tokens'"),
         ("serve", "kernel", "serve: no 'kernel'; did you mean 'kernels'"),
         ("time", "long", "'long' is no time; give one such as 90s"),
         ("time", [5], r"time: \[5\] is no number"),

@@ -161,7 +161,7 @@ def export(
     ] = None,
 ) -> None:
     """Write the network of a model folder as an ONNX file, checked against torch."""
-    from headstart.verbs.export import export_model
+    from headstart.verbs.predict import export_model
 
     export_model(model, onnx, use)
 

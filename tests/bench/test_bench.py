@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from headstart.bench import machine, mixers, models, pages, process, shares, train
-from headstart.bench.plot import spread, times
+from headstart.bench import machine, mixers, pages, process, train
+from headstart.bench.pages import spread, times
 from headstart.errors import BadInput
 
 OWN = '''
@@ -91,7 +91,7 @@ def test_training_is_measured_beside_a_plain_loop(monkeypatch):
     assert 0.1 < speed.plain_seconds / speed.seconds < 10
     assert 0 < speed.share_of_peak < 1
     assert sum(speed.shares.values()) == pytest.approx(1)
-    assert set(speed.shares) == set(shares.GROUPS)
+    assert set(speed.shares) == set(train.GROUPS)
     assert all(share > 0 for share in speed.shares.values())
     heads, rows = pages.train_table([speed, replace(speed, failed="over the time limit", seconds=None)])
     assert rows[0][2] == "32 x 64"
@@ -119,7 +119,7 @@ def test_a_process_that_dies_says_its_last_line():
         (lambda: mixers.read_mixers(None, "nowhere:X"), "--mixer: nowhere cannot be imported"),
         (lambda: mixers.check_width(["attention"], 10), "--width: 10 does not suit mixer 'attention' "),
         (lambda: mixers.check_width(["attention"], 0), "--width: 0 is below 1"),
-        (lambda: models.read_models("imag"), "--models: no 'imag'; did you mean 'image'?"),
+        (lambda: train.read_models("imag"), "--models: no 'imag'; did you mean 'image'?"),
     ],
 )
 def test_what_is_given_wrongly_is_said_before_anything_runs(call, said):
@@ -135,10 +135,10 @@ def test_a_folder_that_cannot_be_made_is_said_first(tmp_path):
     assert "headstart: -o: 'file/out' cannot be made (Not a directory); name another folder" in done.stderr
 
 
-@pytest.mark.parametrize("name", models.EXAMPLES)
+@pytest.mark.parametrize("name", train.EXAMPLES)
 def test_a_made_up_batch_suits_its_model(name):
-    example = models.EXAMPLES[name]
-    made = models.made_up(example)
+    example = train.EXAMPLES[name]
+    made = train.made_up(example)
     assert made.units == example.batch
     assert (made.lengths.min(), made.lengths.max()) == (example.signature.shortest, example.signature.length)
     assert example.spec.blocks >= 2
@@ -147,11 +147,11 @@ def test_a_made_up_batch_suits_its_model(name):
 
 
 def test_operations_are_told_apart_by_name():
-    assert shares.group_of("aten::addmm") == shares.PRODUCTS
-    assert shares.group_of("aten::_scaled_dot_product_flash_attention_for_cpu_backward") == shares.ATTENTION
-    assert shares.group_of("aten::_softmax") == shares.ATTENTION
-    assert shares.group_of("aten::gelu") == shares.ELEMENTS
-    assert shares.group_of("autograd::engine::evaluate_function: AddmmBackward0") == shares.OTHER
+    assert train.group_of("aten::addmm") == train.PRODUCTS
+    assert train.group_of("aten::_scaled_dot_product_flash_attention_for_cpu_backward") == train.ATTENTION
+    assert train.group_of("aten::_softmax") == train.ATTENTION
+    assert train.group_of("aten::gelu") == train.ELEMENTS
+    assert train.group_of("autograd::engine::evaluate_function: AddmmBackward0") == train.OTHER
 
 
 def test_labels_are_moved_apart_no_more_than_needed():

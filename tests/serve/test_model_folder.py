@@ -219,7 +219,7 @@ def test_a_config_that_asks_for_something_else_allocates_nothing(
         raise AssertionError("weights were read, or a network was built")
 
     monkeypatch.setattr(folder_module, "unseal", never)
-    monkeypatch.setattr(folder_module, "build", never)
+    monkeypatch.setattr(folder_module, "_network", never)
     said = why(saved)
     assert message in said
     assert said.startswith("model/")

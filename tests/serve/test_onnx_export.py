@@ -23,9 +23,7 @@ from headstart.models.mixers import MIXERS
 from headstart.serve import onnx as onnx_module
 from headstart.serve.folder import save_model
 from headstart.serve.model import Served
-from headstart.serve.onnx import EXTRA, Exported, export_onnx
-from headstart.serve.onnx_check import answers_of, compared, feeds, made_up
-from headstart.serve.whole import Whole
+from headstart.serve.onnx import EXTRA, Exported, Whole, answers_of, compared, export_onnx, feeds, made_up
 
 LONGEST = 20  # positions of the longest of `walks`
 needs_extra = pytest.mark.skipif(

@@ -14,9 +14,8 @@ from headstart.baselines import METHODS, Fitted
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.models.model import SequenceModel
 from headstart.sequence import Examples
-from headstart.serve.check_weights import build
 from headstart.serve.config import ModelConfig
-from headstart.serve.folder import _digest
+from headstart.serve.folder import _digest, build
 from headstart.serve.model import Served
 from headstart.spec import read
 from headstart.store import seal, unseal

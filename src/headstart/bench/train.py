@@ -4,25 +4,113 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import torch
 import torch.nn.functional as F
+from torch.profiler import ProfilerActivity, profile, record_function
 
 from headstart.bench.machine import matrix_peak, wait_for
-from headstart.bench.models import EXAMPLES, OBJECTIVE, Example, made_up
 from headstart.bench.process import Failed, Measurement
-from headstart.bench.shares import shares
-from headstart.models.model import SequenceModel, build_model, model_flops
+from headstart.errors import BadInput, nearest
+from headstart.models.model import ModelSpec, SequenceModel, build_model, model_flops
+from headstart.objectives import ClassifySpec
 from headstart.runner.machine import keep_freed_memory
-from headstart.sequence import collate
+from headstart.seeds import bits
+from headstart.sequence import Examples, Signature, collate
+from headstart.spec import read
 from headstart.stage.trained import TRAIN_FLOPS
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
-from headstart.training.optim import FlatParameters, OptimSpec
+from headstart.training.optim import FlatParameters, OptimSpec, adamw_
+
+
+@dataclass(frozen=True)
+class Example:
+    """A model at a published size, and a batch of full length for it.
+
+    `batch` is one sequence where a step would else take longer than a person waits: tokens/s hardly depend on it there.
+    """
+
+    model: dict[str, Any]
+    signature: Signature
+    batch: int
+    source: str
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model's spec."""
+        return read(ModelSpec, self.model, place="model")
+
+
+def _attention(width: int, blocks: int, heads: int, feed_forward: int) -> dict[str, Any]:
+    return {
+        "width": width,
+        "blocks": blocks,
+        "mixer": {"kind": "attention", "heads": heads},
+        "feed_forward": {"width": feed_forward},
+        "position": {"kind": "rotary"},
+    }
+
+
+EXAMPLES: dict[str, Example] = {
+    "digits": Example(
+        _attention(32, 2, 4, 128),
+        Signature("floats", 1, 64, 64, "class", classes=10),
+        32,
+        "the built-in study `digits`",
+    ),
+    "image": Example(
+        _attention(64, 3, 4, 128),
+        Signature("floats", 1, 1024, 1024, "class", classes=10),
+        32,
+        "Amos et al. 2023, table 4",
+    ),
+    "text": Example(
+        _attention(512, 6, 8, 1024),
+        Signature("tokens", 135, 2048, 2048, "class", classes=2),
+        1,
+        "Amos et al. 2023, table 4",
+    ),
+    "listops": Example(
+        _attention(512, 6, 8, 1024),
+        Signature("tokens", 15, 2000, 2000, "class", classes=10),
+        1,
+        "Amos et al. 2023, table 4",
+    ),
+}
+
+
+def read_models(text: str) -> list[str]:
+    """`digits,image` as names. Raises: BadInput."""
+    names = [word.strip() for word in text.split(",")]
+    for name in names:
+        if name not in EXAMPLES:
+            raise BadInput(f"--models: {nearest(name, EXAMPLES)}")
+    return names
+
+
+def made_up(example: Example) -> Examples:
+    """One batch of random examples."""
+    signature, units = example.signature, example.batch
+    total = units * signature.length
+    offsets = np.arange(units + 1, dtype=np.int64) * signature.length
+    noise = bits(0, "bench/values", np.arange(total))
+    values = (
+        (noise % signature.width).astype(np.int64)
+        if signature.input == "tokens"
+        else ((noise % 256)[:, None].astype(np.float32) / 128 - 1)
+    )
+    target = (bits(0, "bench/target", np.arange(units)) % signature.classes).astype(np.int64)
+    return Examples(values, offsets, target, np.arange(units))
+
+
+OBJECTIVE = ClassifySpec()
+
 
 LEAST, MOST, ENOUGH = 3, 100, 6.0
 """Pairs of steps, one of ours and one of the plain loop: at least 3, and until 6 s or 100 pairs."""
@@ -174,3 +262,81 @@ def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
         wait_for(device)
         yield None if first else time.perf_counter() - start
         first = False
+
+
+PRODUCTS, ATTENTION, ELEMENTS = "matrix products", "attention and softmax", "element-wise"
+OPTIMISER, DATA, OTHER = "optimiser", "data", "Python and other"
+GROUPS = (PRODUCTS, ATTENTION, ELEMENTS, OPTIMISER, DATA, OTHER)
+
+_WORDS = {
+    ATTENTION: ("scaled_dot_product", "softmax", "_efficient_attention", "_flash_attention"),
+    PRODUCTS: (
+        "aten::mm",
+        "aten::addmm",
+        "aten::bmm",
+        "aten::baddbmm",
+        "aten::matmul",
+        "aten::linear",
+        "mkldnn",
+        "conv",
+        "aten::_fft",
+    ),
+}
+_SCOPE = "headstart: "
+
+
+def group_of(operation: str) -> str:
+    """The group of one operation by its name, outside data and optimiser."""
+    for group, words in _WORDS.items():
+        if any(word in operation for word in words):
+            return group
+    return ELEMENTS if operation.startswith("aten::") else OTHER
+
+
+def shares(step: Callable[[], Any], batches: Batches, device: str, steps: int) -> dict[str, float]:
+    """Share of the wall time of `steps` steps by group; they sum to 1 (on a GPU that is never idle: its kernels').
+
+    `batches.batch` and `adamw_` are watched meanwhile: what runs in them is `data` and `optimiser`.
+    """
+    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device != "cpu" else [])]
+    with (
+        patch.object(batches, "batch", _scoped(batches.batch, DATA)),
+        patch("headstart.training.step.adamw_", _scoped(adamw_, OPTIMISER)),
+        profile(activities=activities) as trace,
+    ):
+        start = time.perf_counter()
+        for _ in range(steps):
+            step()
+        wait_for(device)
+        wall = time.perf_counter() - start
+    return _sums(trace.events(), device, wall)
+
+
+def _scoped(function: Callable[..., Any], group: str) -> Callable[..., Any]:
+    def inside(*given: Any, **named: Any) -> Any:
+        with record_function(_SCOPE + group):
+            return function(*given, **named)
+
+    return inside
+
+
+def _sums(events: Any, device: str, wall: float) -> dict[str, float]:
+    spent = dict.fromkeys(GROUPS, 0.0)
+    for event in events:
+        # Kernels stand in the list once more by themselves; their time is counted where they were called.
+        if str(event.device_type).endswith("CPU"):
+            own = event.self_cpu_time_total if device == "cpu" else event.self_device_time_total
+            spent[_scope(event) or group_of(event.name)] += own / 1e6
+    known = sum(spent.values()) - spent[OTHER]
+    spent[OTHER] = max(wall - known, 0.0)
+    total = known + spent[OTHER]
+    return {group: seconds / total for group, seconds in spent.items()}
+
+
+def _scope(event: Any) -> str | None:
+    """The watched function that an event happened in."""
+    while event is not None:
+        if event.name.startswith(_SCOPE):
+            return str(event.name.removeprefix(_SCOPE))
+        event = event.cpu_parent
+    return None

@@ -1,21 +1,25 @@
-"""Data as people hold them in Python, on their way to `read_sequences`: what is an array, a list, or a table."""
+"""What people hand to an estimator: data in memory, labels of any type, and parameters as the settings of a fit."""
 
 from __future__ import annotations
 
+import numbers
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from scipy.sparse import issparse
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_random_state
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
-from headstart.data.table import is_number
-from headstart.errors import BadInput, nearest
+from headstart.data.labels import class_name
+from headstart.data.table import is_number, number_name
+from headstart.errors import BadInput
 
-KINDS = ("auto", "numbers", "text", "dna", "protein", "tokens")
+if TYPE_CHECKING:
+    from headstart.fit.settings import FitSettings
+    from headstart.serve.config import ModelConfig
 
 
 @dataclass(frozen=True)
@@ -88,12 +92,6 @@ def read_inputs(inputs: InputData, layout: LayoutSpec, labels: Any = None, group
     return sequences
 
 
-def check_kind(kind: Any) -> None:
-    """Raises: BadInput where there is no such kind of data."""
-    if kind not in KINDS:
-        raise BadInput(f"kind: {nearest(kind, KINDS)}")
-
-
 def served_layout(inputs: InputData, sequences: Sequences) -> LayoutSpec:
     """How others are read alike. Arrays and lists have no columns, so that a file with whatever columns will do."""
     fixed = sequences.layout.fixed()
@@ -118,3 +116,113 @@ def _stacked(rows: Sequence[Any]) -> Any:
         return list(rows)
     alike = len({part.shape for part in parts}) == 1 and all(part.dtype.kind in "biufcO" for part in parts)
     return np.stack(parts) if alike else list(rows)
+
+
+LabelType = Literal["text", "integer", "number", "boolean"]
+
+
+def label_type(classes: np.ndarray) -> LabelType:
+    """What the labels are in Python."""
+    kinds: dict[str, LabelType] = {"b": "boolean", "i": "integer", "u": "integer", "f": "number"}
+    return kinds.get(classes.dtype.kind, "text")
+
+
+def label_texts(classes: np.ndarray) -> tuple[str, ...]:
+    """The labels as text, as a model folder holds them: 1.0 as `1`, the rest as Python writes them."""
+    return tuple(number_name(label) if isinstance(label, float) else str(label) for label in classes.tolist())
+
+
+def safe_names(classes: np.ndarray) -> tuple[str, ...]:
+    """A name for each label that survives reading: without blanks at its ends, none empty or `nan`, each once."""
+    names = tuple(map(class_name, label_texts(classes)))
+    if len(set(names)) < len(names) or any(name.lower() in ("", "nan") for name in names):
+        return tuple(f"class {i}: {name}".strip() for i, name in enumerate(names))
+    return names
+
+
+def labels_of(config: ModelConfig) -> np.ndarray:
+    """(K,) labels in the order of a model's numbers, of the type that they had in the fit."""
+    names = config.preparation.classes
+    labels: Sequence[Any] = names
+    if config.label_type == "integer":
+        labels = [int(name) for name in names]
+    elif config.label_type == "number":
+        labels = [float(name) for name in names]
+    elif config.label_type == "boolean":
+        labels = [name == "True" for name in names]
+    return np.array(labels)
+
+
+def with_labels(config: ModelConfig, classes: np.ndarray) -> ModelConfig:
+    """The config of a fit on `safe_names`, with the labels' own names and type in it."""
+    texts = dict(zip(safe_names(classes), label_texts(classes), strict=True))
+    named = tuple(texts[name] for name in config.preparation.classes)
+    preparation = config.preparation.model_copy(update={"classes": named})
+    return config.model_copy(update={"preparation": preparation, "label_type": label_type(classes)})
+
+
+def fit_settings(estimator: Any, layout: LayoutSpec) -> FitSettings:
+    """The parameters of an estimator as a fit has them. Raises: BadInput for one that cannot be."""
+    from headstart.fit.settings import FitSettings, read_time
+
+    start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
+    if not isinstance(count, numbers.Integral) or count < 1:
+        raise BadInput(f"seeds: {count!r} is no number of networks; give 1 or more")
+    if balanced not in (None, "balanced"):
+        raise BadInput(f"class_weight: {balanced!r} is neither None nor 'balanced'")
+    for name, low in (("validation_fraction", 1e-9), ("test_fraction", 0.0)):
+        value = getattr(estimator, name)
+        if not isinstance(value, (int, float)) or not low <= value < 1:
+            raise BadInput(f"{name}: {value!r} is no share of the rows; give a number between 0 and 1")
+    rates = _rates(estimator.learning_rates)
+    for name in ("epochs", "pretrain_epochs"):
+        _check_number(name, getattr(estimator, name))
+    if not isinstance(estimator.time, str):
+        _check_number("time", estimator.time)
+    return FitSettings(
+        layout=layout,
+        time=read_time(estimator.time) if isinstance(estimator.time, str) else estimator.time,
+        seeds=tuple(int(start) * int(count) + i for i in range(int(count))),
+        split_seed=start,
+        rates=rates,
+        epochs=estimator.epochs,
+        pretrain_epochs=estimator.pretrain_epochs,
+        balanced=balanced is not None,
+        serve=estimator.serve,
+        pretrain=bool(estimator.pretrain),
+        val_share=float(estimator.validation_fraction),
+        test_share=float(estimator.test_fraction),
+    )
+
+
+def _seed(random_state: Any) -> int:
+    if random_state is None or isinstance(random_state, numbers.Integral):
+        return int(random_state or 0)
+    return int(check_random_state(random_state).randint(2**31 - 1))
+
+
+def _rates(rates: Any) -> tuple[float, ...] | None:
+    if rates is None:
+        return None
+    values = np.atleast_1d(np.asarray(rates, dtype=object)).tolist()
+    for value in values:
+        _check_number("learning_rates", value, needed=True)
+    return tuple(map(float, values))
+
+
+def _check_number(name: str, value: Any, needed: bool = False) -> None:
+    numeric = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if numeric or (value is None and not needed):
+        return
+    raise BadInput(f"{name}: {value!r} is no number; give one" + ("" if needed else ", or None"))
+
+
+def workers_of(n_jobs: Any) -> int:
+    """Processes besides this one, 0 where this one trains."""
+    from headstart.runner.machine import cores
+
+    if n_jobs is not None and not isinstance(n_jobs, numbers.Integral):
+        raise BadInput(f"n_jobs: {n_jobs!r} is no number of processes; give None, -1 or a whole number")
+    count = 1 if n_jobs is None else int(n_jobs)
+    count = count if count >= 0 else max(1, cores() + 1 + count)
+    return count if count > 1 else 0

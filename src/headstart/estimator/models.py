@@ -3,22 +3,208 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Self
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import numpy as np
-from sklearn.base import ClassifierMixin, RegressorMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
+from headstart.data import LayoutSpec, Sequences
 from headstart.errors import BadInput
-from headstart.estimator.base import SequenceEstimator, with_config
+from headstart.estimator.inputs import (
+    InputData,
+    as_inputs,
+    fit_settings,
+    labels_of,
+    read_inputs,
+    safe_names,
+    served_layout,
+    with_labels,
+    workers_of,
+)
+from headstart.spec import read
 
 if TYPE_CHECKING:
+    from headstart.fit.outcome import Outcome
+    from headstart.serve.config import ModelConfig
     from headstart.serve.model import Served
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
+class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """What both estimators do. `SequenceClassifier` says what the parameters mean."""
+
+    time: float | str | None = None
+    seeds: int = 3
+    learning_rates: Sequence[float] | float | None = None
+    epochs: float | None = None
+    pretrain_epochs: float | None = None
+    pretrain: bool = True
+    serve: str = "auto"
+    kind: str = "auto"
+    channels_first: bool = False
+    validation_fraction: float = 0.2
+    test_fraction: float = 0.0
+    random_state: Any = None
+    device: str = "auto"
+    n_jobs: int | None = None
+    store: str | os.PathLike[str] | None = None
+    served_: Served = field(init=False)
+    outcome_: Outcome = field(init=False)
+
+    def transform(self, X: Any) -> np.ndarray:
+        """(n, D) float32 embeddings: what the network's head looks at, whichever model predicts.
+
+        Raises: BadInput where the fit has no network, or for other data than the fit had.
+        """
+        check_is_fitted(self)
+        return self.served_.embed(self._read(X))
+
+    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+        """Write the model as a folder that `from_pretrained` and `headstart predict` read; with its card after a fit.
+
+        Raises: BadInput where it cannot be written.
+        """
+        from headstart.serve.folder import save_model
+
+        check_is_fitted(self)
+        save_model(self.served_, folder, self._card())
+
+    @classmethod
+    def from_pretrained(
+        cls, source: str | os.PathLike[str], *, revision: str | None = None, token: str | bool | None = None
+    ) -> Self:
+        """The model of a folder (of `save_pretrained` or `headstart fit`), or of a repository `owner/name` on the hub.
+
+        Of a repository config.json and model.safetensors are downloaded, nothing else. revision, token: of the hub.
+        Raises: BadInput for anything but a headstart model of this target; ImportError where the hub's package is
+        needed and not there.
+        """
+        from headstart.estimator.hub import fetched, is_repository
+        from headstart.serve.folder import load_model
+
+        if not Path(source).exists() and isinstance(source, str) and is_repository(source):
+            with fetched(source, revision, token) as folder:
+                return cls()._adopt(load_model(folder), str(source))
+        return cls()._adopt(load_model(source), str(source))
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool = True,
+        message: str = "A model of headstart",
+        token: str | bool | None = None,
+    ) -> str:
+        """Send what `save_pretrained` writes to the repository `owner/name`, which is made where it is not there, and
+        made private unless `private` is false. The address of it.
+
+        Raises: ImportError without the hub's package; BadInput where the hub refuses.
+        """
+        from headstart.estimator.hub import pushed
+
+        check_is_fitted(self)
+        with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
+            self.save_pretrained(folder)
+            return pushed(Path(folder), repo_id, private=private, message=message, token=token)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.three_d_array = True
+        tags.transformer_tags.preserves_dtype = []  # embeddings are float32 always
+        return tags
+
+    @property
+    def _n_features_out(self) -> int:
+        network: Any = self.served_.network
+        if network is None:
+            raise BadInput("transform: the fit has no network, whose vectors these would be; fit one with a network")
+        return int(network.head.output.in_features)
+
+    def _adopt(self, served: Served, source: str) -> Self:
+        """Serve what was loaded. Raises: BadInput where it predicts something else."""
+        raise NotImplementedError
+
+    def _card(self) -> Mapping[str, bytes]:
+        if not hasattr(self, "outcome_"):
+            return {}
+        from headstart.fit.card import model_card
+
+        return {"README.md": model_card(self.outcome_).encode()}
+
+    def _read(self, X: Any) -> Sequences:
+        """Sequences to predict, read as those of the fit were."""
+        layout = self.served_.config.layout
+        inputs = as_inputs(X, channels_first=layout.channels_first)
+        wanted = getattr(self, "_width", None)
+        if inputs.whole and wanted is not None and inputs.data.ndim == 2 and inputs.width != wanted:
+            raise BadInput(
+                f"X has {inputs.width} features, but {type(self).__name__} is expecting {wanted} features as input; "
+                "where sequences may be longer or shorter, give a list of them"
+            )
+        return read_inputs(inputs, layout)
+
+    def _inputs(self, X: Any, name: str = "X") -> InputData:
+        return as_inputs(X, name, bool(self.channels_first))
+
+    def _fit(
+        self, inputs: InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
+    ) -> Outcome:
+        """Read, fit and keep what other methods need; `served_` comes with the caller."""
+        from headstart.fit.perform import fit_sequences
+
+        options = {"kind": self.kind, "target_kind": target, "channels_first": bool(self.channels_first)}
+        layout = read(LayoutSpec, options)
+        sequences = read_inputs(inputs, layout, labels, groups)
+        if len(sequences) < 2:
+            raise BadInput("X: holds 1 sample; give sequences to learn from and others to choose on")
+        fixed = served_layout(inputs, sequences)
+        more = None
+        if X_unlabelled is not None:
+            more = read_inputs(self._inputs(X_unlabelled, "X_unlabelled"), fixed)
+        outcome = fit_sequences(
+            sequences,
+            fit_settings(self, layout),
+            unlabelled=more,
+            workers=workers_of(self.n_jobs),
+            device=self.device,
+            store=None if self.store is None else Path(self.store),
+        )
+        self._remember(inputs)
+        return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
+
+    def _remember(self, inputs: InputData) -> None:
+        """What scikit-learn keeps of X; arrays (n, L) are compared with the fit's L by `_read`."""
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self, name):
+                delattr(self, name)
+        if inputs.width is not None:
+            self.n_features_in_ = inputs.width
+        if inputs.names:
+            self.feature_names_in_ = np.array(inputs.names, dtype=object)
+        self._width = inputs.width if inputs.is_array and inputs.data.ndim == 2 else None
+
+
+def with_config(outcome: Outcome, config: ModelConfig) -> Outcome:
+    """The same outcome, whose served model has this config, and its names of classes."""
+    served = replace(outcome.served, config=config)
+    return replace(outcome, served=served, labels=config.preparation.classes)
+
+
+@dataclass(kw_only=True, eq=False, repr=False)
 class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[misc]
     """Classes of sequences: networks from scratch and self-pretrained, and classic models; the best on validation
     predicts.
@@ -48,42 +234,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """
 
-    def __init__(
-        self,
-        *,
-        time: float | str | None = None,
-        seeds: int = 3,
-        learning_rates: Sequence[float] | float | None = None,
-        epochs: float | None = None,
-        pretrain_epochs: float | None = None,
-        class_weight: str | None = None,
-        pretrain: bool = True,
-        serve: str = "auto",
-        kind: str = "auto",
-        channels_first: bool = False,
-        validation_fraction: float = 0.2,
-        test_fraction: float = 0.0,
-        random_state: Any = None,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        store: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.time = time
-        self.seeds = seeds
-        self.learning_rates = learning_rates
-        self.epochs = epochs
-        self.pretrain_epochs = pretrain_epochs
-        self.class_weight = class_weight
-        self.pretrain = pretrain
-        self.serve = serve
-        self.kind = kind
-        self.channels_first = channels_first
-        self.validation_fraction = validation_fraction
-        self.test_fraction = test_fraction
-        self.random_state = random_state
-        self.device = device
-        self.n_jobs = n_jobs
-        self.store = store
+    class_weight: str | None = None
 
     def fit(self, X: Any, y: Any, X_unlabelled: Any = None, groups: Any = None) -> Self:
         """Train, compare and choose. X_unlabelled: more sequences, for self-pretraining alone. groups: n subjects, of
@@ -91,8 +242,6 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
 
         Raises: BadInput (a ValueError) for wrong data or parameters, naming the row.
         """
-        from headstart.estimator.labels import safe_names, with_labels
-
         inputs = self._inputs(X)
         classes, codes = _classes(y)
         names = np.array(safe_names(classes), dtype=object)
@@ -110,15 +259,11 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
 
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) probabilities, calibrated on validation; columns in the order of `classes_`."""
-        from headstart.estimator.labels import labels_of
-
         check_is_fitted(self)
         order = np.argsort(labels_of(self.served_.config))
         return self.served_.predict(self._read(X))[:, order]
 
     def _adopt(self, served: Served, source: str) -> Self:
-        from headstart.estimator.labels import labels_of
-
         if not served.config.preparation.classes:
             raise BadInput(f"{source}: predicts numbers; load it with SequenceRegressor")
         self.classes_ = np.sort(labels_of(served.config))
@@ -126,43 +271,9 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         return self
 
 
+@dataclass(kw_only=True, eq=False, repr=False)
 class SequenceRegressor(RegressorMixin, SequenceEstimator):  # type: ignore[misc]
     """Numbers of sequences: y holds n of them. All else is as `SequenceClassifier` has it, without class_weight."""
-
-    def __init__(
-        self,
-        *,
-        time: float | str | None = None,
-        seeds: int = 3,
-        learning_rates: Sequence[float] | float | None = None,
-        epochs: float | None = None,
-        pretrain_epochs: float | None = None,
-        pretrain: bool = True,
-        serve: str = "auto",
-        kind: str = "auto",
-        channels_first: bool = False,
-        validation_fraction: float = 0.2,
-        test_fraction: float = 0.0,
-        random_state: Any = None,
-        device: str = "auto",
-        n_jobs: int | None = None,
-        store: str | os.PathLike[str] | None = None,
-    ) -> None:
-        self.time = time
-        self.seeds = seeds
-        self.learning_rates = learning_rates
-        self.epochs = epochs
-        self.pretrain_epochs = pretrain_epochs
-        self.pretrain = pretrain
-        self.serve = serve
-        self.kind = kind
-        self.channels_first = channels_first
-        self.validation_fraction = validation_fraction
-        self.test_fraction = test_fraction
-        self.random_state = random_state
-        self.device = device
-        self.n_jobs = n_jobs
-        self.store = store
 
     def fit(self, X: Any, y: Any, X_unlabelled: Any = None, groups: Any = None) -> Self:
         """Train, compare and choose; as `SequenceClassifier.fit`."""

@@ -11,11 +11,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from headstart.bench import mixers, pages, train
 from headstart.bench.machine import devices, sentence, setting
-from headstart.bench.models import read_models
+from headstart.bench.train import read_models
 from headstart.runner.machine import choose_device
 from headstart.store import publish, publish_json
-from headstart.verbs.places import writable_folder
-from headstart.verbs.terminal import console, table
+from headstart.verbs.terminal import console, table, writable_folder
 
 T = TypeVar("T")
 
@@ -113,7 +112,7 @@ def _print(where: list[dict[str, Any]], tables: list[pages.Table], texts: list[s
 
 def _picture(folder: Path, cells: list[mixers.Cell]) -> str | None:
     """Draw time against length; the name of the file, or None where nothing was timed."""
-    from headstart.bench.plot import times
+    from headstart.bench.pages import times
     from headstart.report.figures.style import svg
 
     figure = times(cells)

@@ -22,8 +22,7 @@ from headstart.runner.machine import choose_device, default_workers, keep_freed_
 from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
-from headstart.verbs.places import writable_folder
-from headstart.verbs.terminal import console, table
+from headstart.verbs.terminal import console, table, writable_folder
 
 if TYPE_CHECKING:
     from headstart.data.card import Card

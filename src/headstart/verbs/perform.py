@@ -27,8 +27,7 @@ from headstart.study.time_left import TimeLeft
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.display import watch
-from headstart.verbs.places import writable_folder
-from headstart.verbs.terminal import console, table
+from headstart.verbs.terminal import console, table, writable_folder
 
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""

@@ -1,4 +1,4 @@
-"""`headstart predict`: a model folder and a file of sequences to a table of predictions."""
+"""`headstart predict` and `headstart export`: what a model folder answers, and its network as an ONNX file."""
 
 from __future__ import annotations
 
@@ -127,3 +127,40 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
         scores = scores_of(target[there], answers[there], len(classes))
         text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in scores.items() if name in words.METRICS)
         yield f"on the {int(there.sum()):,} rows with a label: {text}"
+
+
+def export_model(folder: str, onnx: str, use: str | None) -> None:
+    """Write the network of a folder to `onnx`, and say what goes in, what comes out and how it compares with torch.
+
+    Raises: BadInput where the folder serves another model and `use` does not ask for the network, and as `load_model`
+    and `export_onnx`.
+    """
+    from headstart.data.text import printable
+    from headstart.serve.folder import load_model
+    from headstart.serve.onnx import export_onnx
+
+    served = load_model(folder)
+    _check_network(served, folder, use)
+    done = export_onnx(served, Path(onnx))
+    name, answer = done.output
+    takes = "; ".join(f"{name} {shape}" for name, shape in done.inputs.items())
+    longest = max(length for _, length in done.runs)
+    out = console()
+    for line in (
+        f"{done.path}: {done.size:,} bytes",
+        f"takes {takes}; gives {name} {answer}",
+        f"largest difference to torch {done.difference:.1e}, over {len(done.runs)} runs of 1 to "
+        f"{max(rows for rows, _ in done.runs)} sequences of up to {longest:,} positions",
+    ):
+        out.print(Text(printable(line)))
+
+
+def _check_network(served: Served, folder: str, use: str | None) -> None:
+    """Raises: BadInput where the model that is asked for is no network."""
+    from headstart.serve.config import NETWORK
+
+    name = served.chosen(use)
+    if name == NETWORK:
+        return
+    way = "--use network exports its network" if NETWORK in served.choices else "fit one with a network"
+    raise BadInput(f"{folder}: {'serves ' if use is None else ''}{name!r}, which has no ONNX form; {way}")

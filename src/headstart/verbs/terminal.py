@@ -1,15 +1,19 @@
-"""The terminal: one way to make consoles and tables. Foreign text is escaped by being Text, never markup."""
+"""The terminal, and the folders that a command writes to. Foreign text is escaped by being Text, never markup."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
+
+from headstart.errors import BadInput
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -28,3 +32,15 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "
     for row in rows:
         out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
     return out
+
+
+def writable_folder(option: str, given: str | Path) -> Path:
+    """The folder, made where it is not there. Raises: BadInput naming the option where it cannot be used."""
+    folder = Path(given)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"{option}: {str(folder)!r} cannot be made ({error.strerror}); name another folder") from None
+    if not os.access(folder, os.W_OK):
+        raise BadInput(f"{option}: {str(folder)!r} cannot be written; name another folder")
+    return folder
