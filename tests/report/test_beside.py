@@ -32,7 +32,7 @@ def run(paper: Paper | None = None, score: Any = usual, records: Any = None, **m
 
 def cells(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     """(column, arm) as shown -> head -> text."""
-    found = [dict(zip(table.heads, (cell.text for cell in line.cells), strict=True)) for line in table.lines]
+    found = [dict(zip(table.heads, (cell.text for cell in line.cells.values()), strict=True)) for line in table.lines]
     return {(one["column"], one["arm"]): one for one in found}
 
 
@@ -143,7 +143,7 @@ def test_scores_of_train_and_of_the_last_weights_are_told_apart() -> None:
     results, paper = run(made(rows=rows, claims=[]))
     table = beside(results, paper)
     assert table.heads[2] == "quantity"
-    assert [(line.cells[2].text, line.cells[4].text) for line in table.lines] == [
+    assert [(line.cells["quantity"].text, line.cells["ours"].text) for line in table.lines] == [
         ("train at the last step", "90.0 ± 0.0"),
         ("test at the last step", "35.0 ± 0.7"),
     ]
@@ -165,7 +165,7 @@ def test_steps_to_match_are_those_of_the_mean_curve_and_say_how_many_seeds_got_t
 
     results = summarise(plan, shelf(plan).find, records=records)
     table = beside(results, made(rows=rows, claims=[]))
-    told = [(line.cells[3].text, line.cells[4].text, line.cells[5].text) for line in table.lines]
+    told = [(line.cells["paper"].text, line.cells["ours"].text, line.cells["n"].text) for line in table.lines]
     assert told == [("1.9×10^5", "1,400 (1 of 2)", "1 of 2"), ("- (not reached)", "not reached (1 of 2)", "1 of 2")]
     assert "read on validation" in table.note
     assert [row["ours_together"] for row in full(table)] == ["1400", ""]
@@ -191,7 +191,7 @@ def test_scores_that_stand_for_lost_last_weights_say_so_in_their_cells() -> None
             one["status"] = "diverged"
             one["scores"] = {**one["scores"], "last": {}}
     table = beside(summarise(plan, found.find), made(rows=rows, claims=[]))
-    ours = [line.cells[4].text for line in table.lines]
+    ours = [line.cells["ours"].text for line in table.lines]
     assert [text.endswith(" [1]") for text in ours] == [False, True, True, False, False, False]
     assert "[1] A diverged run has no last weights: those at its best stand for them." in table.note
     assert [line.status for line in table.lines] == ["diverged"] * 3 + ["measured"] * 3
@@ -245,7 +245,7 @@ def test_a_column_of_several_axis_values_has_a_line_for_each() -> None:
         ),
     )
     table = beside(summarise(plan, lambda _: None), made(claims=[]))
-    heads = [line.cells[0].text for line in table.lines]
+    heads = [line.cells["column"].text for line in table.lines]
     assert heads[:4] == ["a fraction=0.1 (DIGITS)", "a fraction=0.5 (DIGITS)"] * 2
 
 

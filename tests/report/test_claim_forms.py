@@ -13,7 +13,7 @@ from test_beside import NONE, level, run, told
 
 from headstart.errors import BadInput
 from headstart.report.claims import claims_heading, verdicts
-from headstart.report.tables.secondary import quantities
+from headstart.report.tables.scores import quantities
 from headstart.study.claims import Claim, check_claim
 from headstart.study.selection import summarise
 
@@ -108,8 +108,8 @@ def test_the_gap_between_train_and_test_is_that_of_the_last_step() -> None:
     assert part.difference.mean == pytest.approx(row.difference.mean)
     rows = [{"row": "DIFF", "arm": "scratch", "quantity": "last_gap", "cells": {"a": "1.3"}}]
     line = beside(results, made(rows=rows, claims=[])).lines[0]
-    assert line.cells[2].text == "train less test at the last step"
-    assert line.cells[4].text != NONE
+    assert line.cells["quantity"].text == "train less test at the last step"
+    assert line.cells["ours"].text != NONE
 
 
 def test_an_arm_that_never_gets_there_counts_as_its_whole_budget_and_is_named() -> None:
@@ -287,7 +287,7 @@ def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_v
     table = quantities(results)
     assert table is not None
     assert table.heads[-1] == "steps to fit as well as scratch"
-    assert [line.cells[-1].text for line in table.lines] == ["21 (2 of 2)", "14 (2 of 2)"]
+    assert [line.cells["fit"].text for line in table.lines] == ["21 (2 of 2)", "14 (2 of 2)"]
     older = [{"step": 7, "train": {"loss": 1.0}, "val": {"accuracy": 1.0}}]
     bare = summarise(plan, shelf(plan).find, records=lambda _: older)
     assert all(row.match("fit") is None and row.match() is not None for row in bare.table)

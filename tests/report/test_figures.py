@@ -18,7 +18,7 @@ from headstart.report.figures.reconstruction import caption, read_predictions, r
 from headstart.report.figures.style import LIGHT, MARKS, Drawing, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
 from headstart.report.tables.model import to_csv
-from headstart.report.tables.secondary import sweep_table
+from headstart.report.tables.scores import sweep_table
 from headstart.sequence import Signature
 from headstart.study.results import Results
 from headstart.study.selection import summarise
@@ -212,7 +212,7 @@ def test_test_at_every_setting_is_a_table_that_marks_what_was_chosen() -> None:
     assert table is not None
     assert table.title == "Test accuracy at every lr"
     assert table.heads == ("arm", "lr 0.001", "lr 0.003", "lr 0.01")
-    assert [[cell.text for cell in line.cells] for line in table.lines] == [
+    assert [[cell.text for cell in line.cells.values()] for line in table.lines] == [
         ["scratch", "0.300 ± 0.007 (5)", "0.350 ± 0.007 (5)*", "0.315 ± 0.006 (4)"],
         ["self_pretrained", "0.438 ± 0.009 (5)", "0.488 ± 0.009 (5)*", "0.100 ± 0.000 (4) diverged"],
     ]

@@ -11,8 +11,7 @@ from rich.console import Console
 from support.made_up import LR, facts, make_plan, shelf, usual
 
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
-from headstart.report.tables.scores import make_table, note
-from headstart.report.tables.secondary import quantities, tried
+from headstart.report.tables.scores import make_table, note, quantities, tried
 from headstart.study.results import Results
 from headstart.study.selection import summarise
 
@@ -102,15 +101,15 @@ def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:
     plan = make_plan()
     found = shelf(plan, lambda c: None if c.arm == "scratch" and c.seed == 4 else (0.1, 0.1))
     table = make_table(summarise(plan, found.find, facts=facts()))
-    names = [line.cells[0].text for line in table.lines]
+    names = [line.cells["arm"].text for line in table.lines]
     assert names[:3] == ["scratch (partial)", "self_pretrained (at chance)", "majority"]
-    assert table.lines[0].cells[4].text == "4 of 5"
+    assert table.lines[0].cells["n"].text == "4 of 5"
     for entry in found.results.values():
         entry["status"] = "diverged"
     table = make_table(summarise(plan, found.find))
     assert "diverged" in to_markdown(table)
     empty = make_table(summarise(plan, lambda _: None))
-    assert [line.cells[0].text for line in empty.lines] == ["scratch (absent)", "self_pretrained (absent)"]
+    assert [line.cells["arm"].text for line in empty.lines] == ["scratch (absent)", "self_pretrained (absent)"]
     assert "\N{EM DASH}" in shown(empty)
 
 
@@ -158,7 +157,7 @@ def test_the_other_scores_have_a_table_once_a_run_is_finished() -> None:
     table = quantities(demo())
     assert table is not None
     assert table.heads == ("arm", "train", "test", "train at the last step", "test at the last step")
-    assert [cell.text for cell in table.lines[0].cells] == [
+    assert [cell.text for cell in table.lines[0].cells.values()] == [
         "scratch",
         "0.900 ± 0.000",
         "0.350 ± 0.007",
@@ -175,7 +174,7 @@ def test_steps_to_match_stand_in_the_table_of_an_arm_that_is_to_be_matched() -> 
     table = quantities(results)
     assert table is not None
     assert table.heads[-2:] == ("steps to converge", "steps to match scratch")
-    assert [line.cells[-1].text for line in table.lines] == ["1,200 (5 of 5)", "not reached (0 of 5)"]
+    assert [line.cells["reach"].text for line in table.lines] == ["1,200 (5 of 5)", "not reached (0 of 5)"]
 
 
 def test_a_setting_is_named_as_short_as_it_can_be() -> None:

@@ -13,8 +13,7 @@ from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods
 from headstart.report.tables.model import Table, markdown, to_markdown
 from headstart.report.tables.paper import beside
-from headstart.report.tables.scores import make_table
-from headstart.report.tables.secondary import more_tables, tried
+from headstart.report.tables.scores import make_table, more_tables, tried
 from headstart.study import words
 from headstart.study.results import Results
 

@@ -5,26 +5,26 @@ Nothing is trained; what is not finished is shown as such. Every file is publish
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from headstart.report.answer import leader
 from headstart.report.content import SOURCE, Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import Drawing, png
-from headstart.report.page_context import Anchors, page_stages, page_table, row_evidence
-from headstart.report.tables.model import to_csv, to_latex, to_markdown
-from headstart.store import publish
+from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
+from headstart.store import Damaged, publish
 from headstart.study import words
 from headstart.study.files import to_toml
+from headstart.study.results import AMOUNTS, Point, Results, Row
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
     from headstart.store import Store
-    from headstart.study.plan import Plan
-    from headstart.study.results import Results
+    from headstart.study.plan import Cell, Plan, PlannedStage
 
 TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("page.html", "style.css"))
 FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
@@ -104,3 +104,201 @@ def _render(content: Content, store: Store, figures: Sequence[Mapping[str, str]]
             version=", ".join(filter(None, versions)),
         )
     )
+
+
+class Anchors:
+    """Names of positions in the page: numbered, so that no foreign text stands in a link."""
+
+    def __init__(self, results: Results) -> None:
+        self._rows = {row.key: f"row-{i}" for i, row in enumerate(results.table, start=1)}
+        self._facts = {column: f"task-{i}" for i, column in enumerate(results.columns, start=1)}
+
+    def row(self, key: str) -> str:
+        """Of the runs behind a row."""
+        return self._rows[key]
+
+    def facts(self, column: str) -> str:
+        """Of what is known of a column's task."""
+        return self._facts.get(column, "")
+
+    @staticmethod
+    def stage(identity: str) -> str:
+        """Of a stage."""
+        return f"stage-{identity}"
+
+
+def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, Any]:
+    """A table for the template: each cell's text, its head, and the anchor of what stands behind it."""
+    grouped = bool(table.heads) and table.heads[0] == "column"
+    lines, before = [], ""
+    for line in table.lines:
+        column = str(line.cells["column"].values.get("column", "")) if grouped else ""
+        link = _link(line, column or next(iter(results.columns), ""), anchors)
+        cells = [
+            {
+                "parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text],
+                "head": head,
+                "link": link if (numeric or "chosen" in cell.values) and cell.text != words.NONE else "",
+                "numeric": numeric,
+                "name": "arm" in cell.values,
+                "empty": cell.text == words.NONE,
+            }
+            for cell, head, numeric in zip(line.cells.values(), table.heads, table.numeric, strict=True)
+        ]
+        group = line.cells["column"].text if column != before else ""
+        lines.append({"kind": line.kind, "best": line.best, "group": group, "cells": cells[int(grouped) :]})
+        before = column
+    heads = list(zip(table.heads, table.numeric, strict=True))
+    return {"title": table.title, "heads": heads[int(grouped) :], "lines": lines, "note": table.note}
+
+
+def _link(line: Line, column: str, anchors: Anchors) -> str:
+    """Where a number of a line leads; a cell of a paper that is not run here leads nowhere."""
+    if line.key:
+        return anchors.row(line.key)
+    if line.kind == "baseline":
+        return anchors.facts(column)
+    return "evidence" if line.kind == "average" else ""
+
+
+def page_stages(plan: Plan, results: Results, store: Store) -> list[dict[str, Any]]:
+    """All stages of a plan, parents first, with the rows that each serves in its title.
+
+    `chosen`: a reported number rests on it; the others are listed.
+    """
+    chosen = {identity for row in results.table for identity in row.stages}
+    serves: dict[str, dict[str, None]] = {}
+    settings: dict[str, dict[str, None]] = {}
+    for cell in plan.cells:
+        for planned in cell.chain:
+            serves.setdefault(planned.identity, {})[_title(cell, results)] = None
+            own = {
+                k: v
+                for k, v in cell.settings.items()
+                if k.startswith(f"{planned.name}.") or k.split(".")[0] not in plan.study.stages
+            }
+            settings.setdefault(planned.identity, {})[words.settings(own, results.names)] = None
+    out = []
+    for identity, planned in plan.stages.items():
+        texts = [text for text in settings.get(identity, {}) if text != words.NONE]
+        title = ", ".join([words.listed(list(serves.get(identity, {}))), *texts])
+        out.append(_stage(planned, title, identity in chosen, store))
+    return out
+
+
+def _title(item: Cell | Row, results: Results) -> str:
+    return f"{item.arm} on {item.column}" if len(results.columns) > 1 else item.arm
+
+
+def _stage(planned: PlannedStage, title: str, chosen: bool, store: Store) -> dict[str, Any]:
+    try:
+        entry = store.entry(planned.identity)
+        status, result = str(entry.status), entry.result or {}
+        parent = str((entry.stage or {}).get("parent") or "")
+    except Damaged:
+        status, result, parent = "failed", {}, ""
+    spec = {**planned.spec.model_dump(mode="json"), "parent": parent or None}
+    monitor = result.get("monitor", {}).get("name", "")
+    best = result.get("scores", {}).get("best", {}).get("val", {}).get(monitor)
+    scores, metrics = _scores(result)
+    return {
+        "identity": planned.identity,
+        "name": planned.name,
+        "title": title,
+        "status": status,
+        "chosen": chosen,
+        "seed": planned.spec.seed,
+        "monitored": f"{words.metric(monitor)} {words.score(best)}" if monitor else "",
+        "parent": parent,
+        "spec": json.dumps(spec, indent=1, ensure_ascii=False),
+        "result": result,
+        "scores": scores,
+        "metrics": metrics,
+        "budget": _budget(result),
+        "provenance": _provenance(result),
+        "account": result.get("parameters", {}).get("account", ()),
+        "files": list(result.get("files", {}).items()),
+    }
+
+
+def _scores(result: Mapping[str, Any]) -> tuple[list[tuple[str, list[str]]], list[str]]:
+    """Lines (weights and split -> scores as text) and the names of the scores."""
+    tables = [
+        (f"{weights} (epoch {words.plain(scores.get('epoch'))}), {split}", scores[split])
+        for weights, scores in sorted(result.get("scores", {}).items())
+        for split in ("train", "val", "test")
+        if split in scores
+    ]
+    names = list(dict.fromkeys(name for _, scores in tables for name in scores))
+    lines = [(title, [words.score(scores.get(name)) for name in names]) for title, scores in tables]
+    return lines, [words.metric(name) for name in names]
+
+
+def _budget(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    budget, parameters = result.get("budget", {}), result.get("parameters", {})
+    out = [(_amount(name), _size(name, budget[name])) for name in AMOUNTS if budget.get(name) is not None]
+    out += [("peak memory", words.measure(budget["peak_memory"], "B"))] if budget.get("peak_memory") else []
+    counts = (("parameters", "total"), ("of them trained", "trainable"))
+    return out + [(name, f"{parameters.get(key, 0):,}") for name, key in counts if parameters]
+
+
+def _amount(name: str) -> str:
+    return "time" if name == "seconds" else name
+
+
+def _size(name: str, value: float | None) -> str:
+    return words.duration(value) if name == "seconds" else words.count(value)
+
+
+def _provenance(result: Mapping[str, Any]) -> list[tuple[str, str]]:
+    values = dict(result.get("provenance", {}))
+    versions = ", ".join(f"{name} {version}" for name, version in values.pop("versions", {}).items())
+    return [*((name, words.plain(value)) for name, value in values.items()), *[("versions", versions)] * bool(versions)]
+
+
+def row_evidence(row: Row, results: Results, anchors: Anchors) -> dict[str, Any]:
+    """The evidence of one row for the template: its runs by seed, its paired differences, its sweep."""
+    base = results.row(results.against, row.column) if results.against and results.against != row.arm else None
+    theirs = base.by_seed() if base is not None else {}
+    runs = [
+        {
+            "seed": run.seed,
+            "status": run.status,
+            "val": words.score(run.val),
+            "test": words.score(run.test),
+            "gap": words.signed(run.test - theirs[run.seed])
+            if run.test is not None and run.seed in theirs
+            else words.NONE,
+            "time": words.duration(run.budget.get("seconds")),
+            "stages": _links(run.stages),
+        }
+        for run in row.runs
+    ]
+    budgets = (row.budget, row.last, row.tried)
+    return {
+        "anchor": anchors.row(row.key),
+        "title": _title(row, results),
+        "row": row,
+        "runs": runs,
+        "chosen": words.settings(row.chosen, results.names),
+        "metric": words.metric(row.metric),
+        "against": results.against if base is not None else "",
+        "other": anchors.row(base.key) if base is not None else "",
+        "points": [_point(point, row, results) for point in row.points] if len(row.points) > 1 else [],
+        "amounts": [(_amount(name), *(_size(name, budget.get(name)) for budget in budgets)) for name in AMOUNTS],
+    }
+
+
+def _point(point: Point, row: Row, results: Results) -> dict[str, Any]:
+    return {
+        "settings": words.settings(point.settings, results.names),
+        "val": words.plus_minus(point.val),
+        "n": point.val.n if point.val else 0,
+        "status": point.status,
+        "chosen": point.settings == row.chosen,
+        "stages": _links([run.stages[-1] for run in point.runs]),
+    }
+
+
+def _links(stages: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
+    return [{"name": name, "identity": identity, "anchor": Anchors.stage(identity)} for name, identity in stages]

@@ -23,8 +23,9 @@ from headstart.report.figures.deviations import deviation_drawings
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
 from headstart.report.figures.style import Drawing
-from headstart.report.figures.sweep import ON_VALIDATION, sweep, sweep_caption, sweep_sentence
+from headstart.report.figures.sweep import sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
+from headstart.report.tables.scores import ON_VALIDATION
 from headstart.store import Damaged
 from headstart.study.collect import undamaged
 from headstart.study.results import Results, Row

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.figures.style import DASHES, DOTS, Look, canvas, dashed, entry, legend, plain
+from headstart.report.tables.scores import ON_VALIDATION
 from headstart.study import words
 from headstart.study.results import Point, Results, Row
 from headstart.study.statistics import Estimate
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from headstart.study.spec import MarkSpec
-
-ON_VALIDATION = "Every choice was made on validation; test is only shown."
 
 
 def swept(results: Results, column: str) -> list[str]:

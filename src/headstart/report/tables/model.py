@@ -6,7 +6,7 @@ import csv
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.guard import guarded
@@ -33,18 +33,10 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line:
-    """One line of a table. `key` is the key of its row in the results (empty: no stages behind it)."""
+    """One line of a table, its cells by the keys of their columns.
 
-    kind: LineKind
-    cells: tuple[Cell, ...]
-    status: str
-    key: str = ""
-    best: bool = False
-
-
-@dataclass(frozen=True)
-class Draft:
-    """A line as it is made: cells by the keys of their columns; a column without a cell has a dash."""
+    `key` is the key of its row in the results (empty: no stages behind it).
+    """
 
     kind: LineKind
     cells: Mapping[str, Cell]
@@ -64,13 +56,10 @@ class Table:
     note: str = ""
 
 
-def table_of(title: str, heads: Heads, drafts: Iterable[Draft], note: str = "") -> Table:
-    """The table with these columns; cells of other columns are left out."""
-    lines = tuple(
-        Line(draft.kind, tuple(draft.cells.get(key, Cell()) for key in heads), draft.status, draft.key, draft.best)
-        for draft in drafts
-    )
-    return Table(title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), lines, note)
+def table_of(title: str, heads: Heads, lines: Iterable[Line], note: str = "") -> Table:
+    """The table with these columns: a dash where a line has no cell; cells of other columns are left out."""
+    whole = tuple(replace(line, cells={key: line.cells.get(key, Cell()) for key in heads}) for line in lines)
+    return Table(title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), whole, note)
 
 
 def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | None = None) -> Cell:
@@ -148,11 +137,11 @@ def _rich_table(table: Table, width: int) -> RichTable:
         out.add_column(Text(printable(head)), justify="right" if numeric else "left", overflow="fold", width=wide)
     before: Line | None = None
     for line in table.lines:
-        grouped = "column" in line.cells[0].values
-        same = before is not None and (not grouped or before.cells[0] == line.cells[0])
+        grouped = "column" in line.cells
+        same = before is not None and before.cells.get("column") == line.cells.get("column")
         if before is not None and (line.kind != before.kind or not same):
             out.add_section()
-        texts = [_narrow(cell.text) for cell in line.cells]
+        texts = [_narrow(cell.text) for cell in line.cells.values()]
         if grouped and same:
             texts[0] = ""
         out.add_row(*map(Text, texts), style="bold" if line.best else TONES.get(line.status, ""))
@@ -163,7 +152,7 @@ def _rich_table(table: Table, width: int) -> RichTable:
 def _widths(table: Table, width: int) -> list[int]:
     """Width of each column. In a narrow terminal numbers break between their words and never inside one;
     names are folded to what is left."""
-    columns = zip(table.heads, *([cell.text for cell in line.cells] for line in table.lines), strict=True)
+    columns = zip(table.heads, *([cell.text for cell in line.cells.values()] for line in table.lines), strict=True)
     texts = [[_narrow(text) for text in column] for column in columns]
     out = [max(map(len, column)) for column in texts]
     least = [max(len(word) for text in column for word in text.split(" ")) for column in texts]
@@ -201,7 +190,7 @@ def to_markdown(table: Table) -> str:
     title = [f"**{markdown(table.title)}**", ""] if table.title else []
     rows = [[markdown(head) for head in table.heads], ["---:" if numeric else "---" for numeric in table.numeric]]
     for line in table.lines:
-        texts = [markdown(cell.text) for cell in line.cells]
+        texts = [markdown(cell.text) for cell in line.cells.values()]
         rows.append([f"**{text}**" if line.best and text not in ("", words.NONE) else text for text in texts])
     return "\n".join([*title, *(f"| {' | '.join(row)} |" for row in rows), "", markdown(table.note), ""])
 
@@ -215,7 +204,9 @@ def markdown(text: str) -> str:
 
 def to_csv(table: Table) -> str:
     """Full numbers, one column each; text that a spreadsheet would run as a formula is quoted with `'`."""
-    rows = [{name: value for cell in line.cells for name, value in cell.values.items()} for line in table.lines]
+    rows = [
+        {name: value for cell in line.cells.values() for name, value in cell.values.items()} for line in table.lines
+    ]
     names = list(dict.fromkeys(name for row in rows for name in row))
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
@@ -268,6 +259,6 @@ def to_latex(table: Table) -> str:
         if i and line.kind != table.lines[i - 1].kind:
             lines.append(r"\midrule")
         # An opening brace keeps a leading bracket from being read as the row's optional argument.
-        texts = [latex(cell.text) for cell in line.cells]
+        texts = [latex(cell.text) for cell in line.cells.values()]
         lines.append("{}" + " & ".join(rf"\textbf{{{t}}}" if line.best and t else t for t in texts) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.tables.model import Cell, Draft, Heads, Table, budget_cell, table_of
-from headstart.report.tables.secondary import NO_LAST, converged, matching
+from headstart.report.tables.model import Cell, Heads, Line, Table, budget_cell, table_of
+from headstart.report.tables.scores import NO_LAST, converged, matching
 from headstart.study import words
 from headstart.study.claims import AVERAGE, STEPS
 from headstart.study.results import AMOUNTS, MATCHES, QUANTITIES, Results, Row
@@ -89,7 +89,7 @@ class _Writer:
             self.notes.append(text)
         return f" [{self.notes.index(text) + 1}]"
 
-    def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Draft:
+    def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Line:
         """`head` is the column of the paper, `column` the one of ours that is held against it."""
         name = (row.arm or row.label) + self.mark("" if row.arm else row.why)
         printed = cell.text if cell.kind in ("measured", cell.text) else f"{cell.text} ({cell.kind})"
@@ -107,7 +107,7 @@ class _Writer:
             "chosen": Cell(words.NONE, {"chosen": words.NONE}),
             "status": Cell(status),
         }
-        return Draft("beside", {**cells, **ours}, status, key)
+        return Line("beside", {**cells, **ours}, status, key)
 
     def _head(self, head: str, column: str) -> str:
         """`image (CIFAR10), stand-in`: our name, the paper's where it is another, and whether its data were there."""

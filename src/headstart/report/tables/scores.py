@@ -1,12 +1,14 @@
-"""The table of a study: arms by column, then the baselines of the column, then averages."""
+"""The tables of a study: arms by column with baselines and averages; other scores and steps; test at every setting."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from headstart.report.tables.model import (
     Cell,
-    Draft,
+    Line,
     Table,
     budget_cell,
     difference_cell,
@@ -15,24 +17,49 @@ from headstart.report.tables.model import (
     table_of,
 )
 from headstart.study import words
-from headstart.study.results import MATCHES, MORE, Average, Results, Row
+from headstart.study.results import MATCHES, MORE, QUANTITIES, Average, Point, Results, Row
+from headstart.study.statistics import Estimate
 
+if TYPE_CHECKING:
+    from headstart.study.plan import Plan
+
+ON_VALIDATION = "Every choice was made on validation; test is only shown."
+SCORES = ("train", "test", "last_train", "last_test")
+NO_LAST = "A diverged run has no last weights: those at its best stand for them."
 R2 = (
     "R² is the share of the variance of the test targets that is explained, 1 at best; it is the same for targets in "
     "their own unit and scaled."
 )
 
 
-def make_table(results: Results) -> Table:
-    """The table of a study."""
-    score = score_name(row.metric for row in results.table)
-    heads = {"column": ("column", False)} if len(results.columns) > 1 else {}
-    heads |= {"arm": ("arm", False), "chosen": ("chosen", False)}
-    heads |= {"val": (f"val {score}", True), "test": (f"test {score}", True), "n": ("n", True)}
-    heads |= {"difference": (f"difference to {results.against}", True)} if results.against else {}
+def make_table(
+    results: Results,
+    measures: Mapping[str, Mapping[str, Estimate]] | None = None,
+    remarks: Mapping[str, str] | None = None,
+) -> Table:
+    """The table of a study.
+
+    measures: head of a further column -> arm -> what stands there. remarks: arm -> what its name is followed by.
+    """
+    score, measures = score_name(row.metric for row in results.table), measures or {}
+    tested = not any(row.val for row in results.table) or any(row.test for row in results.table)
+    heads = {**_first_heads(results), "chosen": ("chosen", False), "val": (f"val {score}", True)}
+    heads |= {"test": (f"test {score}", True)} if tested else {}
+    heads |= {"n": ("n", True)}
+    heads |= {"difference": (f"difference to {results.against}", True)} if results.against and tested else {}
+    heads |= {head: (head, True) for head in measures}
     heads |= {"budget": ("budget", True), "tried": ("tried", True)}
-    drafts = [*_arms_and_baselines(results), *(_average(average) for average in results.averages)]
-    return table_of(results.heading, heads, drafts, note(results))
+    lines = []
+    for line in _arms_and_baselines(results, remarks or {}):
+        arm = str(line.cells["arm"].values["arm"])
+        more = {head: estimate_cell(arms.get(arm), head) for head, arms in measures.items() if line.kind == "arm"}
+        lines.append(replace(line, cells={**line.cells, **more}))
+    return table_of(results.heading, heads, [*lines, *map(_average, results.averages)], note(results))
+
+
+def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
+    """The heads that every table of a study begins with."""
+    return {**({"column": ("column", False)} if len(results.columns) > 1 else {}), "arm": ("arm", False)}
 
 
 def note(results: Results) -> str:
@@ -46,7 +73,7 @@ def note(results: Results) -> str:
     )
 
 
-def _arms_and_baselines(results: Results) -> Iterator[Draft]:
+def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterator[Line]:
     """By column its arms, then its baselines that no earlier column had."""
     seen: set[tuple[str, ...]] = set()
     for column in results.columns:
@@ -55,17 +82,19 @@ def _arms_and_baselines(results: Results) -> Iterator[Draft]:
         scores = {row.key: row.val.mean * (1 if row.greater else -1) for row in rows if row.val is not None}
         top = max(scores.values(), default=None)
         for row in rows:
-            yield _arm(row, results, best=len(rows) > 1 and row.key in scores and scores[row.key] == top)
+            best = len(rows) > 1 and row.key in scores and scores[row.key] == top
+            yield _arm(row, results, best, remarks.get(row.arm, ""))
         for baseline in results.column_baselines(column):
             if baseline.stages not in seen:
                 seen.add(baseline.stages)
                 yield _baseline(baseline, column)
 
 
-def _arm(row: Row, results: Results, best: bool) -> Draft:
+def _arm(row: Row, results: Results, best: bool, remark: str) -> Line:
     mixed = len({r.metric for r in results.table}) > 1
     label = f"{row.column} ({words.metric(row.metric)})" if mixed else row.column
     notes = [row.status] * (row.status != "measured") + ["stand-in data"] * results.apart(row)
+    notes += [remark] if remark else []
     named = {"arm": row.arm, "status": row.status} | ({"stand_in": row.stand_in} if results.stood_in else {})
     chosen = ", ".join(f"{name}={words.plain(value)}" for name, value in row.chosen.items())
     count = str(row.n) if row.n == row.expected else f"{row.n} of {row.expected}"
@@ -80,10 +109,10 @@ def _arm(row: Row, results: Results, best: bool) -> Draft:
         "budget": budget_cell(row.budget),
         "tried": Cell(str(len(row.points)), {"tried": len(row.points)}),
     }
-    return Draft("arm", cells, row.status, row.key, best)
+    return Line("arm", cells, row.status, row.key, best)
 
 
-def _baseline(row: Row, column: str) -> Draft:
+def _baseline(row: Row, column: str) -> Line:
     val, test = (score.mean if score else None for score in (row.val, row.test))
     cells = {
         "column": Cell(column, {"column": column}),
@@ -92,10 +121,10 @@ def _baseline(row: Row, column: str) -> Draft:
         "val": Cell(words.score(val), {"val": val}),
         "test": Cell(words.score(test), {"test": test}),
     }
-    return Draft("baseline", cells, "baseline")
+    return Line("baseline", cells, "baseline")
 
 
-def _average(average: Average) -> Draft:
+def _average(average: Average) -> Line:
     over = f"average of {average.columns}" + (f", {average.over}" if average.over else "")
     n = average.value.n if average.value else None
     cells = {
@@ -108,7 +137,7 @@ def _average(average: Average) -> Draft:
         "n": Cell(str(n) if n else words.NONE, {"n": n}),
         "difference": difference_cell(average.difference),
     }
-    return Draft("average", cells, "average")
+    return Line("average", cells, "average")
 
 
 def _more(row: Row) -> dict[str, float | None]:
@@ -123,3 +152,128 @@ def _more(row: Row) -> dict[str, float | None]:
         if match is not None and match.together is not None:
             out[f"{name}_together"] = float(match.together)
     return out
+
+
+def more_tables(plan: Plan, results: Results) -> dict[str, Table]:
+    """By name: other scores and steps, and test at every setting where the study asks for it (`sweep`)."""
+    swept = sweep_table(results) if plan.study.report.sweep == "test" else None
+    tables = {"quantities": quantities(results), "sweep": swept}
+    return {name: table for name, table in tables.items() if table is not None}
+
+
+def quantities(results: Results) -> Table | None:
+    """Scores of train and test at the best and at the last weights, and steps where records were read, by arm.
+
+    None while no run is finished.
+    """
+    rows = [row for row in results.table if row.val is not None]
+    if not rows:
+        return None
+    heads = {**_first_heads(results), **{name: (QUANTITIES[name], True) for name in SCORES}}
+    paced = any(row.pace for row in rows)
+    heads |= {"converge": (QUANTITIES["converge"], True)} if paced else {}
+    match_heads = {"reach": f"steps to match {results.match}", "fit": f"steps to fit as well as {results.match}"}
+    matched = [name for name in match_heads if any(row.match(name) for row in rows)]
+    heads |= {name: (match_heads[name], True) for name in matched}
+    lines = []
+    for row in rows:
+        name = row.arm if row.status == "measured" else f"{row.arm} ({row.status})"
+        cells = {"column": Cell(row.column, {"column": row.column}), "arm": Cell(name, {"arm": row.arm})}
+        for score in SCORES:
+            value = row.estimate(score)
+            cells[score] = Cell(words.plus_minus(value), {score: value.mean if value else None})
+        cells["converge"] = Cell(converged(row), {"converge": row.converge.mean if row.converge else None})
+        for step in matched:
+            match = row.match(step)
+            cells[step] = Cell(matching(row, step), {step: match.together if match else None})
+        lines.append(Line("arm", cells, row.status, row.key))
+    title = "Train, the last weights and steps" if paced else "Train and the last weights"
+    return table_of(title, heads, lines, _quantities_note(results, paced, matched))
+
+
+def _quantities_note(results: Results, paced: bool, matched: Collection[str]) -> str:
+    parts = {
+        "Mean ± standard error over seeds, at the best weights by validation or at the last step.": True,
+        NO_LAST: any(row.status == "diverged" for row in results.table),
+        "Steps are those of the last stage alone, read on validation. Converged: the first evaluation within 1 % of "
+        "the run's best.": paced,
+        f"To match: until the mean over seeds is as good as that of {results.match} ever is; in brackets, how many "
+        "seeds are by themselves.": bool(matched),
+        "To fit: the same of train, the running mean over the batches since the evaluation before.": "fit" in matched,
+    }
+    return " ".join(text for text, holds in parts.items() if holds)
+
+
+def converged(row: Row) -> str:
+    """`1,200 ± 80`: steps to the first evaluation within 1 % of the best."""
+    value = row.converge
+    if value is None:
+        return words.NONE
+    return f"{value.mean:,.0f}" + (f" ± {value.sem:,.0f}" if value.sem is not None else "")
+
+
+def matching(row: Row, quantity: str = "reach") -> str:
+    """`12,400 (3 of 3)`: steps until the mean curve matches, and how many seeds do by themselves."""
+    match = row.match(quantity)
+    if match is None or row.pace is None:
+        return words.NONE
+    steps = f"{match.together:,}" if match.together is not None else "not reached"
+    return f"{steps} ({len(match.reached)} of {row.pace.seeds})"
+
+
+def tried(results: Results) -> str:
+    """How many configurations each arm tried, in one sentence."""
+    counts: dict[str, list[int]] = {}
+    for row in results.table:
+        counts.setdefault(row.arm, []).append(len(row.points))
+    every = {count for arm in counts.values() for count in arm}
+    if len(every) == 1:
+        each = " in every arm and column" if len(counts) > 1 or len(results.columns) > 1 else ""
+        return f"Configurations tried: {every.pop()}{each}."
+    spans = [
+        f"{arm} {min(count)}" + (f" to {max(count)} by column" if len(set(count)) > 1 else "")
+        for arm, count in counts.items()
+    ]
+    return f"Configurations tried: {words.listed(spans)}."
+
+
+def sweep_table(results: Results) -> Table | None:
+    """Test at every setting that was tried, by arm: mean ± standard error and n; None where nothing was swept.
+
+    Which of them was chosen, on validation, is marked.
+    """
+
+    def label(point: Point) -> str:
+        return words.settings(point.settings, results.names)
+
+    labels = dict.fromkeys(label(p) for row in results.table for p in row.points if p.test is not None)
+    if len(labels) < 2:
+        return None
+    heads = {**_first_heads(results), **{f"test {name}": (name, True) for name in labels}}
+    lines = []
+    for row in results.table:
+        chosen = words.settings(row.chosen, results.names)
+        cells = {
+            "column": Cell(row.column, {"column": row.column}),
+            "arm": Cell(row.arm, {"arm": row.arm, "chosen_setting": chosen}),
+        }
+        for point in row.points:
+            cells[f"test {label(point)}"] = _point_cell(label(point), point, label(point) == chosen)
+        lines.append(Line("arm", cells, row.status, row.key))
+    note = (
+        "Mean ± standard error over seeds, n in brackets, at the best weights by validation. * is the setting that "
+        f"was chosen. {ON_VALIDATION}"
+    )
+    score = score_name(row.metric for row in results.table)
+    return table_of(f"Test {score} at every {words.listed(list(results.names.values()))}", heads, lines, note)
+
+
+def _point_cell(label: str, point: Point, chosen: bool) -> Cell:
+    test = point.test
+    if test is None:
+        return Cell("diverged" if point.status == "diverged" else words.NONE)
+    lost = " diverged" if point.status == "diverged" else ""
+    return Cell(
+        f"{words.plus_minus(test)} ({test.n}){lost}{'*' if chosen else ''}",
+        {f"test {label}": test.mean, f"test_sem {label}": test.sem, f"n {label}": test.n},
+    )
