@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
-from headstart.plugins import load_class, load_plugins, with_kinds
+from headstart.plugins import load_class, load_plugins, with_kinds, word_with_kinds
 from headstart.report.measures import measured
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
@@ -71,7 +71,7 @@ class Study:
     def _planned(self, given: Given, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
         """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
         source = with_kinds(given) if isinstance(given, Mapping) else str(given)
-        words = [with_kinds(word) for word in self.overrides]
+        words = [word_with_kinds(word) for word in self.overrides]
         plain = own = None
         if self.mixer is not None:
             kind = load_class(self.mixer, "--mixer", "mixer")
@@ -92,7 +92,7 @@ class Study:
         """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one)."""
         slots = workers
         if slots is None:
-            cells = any(plugin.folder is None for plugin in self.plan.plugins)
+            cells = any(plugin.top is None for plugin in self.plan.plugins)
             slots = 0 if cells else default_workers(device, len(self.plan.stages))
         return Runtime(self.data, device, slots, threads)
 

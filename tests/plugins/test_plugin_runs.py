@@ -139,6 +139,12 @@ def test_the_identity_is_the_same_whatever_the_file_is_called_and_however_it_is_
     assert plain < set(twin.plan.stages)
 
 
+def test_a_file_whose_name_is_no_word_of_python_is_a_plugin(folder: Path) -> None:
+    (folder / "my-mixer.v2.py").write_text(REGISTERED)
+    bound = headstart.Study(study(), plugins=["my-mixer.v2.py"])
+    assert isinstance(list(bound.perform())[-1], Finished)
+
+
 def test_stages_of_kinds_that_come_with_headstart_keep_their_identity(folder: Path) -> None:
     (folder / "my_mixer.py").write_text(REGISTERED)
     before = set(headstart.Study(study("attention")).plan.stages)

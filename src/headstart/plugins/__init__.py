@@ -10,7 +10,6 @@ from typing import Any
 
 from headstart.plugins.identity import plugin_identity
 from headstart.plugins.load import (
-    check_plugin,
     load_class,
     load_plugin,
     load_plugins,
@@ -19,13 +18,13 @@ from headstart.plugins.load import (
     ready_plugin,
     register,
     require_plugins,
+    with_kinds,
+    word_with_kinds,
 )
 from headstart.plugins.modules import Plugin
-from headstart.plugins.naming import with_kinds
 
 __all__ = [
     "Plugin",
-    "check_plugin",
     "load_class",
     "load_plugin",
     "load_plugins",
@@ -39,6 +38,7 @@ __all__ = [
     "register_task",
     "require_plugins",
     "with_kinds",
+    "word_with_kinds",
 ]
 
 

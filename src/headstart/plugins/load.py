@@ -11,7 +11,9 @@ import contextlib
 import importlib
 import importlib.abc
 import importlib.util
+import json
 import os
+import re
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -21,8 +23,8 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.plugins.identity import current_identity, own_module, plugin_identity
-from headstart.plugins.modules import Module, OwnFinder, Plugin
+from headstart.plugins.identity import current_identity, is_own_module, plugin_identity
+from headstart.plugins.modules import Module, Plugin
 from headstart.spec import Entry, Spec
 
 _loaded: dict[str, Plugin] = {}  # by the name of the root module: what `sys.modules` holds now
@@ -34,7 +36,7 @@ _together: list[str] = []  # names of those that one call of `load_plugins` has 
 
 @dataclass(frozen=True)
 class PluginEntry(Entry):
-    """A line of a table that a plugin added."""
+    """An entry of a table that a plugin added."""
 
     cls: type[Any] = Spec
     plugin: str = ""
@@ -44,7 +46,7 @@ class PluginEntry(Entry):
         return self.cls
 
 
-class _Finder(OwnFinder, importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
     """Serves the modules of loaded plugins from the bytes that were hashed."""
 
     def find_spec(self, fullname: str, path: Any = None, target: Any = None) -> Any:
@@ -82,45 +84,40 @@ def _refuse_unseen(name: str) -> None:
     importer = "" if frame is None else frame.f_globals.get("__name__", "")
     if importer in _serving:
         plugin = _serving[importer][1]
-        if plugin.folder is not None and own_module(name, plugin):
+        if is_own_module(name, plugin):
             raise ImportError(
                 f"{importer} imports {name} in a way that its text does not show, so that it is no part of the "
                 f"plugin's identity; write `import {name}` in {plugin.file}"
             )
 
 
-def load_plugin(given: str | os.PathLike[str] | Plugin, place: str = "--plugin", classes: Sequence[str] = ()) -> Plugin:
-    """Run a plugin from the bytes that are hashed, unless just these run already; what it registers is entered then.
+def load_plugin(source: str | os.PathLike[str], option: str = "--plugin", classes: Sequence[str] = ()) -> Plugin:
+    """Run a file or a module from the bytes that are hashed, unless just these run already; it registers its kinds.
 
-    given: a file, a module, or a plugin that was identified before, by another process perhaps: what is on disk now
-    must have its digest. classes: of the root module, those to be registered besides.
-    Raises: BadInput where it cannot be had, has another digest, fails when it is run, or registers what it may not.
+    classes: of the root module, those to be registered besides.
+    Raises: BadInput where it cannot be had, fails when it is run, or registers what it may not.
     """
-    if isinstance(given, Plugin):
-        plugin, classes = check_plugin(given), given.classes
-    else:
-        plugin = plugin_identity(given, place)
-    return _loaded_from(plugin, place, classes)
+    return _loaded_from(plugin_identity(source, option), option, classes)
 
 
-def _loaded_from(plugin: Plugin, place: str, classes: Sequence[str]) -> Plugin:
+def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
     running = _loaded.get(plugin.name)
-    if running is not None and (running.digest, running.folder) == (plugin.digest, plugin.folder):
+    if running is not None and (running.digest, running.top) == (plugin.digest, plugin.top):
         plugin = running
     else:
-        _execute(plugin, place)
+        _execute(plugin, option)
     for name in classes:
         module = sys.modules[plugin.name]
         if not hasattr(module, name):
             known = [name for name, value in vars(module).items() if isinstance(value, type)]
-            raise BadInput(f"{place}: {plugin.name}: {nearest(name, known)}")
-        _register_class(getattr(module, name), plugin, place)
+            raise BadInput(f"{option}: {plugin.name}: {nearest(name, known)}")
+        _register_class(getattr(module, name), plugin, option)
     plugin = replace(plugin, classes=tuple(dict.fromkeys((*plugin.classes, *classes))))
     _loaded[plugin.name] = _known[plugin.digest] = plugin
     return plugin
 
 
-def load_plugins(given: Iterable[str | os.PathLike[str]], place: str = "--plugin") -> tuple[Plugin, ...]:
+def load_plugins(sources: Iterable[str | os.PathLike[str]], option: str = "--plugin") -> tuple[Plugin, ...]:
     """Load several that are used together. FILE.py:Class and module:Class register a class that does not do so itself.
 
     What was loaded before is looked at again, too: in a notebook, an edit counts from the next study on.
@@ -130,10 +127,10 @@ def load_plugins(given: Iterable[str | os.PathLike[str]], place: str = "--plugin
     plugins: list[Plugin] = []
     _look_again()
     try:
-        for item in given:
+        for item in sources:
             module, colon, name = os.fspath(item).rpartition(":")
-            plugin = load_plugin(module, place, (name,)) if colon else load_plugin(item, place)
-            _check_beside(plugin, plugins, place)
+            plugin = load_plugin(module, option, (name,)) if colon else load_plugin(item, option)
+            _check_beside(plugin, plugins, option)
             plugins.append(plugin)
             _together.append(plugin.name)
     finally:
@@ -148,62 +145,79 @@ def _look_again() -> None:
             now = current_identity(plugin)
             if now.digest == plugin.digest:
                 continue
-            if plugin.folder is None:
+            if plugin.top is None:
                 plugin.objects[0].source_digest = now.digest
                 _loaded[now.name] = _known[now.digest] = now
             else:
                 _loaded_from(now, "plugin", plugin.classes)
 
 
-def _check_beside(plugin: Plugin, others: Iterable[Plugin], place: str) -> None:
-    if not any(line.plugin == plugin.name for _, _, line in _own_lines()):
+def _check_beside(plugin: Plugin, others: Iterable[Plugin], option: str) -> None:
+    if not any(entry.plugin == plugin.name for _, _, entry in _own_entries()):
         raise BadInput(
-            f'{place}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
+            f'{option}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
             "register_task, register_model or register_objective"
         )
     for other in others:
         sources = {module.name: module.source for module in other.modules}
         for module in plugin.modules:
             if sources.get(module.name, module.source) != module.source:
-                raise BadInput(f"{place}: two plugins have a module {module.name!r}; give one of them another name")
+                raise BadInput(f"{option}: two plugins have a module {module.name!r}; give one of them another name")
 
 
-def load_class(given: str, place: str, sort: str = "") -> str:
+def load_class(text: str, option: str, sort: str = "") -> str:
     """Register `module:Class` (or `FILE.py:Class`), of this sort (`mixer`, `task`, ...) where one is named; its kind.
 
     Raises: BadInput as `load_plugin` does, and where the class is of another sort.
     """
-    module, colon, name = given.rpartition(":")
+    module, colon, name = text.rpartition(":")
     if not colon or not module or not name:
-        raise BadInput(f"{place}: {given!r} is no module:Class (for example my_{sort or 'task'}:MySpec)")
-    plugin = load_plugin(module, place, (name,))
+        raise BadInput(f"{option}: {text!r} is no module:Class (for example my_{sort or 'task'}:MySpec)")
+    plugin = load_plugin(module, option, (name,))
     cls = getattr(sys.modules[plugin.name], name)
     if sort and not issubclass(cls, base := _tables()[sort][1]):
-        raise BadInput(f"{place}: {given} is no {base.__name__}; {_way_out(sort)}")
+        raise BadInput(f"{option}: {text} is no {base.__name__}; {_way_out(sort)}")
     return str(cls.model_fields["kind"].get_default())
 
 
-def check_plugin(plugin: Plugin) -> Plugin:
-    """The plugin as it is on disk, or in the notebook, now. Raises: BadInput where its digest is another one."""
-    way = "give the command again" if plugin.folder is not None else "run its cell and this one again"
+def ready_plugin(plugin: Plugin) -> Plugin:
+    """See that what runs under this plugin's name is the plugin, and that its files, or its cell, are still it.
+
+    Raises: BadInput where they have another digest, or are gone.
+    """
+    way = "give the command again" if plugin.top is not None else "run its cell and this one again"
     try:
         now = current_identity(plugin)
     except BadInput as error:
         raise BadInput(f"{plugin.file} has changed since this run began ({error}); {way}") from None
     if now.digest != plugin.digest:
         raise BadInput(f"{plugin.file} has changed since this run began; {way}")
-    return now
+    return plugin if plugin.top is None else _loaded_from(now, "--plugin", plugin.classes)
 
 
-def ready_plugin(plugin: Plugin) -> Plugin:
-    """See that what runs under this plugin's name, and what is on disk, is the plugin. Raises: as `check_plugin`."""
-    if plugin.folder is None:
-        check_plugin(plugin)
-        return plugin
-    return load_plugin(plugin)
+def with_kinds(settings: Any) -> Any:
+    """A study's table in which each `kind = "module:Class"` is registered and stands by its own kind.
+
+    So a person names code in Python, and on the command line (`word_with_kinds`), never in a file.
+    Raises: BadInput where a class cannot be had.
+    """
+    if isinstance(settings, Mapping):
+        return {
+            key: load_class(value, "kind") if key == "kind" and ":" in str(value) else with_kinds(value)
+            for key, value in settings.items()
+        }
+    return [with_kinds(item) for item in settings] if isinstance(settings, list) else settings
 
 
-def _execute(plugin: Plugin, place: str) -> None:
+def word_with_kinds(word: str) -> str:
+    """The same for a `name=value` word of the command line."""
+    path, equals, value = word.partition("=")
+    before = "" if path.strip().split(".")[-1] == "kind" else r"""kind["']?\s*=\s*"""
+    pattern = rf"""({before})["']?([\w./-]+:[^\W\d]\w*)["']?"""
+    return path + equals + re.sub(pattern, lambda hit: hit[1] + json.dumps(load_class(hit[2], path.strip())), value)
+
+
+def _execute(plugin: Plugin, option: str) -> None:
     """Run the modules afresh. Raises: BadInput in words; nothing of the plugin stays then."""
     _forget(plugin.name)
     if _finder not in sys.meta_path:
@@ -218,7 +232,7 @@ def _execute(plugin: Plugin, place: str) -> None:
         _forget(plugin.name)
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{place}: {_problem(plugin, error)}") from None
+        raise BadInput(f"{option}: {_problem(plugin, error)}") from None
     finally:
         _running.pop()
 
@@ -239,9 +253,9 @@ def _problem(plugin: Plugin, error: Exception) -> str:
 def _forget(name: str) -> None:
     """Take the kinds and the modules of the plugin of this name out of the process."""
     _loaded.pop(name, None)
-    for table, kind, line in _own_lines():
-        if line.plugin == name:
-            del table[kind]
+    for sort, kind, entry in _own_entries():
+        if entry.plugin == name:
+            del _tables()[sort][0][kind]
     for module, plugin in list(_serving.values()):
         if plugin.name == name:
             del _serving[module.name]
@@ -271,29 +285,26 @@ def _way_out(sort: str) -> str:
     return f"write a subclass of {base.__module__}.{base.__name__}{more}"
 
 
-def _own_lines() -> list[tuple[dict[str, Entry], str, PluginEntry]]:
-    """Lines that plugins added, each with its table and its kind."""
-    tables = [table for table, _ in _tables().values()]
-    return [(t, kind, line) for t in tables for kind, line in t.items() if isinstance(line, PluginEntry)]
+def _own_entries() -> list[tuple[str, str, PluginEntry]]:
+    """(sort, kind, entry) of what plugins added to the tables."""
+    every = [(sort, kind, entry) for sort, (table, _) in _tables().items() for kind, entry in table.items()]
+    return [(sort, kind, entry) for sort, kind, entry in every if isinstance(entry, PluginEntry)]
 
 
 def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
     """Kinds of this sort (`mixer`, `task`, ...) that the plugins have registered."""
     names = {plugin.name for plugin in plugins}
-    table = _tables()[sort][0]
-    return [kind for lines, kind, line in _own_lines() if lines is table and line.plugin in names]
+    return [kind for own, kind, entry in _own_entries() if own == sort and entry.plugin in names]
 
 
-def _register_class(cls: Any, plugin: Plugin, place: str) -> None:
+def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
     """Enter a class in the table that its base says, under its own kind."""
     for sort, (_, base) in _tables().items():
         if isinstance(cls, type) and issubclass(cls, base):
-            kind = cls.model_fields["kind"].get_default()
-            _enter(sort, kind, cls, plugin, place)
-            return
+            return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
     bases = ", ".join(base.__name__ for _, base in _tables().values())
     name = getattr(cls, "__name__", cls)
-    raise BadInput(f"{place}: {name} is no {bases}; derive it from one of them (docs/guide/your-own-mixer.md)")
+    raise BadInput(f"{option}: {name} is no {bases}; derive it from one of them (docs/guide/your-own-mixer.md)")
 
 
 def register(sort: str, name: str, cls: type[Any]) -> None:
@@ -301,45 +312,45 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
 
     Raises: BadInput for a name that is taken, a class of another base or kind, or one whose source cannot be had.
     """
-    place = f"register_{sort}"
+    option = f"register_{sort}"
     if _running:
         plugin = _running[-1]
         if cls.__module__ not in {module.name for module in plugin.modules}:
             raise BadInput(
-                f"{place}: {cls.__qualname__} is defined in {cls.__module__}, which is no part of {plugin.file}; "
+                f"{option}: {cls.__qualname__} is defined in {cls.__module__}, which is no part of {plugin.file}; "
                 "derive a class of your own from it there"
             )
-        _enter(sort, name, cls, plugin, place)
+        _enter(sort, name, cls, plugin, option)
     elif cls.__module__ == "__main__":
-        plugin = plugin_identity(cls, place)
-        _enter(sort, name, cls, plugin, place)
+        plugin = plugin_identity(cls, option)
+        _enter(sort, name, cls, plugin, option)
         _loaded[plugin.name] = _known[plugin.digest] = plugin
     else:
         # Imported by Python, from what its caches hold: the module is loaded again, from the bytes that are hashed.
         file = getattr(sys.modules.get(cls.__module__), "__file__", None) or cls.__module__
-        load_plugin(Path(file), place, (cls.__qualname__,))
+        load_plugin(Path(file), option, (cls.__qualname__,))
 
 
-def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, place: str) -> None:
+def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) -> None:
     table, base = _tables()[sort]
     if not (isinstance(cls, type) and issubclass(cls, base)):
-        raise BadInput(f"{place}: {getattr(cls, '__qualname__', cls)} is no {base.__name__}; {_way_out(sort)}")
+        raise BadInput(f"{option}: {getattr(cls, '__qualname__', cls)} is no {base.__name__}; {_way_out(sort)}")
     kind = cls.model_fields["kind"].get_default()
     if kind != name or not isinstance(name, str):
         wanted = name if isinstance(name, str) else "my_name"
         raise BadInput(
-            f'{place}: {cls.__qualname__} names no kind {wanted!r}; write `kind: Literal["{wanted}"] = "{wanted}"`'
+            f'{option}: {cls.__qualname__} names no kind {wanted!r}; write `kind: Literal["{wanted}"] = "{wanted}"`'
         )
-    line = table.get(name)
-    if line is not None and not isinstance(line, PluginEntry):
-        raise BadInput(f"{place}: {name!r} is a {sort} that comes with headstart; give yours another name")
-    if line is not None and line.plugin != plugin.name:
-        if line.plugin in _together:
-            raise BadInput(f"{place}: {name!r} is registered by {line.path} and by {cls.__module__}:{cls.__qualname__}")
-        _forget(line.plugin)
+    entry = table.get(name)
+    if entry is not None and not isinstance(entry, PluginEntry):
+        raise BadInput(f"{option}: {name!r} is a {sort} that comes with headstart; give yours another name")
+    path = f"{cls.__module__}:{cls.__qualname__}"
+    if entry is not None and entry.plugin != plugin.name:
+        if entry.plugin in _together:
+            raise BadInput(f"{option}: {name!r} is registered by {entry.path} and by {path}")
+        _forget(entry.plugin)
     cls.source_digest = plugin.digest
-    summary = (cls.__doc__ or "").strip().partition("\n")[0]
-    table[name] = PluginEntry(f"{cls.__module__}:{cls.__qualname__}", summary, "a plugin", {}, cls, plugin.name)
+    table[name] = PluginEntry(path, (cls.__doc__ or "").strip().partition("\n")[0], "a plugin", {}, cls, plugin.name)
 
 
 def plugins_of(value: Any) -> tuple[Plugin, ...]:
@@ -360,7 +371,7 @@ def plugins_of(value: Any) -> tuple[Plugin, ...]:
     return tuple(out.values())
 
 
-def require_plugins(needed: Mapping[str, str], place: str) -> None:
+def require_plugins(needed: Mapping[str, str], option: str) -> None:
     """Compare what a study or a stage needs (name of a plugin -> digest) with what is loaded; nothing is imported.
 
     Raises: BadInput saying which plugin is missing and how it is named.
@@ -369,13 +380,12 @@ def require_plugins(needed: Mapping[str, str], place: str) -> None:
     for name, digest in needed.items():
         if digest in digests:
             continue
-        ours = next((plugin for plugin in _loaded.values() if plugin.name == name), None)
-        if ours is not None:
+        if name in _loaded:
             raise BadInput(
-                f"{place}: {name} is there with the digest {ours.digest}, and {digest} is needed: its code is another "
-                "one; name the file as it was with --plugin or plugins=[...]"
+                f"{option}: {name} is there with the digest {_loaded[name].digest}, and {digest} is needed: its code "
+                "is another one; name the file as it was with --plugin or plugins=[...]"
             )
         raise BadInput(
-            f"{place}: the plugin {name} (digest {digest}) is needed and not loaded; name its file with "
+            f"{option}: the plugin {name} (digest {digest}) is needed and not loaded; name its file with "
             f'--plugin {name}.py, or plugins=["{name}.py"] in Python'
         )

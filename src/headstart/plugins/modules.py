@@ -41,14 +41,14 @@ class Module:
 class Plugin:
     """Code of a person's own, at one moment.
 
-    name: of its root module. folder: where that module (or its top package) is looked for; None where there is no
-    file (a notebook). modules: the root first; all that its import statements pull in and no package manager installed.
+    name: of its root module. top: that module's file, or the folder of its top package; None where there is no file
+    (a notebook). modules: the root first; all that its import statements pull in and no package manager installed.
     packages: installed packages that it imports, with their versions: recorded, no part of the digest.
     classes: those that are registered by their names (`module:Class`). objects: of a notebook, what was defined there.
     """
 
     name: str
-    folder: Path | None
+    top: Path | None
     digest: str
     modules: tuple[Module, ...] = ()
     packages: Mapping[str, str] = field(default_factory=dict)
@@ -76,22 +76,18 @@ class Plugin:
         return {module.file: module.source for module in self.modules if module.path is not None}
 
 
-def module_text(module: Module, place: str) -> str:
+def module_text(module: Module, option: str) -> str:
     try:
         return decoded(module.source)
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise BadInput(f"{place}: {module.path}: is no text of Python: {error}") from None
-
-
-class OwnFinder:
-    """Base of the finder that serves modules of plugins from their hashed bytes: no search for files asks it."""
+        raise BadInput(f"{option}: {module.path}: is no text of Python: {error}") from None
 
 
 class Closure:
     """Modules of a person's own that others pull in. tops: where own top-level modules lie, None where one is not."""
 
-    def __init__(self, folder: Path, tops: Mapping[str, Path | None], place: str) -> None:
-        self.folder, self.tops, self.place = folder, dict(tops), place
+    def __init__(self, folder: Path, option: str, tops: Mapping[str, Path | None] | None = None) -> None:
+        self.folder, self.option, self.tops = folder, option, dict(tops or {})
 
     def of(self, names: Iterable[str]) -> tuple[dict[str, Module], list[str]]:
         """The modules by name, and the top-level names of installed packages that they import."""
@@ -108,7 +104,7 @@ class Closure:
                 if module is None:
                     break
                 modules[name] = module
-                waiting += imported(ast_of(module, self.place), name, module.is_package)
+                waiting += imported(_tree(module, self.option), name, module.is_package)
             if self.top(parts[0]) is None and parts[0] not in sys.stdlib_module_names:
                 packages[parts[0]] = None
         return modules, list(packages)
@@ -116,7 +112,7 @@ class Closure:
     def top(self, name: str) -> Path | None:
         """The file or the folder of an own top-level module, or None."""
         if name not in self.tops:
-            self.tops[name] = own_top(name, self.folder)
+            self.tops[name] = top_path(name, self.folder)
         return self.tops[name]
 
     def read(self, name: str) -> Module | None:
@@ -126,38 +122,33 @@ class Closure:
         if top is None:
             return None
         if not rest and top.is_file():
-            return _read(name, top, self.place)
+            return _read(name, top, self.option)
         path = top.joinpath(*rest)
         for file, is_package in ((path / "__init__.py", True), (path.with_name(f"{path.name}.py"), False)):
             if file.is_file() and (rest or is_package):
-                return _read(name, file, self.place, is_package)
+                return _read(name, file, self.option, is_package)
         for suffix in importlib.machinery.EXTENSION_SUFFIXES:
             if rest and path.with_name(f"{path.name}{suffix}").is_file():
-                raise BadInput(f"{self.place}: {path}{suffix}: is compiled and has no source that could be hashed")
+                raise BadInput(f"{self.option}: {path}{suffix}: is compiled and has no source that could be hashed")
         return Module(name, None, b"", True) if path.is_dir() else None
 
 
-def closure_of(names: Iterable[str], folder: Path, place: str) -> tuple[dict[str, Module], list[str]]:
-    """What these modules pull in: own modules by name, and top-level names of installed packages."""
-    return Closure(folder, {}, place).of(names)
-
-
-def _read(name: str, path: Path, place: str, is_package: bool = False) -> Module:
+def _read(name: str, path: Path, option: str, is_package: bool = False) -> Module:
     if path.suffix != ".py":
-        raise BadInput(f"{place}: {path}: is compiled and has no source that could be hashed; give its .py file")
+        raise BadInput(f"{option}: {path}: is compiled and has no source that could be hashed; give its .py file")
     try:
         return Module(name, path, path.read_bytes(), is_package)
     except OSError as error:
-        raise BadInput(f"{place}: {path}: cannot be read: {error.strerror}") from None
+        raise BadInput(f"{option}: {path}: cannot be read: {error.strerror}") from None
 
 
-def ast_of(module: Module, place: str) -> ast.Module:
+def _tree(module: Module, option: str) -> ast.Module:
     """The syntax tree. Raises: BadInput naming the line where it is no Python."""
     try:
-        return ast.parse(module_text(module, place))
+        return ast.parse(module_text(module, option))
     except (SyntaxError, ValueError) as error:
         line = f" line {error.lineno}:" if isinstance(error, SyntaxError) else ""
-        raise BadInput(f"{place}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
+        raise BadInput(f"{option}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
 
 
 def imported(tree: ast.Module, name: str = "", is_package: bool = False) -> Iterator[str]:
@@ -174,46 +165,53 @@ def imported(tree: ast.Module, name: str = "", is_package: bool = False) -> Iter
                 yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
 
 
-def own_top(name: str, folder: Path) -> Path | None:
-    """Where a top-level module of a person's own lies: beside the plugin, or elsewhere if nothing installed it."""
+def top_path(name: str, folder: Path, also_installed: bool = False) -> Path | None:
+    """File, or folder, of a person's own top-level module: beside the plugin, or elsewhere if nothing installed it.
+
+    also_installed: whatever package manager put it there.
+    """
     if name in sys.stdlib_module_names or name in CORE:
         return None
-    if not installed(folder):
+    if not _installed(folder):
         for path in (folder / name / "__init__.py", folder / f"{name}.py"):
             if path.is_file():
                 return path.parent if path.name == "__init__.py" else path
-    spec = module_spec(name)
-    if spec is not None and spec.origin is not None and spec.has_location:
-        path = Path(spec.origin)
-        return None if installed(path) else (path.parent if path.name == "__init__.py" else path)
-    return folder / name if spec is None and (folder / name).is_dir() and not installed(folder) else None
+    spec = _spec(name)
+    if spec is None:
+        return folder / name if (folder / name).is_dir() and not _installed(folder) else None
+    path = Path(str(spec.origin))
+    if not spec.has_location or (_installed(path) and not also_installed):
+        return None
+    return path.parent if path.name == "__init__.py" else path
 
 
-def module_spec(name: str) -> importlib.machinery.ModuleSpec | None:
+def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
     """Where the import system finds a top-level module; nothing is imported for that."""
     for finder in sys.meta_path:
-        find = None if isinstance(finder, OwnFinder) else getattr(finder, "find_spec", None)
-        spec: importlib.machinery.ModuleSpec | None = None if find is None else find(name, None)
+        # What serves modules of plugins from their hashed bytes is no place where files lie.
+        if type(finder).__module__.startswith("headstart."):
+            continue
+        spec: importlib.machinery.ModuleSpec | None = finder.find_spec(name, None)
         if spec is not None and spec.loader is not None and spec.origin is not None:
             return spec
     return None
 
 
-def installed(path: Path) -> bool:
+def _installed(path: Path) -> bool:
     """Whether a package manager or Python itself put it there."""
     return any(part in _INSTALLED for part in path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
 
 
 def versions(names: Iterable[str]) -> dict[str, str]:
     """Installed packages that these top-level modules belong to, with their versions."""
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for name in names:
         for package in _packages(name):
             try:
-                found[package] = metadata.version(package)
+                packages[package] = metadata.version(package)
             except metadata.PackageNotFoundError:
-                found[package] = "not installed"
-    return dict(sorted(found.items()))
+                packages[package] = "not installed"
+    return dict(sorted(packages.items()))
 
 
 @functools.cache

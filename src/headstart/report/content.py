@@ -101,7 +101,7 @@ def command(plan: Plan) -> str:
         except BadInput:
             # The name is that of a built-in study of another kind: it has no such scale.
             pass
-    cells = [plugin.name for plugin in plan.plugins if plugin.folder is None]
+    cells = [plugin.name for plugin in plan.plugins if plugin.top is None]
     if cells:
         return f'headstart.run("study.toml")  # in the notebook or script that defines {", ".join(cells)}'
     return " ".join(["headstart run study.toml", *(f"--plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)])

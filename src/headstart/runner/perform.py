@@ -65,7 +65,7 @@ def perform(
     devices = gpus(runtime.device)
     engine = engine or training()
     jobs = _jobs(stages, engine, runtime.data)
-    cells = [plugin.name for job in jobs for plugin in job.plugins if plugin.folder is None]
+    cells = [plugin.name for job in jobs for plugin in job.plugins if plugin.top is None]
     if runtime.workers and cells:
         raise BadInput(
             f"--workers: {cells[0]} is defined in a notebook or script, which other processes cannot read; take "
