@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
 from headstart.errors import BadInput, Mistakes
-from headstart.tasks.fasta import PROMOTERS, FastaSpec
-from headstart.tasks.letters import HomologySpec
+from headstart.tasks.fasta import PROMOTERS, FastaSpec, HomologySpec
 
 
 def word(seed, letters="ACGT", length=40):
@@ -151,7 +150,7 @@ def test_what_is_wrong_with_a_file_is_said_with_its_row(own, lines, said):
 
 def test_what_is_missing_is_named(own, tmp_path):
     (own / "fasta/test.fa").unlink()
-    assert "no test is there" in why(own, source="files")
+    assert "test.fa is missing" in why(own, source="files")
     assert f"splice or biology of {own}" in why(own, source="splice")
     promoters(tmp_path)
     (tmp_path / "promoters/Ecoli_prom.fa").unlink()

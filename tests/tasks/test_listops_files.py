@@ -9,8 +9,7 @@ from support.listops import evaluate
 from headstart.errors import BadInput
 from headstart.spec import read
 from headstart.tasks import open_task
-from headstart.tasks.listops import ListOpsSpec
-from headstart.tasks.listops.files import ListOpsFilesSpec
+from headstart.tasks.listops import ListOpsFilesSpec, ListOpsSpec
 from headstart.tasks.listops.generate import decode
 
 
@@ -72,5 +71,5 @@ def test_a_file_without_the_header_or_that_is_no_text_is_refused(data: Path) -> 
 
 
 def test_absent_files_are_named_with_where_they_come_from(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no basic_train.tsv in .*archive"):
+    with pytest.raises(BadInput, match=r"looks for basic_train.tsv, .*archive"):
         open_task(read(ListOpsFilesSpec, {}), tmp_path)

@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from headstart.errors import BadInput
+from headstart.tasks.digits import FILES, MnistSpec, read_idx
 from headstart.tasks.images import tiled, untiled
-from headstart.tasks.mnist import FILES, MnistSpec, read_idx
 from headstart.tasks.task import open_task
 
 SHARED = Path(__file__).parents[2] / ".." / "shared" / "data"

@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from headstart.errors import BadInput
-from headstart.tasks.pathfinder.files import PathfinderFilesSpec
+from headstart.tasks.pathfinder import PathfinderFilesSpec
 from headstart.tasks.task import open_task
 
 SPEC = PathfinderFilesSpec()
@@ -63,7 +63,7 @@ def test_other_splits_come_from_another_split_seed(tmp_path: Path) -> None:
 
 
 def test_an_absent_archive_is_named_with_where_it_was_looked_for(tmp_path: Path) -> None:
-    with pytest.raises(BadInput, match=r"no pathfinder32/curv_contour_length_14/metadata in .*lra_release"):
+    with pytest.raises(BadInput, match=r"looks for pathfinder32/curv_contour_length_14/metadata in .*lra_release"):
         SPEC.load(tmp_path)
 
 

@@ -16,10 +16,8 @@ from hypothesis import strategies as st
 from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.sequence import collate
-from headstart.tasks import films as films_module
-from headstart.tasks import retrieval as pairs_module
-from headstart.tasks.films import film_pairs, split_films
-from headstart.tasks.retrieval import AAN, RetrievalSpec
+from headstart.tasks import retrieval
+from headstart.tasks.retrieval import AAN, RetrievalSpec, film_pairs, split_films
 from headstart.tasks.task import open_task
 from headstart.tasks.text import reviews
 
@@ -149,7 +147,7 @@ def test_pairs_that_stand_in_two_official_splits_are_counted_and_said(tmp_path):
 
 def test_pairs_are_read_once_and_opened_memory_mapped(aan, monkeypatch):
     first = RetrievalSpec().load(aan)
-    monkeypatch.setattr(pairs_module, "read_rows", None)
+    monkeypatch.setattr(retrieval, "read_rows", None)
     again = RetrievalSpec().load(aan)
     assert again.fingerprint == first.fingerprint
     assert isinstance(again.train.values.base, np.memmap)
@@ -344,7 +342,7 @@ def test_the_real_reviews_of_films(linked):
     assert (task.train.units, task.val.units, task.test.units) == (20_582, 2_264, 22_620)
     assert task.notes == ()
     base = reviews(linked, "retrieval")
-    film, names = films_module._film_of_each(base, films_module.find_addresses(linked, "retrieval")[0])
+    film, names = retrieval._film_of_each(base, retrieval.find_addresses(linked, "retrieval")[0])
     train = base.facts["train"]
     assert len(set(film[:train])) == 3_456
     assert len(set(film[train:])) == 3_581

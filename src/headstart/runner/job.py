@@ -94,6 +94,6 @@ def training() -> Engine:
     """The engine of every real run."""
     from headstart.stage import begin, identity
     from headstart.tasks import open_task
-    from headstart.tasks.outline import probe_task
+    from headstart.tasks.build import probe_task
 
     return Engine(begin, identity, open_task, probe_task)

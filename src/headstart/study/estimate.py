@@ -21,7 +21,7 @@ from headstart.stage import StageRun, StageSpec, begin
 from headstart.study.costs import Speed
 from headstart.study.plan import Plan, PlannedStage
 from headstart.tasks import Task
-from headstart.tasks.outline import outlined
+from headstart.tasks.build import outlined
 
 PROBING = 30.0
 """Seconds that the probes of all kinds may take, as predicted."""

@@ -14,7 +14,7 @@ TASKS: dict[str, Entry] = {
         "Alpaydin and Kaynak 1998, with scikit-learn",
     ),
     "mnist": Entry(
-        "headstart.tasks.mnist:MnistSpec", "handwritten digits as pixels or 4 x 4 patches", "LeCun et al. 1998"
+        "headstart.tasks.digits:MnistSpec", "handwritten digits as pixels or 4 x 4 patches", "LeCun et al. 1998"
     ),
     "listops": Entry(
         "headstart.tasks.listops:ListOpsSpec",
@@ -22,7 +22,7 @@ TASKS: dict[str, Entry] = {
         "Nangia and Bowman 2018; Tay et al. 2020",
     ),
     "listops_files": Entry(
-        "headstart.tasks.listops.files:ListOpsFilesSpec",
+        "headstart.tasks.listops:ListOpsFilesSpec",
         "Long Range Arena's own ListOps files, where someone has them",
         "Tay et al. 2020",
     ),
@@ -32,7 +32,7 @@ TASKS: dict[str, Entry] = {
         "Linsley et al. 2018; Tay et al. 2020",
     ),
     "pathfinder_files": Entry(
-        "headstart.tasks.pathfinder.files:PathfinderFilesSpec",
+        "headstart.tasks.pathfinder:PathfinderFilesSpec",
         "Long Range Arena's own Pathfinder images, where someone has them",
         "Tay et al. 2020",
     ),
@@ -87,7 +87,7 @@ TASKS: dict[str, Entry] = {
         "Umarov and Solovyev 2017; Towell et al. 1990; Almagro Armenteros et al. 2017",
     ),
     "homology": Entry(
-        "headstart.tasks.letters:HomologySpec",
+        "headstart.tasks.fasta:HomologySpec",
         "which of 1,195 folds does a protein have?",
         "Rao et al. 2019; Lu et al. 2021",
     ),

@@ -1,23 +1,25 @@
-"""What tasks share in making their splits: lengths, classes, notes, threads."""
+"""What tasks share: where files are looked for, splits, classes, notes, threads; and a task without its data."""
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
-from hashlib import blake2b
-from typing import Literal, TypedDict, TypeVar
+from pathlib import Path
+from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
 
 from headstart.data.labels import in_order
-from headstart.data.prepared import Prepared, stored
-from headstart.errors import Mistakes
-from headstart.sequence import Examples, Signature
-from headstart.tasks.task import SPLITS, Task
+from headstart.data.prepared import Builder, Prepared, Writer, stored
+from headstart.errors import BadInput, Mistakes
+from headstart.sequence import IGNORE, Examples, Signature
+from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, patched_signature
 
 R = TypeVar("R")
+SAMPLE = 400
+"""Train examples of a generated task whose lengths stand for those of all."""
 
 
 class SplitExamples(TypedDict):
@@ -97,32 +99,145 @@ def in_threads(make: Callable[[int], R], numbers: Iterable[int], workers: int) -
 def classes_of(rows: Iterable[tuple[str, str, str]], noun: str, file: str, mistakes: Mistakes) -> list[str]:
     """The labels of train in the order of their class numbers; other splits may have no other.
 
-    rows: (split, label, place) of each row. noun: what has the labels. file: the place of a mistake about all of train.
+    rows: (split, label, where it stands) of each row. noun: what has the labels. file: where a mistake about all of
+    train is reported.
     """
     rows = list(rows)
     labels = in_order({label for split, label, _ in rows if split == "train"})
     if len(labels) == 1:
         mistakes.add(file, f"every train {noun} has label {labels[0]!r}; give two labels or more")
-    for _, label, place in rows:
+    for _, label, where in rows:
         if labels and label not in labels:
-            mistakes.add(place, f"label {label!r} does not occur in train")
+            mistakes.add(where, f"label {label!r} does not occur in train")
     return labels
 
 
-def mark(first: np.ndarray, second: np.ndarray) -> bytes:
-    """16 bytes, equal where both texts (L,) uint8 are equal."""
-    total = blake2b(len(first).to_bytes(8, "little"), digest_size=16)
-    total.update(np.ascontiguousarray(first).data)
-    total.update(np.ascontiguousarray(second).data)
-    return total.digest()
+def absent(task: str, data: Path, folders: Sequence[str], looks: str, origin: str, way: str = "") -> BadInput:
+    """What to raise where no file of a data set is there: what is looked for, where, its origin and the way out."""
+    roots = f"{' or '.join(folders)} of {data}" if len(folders) > 1 else str(data / folders[0])
+    return BadInput(
+        f"task.kind: {task!r} looks for {looks} in {roots}, and none is there; {origin}; name the folder above it with "
+        f"--data or HEADSTART_DATA{way}"
+    )
 
 
-def shared(marks: dict[str, list[bytes]]) -> dict[str, int]:
-    """How many pairs of val and test also stand in an earlier split: {"val in train": 3, ...}."""
-    known = {split: set(marks[split]) for split in SPLITS if split in marks}
-    counts = {
-        f"{late} in {early}": sum(mark in known[early] for mark in marks[late])
-        for i, late in enumerate(known)
-        for early in list(known)[:i]
-    }
-    return {name: count for name, count in counts.items() if count}
+def incomplete(task: str, missing: Iterable[object], origin: str) -> BadInput:
+    """What to raise where some files of a data set are there and others not."""
+    return BadInput(
+        f"task.kind: {task!r}: {' and '.join(map(str, missing))} is missing; {origin}; put it there, or name another "
+        "data folder with --data or HEADSTART_DATA"
+    )
+
+
+def find_all(
+    task: str, data: Path, folders: Sequence[str], names: Sequence[str], origin: str, way: str = ""
+) -> tuple[Path, ...]:
+    """The files of these names, all in the first folder that has one of them. Raises: BadInput as the two above."""
+    for folder in folders:
+        files = tuple(data / folder / name for name in names)
+        missing = [file for file in files if not file.is_file()]
+        if not missing:
+            return files
+        if len(missing) < len(files):
+            raise incomplete(task, missing, origin)
+    raise absent(task, data, folders, ", ".join(names), origin, way)
+
+
+def write_split(
+    builder: Builder,
+    name: str,
+    sequences: Iterable[np.ndarray],
+    target: np.ndarray,
+    index: np.ndarray,
+    dtype: type[np.integer[Any]] = np.uint8,
+) -> None:
+    """Write the sequences (L,) of one split as they come, with their targets and numbers (n,)."""
+    writer = Writer(builder, name, dtype)
+    for sequence in sequences:
+        writer.add(sequence)
+        if len(writer) % 1000 == 0:
+            builder.report(len(writer), len(target))
+    writer.finish(target, index)
+
+
+class Written(NamedTuple):
+    """The splits that a builder has written so far, memory-mapped."""
+
+    builder: Builder
+    paired: bool = False
+
+    def split(self, name: str) -> Examples:
+        """The examples of one split."""
+        parts = ("values", "offsets", "target", "index")
+        arrays = {part: np.load(self.builder.folder / f"{name}_{part}.npy", mmap_mode="r") for part in parts}
+        return Examples(**arrays, paired=self.paired)
+
+
+def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None:
+    """The task itself where it is at hand, else one of its sizes without data, or None where only the data know them.
+
+    A large generated task is never generated for this. most: units of each split, for a trial of a few steps.
+    """
+    outline = spec.outline()
+    if outline is None and not _many(spec):
+        return open_task(spec, data) if available(spec, data) else None
+    if outline is not None and not spec.generated and available(spec, data):
+        return open_task(spec, data)
+    if outline is None:
+        few = {"train": SAMPLE, "val": 50, "test": 50, "labelled": None, "fraction": 1.0}
+        sample = open_task(spec.model_copy(update=few), data)
+        counts = {name: getattr(spec, name) for name in SPLITS}
+        signature, lengths = sample.signature, sample.train.lengths
+    else:
+        counts = {name: getattr(outline, name) for name in SPLITS}
+        signature = patched_signature(outline.signature, spec.patch)
+        lengths = np.array([-(-outline.positions // spec.patch)])
+    counts["train"] = round(spec.fraction * counts["train"])
+    units = {name: count if most is None else min(count, most) for name, count in counts.items()}
+    labelled = {**units, "train": min(units["train"], spec.labelled or units["train"])}
+    train, val, test = (_zeros(signature, units[name], labelled[name], lengths) for name in SPLITS)
+    return Task(signature, train, val, test)
+
+
+def probe_task(spec: TaskSpec, data: Path, train: int, scored: int) -> Task:
+    """A task of these sizes for a few steps: cut short where it is at hand, else without its data.
+
+    Raises: BadInput where only the data know the sizes, and they are absent.
+    """
+    task = outlined(spec, data, most=max(train, scored))
+    if task is None:
+        raise BadInput(f"task.kind: the sizes of {spec.kind!r} are not known until its data are in {data}")
+    units = task.val.labelled_units() if task.val.target is not None else np.arange(task.val.units)
+    few = (units if len(units) else np.arange(task.val.units))[:scored]
+    return replace(task, val=task.val.take(few), test=task.test.take(np.arange(0)))
+
+
+def _many(spec: TaskSpec) -> bool:
+    return spec.generated and getattr(spec, "train", 0) > SAMPLE
+
+
+def _zeros(signature: Signature, units: int, labelled: int, lengths: np.ndarray) -> Examples:
+    """So many units, the first of which have a target; all values are one zero in memory."""
+    each = 2 if signature.paired else 1
+    rows = units * each
+    offsets = np.concatenate([[0], np.cumsum(np.resize(lengths, rows))]).astype(np.int64)
+    positions = int(offsets[-1])
+    if signature.input == "tokens":
+        values = np.broadcast_to(np.uint8(0), (positions,))
+    else:
+        values = np.broadcast_to(np.float32(0), (positions, signature.width))
+    number = signature.target == "number"
+    targets = positions if signature.per_position else rows
+    shape = (targets, signature.targets) if signature.targets > 1 else (targets,)
+    target = np.zeros(shape, np.float32 if number else np.int64)
+    target[int(offsets[labelled * each]) if signature.per_position else labelled * each :] = (
+        np.nan if number else IGNORE
+    )
+    return Examples(
+        values,
+        offsets,
+        None if signature.target == "none" else target,
+        np.arange(rows, dtype=np.int64),
+        per_position=signature.per_position,
+        paired=signature.paired,
+    )

@@ -1,25 +1,31 @@
-"""Handwritten digits that come with scikit-learn, rolled so that no position has a meaning of its own."""
+"""Handwritten digits: those that come with scikit-learn, rolled so that no position has a meaning, and MNIST's."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
 import importlib.util
+import math
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
+from pydantic import Field
 
+from headstart.data.archives import DAMAGED, unpacked
+from headstart.data.splits import groups
 from headstart.data.standardise import moments
 from headstart.errors import BadInput
-from headstart.seeds import below
-from headstart.sequence import Examples
-from headstart.spec import Seed
-from headstart.tasks.build import each_split
-from headstart.tasks.images import DIGITS, pixel_task
-from headstart.tasks.task import Task, TaskSpec, stratified_split
+from headstart.seeds import below, bits
+from headstart.sequence import Examples, Signature
+from headstart.spec import Seed, neutral
+from headstart.tasks.build import absent, each_split, size_note
+from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
+from headstart.tasks.task import Outline, Task, TaskSpec, stratified_split
 
+NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIDE = 8
 SIZES = {"train": 1097, "val": 200, "test": 500}
 LEVELS = 17
@@ -66,7 +72,7 @@ class DigitsSpec(TaskSpec):
             offsets = np.arange(len(rows) + 1, dtype=np.int64) * SIDE * SIDE
             return Examples(values[rows].reshape(-1, 1), offsets, label[rows], rows)
 
-        return pixel_task(each_split(lambda name: examples(rows[name])), DIGITS, SIDE, LEVELS, mean, deviation)
+        return pixel_task(each_split(lambda name: examples(rows[name])), NAMES, SIDE, LEVELS, mean, deviation)
 
 
 def _roll(pixels: np.ndarray, seed: int) -> np.ndarray:
@@ -110,3 +116,186 @@ def _read_table() -> np.ndarray:
         ) from None
     bunch = load_digits()
     return np.hstack([bunch.data, bunch.target[:, None]]).astype(np.uint8)
+
+
+MNIST_SIDE = 28
+FILES = {
+    "train images": "train-images-idx3-ubyte",
+    "train labels": "train-labels-idx1-ubyte",
+    "test images": "t10k-images-idx3-ubyte",
+    "test labels": "t10k-labels-idx1-ubyte",
+}
+OFFICIAL = {"train": 60_000, "test": 10_000}
+ORIGIN = "MNIST (LeCun, Cortes and Burges) is at https://yann.lecun.com/exdb/mnist and its mirrors"
+LIMIT = 2**31
+"""Bytes that one file may hold when it is unpacked: 45 times the largest file of MNIST."""
+
+
+class MnistSpec(TaskSpec):
+    """70,000 handwritten digits of 28 x 28 pixels with 256 grey levels, ten classes.
+
+    Read from the four official files, plain or .gz, in `mnist/` of the data folder, and standardised with the
+    mean and deviation of the train pixels. An example of the default begins `-0.42 -0.42 -0.42 ...` (the dark
+    upper border) and has a label such as `five`. Splits: the official 10,000 test images; `val_per_class` of
+    each class of the official 60,000 train images are held out by `split_seed` (50,000 train, 10,000 val).
+
+    side: 28, or 32 for the image padded with two dark pixels on each side.
+    augment: train images are shifted and turned anew each epoch, as the code of Lu et al. does with CIFAR-10 (digits
+        are not mirrored).
+    tile: 1 reads pixels row by row (784 or 1,024 positions of width 1); 4 reads patches of 4 x 4 row by row
+        (49 or 64 positions of width 16). Lu et al. describe side 32 with tile 4; their code has side 28.
+    """
+
+    kind: Literal["mnist"] = "mnist"
+    side: Literal[28, 32] = 28
+    tile: Literal[1, 4] = 1
+    val_per_class: int = Field(default=1000, ge=1)
+    augment: bool = neutral(False)
+
+    shows_not: ClassVar[str] = "MNIST is nearly solved: small differences near the top say little of harder images."
+    mask_rate: ClassVar[float] = 0.5
+    loss: ClassVar[str] = "l1"
+
+    def outline(self) -> Outline | None:
+        """The official 60,000 and 10,000 images."""
+        positions, val = (self.side // self.tile) ** 2, 10 * self.val_per_class
+        signature = Signature("floats", self.tile**2, positions, positions, "class", 10, levels=256)
+        return Outline(signature, 60_000 - val, val, 10_000, positions)
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """The four files. Raises: BadInput naming a missing one, the folder and where it comes from."""
+        return tuple(_find(data / "mnist", name) for name in FILES.values())
+
+    def load(self, data: Path) -> Task:
+        """The whole task. Raises: BadInput for a missing, cut, corrupt or unfitting file."""
+        train_images, train_labels, *test_files = self.files(data)
+        images, label = _read_pair(train_images, train_labels)
+        test_images, test_label = _read_pair(*test_files)
+        val = _held_out(label, self.val_per_class, self.split_seed, train_labels)
+        train = np.setdiff1d(np.arange(len(label)), val)
+        mean, deviation = _moments(images[train], self.side)
+        _refuse_copies(images, train, val, train_images)
+        border = (self.side - MNIST_SIDE) // 2
+
+        def examples(pixels: np.ndarray, target: np.ndarray, index: np.ndarray) -> Examples:
+            padded = np.pad(pixels, ((0, 0), (border, border), (border, border)))
+            return pixel_examples(tiled(padded[..., None], self.tile), target, index, 1 / deviation, -mean / deviation)
+
+        task = pixel_task(
+            {
+                "train": examples(images[train], label[train], train),
+                "val": examples(images[val], label[val], val),
+                "test": examples(test_images, test_label, len(label) + np.arange(len(test_label))),
+            },
+            NAMES,
+            self.side,
+            256,
+            mean,
+            deviation,
+            tile=self.tile,
+        )
+        notes = size_note("MNIST", {"train": len(label), "test": len(test_label)}, OFFICIAL, "images")
+        augment = augmenter(self.side, 1, self.tile, self.split_seed, mirror=False) if self.augment else None
+        return replace(task, notes=tuple(notes), augment=augment)
+
+
+def read_idx(path: Path, dimensions: int) -> np.ndarray:
+    """The array of an idx file of bytes, plain or packed, with that many dimensions, uint8.
+
+    Raises: BadInput for a file that is cut short, damaged, too long, too large or of another kind.
+    Source: the description on MNIST's page: two zero bytes, the type (8: unsigned byte), the number of
+    dimensions, each size as a big-endian 32-bit number, the data.
+    """
+    kind = bytes([0, 0, 8, dimensions])
+    try:
+        with unpacked(path) as file:
+            head = file.read(4 + 4 * dimensions)
+            shape = tuple(np.frombuffer(head[4 : len(head) // 4 * 4], dtype=">u4").tolist())
+            size, header = math.prod(shape), f"its header says {' x '.join(map(str, shape))}"
+            if head[:4] != kind:
+                problem = (
+                    f"begins with {head[:4].hex(' ') or 'nothing'}, an idx file of this kind begins with "
+                    f"{kind.hex(' ')}"
+                )
+            elif len(shape) < dimensions:
+                problem = "is cut short within its header"
+            elif size == 0:
+                problem = f"holds no data ({header})"
+            elif size > LIMIT:
+                problem = f"{header} = {size} bytes, more than the {LIMIT} that are read"
+            else:
+                body, rest = file.read(size), file.read(1)
+                bytes_of_header = f"{size} bytes that its header says ({' x '.join(map(str, shape))})"
+                if len(body) == size and not rest:
+                    return np.frombuffer(body, dtype=np.uint8).reshape(shape)
+                cut = f"is cut short: {len(body)} of the {bytes_of_header}"
+                problem = f"goes on after the {bytes_of_header}" if rest else cut
+    except (*DAMAGED, OSError) as error:
+        problem = f"is cut short or damaged ({error})"
+    raise BadInput(f"{path}: {problem}; download it again")
+
+
+def _find(folder: Path, name: str) -> Path:
+    """The file `name` of a folder, plain or .gz; some mirrors write a dot for the dash before "idx"."""
+    for stem in (name, name.replace("-idx", ".idx")):
+        for path in (folder / stem, folder / f"{stem}.gz"):
+            if path.is_file():
+                return path
+    raise absent("mnist", folder.parent, (folder.name,), f"{name} or {name}.gz", ORIGIN)
+
+
+def _read_pair(images: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 28, 28) and (n,) uint8 of one split."""
+    pixels, label = read_idx(images, 3), read_idx(labels, 1)
+    if pixels.shape[1:] != (MNIST_SIDE, MNIST_SIDE):
+        raise BadInput(
+            f"{images}: images of {pixels.shape[1]} x {pixels.shape[2]} pixels, MNIST has {MNIST_SIDE} x {MNIST_SIDE}; "
+            "give the official file"
+        )
+    if len(pixels) != len(label):
+        raise BadInput(
+            f"{labels}: {len(label)} labels for the {len(pixels)} images of {images.name}; "
+            "give two files of one data set"
+        )
+    wrong = np.flatnonzero(label > 9)
+    if len(wrong):
+        raise BadInput(
+            f"{labels}: label {label[wrong[0]]} of image {wrong[0]} is no digit 0 to 9; give the official file"
+        )
+    return pixels, label
+
+
+def _held_out(label: np.ndarray, per_class: int, seed: int, file: Path) -> np.ndarray:
+    """`per_class` images of each digit, in ascending order of their number."""
+    noise = bits(seed, "task/val", np.arange(len(label)))
+    chosen = []
+    for digit in range(10):
+        members = np.flatnonzero(label == digit)
+        if len(members) <= per_class:
+            raise BadInput(
+                f"task.val_per_class: {per_class} leaves no train image of digit {digit} "
+                f"({len(members)} in {file}); take a smaller number"
+            )
+        chosen.append(members[np.argsort(noise[members], kind="stable")[:per_class]])
+    return np.sort(np.concatenate(chosen))
+
+
+def _refuse_copies(images: np.ndarray, train: np.ndarray, val: np.ndarray, file: Path) -> None:
+    """Raises: BadInput where a held-out image also stands in train."""
+    group = groups(images)
+    count = int(np.isin(group[val], group[train]).sum())
+    if count:
+        raise BadInput(
+            f"{file}: {count} of the {len(val)} images held out for val also stand in train; remove the "
+            "copies, or take another task.split_seed"
+        )
+
+
+def _moments(images: np.ndarray, side: int) -> tuple[float, float]:
+    """Mean and deviation of the pixels of images padded to `side`."""
+    counts = np.bincount(images.reshape(-1), minlength=256)
+    counts[0] += len(images) * (side * side - MNIST_SIDE * MNIST_SIDE)
+    mean, deviation = moments(counts)
+    if deviation == 0:
+        raise BadInput("task.kind: 'mnist': all train pixels are equal; give the official files")
+    return mean, deviation

@@ -1,22 +1,24 @@
-"""Proteins and DNA with a label: promoters, splice junctions, where a protein lives, or FASTA files of your own."""
+"""Proteins and DNA with a label: promoters, splice junctions, places in the cell, folds, or FASTA files of your own."""
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import stamps
 from headstart.data.labels import label_of
 from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
 from headstart.data.prepared import Builder, prepared
+from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import BadInput, Mistakes
-from headstart.tasks.build import prepared_task
-from headstart.tasks.letters import Labelled, write_letters
+from headstart.tasks.build import absent, classes_of, incomplete, prepared_task, write_split
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 PROMOTERS = {
@@ -37,6 +39,12 @@ ORIGINS = {
     "localization",
     "files": "there is no download for it, these are files of your own (https://en.wikipedia.org/wiki/FASTA_format)",
 }
+HOMOLOGY_FOLDERS = ("remote_homology", "tape/remote_homology", "data/remote_homology")
+HOMOLOGY_ORIGIN = (
+    "TAPE's remote homology (Rao et al. 2019) is at http://s3.amazonaws.com/songlabdata/proteindata/"
+    "data_raw_pytorch/remote_homology.tar.gz"
+)
+FOLDS = 1195
 FOLDERS = {"promoters": ("promoters", "biology"), "splice": ("splice", "biology"), "deeploc": ("deeploc", "biology")}
 _FILE = re.compile(r"^(.+?)\.(?:fa|fasta|faa|fna)(?:\.gz|\.xz)?$")
 _READER = 1
@@ -142,15 +150,15 @@ class FastaSpec(TaskSpec):
             yield from _splice(lines, letters, mistakes)
             return
         by_header = self.source == "deeploc" or (self.source == "files" and _stem(name) in SPLITS)
-        for place, header, ids in read_fasta(lines, letters, mistakes):
+        for where, header, ids in read_fasta(lines, letters, mistakes):
             label: str | None = _stem(name)
             if self.source == "promoters":
                 label = "promoter" if name == PROMOTERS[self.organism][0] else "other"
             elif by_header:
-                label = _header_label(header, self.label_word if self.source == "files" else 2, place, mistakes)
+                label = _header_label(header, self.label_word if self.source == "files" else 2, where, mistakes)
             if label is not None:
                 # A location ends in -M, -S or -U: in a membrane, soluble, or not known.
-                yield Labelled(ids, re.sub(r"-[MSU]$", "", label) if self.source == "deeploc" else label, place)
+                yield Labelled(ids, re.sub(r"-[MSU]$", "", label) if self.source == "deeploc" else label, where)
 
 
 def _stem(name: str) -> str:
@@ -168,34 +176,172 @@ def _own(data: Path, task: str) -> Named:
     twice = sorted({stem for stem in stems if stems.count(stem) > 1})
     if twice:
         raise BadInput(f"task.kind: {task!r}: {folder} has several files named {twice[0]}; leave the one that is meant")
-    if not paths or ("train" not in stems and len(paths) < 2) or ("train" in stems and "test" not in stems):
-        raise BadInput(
-            f"task.kind: {task!r} looks for train and test (.fa, .fasta, .faa or .fna; .gz or .xz), or for one "
-            f"such file per class, in {folder}, and {'no test' if 'train' in stems else 'none'} is there; "
-            f"{ORIGINS['files']}; name the folder above it with --data or HEADSTART_DATA, or take another task.source"
-        )
+    if "train" in stems and "test" not in stems:
+        raise incomplete(task, [folder / "test.fa"], ORIGINS["files"])
+    if len(paths) < 2:
+        looks = "train and test (.fa, .fasta, .faa or .fna; .gz or .xz), or for one such file per class,"
+        raise absent(task, data, ("fasta",), looks, ORIGINS["files"], ", or take another task.source")
     return Named(tuple(paths), paths, ())
 
 
-def _header_label(header: str, word: int, place: str, mistakes: Mistakes) -> str | None:
+def _header_label(header: str, word: int, where: str, mistakes: Mistakes) -> str | None:
     parts = header.split()
     if len(parts) < word:
-        mistakes.add(place, f"the header {header[:60]!r} has no word {word}, which is the label")
+        mistakes.add(where, f"the header {header[:60]!r} has no word {word}, which is the label")
         return None
-    return label_of(parts[word - 1], place, mistakes)
+    return label_of(parts[word - 1], where, mistakes)
 
 
 def _splice(lines: Iterator[tuple[str, str]], letters: str, mistakes: Mistakes) -> Iterator[Labelled]:
     """Rows `label<TAB>id<TAB>sequence` under a header."""
-    for place, line in lines:
+    for where, line in lines:
         fields = [field.strip() for field in line.split("\t")]
         if fields == ["label", "id", "sequence"] or not line.strip():
             continue
         if len(fields) != 3:
-            mistakes.add(place, f"has {len(fields)} fields separated by tabs, not label, id and sequence")
+            mistakes.add(where, f"has {len(fields)} fields separated by tabs, not label, id and sequence")
         elif not fields[2]:
-            mistakes.add(place, "the sequence is empty; leave the row out")
+            mistakes.add(where, "the sequence is empty; leave the row out")
         else:
-            label, ids = label_of(fields[0], place, mistakes), encode(fields[2], letters, place, mistakes)
+            label, ids = label_of(fields[0], where, mistakes), encode(fields[2], letters, where, mistakes)
             if label is not None and ids is not None:
-                yield Labelled(ids, label, place)
+                yield Labelled(ids, label, where)
+
+
+class HomologySpec(TaskSpec):
+    """Proteins of SCOP 1.75, amino acid by amino acid (25 letters), each with one of 1,195 folds.
+
+    A line of `remote_homology_train.json` is `{"primary": "SVQATREDKF...", "fold_label": 37, ...}`; a file that is one
+    JSON list of such objects is read too.
+
+    test: which evolutionary groups the test file holds out of train: `fold` (whole superfamilies, as the papers
+        report), `superfamily` (whole families) or `family`.
+    length: only shorter proteins are read (Lu et al.: under 1,024); how many are left out is said in the notes.
+    Splits: the official train, valid and test files.
+    Source: Rao et al. 2019, with Fox et al. 2013 and Hou et al. 2018; as used here: Lu et al. 2021.
+    """
+
+    kind: Literal["homology"] = "homology"
+    test: Literal["fold", "superfamily", "family"] = "fold"
+    length: int = Field(default=1024, ge=2)
+
+    shows_not: ClassVar[str] = (
+        "single domains, few examples of most folds: this says little of whole proteins, nor of folds that are not in"
+        " train."
+    )
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
+        return self._named(data).files
+
+    def load(self, data: Path) -> Task:
+        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
+        named = self._named(data)
+        document = {"reader": _READER, "files": stamps(named.files), "length": self.length, "test": self.test}
+        ready = prepared(data, "homology", document, lambda builder: self._build(builder, named))
+        return prepared_task(ready, "tokens", len(ALPHABETS["protein"]), text=spoken("protein"))
+
+    def _names(self) -> dict[str, str]:
+        return {
+            "train": "remote_homology_train.json",
+            "val": "remote_homology_valid.json",
+            "test": f"remote_homology_test_{self.test}_holdout.json",
+        }
+
+    def _named(self, data: Path) -> Named:
+        return find_named(data, self.kind, HOMOLOGY_FOLDERS, tuple(self._names().values()), HOMOLOGY_ORIGIN)
+
+    def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
+        mistakes, read, long = Mistakes(), {}, {}
+        split_of = {name: split for split, name in self._names().items()}
+        for name, lines in texts(named, mistakes, tuple(split_of)):
+            proteins = list(_proteins(lines, mistakes))
+            short = [protein for protein in proteins if len(protein.ids) < self.length]
+            read[split_of[name]], long[split_of[name]] = short, len(proteins) - len(short)
+            if not short:
+                mistakes.add(name, f"holds no protein of under {self.length} amino acids; give the file again")
+        mistakes.check()
+        facts = write_letters(builder, read, self.length, {}, 0, mistakes)
+        folds, notes = len(facts["labels"]), []
+        if folds != FOLDS:
+            notes.append(f"not the official remote homology: {folds} folds in train (official: {FOLDS})")
+        left_out = ", ".join(f"{count} of {split}" for split, count in long.items() if count)
+        if left_out:
+            notes.append(f"proteins of {self.length} amino acids or more are left out: {left_out}")
+        return {**facts, "notes": [*notes, *facts["notes"]]}
+
+
+def _proteins(lines: Iterator[tuple[str, str]], mistakes: Mistakes) -> Iterator[Labelled]:
+    """The proteins of a file."""
+    for where, row in _objects(lines, mistakes):
+        text = row.get("primary")
+        if "fold_label" not in row or not isinstance(text, str) or not text:
+            values = f"fold_label {row.get('fold_label')!r} and primary {str(text)[:20]!r}"
+            mistakes.add(where, f"has {values}; give a number and a sequence that is not empty")
+            continue
+        label = label_of(row["fold_label"], where, mistakes)
+        ids = encode(text, "protein", where, mistakes)
+        if label is not None and ids is not None:
+            yield Labelled(ids, label, where)
+
+
+def _objects(lines: Iterator[tuple[str, str]], mistakes: Mistakes) -> Iterator[tuple[str, dict[str, Any]]]:
+    """(where, object) of JSON lines, or of the list that the first line begins."""
+    for where, line in lines:
+        text = line.strip()
+        if not text:
+            continue
+        listed = text.startswith("[")
+        if listed:  # a list may be written over many lines
+            text = "\n".join([text, *(more for _, more in lines)])
+        try:
+            read = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            mistakes.add(where, f"is no JSON ({error if isinstance(error, ValueError) else 'nested too deep'})")
+            continue
+        for i, row in enumerate(read if listed else [read]):
+            protein = f"{where.rpartition(', row ')[0]}, protein {i + 1}" if listed else where
+            if isinstance(row, dict):
+                yield protein, row
+            else:
+                mistakes.add(protein, "is no JSON object; give one with primary and fold_label")
+
+
+class Labelled(NamedTuple):
+    """One sequence: ids (L,) uint8, its label, and where it was read."""
+
+    ids: np.ndarray
+    label: str
+    where: str
+
+
+def write_letters(
+    builder: Builder,
+    read: Mapping[str, list[Labelled]],
+    length: int,
+    shares: Mapping[str, float],
+    seed: int,
+    mistakes: Mistakes,
+) -> dict[str, Any]:
+    """Write train, val and test, each sequence cut to `length`; splits that were not `read` are drawn from train.
+
+    Returns facts: `labels` and `notes`. Raises: BadInput with all mistakes.
+    """
+    every = [(split, *row) for split in SPLITS for row in read.get(split, ())]
+    first = next((where for split, _, _, where in every if split == "train"), "")
+    labels = classes_of(((split, label, where) for split, _, label, where in every), "sequence", first, mistakes)
+    mistakes.check()
+    sequences = [ids[:length] for _, ids, _, _ in every]
+    cut = sum(len(ids) > length for _, ids, _, _ in every)
+    target = np.array([labels.index(label) for _, _, label, _ in every], dtype=np.int64)
+    group = groups(np.ascontiguousarray(ids) for ids in sequences)
+    splits = np.array([split for split, _, _, _ in every])
+    rows = {split: np.flatnonzero(splits == split) for split in read}
+    drawn_shares = {split: share for split, share in shares.items() if split not in read}
+    rows |= drawn(target, group, rows["train"], drawn_shares, seed)
+    for split in SPLITS:
+        write_split(builder, split, (sequences[row] for row in rows[split]), target[rows[split]], rows[split])
+    doubtful = int((np.bincount(np.unique(np.stack([group, target]), axis=1)[0]) > 1).sum())
+    notes = [f"{cut} sequences are longer than {length} letters and lose their rest"] if cut else []
+    notes += [f"{doubtful} of the sequences occur with more than one label"] if doubtful else []
+    return {"labels": labels, "notes": [*notes, *copies_note(group, rows, "sequences")]}

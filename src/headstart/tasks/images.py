@@ -19,7 +19,6 @@ DEGREES = 20.0
 """Largest angle of augmentation, to either side."""
 AT_ONCE = 1000
 """Images augmented at a time: their sampling grids stay small."""
-DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
 def decode(content: bytes, side: int, formats: tuple[str, ...], mode: str) -> tuple[np.ndarray, str]:

@@ -1,6 +1,7 @@
 """Retrieval of Long Range Arena: do two texts belong together? Both are read by one encoder.
 
-Pairs are read from LRA's AAN, or from any TSV, JSON lines or Parquet file of such rows, or made of IMDb's reviews.
+Pairs are read from LRA's AAN, or from any TSV, JSON lines or Parquet file of such rows, or made of IMDb's reviews: are
+these two of one film? The films are known by their addresses.
 """
 
 from __future__ import annotations
@@ -14,18 +15,18 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import stamps
+from headstart.data.archives import listed, members, stamps
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
 from headstart.data.rows import read_rows
-from headstart.data.splits import hold_out, occurs_once
+from headstart.data.splits import groups, hold_out, marks, occurs_once, overlaps
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
+from headstart.seeds import bits, permutation
 from headstart.sequence import Signature
-from headstart.tasks.build import classes_of, mark, prepared_task, shared
-from headstart.tasks.films import films, films_files
+from headstart.tasks.build import Written, absent, classes_of, find_all, prepared_task, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Outline, Task, TaskSpec
-from headstart.tasks.text import decoder
+from headstart.tasks.text import ORIGIN, decoder, find, reviews
 
 LAYOUTS = (("label", "id1", "id2", "text1", "text2"), ("label", "text1", "text2"))
 """Fields of TSV files without a header; the first is AAN's."""
@@ -40,6 +41,8 @@ FILES_ORIGIN = (
     "https://jsonlines.org for .jsonl)"
 )
 _FILE = re.compile(r"^(train|val|test)\.(?:(?:jsonl|tsv)(?:\.gz|\.xz)?|parquet)$")
+_ADDRESSES = re.compile(r"(?:^|/)(train|test)/urls_(neg|pos)\.txt$")
+_ARCHIVE = re.compile(r"^(?:imdb_urls|aclImdb).*\.(?:tar|tgz|tar\.gz|tar\.xz|tar\.bz2)$")
 _READER = 1
 """Raised when the same files give other arrays."""
 
@@ -79,7 +82,7 @@ class RetrievalSpec(TaskSpec):
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         if self.source == "imdb_films":
-            return films_files(data, self.kind)
+            return (*find(data, self.kind)[1], *find_addresses(data, self.kind)[1])
         return tuple(self._find(data).values())
 
     def load(self, data: Path) -> Task:
@@ -93,32 +96,32 @@ class RetrievalSpec(TaskSpec):
         return replace(task, notes=(f"equal pairs in two splits: {', '.join(copies)}",) if copies else ())
 
     def _prepared(self, data: Path) -> Prepared:
+        document: dict[str, Any] = {"reader": _READER, "length": self.length}
+        drawn = {"val_share": self.val_share, "seed": self.split_seed}
         if self.source == "imdb_films":
-            return films(data, self.kind, self.length, self.val_share, self.split_seed)
-        return pairs(data, self._find(data), self.length, self.val_share, self.split_seed)
+            base, (root, read) = reviews(data, self.kind), find_addresses(data, self.kind)
+            document |= {"reviews": base.fingerprint, "files": stamps(read), **drawn}
+            return prepared(data, "imdb-films", document, lambda builder: _pair_films(builder, self, base, root))
+        files = self._find(data)
+        document["files"] = stamps(files.values())
+        if "val" in files:
+            return prepared(data, "pairs", document, lambda builder: _build(builder, files, self.length))
+        document |= drawn
+        whole = prepared(
+            data, "pairs", {**document, "drawn": None}, lambda builder: _build(builder, files, self.length)
+        )
+        return prepared(data, "pairs", document, lambda builder: _hold_out(builder, whole, self))
 
     def _find(self, data: Path) -> dict[str, Path]:
-        return find_aan(data, self.kind) if self.source == "aan" else find_files(data, self.kind)
-
-
-def find_aan(data: Path, task: str) -> dict[str, Path]:
-    """AAN's three files. Raises: BadInput naming a missing one, the folders, and where it comes from."""
-    for folder in AAN_FOLDERS:
-        paths = {split: data / folder / name for split, name in AAN.items()}
-        missing = [str(path) for path in paths.values() if not path.is_file()]
-        if missing and len(missing) < len(paths):
-            raise BadInput(f"task.kind: {task!r}: {' and '.join(missing)} is missing; {AAN_ORIGIN}; put it there")
-        if not missing:
-            return paths
-    raise BadInput(
-        f"task.kind: {task!r} looks for {', '.join(AAN.values())} in {' or '.join(AAN_FOLDERS)} of {data}, and none is "
-        f"there; {AAN_ORIGIN}; name another data folder with --data or HEADSTART_DATA, or take task.source "
-        "'imdb_films' or 'files'"
-    )
+        if self.source == "files":
+            return find_files(data, self.kind)
+        way = ", or take task.source 'imdb_films' or 'files'"
+        files = find_all(self.kind, data, AAN_FOLDERS, tuple(AAN.values()), AAN_ORIGIN, way)
+        return dict(zip(AAN, files, strict=True))
 
 
 def find_files(data: Path, task: str) -> dict[str, Path]:
-    """The user's files of `pairs/`: train, test and, where it is there, val. Raises: BadInput as `find_aan`."""
+    """The user's files of `pairs/`: train, test and perhaps val. Raises: BadInput naming what is missing."""
     folder = data / "pairs"
     files: dict[str, Path] = {}
     for path in sorted(folder.glob("*")):
@@ -132,87 +135,163 @@ def find_files(data: Path, task: str) -> dict[str, Path]:
             )
     missing = [split for split in ("train", "test") if split not in files]
     if missing:
-        raise BadInput(
-            f"task.kind: {task!r} looks for {' and '.join(missing)} (.tsv, .jsonl, packed as .gz or .xz, or .parquet) "
-            f"in {folder}, and it is not there; {FILES_ORIGIN}; name the folder above it with --data or HEADSTART_DATA"
-        )
+        looks = f"{' and '.join(missing)} (.tsv, .jsonl, packed as .gz or .xz, or .parquet)"
+        raise absent(task, data, ("pairs",), looks, FILES_ORIGIN)
     return {split: files[split] for split in SPLITS if split in files}
 
 
-def pairs(data: Path, files: dict[str, Path], length: int, val_share: float, seed: int) -> Prepared:
-    """The pairs of these files as bytes, each text cut to `length`: arrays as `stored` reads them.
+def find_addresses(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
+    """The folder or archive with the files `train/urls_neg.txt` and so on, and what is read of it.
 
-    Without a val file, `val_share` of train is held out, each label in proportion. Facts: `labels` and
-    `shared` (how many test and val pairs stand in earlier splits). Raises: BadInput with up to 20 mistakes.
+    Raises: BadInput naming what is missing, the folder, and where it comes from.
     """
-    drawn = {} if "val" in files else {"val_share": val_share, "seed": seed}
-    document = {"reader": _READER, "length": length, "files": stamps(files.values()), **drawn}
-    if "val" in files:
-        return prepared(data, "pairs", document, lambda builder: _build(builder, files, length))
-    whole = prepared(data, "pairs", {**document, "drawn": None}, lambda builder: _build(builder, files, length))
-    return prepared(data, "pairs", document, lambda builder: _drawn(builder, whole, val_share, seed))
+    roots = [data / folder for folder in ("imdb", "imdb/aclImdb", "imdb/imdb_urls", "aclImdb")]
+    for root in roots:
+        if (root / "train" / "urls_neg.txt").is_file():
+            return root, tuple(root / name for name in listed(root, lambda n: _ADDRESSES.search(n) is not None))
+    for root in roots:
+        for archive in sorted((p for p in root.glob("*") if _ARCHIVE.match(p.name)), key=lambda p: p.name[0] != "i"):
+            return archive, (archive,)
+    looks = "the films' addresses, train/urls_neg.txt and so on, or an archive imdb_urls.tar.xz of them,"
+    raise absent(task, data, ("imdb",), looks, f"{ORIGIN} has them")
+
+
+def _copies(builder: Builder) -> dict[str, int]:
+    """How many pairs of val and test also stand in an earlier split: {"val in train": 3, ...}."""
+    counts = overlaps(Written(builder, paired=True))
+    return {f"{later} in {earlier}": count for (earlier, later), count in counts.items() if count}
 
 
 def _build(builder: Builder, files: dict[str, Path], length: int) -> dict[str, Any]:
-    """Write each file as a split of its own."""
+    """Write each file as a split of its own; facts: `labels`, and `shared` as of `_copies`."""
     mistakes, writers = Mistakes(), {}
-    marks: dict[str, list[bytes]] = {}
     rows: list[tuple[str, str, str]] = []
     for split, file in files.items():
-        writers[split], marks[split] = Writer(builder, split), []
-        for place, label, texts in _rows(file, mistakes):
-            rows.append((split, label, place))
-            cut = [np.frombuffer(text, dtype=np.uint8, count=min(len(text), length)) for text in texts]
-            for sequence in cut:
-                writers[split].add(sequence)
-            marks[split].append(mark(*cut))
-        if not marks[split]:
+        writers[split] = Writer(builder, split)
+        for where, label, texts in _rows(file, mistakes):
+            rows.append((split, label, where))
+            for text in texts:
+                writers[split].add(np.frombuffer(text, dtype=np.uint8, count=min(len(text), length)))
+        if not len(writers[split]):
             mistakes.add(str(file), "holds no pair; give the file again")
     firsts: dict[tuple[str, str], tuple[str, str, str]] = {}
     for row in rows:
         firsts.setdefault(row[:2], row)
     classes = classes_of(firsts.values(), "pair", str(files["train"]), mistakes)
     mistakes.check()
-    target = np.repeat([classes.index(label) for _, label, _ in rows], 2)
-    first = 0
-    for split, writer in writers.items():
+    target, first = np.repeat([classes.index(label) for _, label, _ in rows], 2), 0
+    for writer in writers.values():
         last = first + len(writer)
         writer.finish(target[first:last], np.arange(first, last))
-        builder.save(f"{split}_mark", np.frombuffer(b"".join(marks[split]), dtype=np.uint8).reshape(-1, 16))
         first = last
-    return {"labels": classes, "shared": shared(marks)}
+    return {"labels": classes, "shared": _copies(builder) if "val" in files else {}}
 
 
 def _rows(file: Path, mistakes: Mistakes) -> Iterator[tuple[str, str, tuple[bytes, bytes]]]:
-    """(place, label, both texts) of each row that has nothing wrong."""
-    for place, row in read_rows(file, ("label", "text1", "text2"), mistakes, LAYOUTS):
+    """(where it stands, label, both texts) of each row that has nothing wrong."""
+    for where, row in read_rows(file, ("label", "text1", "text2"), mistakes, LAYOUTS):
         raw = row["label"]
-        label = label_of(raw.decode(errors="replace") if isinstance(raw, bytes) else raw, place, mistakes)
-        first, second = (text_of(row[name], f"{place}, {name}", mistakes) for name in ("text1", "text2"))
+        label = label_of(raw.decode(errors="replace") if isinstance(raw, bytes) else raw, where, mistakes)
+        first, second = (text_of(row[name], f"{where}, {name}", mistakes) for name in ("text1", "text2"))
         if label is not None and first is not None and second is not None:
-            yield place, label, (first, second)
+            yield where, label, (first, second)
 
 
-def _drawn(builder: Builder, whole: Prepared, val_share: float, seed: int) -> dict[str, Any]:
+def _hold_out(builder: Builder, whole: Prepared, spec: RetrievalSpec) -> dict[str, Any]:
     """The same pairs with val held out of train; of pairs that occur twice all copies stay in train."""
-    every = {split: stored(whole, split, paired=True) for split in ("train", "test")}
-    target, seen = every["train"].target, np.asarray(whole.arrays["train_mark"])
-    assert target is not None
-    _, group = np.unique(seen, axis=0, return_inverse=True)
-    units = len(seen)
-    val = hold_out(target[::2], occurs_once(group.reshape(-1)), round(val_share * units), seed, "task.val_share")
-    chosen = {
-        "train": ("train", np.setdiff1d(np.arange(units), val)),
-        "val": ("train", val),
-        "test": ("test", np.arange(every["test"].units)),
-    }
-    marks = {}
-    for split, (source, some) in chosen.items():
-        examples, rows = every[source], every[source].rows(some)
-        writer = Writer(builder, split)
-        for row in rows:
-            writer.add(examples.values[examples.offsets[row] : examples.offsets[row + 1]])
-        assert examples.target is not None
-        writer.finish(examples.target[rows], examples.index[rows])
-        marks[split] = [bytes(line) for line in np.asarray(whole.arrays[f"{source}_mark"])[some]]
-    return {"labels": whole.facts["labels"], "shared": shared(marks)}
+    train, test = (stored(whole, split, paired=True) for split in ("train", "test"))
+    once, count = occurs_once(groups(marks(train))), round(spec.val_share * train.units)
+    assert train.target is not None
+    val = hold_out(train.target[::2], once, count, spec.split_seed, "task.val_share")
+    builder.save_split("train", train.take(np.setdiff1d(np.arange(train.units), val)))
+    builder.save_split("val", train.take(val))
+    builder.save_split("test", test)
+    return {"labels": whole.facts["labels"], "shared": _copies(builder)}
+
+
+def _pair_films(builder: Builder, spec: RetrievalSpec, base: Prepared, root: Path) -> dict[str, Any]:
+    """Write the pairs of reviews, each text cut. Raises: BadInput for files that are damaged or do not fit together."""
+    film, names = _film_of_each(base, root)
+    label, group = np.asarray(base.arrays["all_target"]), np.asarray(base.arrays["group"])
+    in_split = split_films(film, int(base.facts["train"]), spec.val_share, spec.split_seed)
+    alone, index, counts = occurs_once(group), 0, {}
+    values, offsets = base.arrays["all_values"], base.arrays["all_offsets"]
+    for split in SPLITS:
+        rows = np.flatnonzero(in_split[split] & alone)
+        chosen, target = film_pairs(rows, film, label, spec.split_seed)
+        if not len(chosen):
+            raise BadInput(
+                f"{root}: the {len(rows)} reviews of {split} give no pairs (of one film, and as many of two "
+                "films with the same labels); give more reviews"
+            )
+        spans = ((offsets[row], min(offsets[row + 1], offsets[row] + spec.length)) for row in chosen.reshape(-1))
+        texts = (np.asarray(values[first:last]) for first, last in spans)
+        write_split(builder, split, texts, np.repeat(target, 2), np.arange(index, index + chosen.size))
+        index, counts[split] = index + chosen.size, len(np.unique(film[chosen]))
+    if copies := _copies(builder):
+        raise BadInput(
+            f"task.split_seed: {spec.split_seed} gives equal pairs to two splits ({copies}) once texts are cut "
+            f"to task.length {spec.length}; take a larger length"
+        )
+    return {"labels": ["two films", "one film"], "shared": {}, "films": counts, "named": len(names)}
+
+
+def _film_of_each(base: Prepared, root: Path) -> tuple[np.ndarray, list[str]]:
+    """(n,) number of each review's film, and the films' addresses."""
+    mistakes, addresses = Mistakes(), {}
+    for name, content in members(root, lambda n: _ADDRESSES.search(n) is not None, mistakes):
+        if match := _ADDRESSES.search(name):
+            lines = [line.strip() for line in content.decode("ascii", "replace").splitlines()]
+            addresses[match[1], int(match[2] == "pos")] = (f"{root}, {name}", lines)
+    train, label, number = int(base.facts["train"]), base.arrays["all_target"], base.arrays["all_index"]
+    if len(base.facts["labels"]) != 2:
+        raise BadInput(
+            f"{root}: addresses are of negative and positive reviews, the reviews have labels "
+            f"{', '.join(base.facts['labels'])}; give IMDb's"
+        )
+    names: dict[str, int] = {}
+    film = np.zeros(len(label), dtype=np.int64)
+    for row, (value, line) in enumerate(zip(label.tolist(), number.tolist(), strict=True)):
+        split = "train" if row < train else "test"
+        file, lines = addresses.get((split, value), (f"{root}, {split}/urls_{'pos' if value else 'neg'}.txt", []))
+        if not 0 <= line < len(lines) or not lines[line]:
+            which = "a review without a number (its id is not `number_rating`)" if line < 0 else f"review {line}"
+            mistakes.add(file, f"has no address of {which}; give the reviews and addresses of one data set")
+            continue
+        film[row] = names.setdefault(lines[line], len(names))
+    mistakes.check()
+    return film, list(names)
+
+
+def split_films(film: np.ndarray, train: int, val_share: float, seed: int) -> dict[str, np.ndarray]:
+    """(n,) bool of each split: whole films. A film of the official test is left out of train."""
+    official = np.arange(len(film)) < train
+    known = np.setdiff1d(film[official], film[~official])
+    held = known[permutation(seed, "task/films", len(known))[: round(val_share * len(known))]]
+    val = np.isin(film, held)
+    return {"train": np.isin(film, known) & ~val, "val": val, "test": ~official}
+
+
+def film_pairs(rows: np.ndarray, film: np.ndarray, label: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Pairs (m, 2) of these rows and whether both are of one film (m,), one and two films in turn.
+
+    Reviews of a film are paired at random, each once at most. The pairs of two films are the same first and
+    the same second reviews, put together anew among pairs whose two labels are the same: neither one text
+    alone nor the two labels can tell the answer.
+    """
+    order = rows[np.lexsort((bits(seed, "films/review", rows), film[rows]))]
+    _, first, count = np.unique(film[order], return_index=True, return_counts=True)
+    rank = np.arange(len(order)) - np.repeat(first, count)
+    paired = rank < 2 * (np.repeat(count, count) // 2)
+    ones = order[paired].reshape(-1, 2)
+    chosen = []
+    for kind in range(4):
+        some = ones[2 * label[ones[:, 0]] + label[ones[:, 1]] == kind]
+        some = some[np.lexsort((film[some[:, 0]], bits(seed, "films/film", film[some[:, 0]])))]
+        most = int(np.unique(film[some[:, 0]], return_counts=True)[1].max()) if len(some) else 0
+        if len(some) >= 2 * most > 0:
+            # Pairs of one film are side by side and at most `most`: that many further on is another film.
+            twos = np.stack([some[:, 0], np.roll(some[:, 1], -most)], 1)
+            chosen.append(np.stack([twos, some], 1).reshape(-1, 2))
+    table = np.concatenate(chosen) if chosen else np.zeros((0, 2), dtype=np.int64)
+    return table, np.arange(len(table)) % 2

@@ -280,20 +280,21 @@ def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
         )
 
 
+def patched_signature(signature: Signature, patch: int) -> Signature:
+    """The signature of the same data with `patch` positions joined into one."""
+    length, shortest = (-(-size // patch) for size in (signature.length, signature.shortest))
+    return (
+        replace(signature, width=patch * signature.width, length=length, shortest=shortest) if patch > 1 else signature
+    )
+
+
 def _patched(task: Task, patch: int) -> Task:
     """Join `patch` neighbouring positions of float inputs; what a last patch lacks counts as missing."""
     if task.signature.input != "floats" or task.signature.per_position:
         raise BadInput(f"task.patch: {patch} needs float inputs with one target per sequence; leave it at 1")
-    width = task.signature.width
     room = any((x.lengths % patch).any() for x in (task.train, task.val, task.test))
-    signature = replace(
-        task.signature,
-        width=patch * width,
-        length=-(-task.signature.length // patch),
-        shortest=-(-task.signature.shortest // patch),
-        missing=task.signature.missing or room,
-    )
-    picture = task.picture
+    signature = replace(patched_signature(task.signature, patch), missing=task.signature.missing or room)
+    picture, width = task.picture, task.signature.width
     unpatch = None if picture is None else (lambda x: picture(x.reshape(-1, width)))
     train, val, test = (patched(task.split(name), patch, room) for name in SPLITS)
     return replace(task, signature=signature, picture=unpatch, train=train, val=val, test=test)
