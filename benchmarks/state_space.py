@@ -27,11 +27,10 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
-from headstart.models.mixers.dlr import DLRSpec
 from headstart.models.mixers.lstm import LSTMSpec
 from headstart.models.mixers.mixer import MixerSpec
 from headstart.models.mixers.s4 import S4Spec
-from headstart.models.mixers.s4d import S4DSpec
+from headstart.models.mixers.state_space import DLRSpec, S4DSpec
 
 WIDTH = 128
 SPECS: dict[str, MixerSpec] = {

@@ -9,7 +9,7 @@ import torch
 from support.small_models import batch, each, small
 
 from headstart.analysis.attention import attention_maps
-from headstart.models.mixers.projections import joined, split
+from headstart.models.mixers.mixer import joined, split
 
 HEADS = {"kind": "attention", "heads": 2}
 LOCAL = {"kind": "local_attention", "heads": 2, "window": 3}

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from headstart.models.blocks import FeedForwardSpec, build_feed_forward, dropout, feed_forward_flops
-from headstart.models.counting import counted_flops
+from headstart.models.contract import counted_flops
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.seeds import Draw

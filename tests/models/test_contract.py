@@ -11,8 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from headstart.models.contract import CHECKS, Broken, check_facts, check_mixer, example_of
-from headstart.models.counting import counted_flops, growth
+from headstart.models.contract import CHECKS, Broken, check_facts, check_mixer, counted_flops, example_of, growth
 from headstart.models.mixers.mixer import MixerSpec
 
 

@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 
 from headstart.errors import BadInput
-from headstart.models.counting import counted_flops
+from headstart.models.contract import counted_flops
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
 from headstart.sequence import Batch, Signature
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from headstart.models.counting import counted_flops
+from headstart.models.contract import counted_flops
 from headstart.models.heads import Output, PairHead, build_head, head_flops, pooled
 
 LENGTHS = (5, 2, 1, 4)

@@ -11,7 +11,7 @@ import torch
 from torch.func import functional_call, grad, stack_module_state, vmap
 
 from headstart.errors import BadInput
-from headstart.models.counting import counted_flops
+from headstart.models.contract import counted_flops
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model, model_flops
 from headstart.seeds import Draw

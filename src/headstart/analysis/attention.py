@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from headstart.models.mixers.attend import AttentionView
-from headstart.models.mixers.projections import everywhere
+from headstart.models.mixers.mixer import everywhere
 from headstart.models.model import SequenceModel
 from headstart.sequence import Batch
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 import torch
 from pydantic import Field
-from torch import nn
+from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.exporting import first
@@ -99,3 +99,24 @@ def turned(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
     cosine, sine = first(table, x.shape[-2], 1).to(x.dtype)
     left, right = x.chunk(2, dim=-1)
     return torch.addcmul(x * cosine, torch.cat([-right, left], dim=-1), sine)
+
+
+class Rotary(nn.Module):
+    """Turns queries and keys (B, H, L, E) by their position, or leaves them as they are where theta is None."""
+
+    table: Tensor
+
+    def __init__(self, length: int, width: int, theta: float | None) -> None:
+        super().__init__()
+        self.theta = theta
+        if theta is not None:
+            table = rotary_table(length, width, theta).to(torch.get_default_dtype())
+            self.register_buffer("table", table, persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.theta is None:
+            return x
+        table = self.table
+        if x.shape[-2] > table.shape[1]:
+            table = rotary_table(x.shape[-2], x.shape[-1], self.theta).to(x)
+        return turned(x, table)

@@ -9,7 +9,7 @@ from support.dense import Sizes, built, close, inputs
 from test_bigbird import blocks_seen
 
 from headstart.models.mixers.bigbird import BigBirdSpec
-from headstart.models.mixers.longformer import LongformerSpec
+from headstart.models.mixers.local_attention import LongformerSpec
 from headstart.models.mixers.reformer import ReformerSpec
 
 pytest.importorskip("transformers", reason="compared only where transformers is: pip install 'headstart[bench]'")

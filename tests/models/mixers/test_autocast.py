@@ -4,11 +4,10 @@ import pytest
 import torch
 from support.stepping import close
 
-from headstart.models.mixers.dlr import DLRSpec
 from headstart.models.mixers.lstm import LSTMSpec
 from headstart.models.mixers.mega import MegaSpec
 from headstart.models.mixers.s4 import S4Spec
-from headstart.models.mixers.s4d import S4DSpec
+from headstart.models.mixers.state_space import DLRSpec, S4DSpec
 
 SPECS = [S4Spec(state=16), S4DSpec(state=16), DLRSpec(state=16), MegaSpec(), LSTMSpec(directions=2)]
 

@@ -5,7 +5,7 @@ import torch
 from support.stepping import check_against, check_padding, check_stacked_training, gated, step_through
 
 from headstart.errors import BadInput
-from headstart.models.mixers.dlr import DLRSpec
+from headstart.models.mixers.state_space import DLRSpec
 
 
 def build(spec: DLRSpec, width: int = 3, length: int = 40, causal=False, dtype=torch.float64, seed=0):

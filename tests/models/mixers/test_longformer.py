@@ -6,7 +6,7 @@ from support.dense import built, check, close, heads_of, inputs, masked_attentio
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attention import AttentionSpec
-from headstart.models.mixers.longformer import LongformerSpec
+from headstart.models.mixers.local_attention import LongformerSpec
 from headstart.spec import read
 
 

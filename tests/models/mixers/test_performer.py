@@ -5,7 +5,7 @@ import torch
 from support.dense import Sizes, built, by_rows, check, close, heads_of, inputs, masked_attention, sizes
 
 from headstart.models.mixers import linear_attention
-from headstart.models.mixers.performer import PerformerSpec, orthogonal_features
+from headstart.models.mixers.linear_attention import PerformerSpec, orthogonal_features
 
 
 def reference(causal):

@@ -5,8 +5,7 @@ import torch
 from support.stepping import check_against, check_padding, check_stacked_training, gated, step_through
 
 from headstart.errors import BadInput
-from headstart.models.mixers.s4d import S4DSpec
-from headstart.models.mixers.state_space import legs, normal_basis
+from headstart.models.mixers.state_space import S4DSpec, legs, normal_basis
 
 
 def build(spec: S4DSpec, width: int = 3, length: int = 40, causal=False, dtype=torch.float64, seed=0):

@@ -16,12 +16,12 @@ def _mixer(path: str, summary: str, source: str, cost: str, causal: bool = True)
 MIXERS: dict[str, Entry] = {
     "attention": _mixer("attention:AttentionSpec", "scaled dot-product attention", "Vaswani et al. 2017", "L^2"),
     "bigbird": _mixer("bigbird:BigBirdSpec", "attention to near, global and random blocks", "Zaheer et al. 2020", "L"),
-    "dlr": _mixer("dlr:DLRSpec", "diagonal linear RNN", "Gupta, Mehta and Berant 2022", "L log L"),
+    "dlr": _mixer("state_space:DLRSpec", "diagonal linear RNN", "Gupta, Mehta and Berant 2022", "L log L"),
     "linear_attention": _mixer(
         "linear_attention:LinearAttentionSpec", "attention without a softmax", "Katharopoulos et al. 2020", "L"
     ),
     "linformer": _mixer(
-        "linformer:LinformerSpec",
+        "attention:LinformerSpec",
         "attention to a learned projection of the length",
         "Wang et al. 2020",
         "L",
@@ -31,13 +31,16 @@ MIXERS: dict[str, Entry] = {
         "local_attention:LocalAttentionSpec", "attention in windows and their neighbours", "Amos et al. 2023", "L"
     ),
     "longformer": _mixer(
-        "longformer:LongformerSpec", "attention in a sliding window and to global positions", "Beltagy et al. 2020", "L"
+        "local_attention:LongformerSpec",
+        "attention in a sliding window, and global positions",
+        "Beltagy et al. 2020",
+        "L",
     ),
     "parallel": _mixer(
         "parallel:ParallelSpec", "mixers side by side (SPADE: S4 and local attention)", "Zuo et al. 2022", "L log L"
     ),
     "performer": _mixer(
-        "performer:PerformerSpec", "softmax estimated by random features", "Choromanski et al. 2021", "L"
+        "linear_attention:PerformerSpec", "softmax estimated by random features", "Choromanski et al. 2021", "L"
     ),
     "lstm": _mixer("lstm:LSTMSpec", "LSTM, one or both directions", "Hochreiter and Schmidhuber 1997", "L"),
     "mega": _mixer("mega:MegaSpec", "gated attention after a moving average", "Ma et al. 2022", "L^2"),
@@ -45,5 +48,5 @@ MIXERS: dict[str, Entry] = {
         "reformer:ReformerSpec", "attention within hash buckets, shared query and key", "Kitaev et al. 2020", "L^1.5"
     ),
     "s4": _mixer("s4:S4Spec", "HiPPO-LegS state space, diagonal plus low rank", "Gu, Goel and Ré 2022", "L log L"),
-    "s4d": _mixer("s4d:S4DSpec", "diagonal state space", "Gu, Gupta, Goel and Ré 2022", "L log L"),
+    "s4d": _mixer("state_space:S4DSpec", "diagonal state space", "Gu, Gupta, Goel and Ré 2022", "L log L"),
 }

@@ -1,6 +1,6 @@
 """softmax(Q K^T / sqrt(E)) V: the one place where attention scores are computed.
 
-`attention_weights` writes the score matrix out: for short inputs, maps of heads, biases and graphs. `attend` runs the
+`attention_weights` writes the score matrix out: for short inputs, maps of heads and graphs. `attend` runs the
 fused kernel wherever it may. On CPUs that kernel has no batching rule (torch 2.13), so that a stack of models falls
 back to a loop with a warning. Here it stands in a function that has one: it folds the stacked axis into the batch.
 Elsewhere torch's own call is used, which batches by itself.
@@ -30,17 +30,13 @@ _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def attention_weights(
-    query: Tensor, key: Tensor, seen: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
-) -> Tensor:
-    """softmax(Q K^T / sqrt(E) + bias) over the keys that each query sees, written out.
+def attention_weights(query: Tensor, key: Tensor, seen: Tensor | None = None, causal: bool = False) -> Tensor:
+    """softmax(Q K^T / sqrt(E)) over the keys that each query sees, written out.
 
-    Shapes: query (..., Q, E), key (..., K, E) -> (..., Q, K); `seen` and `bias` broadcast to it. `causal`: query i sees
+    Shapes: query (..., Q, E), key (..., K, E) -> (..., Q, K); `seen` broadcasts to it. `causal`: query i sees
     keys 0..i (not together with `seen`). A query that sees no key (padding) sees all, so that nothing becomes NaN.
     """
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
-    if bias is not None:
-        scores = scores + bias
     if causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
     elif seen is not None:
@@ -54,18 +50,17 @@ def attend(
     value: Tensor,
     seen: Tensor | None = None,
     causal: bool = False,
-    bias: Tensor | None = None,
     short: int = 0,
 ) -> Tensor:
     """Each query's softmax-weighted mean of the values of the keys that it sees.
 
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E); the rest as in `attention_weights`. `short`:
     up to this many queries plain matrix products are used on a CPU. Memory O(Q + K) beside `seen`, in bfloat16 at most
-    16 MB or 4 MB per thread more for gradients; O(Q K) with a bias, and where the weights are written out.
+    16 MB or 4 MB per thread more for gradients; O(Q K) where the weights are written out.
     """
     cpu = query.device.type == "cpu"
-    if bias is not None or torch.compiler.is_exporting() or (cpu and query.shape[2] <= short):
-        return torch.matmul(attention_weights(query, key, seen, causal, bias), value)
+    if torch.compiler.is_exporting() or (cpu and query.shape[2] <= short):
+        return torch.matmul(attention_weights(query, key, seen, causal), value)
     seen = None if seen is None else _or_all(seen)
     if not cpu:
         return scaled_dot_product_attention(query, key, value, attn_mask=seen, is_causal=causal)

@@ -1,14 +1,17 @@
-"""Scaled dot-product attention, bidirectional or causal, with or without rotary positions."""
+"""Scaled dot-product attention, and Linformer, which attends to a learned projection of the length."""
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
+import torch
+from pydantic import Field
 from torch import Tensor, nn
 
+from headstart.errors import BadInput
 from headstart.models.mixers.attend import AttentionView, attend, visible_pairs
-from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, joined, split
-from headstart.seeds import Draw
+from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec
 
 SHORT = 128
 """Up to this length plain matrix products are used on a CPU: forward and backward of the digits model (D 32,
@@ -21,6 +24,7 @@ class AttentionSpec(HeadsSpec):
 
     init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
     the code of Amos et al. does (they train apart). bias: whether the four layers have one.
+    Raises: BadInput where the width does not divide into heads, or into planes for rotary positions.
     """
 
     kind: Literal["attention"] = "attention"
@@ -28,10 +32,6 @@ class AttentionSpec(HeadsSpec):
     rotary: ClassVar[bool] = True
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` its queries and keys turn with their position.
-
-        Raises: BadInput where the width does not divide into heads, or into planes for rotary positions.
-        """
         return Attention(self, width, length, causal, theta)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -40,36 +40,81 @@ class AttentionSpec(HeadsSpec):
         return 8.0 * length * width**2 + 4.0 * length**2 * width
 
 
-class Attention(nn.Module):
-    """Scaled dot-product attention.
+class Attention(HeadsMixer):
+    """Scaled dot-product attention. Cost O(L^2 D + L D^2).
 
-    Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, L, D). Cost O(L^2 D + L D^2).
     Source: Vaswani et al. 2017; rotary positions: Su et al. 2021, over the whole head width.
     """
 
-    parts = PARTS
-
-    def __init__(self, spec: AttentionSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
-        super().__init__()
-        self.heads, self.causal = spec.heads, causal
-        each = spec.head_width(width, theta)
-        self.query, self.key, self.value, self.output = spec.layers(4, width)
-        self.turn = Rotary(length, each, theta)
-
-    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        del draw
-        q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
         # Padding stands at the end: causal positions never see it.
         seen = None if valid is None or self.causal else valid[:, None, None, :]
-        out: Tensor = self.output(joined(attend(self.turn(q), self.turn(k), v, seen, self.causal, short=SHORT)))
-        return out
+        return attend(query, key, value, seen, self.causal, short=SHORT)
 
     def attention(self, x: Tensor, valid: Tensor) -> AttentionView:
         """What the heads attend with."""
-        query, key = (self.turn(split(layer(x), self.heads)) for layer in (self.query, self.key))
-        return AttentionView(query, key, visible_pairs(valid, self.causal))
+        return AttentionView(*self.queries_keys(x), visible_pairs(valid, self.causal))
 
     def exportable(self, length: int) -> nn.Module:
         """Itself, at any length."""
         del length
         return self
+
+
+class LinformerSpec(HeadsSpec):
+    """Attention of `heads` heads to `rank` mixtures of all positions (256 in the source; LRA's code has 16).
+
+    shared: one projection of the length for keys and values, or one for each; the heads share it.
+    Raises: BadInput where it should be causal (a mixture of all positions holds later ones too), and where
+    `heads` does not divide the width.
+    """
+
+    kind: Literal["linformer"] = "linformer"
+    rank: int = Field(default=256, ge=1)
+    shared: bool = True
+
+    can_be_causal: ClassVar[bool] = False
+    example: ClassVar[Mapping[str, Any]] = {"rank": 5}
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        if causal:
+            raise BadInput(
+                "model.mixer.kind: 'linformer' cannot be causal, since it attends to mixtures of "
+                "all positions; set model.causal = false or take 'linear_attention', say"
+            )
+        return Linformer(self, width, length)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Four layers of 2 L D^2, two projections of the length, two products of L x R."""
+        del causal
+        return 8.0 * length * width**2 + 8.0 * length * self.rank * width
+
+
+class Linformer(HeadsMixer):
+    """softmax(Q (P K)^T / sqrt(E)) P V with P (R, L) learned: cost O(L R D).
+
+    A shorter sequence uses the first L columns of P; keys and values of padded positions are 0 before they are mixed.
+    P starts normal with deviation 1 / sqrt(length), so that a mixture of independent keys is as large as a key.
+    Raises: BadInput where a sequence is longer than the projection.
+    Source: Wang et al. 2020, "Linformer", eq. 7; sharing: section 4, "key-value".
+    """
+
+    def __init__(self, spec: LinformerSpec, width: int, length: int) -> None:
+        super().__init__(spec, width, length, False)
+        self.length, self.shared = length, spec.shared
+        self.key_mixture = nn.Parameter(torch.randn(spec.rank, length) * length**-0.5)
+        if not spec.shared:
+            self.value_mixture = nn.Parameter(torch.randn(spec.rank, length) * length**-0.5)
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
+        length = query.shape[2]
+        if length > self.length:
+            raise BadInput(
+                f"model.mixer: 'linformer' is built for {self.length} positions, a sequence has "
+                f"{length}; set model.position.length = {length}"
+            )
+        if valid is not None:
+            hidden = ~valid[:, None, :, None]
+            key, value = key.masked_fill(hidden, 0.0), value.masked_fill(hidden, 0.0)
+        of_values = self.key_mixture if self.shared else self.value_mixture
+        return attend(query, self.key_mixture[:, :length] @ key, of_values[:, :length] @ value)

@@ -13,8 +13,8 @@ from torch.nn.functional import pad
 from headstart.errors import BadInput
 from headstart.models.exporting import AtLength, replaced
 from headstart.models.mixers.attend import attend
-from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, everywhere, joined, split
-from headstart.seeds import Draw, bits
+from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere
+from headstart.seeds import bits
 from headstart.spec import Seed
 
 LARGEST = 2**26
@@ -43,7 +43,6 @@ class BigBirdSpec(HeadsSpec):
     example: ClassVar[Mapping[str, Any]] = {"block": 2, "random": 1}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` queries and keys turn with their position."""
         if self.window % 2 == 0:
             raise BadInput(f"model.mixer.window: {self.window} blocks have no middle; take {self.window + 1}")
         return BigBird(self, width, length, causal, theta)
@@ -62,34 +61,22 @@ class BigBirdSpec(HeadsSpec):
         return near + ends * self.global_blocks + self.random
 
 
-class BigBird(nn.Module):
+class BigBird(HeadsMixer):
     """Scaled dot-product attention over a sparse graph of blocks: window, random and global ones.
 
-    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). A block is seen once however often it is
-    named. Blocks are counted over each row's valid length: the last block of a row is its own last one.
-    Cost O(L (W + 2 G + R) S D) for blocks of S positions.
+    A block is seen once however often it is named. Blocks are counted over each row's valid length: the last block of
+    a row is its own last one. Cost O(L (W + 2 G + R) S D) for blocks of S positions.
     Source: Zaheer et al. 2020, "Big Bird", section 2 and appendix D; released code for what is drawn from.
     """
 
-    parts = PARTS
-
     def __init__(self, spec: BigBirdSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
-        super().__init__()
-        self.spec, self.heads, self.causal = spec, spec.heads, causal
-        self.query, self.key, self.value, self.output = spec.layers(4, width)
-        self.turn = Rotary(length, spec.head_width(width, theta), theta)
+        super().__init__(spec, width, length, causal, theta)
+        self.spec = spec
         self.table: PatternTable | None = None
 
-    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        del draw
-        valid = everywhere(x, valid)
-        q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
-        mixed = self._sparse(self.turn(q), self.turn(k), v, valid)
-        out: Tensor = self.output(joined(mixed))
-        return out
-
-    def _sparse(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor) -> Tensor:
-        """Attention of each block to its blocks of the pattern: (B, H, L, E) each, valid (B, L) -> (B, H, L, E)."""
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
+        """Attention of each block to its blocks of the pattern."""
+        valid = everywhere(query[:, 0], valid)
         (batch, heads, length, _), size = query.shape, self.spec.block
         missing = -length % size
         queries, keys, values = (

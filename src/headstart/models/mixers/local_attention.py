@@ -1,4 +1,4 @@
-"""Local attention: windows that attend to themselves and to one window on each side."""
+"""Attention in windows that see their neighbours; Longformer: a sliding window, and global positions."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.models.mixers.attend import AttentionView, attend, visible_pairs
-from headstart.models.mixers.projections import PARTS, HeadsSpec, Rotary, everywhere, joined, split
+from headstart.models.mixers.mixer import LAYER_PARTS, HeadsMixer, HeadsSpec, everywhere, joined, split
 from headstart.seeds import Draw
+
+GLOBAL_PARTS = {"query_global": "query_key", "key_global": "query_key", "value_global": "value_output"}
 
 
 class LocalAttentionSpec(HeadsSpec):
@@ -29,7 +31,6 @@ class LocalAttentionSpec(HeadsSpec):
     example: ClassVar[Mapping[str, Any]] = {"window": 4}
 
     def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        """The module; with `theta` queries and keys turn with their position."""
         return LocalAttention(self, width, length, causal, theta)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
@@ -44,40 +45,28 @@ class LocalAttentionSpec(HeadsSpec):
         return 8.0 * length * width**2 + 4.0 * width * window**2 * seen
 
 
-class LocalAttention(nn.Module):
+class LocalAttention(HeadsMixer):
     """Scaled dot-product attention in non-overlapping windows, each seeing itself and its neighbours.
 
-    Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Cost O(L W D), memory O(L D): the fused
-    kernel never writes scores down, and no mask is larger than W x 2W.
+    Cost O(L W D), memory O(L D): the fused kernel never writes scores down, and no mask is larger than W x 2W.
     Source: Amos et al. 2023, section 2 (for inputs of 16K and more). The local attention of LRA (Tay et al.
     2020) has windows without neighbours and is another model.
     """
 
-    parts = PARTS
-
     def __init__(self, spec: LocalAttentionSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
-        super().__init__()
-        self.heads, self.window, self.causal = spec.heads, spec.window, causal
-        self.query, self.key, self.value, self.output = spec.layers(4, width)
-        self.turn = Rotary(length, spec.head_width(width, theta), theta)
+        super().__init__(spec, width, length, causal, theta)
+        self.window = spec.window
 
-    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
-        del draw
-        q, k, v = (split(layer(x), self.heads) for layer in (self.query, self.key, self.value))
-        q, k = self.turn(q), self.turn(k)
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
         if self.causal:
-            mixed = causal_windows(q, k, v, self.window)
-        else:
-            mixed = windows(q, k, v, everywhere(x, valid), self.window)
-        out: Tensor = self.output(joined(mixed))
-        return out
+            return causal_windows(query, key, value, self.window)
+        return windows(query, key, value, everywhere(query[:, 0], valid), self.window)
 
     def attention(self, x: Tensor, valid: Tensor) -> AttentionView:
         """What the heads attend with."""
-        query, key = (self.turn(split(layer(x), self.heads)) for layer in (self.query, self.key))
         number = torch.arange(x.shape[1], device=x.device) // min(self.window, x.shape[1])
         near = (number[:, None] - number).abs() <= 1
-        return AttentionView(query, key, visible_pairs(valid, self.causal) & near)
+        return AttentionView(*self.queries_keys(x), visible_pairs(valid, self.causal) & near)
 
 
 def windows(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int) -> Tensor:
@@ -129,3 +118,113 @@ def beside(x: Tensor) -> Tensor:
     """(B, n, H, W, E) -> (B, n, H, 3 W, E): each window between its neighbours, zeros where there is none."""
     around = pad(x, (0, 0, 0, 0, 0, 0, 1, 1))
     return torch.cat([around[:, :-2], x, around[:, 2:]], -2)
+
+
+class LongformerSpec(HeadsSpec):
+    """Attention of `heads` heads to `window` positions on each side and to global ones.
+
+    256 on each side is the source's and LRA's (Tay et al. 2020; its code has no global positions by default).
+    global_positions: how many first positions see all and are seen by all (1: where a class token stands).
+    separate: what the global positions see goes through query, key and value layers of its own, as in the
+    source. Causal: the window behind and the global positions before; nothing is separate there, since what
+    stands before a global position stands before any other.
+    Raises: BadInput where `heads` does not divide the width.
+    """
+
+    kind: Literal["longformer"] = "longformer"
+    window: int = Field(default=256, ge=1)
+    global_positions: int = Field(default=1, ge=0)
+    separate: bool = True
+
+    rotary: ClassVar[bool] = True
+    example: ClassVar[Mapping[str, Any]] = {"window": 2, "global_positions": 2}
+
+    def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
+        return Longformer(self, width, length, causal, theta)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """Four layers of 2 L D^2, blocks of queries times the three blocks and global keys that they may see.
+
+        What a mask hides within those blocks is computed too.
+        """
+        some = min(self.global_positions, length)
+        asked = 0 if causal else some
+        block = min(self.window, length)
+        count = -(-length // block)
+        keys = (block if count == 1 else 3 * block) + some
+        total = 8.0 * length * width**2 + 4.0 * count * block * keys * width + 4.0 * asked * length * width
+        if asked and self.separate:
+            total += 2.0 * (asked + 2 * length) * width**2
+        return total
+
+
+class Longformer(HeadsMixer):
+    """Scaled dot-product attention in a sliding window, with global positions.
+
+    Position i sees |i - j| <= window and the global positions, each once; a global position sees all.
+    Cost O(L W D), memory O(L (D + W)). Source: Beltagy et al. 2020, "Longformer", section 3.1.
+    """
+
+    def __init__(self, spec: LongformerSpec, width: int, length: int, causal: bool, theta: float | None) -> None:
+        super().__init__(spec, width, length, causal, theta)
+        self.window, self.some = spec.window, spec.global_positions
+        self.separate = spec.separate and self.some > 0 and not causal
+        if self.separate:
+            self.parts = LAYER_PARTS | GLOBAL_PARTS
+            self.query_global, self.key_global, self.value_global = spec.layers(3, width)
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        del draw
+        valid, some = everywhere(x, valid), min(self.some, x.shape[1])
+        (q, k), v = self.queries_keys(x), split(self.value(x), self.heads)
+        mixed = sliding(q, k, v, valid, self.window, some, self.causal)
+        if some and not self.causal:
+            mixed = torch.cat([self._of_global(x, (q, k, v), valid, some), mixed[:, :, some:]], 2)
+        out: Tensor = self.output(joined(mixed))
+        return out
+
+    def _of_global(self, x: Tensor, own: tuple[Tensor, Tensor, Tensor], valid: Tensor, some: int) -> Tensor:
+        """(B, H, some, E): the first positions see all."""
+        q, k, v = own
+        if self.separate:
+            q = self.turn(split(self.query_global(x[:, :some]), self.heads))
+            k = self.turn(split(self.key_global(x), self.heads))
+            v = split(self.value_global(x), self.heads)
+        return attend(q[:, :, :some], k, v, valid[:, None, None, :])
+
+
+def sliding(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: int, some: int, causal: bool) -> Tensor:
+    """Attention of each position to those at most `window` away and to the first `some`.
+
+    Shapes: query, key, value (B, H, L, E), valid (B, L) -> (B, H, L, E). Queries stand in blocks as long as
+    the window, so that what they see lies in their own block and the two beside it.
+    """
+    batch, _, length, _ = query.shape
+    block = min(window, length)
+    queries, keys, values = cut(query, block).flatten(0, 1), cut(key, block), cut(value, block)
+    valid_keys = torch.unflatten(pad(valid, (0, -length % block)), 1, (-1, block))
+    count = valid_keys.shape[1]
+    position = torch.arange(count * block, device=query.device).view(count, block)
+    offsets = position[0]
+    if count > 1:
+        keys, values = beside(keys), beside(values)
+        valid_keys = beside(valid_keys[:, :, None, :, None])[:, :, 0, :, 0]
+        offsets = torch.arange(-block, 2 * block, device=query.device)
+    key_position = (position[:, :1] + offsets)[:, None, :]  # (n, 1, K), of each key of a block
+    seen = sees(position[:, :, None], key_position, window, some, causal) & valid_keys[:, :, None, :]
+    if some:
+        first = torch.arange(some, device=query.device)
+        reach = position[:, :, None] if causal else torch.full_like(position[:, :, None], length)
+        seen = torch.cat([seen, (first <= reach) & valid[:, None, None, :some]], -1)
+        keys, values = (
+            torch.cat([x, of[:, None, :, :some].expand(-1, count, -1, -1, -1)], -2)
+            for x, of in ((keys, key), (values, value))
+        )
+    mixed = attend(queries, keys.flatten(0, 1), values.flatten(0, 1), seen.flatten(0, 1)[:, None])
+    return sewn(mixed, batch)[:, :, :length]
+
+
+def sees(query: Tensor, key: Tensor, window: int, some: int, causal: bool) -> Tensor:
+    """Whether the window of a query's position holds a key's; the first `some` keys are counted elsewhere."""
+    near = ((query - key).abs() <= window) & (key >= some)
+    return near & (key <= query) if causal else near

@@ -1,18 +1,24 @@
-"""The contract of a mixer: a spec that builds a module which mixes along L."""
+"""The contract of a mixer, a spec that builds a module which mixes along L, and what attention-like mixers share."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Any, ClassVar, Literal
 
-from torch import nn
+import torch
+from pydantic import Field
+from torch import Tensor, nn
 
 from headstart.errors import BadInput
+from headstart.models.positions import Rotary
+from headstart.seeds import Draw
 from headstart.spec import Spec
-from headstart.text import plain
+from headstart.text import many, plain
 
 PARTS = ("query_key", "value_output", "kernel", "norm", "mixer_rest")
 """Leaf parts that a mixer's tensors can belong to."""
+LAYER_PARTS = {"query": "query_key", "key": "query_key", "value": "value_output", "output": "value_output"}
+"""Leaf parts of the four layers of attention-like mixers."""
 ALWAYS = ("window", "state")
 """Settings that a description names though they have their usual values."""
 
@@ -75,3 +81,99 @@ class MixerSpec(Spec):
         """Multiply-adds times two of one forward pass over one sequence of `length`, in closed form."""
         del width, length, causal
         raise BadInput(f"model.mixer.kind: {self.kind!r} states no FLOPs")
+
+
+class HeadsSpec(MixerSpec):
+    """Base of attention-like specs, with `heads` heads of width E = D / heads.
+
+    init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
+    the code of Amos et al. does (they train apart). bias: whether the four layers have one.
+    """
+
+    heads: int = Field(default=4, ge=1)
+    bias: bool = True
+    init: Literal["independent", "tied"] = "independent"
+
+    def describe(self) -> str:
+        """With its heads, and how their layers start."""
+        texts = {"heads": many(self.heads, "head")}
+        if self.init == "tied":
+            texts["init"] = "query, key, value and output starting as equal copies"
+        return self.in_words(texts)
+
+    def head_width(self, width: int, theta: float | None = None) -> int:
+        """E. Raises: BadInput where heads do not divide the width, or have no planes for rotary positions."""
+        if width % self.heads:
+            divisors = [h for h in range(1, width + 1) if width % h == 0]
+            best = min(divisors, key=lambda h: abs(h - self.heads))
+            raise BadInput(
+                f"model.mixer.heads: {self.heads} heads do not divide a model width of {width}; "
+                f"{best} do, or take a width of {self.heads * max(1, round(width / self.heads))}"
+            )
+        if theta is not None and width // self.heads % 2:
+            raise BadInput(
+                f"model.mixer.heads: rotary positions need heads of even width, "
+                f"{width} / {self.heads} is {width // self.heads}; take another number of heads"
+            )
+        return width // self.heads
+
+    def layers(self, count: int, width: int) -> Iterator[nn.Linear]:
+        """`count` layers D -> D, drawn apart, or with equal values in separate tensors (`tied`)."""
+        leader: nn.Linear | None = None
+        for _ in range(count):
+            layer = nn.Linear(width, width, bias=self.bias)
+            if self.init == "tied" and leader is not None:
+                layer.load_state_dict(leader.state_dict())
+            leader = leader or layer
+            yield layer
+
+
+def split(x: Tensor, heads: int) -> Tensor:
+    """(B, L, D) -> (B, H, L, D / H)."""
+    return torch.unflatten(x, -1, (heads, -1)).transpose(1, 2)
+
+
+def joined(x: Tensor) -> Tensor:
+    """(B, H, L, E) -> (B, L, H E)."""
+    return x.transpose(1, 2).flatten(-2)
+
+
+def precise(x: Tensor) -> Tensor:
+    """Half-precision numbers as float32, for sums and exponents that 8 bits would spoil."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+
+
+def everywhere(x: Tensor, valid: Tensor | None) -> Tensor:
+    """`valid`, or where it is None a mask (B, L) that is true everywhere."""
+    return torch.ones(x.shape[:2], dtype=torch.bool, device=x.device) if valid is None else valid
+
+
+class HeadsMixer(nn.Module):
+    """Base of attention-like mixers: query, key, value and output layers around `mix`, which each mixer writes.
+
+    Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, L, D). With `theta` queries and keys turn with
+    their position.
+    """
+
+    parts: Mapping[str, str] = LAYER_PARTS
+
+    def __init__(self, spec: HeadsSpec, width: int, length: int, causal: bool, theta: float | None = None) -> None:
+        super().__init__()
+        self.heads, self.causal = spec.heads, causal
+        each = spec.head_width(width, theta)
+        self.query, self.key, self.value, self.output = spec.layers(4, width)
+        self.turn = Rotary(length, each, theta)
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
+        del draw
+        (query, key), value = self.queries_keys(x), split(self.value(x), self.heads)
+        out: Tensor = self.output(joined(self.mix(query, key, value, valid)).to(value.dtype))
+        return out
+
+    def queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Turned queries and keys: (B, H, L, E) each."""
+        return self.turn(split(self.query(x), self.heads)), self.turn(split(self.key(x), self.heads))
+
+    def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
+        """What each position takes from the values: (B, H, L, E) each, valid (B, L) or None -> (B, H, L, E)."""
+        raise NotImplementedError

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.models.exporting import AtLength, replaced
-from headstart.models.mixers.projections import HeadsSpec, everywhere, joined, precise, split
+from headstart.models.mixers.mixer import HeadsSpec, everywhere, joined, precise, split
 from headstart.seeds import Draw, normal
 from headstart.spec import Seed
 
@@ -39,7 +39,6 @@ class ReformerSpec(HeadsSpec):
     example: ClassVar[Mapping[str, Any]] = {"chunk": 4, "hashes": 2}
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
-        """The module, for at most `length` positions where it is causal."""
         return Reformer(self, width, length, causal)
 
     def flops(self, width: int, length: int, causal: bool) -> float:

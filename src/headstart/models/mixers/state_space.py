@@ -1,16 +1,19 @@
-"""What s4, s4d and dlr share: a kernel per channel, its convolution, the skip and what comes after."""
+"""State spaces: what s4, s4d and dlr share, a kernel per channel, its convolution and what comes after; s4d and dlr."""
 
 from __future__ import annotations
 
 import math
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 import torch
+from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.exporting import FixedKernel, replaced
-from headstart.models.scan import convolve, fast_length
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.scan import Pair, convolve, diagonal_kernel, fast_length, multiply, stride_of
 
 Gate = Literal["glu", "linear", "none"]
 
@@ -111,3 +114,117 @@ def after_kernel_flops(width: int, length: int, gate: Gate) -> float:
     transforms = 7.5 * width * size * math.log2(size)
     matrix = {"glu": 4.0, "linear": 2.0, "none": 0.0}[gate] * length * width * width
     return transforms + matrix
+
+
+class S4DSpec(MixerSpec):
+    """S4D: a diagonal state space, discretised by a zero-order hold; `state` counts both of a conjugate pair.
+
+    `init`: "legs" takes the eigenvalues of HiPPO-LegS' normal part, "lin" -1/2 + i pi n. Step sizes start
+    log-uniform in [dt_min, dt_max]. `kernel_rate` is the learning rate of the kernel's parameters (None: the
+    optimiser's). `directions` None means two, or one where causal. Source: Gu, Gupta, Goel and Ré 2022.
+    """
+
+    kind: Literal["s4d"] = "s4d"
+    state: int = Field(default=64, ge=2)
+    directions: Literal[1, 2] | None = None
+    init: Literal["legs", "lin"] = "legs"
+    dt_min: float = 1e-3
+    dt_max: float = 0.1
+    gate: Gate = "glu"
+    kernel_rate: float | None = Field(default=1e-3, gt=0)
+
+    example: ClassVar[Mapping[str, Any]] = {"state": 8}
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        even_state(self.state)
+        check_range("dt", self.dt_min, self.dt_max)
+        kernel = S4DKernel(self, width, length, directions_of(self.directions, causal))
+        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        stride = stride_of(length)
+        padded = -(-length // stride) * stride
+        kernel = 2.0 * directions_of(self.directions, causal) * width * padded * self.state
+        return kernel + after_kernel_flops(width, length, self.gate)
+
+
+class S4DKernel(nn.Module):
+    """K[l] = 2 Re sum_n C_n (exp(dt a_n) - 1) / a_n exp(dt a_n l), with Re a = -exp(log_decay).
+
+    forward(L) -> (C, D, L). Cost O(C D N L), memory O(D N sqrt(L) + C D L).
+    """
+
+    def __init__(self, spec: S4DSpec, width: int, length: int, directions: int) -> None:
+        super().__init__()
+        pairs = spec.state // 2
+        angle = math.pi * torch.arange(pairs) if spec.init == "lin" else normal_basis(spec.state)[0]
+        self.stride = stride_of(length)
+        self.log_dt = nn.Parameter(log_uniform(width, spec.dt_min, spec.dt_max))
+        self.log_decay = nn.Parameter(torch.full((width, pairs), math.log(0.5)))
+        self.angle = nn.Parameter(angle.to(torch.get_default_dtype()).repeat(width, 1))
+        # Complex normal numbers of variance 1.
+        self.weight = nn.Parameter(torch.randn(directions, width, pairs, 2) * math.sqrt(0.5))
+
+    def forward(self, length: int) -> Tensor:
+        decay, dt = torch.exp(self.log_decay), torch.exp(self.log_dt).unsqueeze(-1)
+        rate = (-decay * dt, self.angle * dt)
+        weight = multiply((self.weight[..., 0], self.weight[..., 1]), self._integral(decay, rate))
+        return diagonal_kernel((2 * weight[0], 2 * weight[1]), rate, length, self.stride)
+
+    def _integral(self, decay: Tensor, rate: Pair) -> Pair:
+        """(exp(dt a) - 1) / a without cancellation for small steps."""
+        grown = torch.exp(rate[0])
+        above = torch.expm1(rate[0]) * torch.cos(rate[1]) - 2 * torch.sin(rate[1] / 2) ** 2
+        size = decay**2 + self.angle**2
+        return multiply((above, grown * torch.sin(rate[1])), (-decay / size, -self.angle / size))
+
+
+class DLRSpec(MixerSpec):
+    """DLR: a linear recurrence with a diagonal state of `state` complex numbers that all channels share.
+
+    Nothing is discretised. Decays start at half of a log-uniform number in [decay_min, decay_max], angles at
+    2 pi n / N, weights normal with deviation 1 / N. `kernel_rate` is the learning rate of the kernel's
+    parameters (None: the optimiser's). `directions` None means two, or one where causal.
+    Source: Gupta, Mehta and Berant 2022; Amos et al. 2023, eq. 3.
+    """
+
+    kind: Literal["dlr"] = "dlr"
+    state: int = Field(default=1024, ge=1)
+    directions: Literal[1, 2] | None = None
+    decay_min: float = 1e-4
+    decay_max: float = 0.1
+    gate: Gate = "linear"
+    kernel_rate: float | None = Field(default=1e-4, gt=0)
+
+    example: ClassVar[Mapping[str, Any]] = {"state": 8}
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        check_range("decay", self.decay_min, self.decay_max)
+        kernel = DLRKernel(self, width, length, directions_of(self.directions, causal))
+        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        directions = directions_of(self.directions, causal)
+        stride = stride_of(length, directions * width)
+        padded = -(-length // stride) * stride
+        kernel = 4.0 * directions * width * padded * self.state
+        return kernel + after_kernel_flops(width, length, self.gate)
+
+
+class DLRKernel(nn.Module):
+    """K[c, d, l] = Re sum_n W[c, d, n] exp((-r_n^2 + i angle_n) l): no real part can become positive.
+
+    forward(L) -> (C, D, L). Cost O(C D N L), memory O(N sqrt(C D L) + C D L).
+    """
+
+    def __init__(self, spec: DLRSpec, width: int, length: int, directions: int) -> None:
+        super().__init__()
+        self.stride = stride_of(length, directions * width)
+        decay = 0.5 * torch.exp(log_uniform(spec.state, spec.decay_min, spec.decay_max))
+        self.root_decay = nn.Parameter(torch.sqrt(decay))
+        self.angle = nn.Parameter(2 * math.pi * torch.arange(spec.state) / spec.state)
+        self.weight = nn.Parameter(torch.randn(directions, width, spec.state, 2) / spec.state)
+
+    def forward(self, length: int) -> Tensor:
+        weight = (self.weight[..., 0], self.weight[..., 1])
+        return diagonal_kernel(weight, (-(self.root_decay**2), self.angle), length, self.stride)
