@@ -28,8 +28,9 @@ from typing import Any
 
 import numpy as np
 
-from headstart.baselines import METHODS
-from headstart.baselines.measures import accuracy, calibration_error
+from headstart.baselines import FittedSpec
+from headstart.baselines.measures import scores_of
+from headstart.models import MODELS
 from headstart.runner.machine import machine, version
 from headstart.sequence import Examples, ragged
 from headstart.study.statistics import estimate, mean_ranks, paired_difference
@@ -78,7 +79,8 @@ def joined(task: Task) -> Task:
 
 def ours(method: str, task: Task, seed: int) -> np.ndarray:
     """(n, K) probabilities on test."""
-    return METHODS[method].fit(task.train, task.val, task.signature, seed).predict(task.test)
+    spec: FittedSpec = MODELS[method].load()()
+    return spec.fit(task.train, task.val, task.signature, seed).predict(task.test)
 
 
 def theirs(task: Task, seed: int) -> np.ndarray:
@@ -95,9 +97,10 @@ def scored(found: Row, name: str, task: Task, predict: Callable[[], np.ndarray])
     said = predict()
     seconds = time.perf_counter() - begun
     assert task.test.target is not None
-    found.setdefault(name, []).append(accuracy(task.test.target, said.argmax(axis=1)))
+    scores = scores_of(task.test.target, said, task.signature.classes)
+    found.setdefault(name, []).append(scores["accuracy"])
     found.setdefault(f"{name}, seconds", []).append(seconds)
-    found.setdefault(f"{name}, calibration", []).append(calibration_error(task.test.target, said))
+    found.setdefault(f"{name}, calibration", []).append(scores["calibration_error"])
 
 
 def measure(name: str, data: Path, seeds: int, aeon: bool) -> tuple[str, Row]:

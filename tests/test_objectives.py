@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 import torch
+from sklearn.metrics import balanced_accuracy_score
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attention import AttentionSpec
@@ -223,7 +224,7 @@ def test_class_weights_weigh_loss_and_accuracy_and_leave_plain_accuracy_alone() 
 
 
 def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None:
-    from headstart.baselines.measures import balanced_accuracy, balanced_weights
+    from headstart.baselines.measures import balanced_weights
 
     target = np.array([0] * 7 + [1] * 2 + [2])
     said = np.array([0, 0, 0, 1, 0, 0, 2, 1, 0, 2])
@@ -231,7 +232,7 @@ def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None
     logits = torch.nn.functional.one_hot(torch.from_numpy(said), 3).float()
     batch = _floats([[0.0]] * 10, [[1]] * 10, target=torch.from_numpy(target))
     scores = spec.scores(_numbers(spec.measure(logits, batch, FLOATS)))
-    assert scores["weighted_accuracy"] == pytest.approx(balanced_accuracy(target, said))
+    assert scores["weighted_accuracy"] == pytest.approx(balanced_accuracy_score(target, said))
 
 
 @pytest.mark.parametrize(

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.metrics import accuracy_score
 from support.made_series import signature, waves
 
 from headstart.baselines.kernels import KernelsSpec
-from headstart.baselines.measures import accuracy
 from headstart.sequence import Examples, ragged
 from headstart.tasks.series import UcrSpec
 from headstart.tasks.task import available, open_task
@@ -30,11 +30,11 @@ def both(train: Examples, test: Examples, of: object, seeds: int) -> tuple[float
     ours, theirs = [], []
     for seed in range(seeds):
         fitted = KernelsSpec().fit(train, nothing, of, seed)  # type: ignore[arg-type]
-        ours.append(accuracy(test.target, fitted.predict(test).argmax(1)))
+        ours.append(accuracy_score(test.target, fitted.predict(test).argmax(1)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             model = MiniRocketClassifier(random_state=seed, n_jobs=1).fit(cubes[0], train.target)
-            theirs.append(accuracy(test.target, np.asarray(model.predict(cubes[1]))))
+            theirs.append(accuracy_score(test.target, np.asarray(model.predict(cubes[1]))))
     return float(np.mean(ours)), float(np.mean(theirs))
 
 

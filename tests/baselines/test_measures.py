@@ -25,28 +25,35 @@ def answers(n: int = 200, seed: int = 0, sharp: float = 1.5) -> tuple[np.ndarray
 def test_measures_of_classes_equal_those_of_scikit_learn() -> None:
     target, scores = answers()
     said, shares = scores.argmax(1), measures.softmax(scores)
-    assert measures.accuracy(target, said) == pytest.approx(metrics.accuracy_score(target, said))
-    assert measures.balanced_accuracy(target, said) == pytest.approx(metrics.balanced_accuracy_score(target, said))
-    assert measures.macro_f1(target, said) == pytest.approx(metrics.f1_score(target, said, average="macro"))
+    assert measures.scores_of(target, shares, CLASSES) == {
+        "accuracy": pytest.approx((target == said).mean()),
+        "balanced_accuracy": pytest.approx(metrics.balanced_accuracy_score(target, said)),
+        "macro_f1": pytest.approx(metrics.f1_score(target, said, average="macro")),
+        "log_loss": pytest.approx(metrics.log_loss(target, shares)),
+        "calibration_error": pytest.approx(measures.reliability(target, shares).error),
+    }
     assert measures.confusion(target, said, CLASSES).tolist() == metrics.confusion_matrix(target, said).tolist()
-    assert measures.log_loss(target, shares) == pytest.approx(metrics.log_loss(target, shares))
 
 
 def test_a_class_that_was_never_met_counts_in_no_mean() -> None:
     target, said = np.array([0, 0, 2, 2]), np.array([0, 2, 2, 2])
-    assert measures.balanced_accuracy(target, said) == pytest.approx(0.75)
-    assert measures.macro_f1(target, said) == pytest.approx((2 / 3 + 0.8) / 2)
+    scores = measures.scores_of(target, np.eye(CLASSES)[said], CLASSES)
+    assert scores["balanced_accuracy"] == pytest.approx(0.75)
+    assert scores["macro_f1"] == pytest.approx((2 / 3 + 0.8) / 2)
+    scores = measures.scores_of(np.array([0, 0]), np.eye(CLASSES)[[0, 1]], CLASSES)
+    assert scores["balanced_accuracy"] == 0.5
     assert measures.confusion(target, said, 4).sum(1).tolist() == [2, 0, 2, 0]
 
 
 def test_measures_of_numbers_equal_those_of_scikit_learn() -> None:
     rng = np.random.default_rng(1)
     target, said = rng.normal(size=60), rng.normal(size=60)
-    assert measures.r2(target, said) == pytest.approx(metrics.r2_score(target, said))
-    assert measures.mean_absolute_error(target, said) == pytest.approx(metrics.mean_absolute_error(target, said))
-    wanted = metrics.root_mean_squared_error(target, said)
-    assert measures.root_mean_squared_error(target, said) == pytest.approx(wanted)
-    assert np.isnan(measures.r2(np.ones(3), np.zeros(3)))
+    assert measures.scores_of(target, said, 0) == {
+        "r2": pytest.approx(metrics.r2_score(target, said)),
+        "mae": pytest.approx(metrics.mean_absolute_error(target, said)),
+        "rmse": pytest.approx(metrics.root_mean_squared_error(target, said)),
+    }
+    assert np.isnan(measures.scores_of(np.ones(3), np.zeros(3), 0)["r2"])
 
 
 def test_what_has_no_target_changes_no_measure() -> None:
@@ -67,9 +74,9 @@ def test_what_has_no_target_changes_no_measure() -> None:
 
 def test_no_target_at_all_is_refused() -> None:
     with pytest.raises(ValueError, match="no target is there"):
-        measures.accuracy(np.array([IGNORE]), np.array([0]))
+        measures.log_loss(np.array([IGNORE]), np.array([[1.0, 0.0]]))
     with pytest.raises(ValueError, match="no target is there"):
-        measures.r2(np.array([np.nan]), np.array([0.0]))
+        measures.scores_of(np.array([np.nan]), np.array([0.0]), 0)
 
 
 def test_a_probability_of_nought_costs_much_and_not_everything() -> None:
@@ -87,7 +94,7 @@ def test_bins_of_reliability_equal_those_of_scikit_learn() -> None:
     assert found.confidence[held] == pytest.approx(confidence)
     assert found.count.sum() == 400
     wanted = sum(abs(a - c) * n for a, c, n in zip(accuracy, confidence, found.count[held], strict=True)) / 400
-    assert measures.calibration_error(target, shares, 10) == pytest.approx(wanted)
+    assert found.error == pytest.approx(wanted)
 
 
 def test_a_certainty_falls_into_the_last_bin_and_what_is_always_right_has_no_error() -> None:

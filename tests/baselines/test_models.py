@@ -12,18 +12,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from safetensors.numpy import load, save
+from sklearn.metrics import accuracy_score, r2_score
 from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
 
-from headstart.baselines import Fitted, from_arrays, linear, nearest, shapes
+from headstart.baselines import Facts, Fitted, from_arrays, shapes, trivial
 from headstart.baselines.contract import FittedSpec
 from headstart.baselines.kernels import KernelsSpec
 from headstart.baselines.linear import LinearSpec
-from headstart.baselines.majority import MajoritySpec
-from headstart.baselines.measures import accuracy, balanced_weights, fit_temperature, log_loss, r2, softmax
-from headstart.baselines.nearest import NearestSpec
+from headstart.baselines.measures import balanced_weights, fit_temperature, log_loss, softmax
 from headstart.baselines.ngrams import NgramsSpec
 from headstart.baselines.summary import SummarySpec
+from headstart.baselines.trivial import MajoritySpec, NearestSpec
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.tasks.task import Task, open_task
@@ -101,7 +101,7 @@ def test_the_speed_of_waves_is_told_from_its_sequences(method: str, channels: in
     train, val, test = waves(90, 0, channels=channels), waves(45, 1, channels=channels), waves(90, 2, channels=channels)
     of = signature("waves", channels=channels)
     said = fit(method, train, val, of).predict(test)
-    assert accuracy(test.target, said.argmax(1)) > 0.85
+    assert accuracy_score(test.target, said.argmax(1)) > 0.85
     majority = fit("majority", train, val, of).predict(test)
     assert log_loss(test.target, said) < 0.6 < log_loss(test.target, majority)
 
@@ -111,7 +111,7 @@ def test_numbers_are_predicted_in_their_own_unit(method: str) -> None:
     train, val, test = (waves(n, s, numbers=True) for n, s in ((120, 0), (40, 1), (80, 2)))
     said = fit(method, train, val, signature("numbers")).predict(test)
     assert said.shape == (80,)
-    assert r2(test.target, said) > 0.6
+    assert r2_score(test.target, said) > 0.6
 
 
 @pytest.mark.parametrize("method", ["summary", "kernels"])
@@ -119,7 +119,7 @@ def test_numbers_are_predicted_in_their_own_unit(method: str) -> None:
 def test_a_run_of_tokens_is_found_wherever_it_stands(method: str, length: int | None) -> None:
     train, val, test = (words(n, s, length) for n, s in ((200, 0), (80, 1), (150, 2)))
     said = fit(method, train, val, signature("words")).predict(test)
-    assert accuracy(test.target, said.argmax(1)) > 0.75
+    assert accuracy_score(test.target, said.argmax(1)) > 0.75
 
 
 def test_a_token_that_tells_by_its_place_alone_is_found_where_all_have_one_length() -> None:
@@ -134,8 +134,8 @@ def test_a_token_that_tells_by_its_place_alone_is_found_where_all_have_one_lengt
     of = Signature("tokens", 4, 15, 15, "class", 2)
     test = placed(100)
     fitted = fit("kernels", placed(100), placed(50), of)
-    assert fitted.facts.placed == 15
-    assert accuracy(test.target, fitted.predict(test).argmax(1)) > 0.95
+    assert fitted.facts.sizes["placed"] == 15
+    assert accuracy_score(test.target, fitted.predict(test).argmax(1)) > 0.95
 
 
 def test_the_majority_is_the_share_of_the_labelled_train_rows() -> None:
@@ -163,7 +163,7 @@ def test_kernels_of_rows_without_labels_are_drawn_and_their_labels_never_asked_f
     target = train.target.copy()
     target[::3] = IGNORE
     fitted = fit("kernels", replace(train, target=target), val, signature("waves"))
-    assert accuracy(val.target, fitted.predict(val).argmax(1)) > 0.7
+    assert accuracy_score(val.target, fitted.predict(val).argmax(1)) > 0.7
 
 
 def test_the_temperature_of_probabilities_is_fitted_on_val() -> None:
@@ -258,7 +258,7 @@ def test_the_majority_of_targets_per_position_is_one_of_each_target() -> None:
 
 def test_ngrams_are_of_tokens_alone() -> None:
     said = NgramsSpec().fit(words(200, 0), words(80, 1), signature("words"), 0).predict(words(150, 2))
-    assert accuracy(words(150, 2).target, said.argmax(1)) > 0.75
+    assert accuracy_score(words(150, 2).target, said.argmax(1)) > 0.75
     with pytest.raises(BadInput, match="'ngrams' counts runs of tokens, the task has floats; use 'kernels'"):
         NgramsSpec().fit(waves(5, 0), waves(5, 1), signature("waves"), 0)
 
@@ -277,8 +277,8 @@ def test_a_penalty_that_is_given_is_the_one_in_force(method: str, kind: str) -> 
 
 
 def test_a_large_train_split_is_thinned_and_the_title_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(linear, "MOST", 20)
-    monkeypatch.setattr(nearest, "MOST", 20)
+    monkeypatch.setattr(LinearSpec, "most", 20)
+    monkeypatch.setattr(trivial, "MOST", 20)
     train = waves(60, 0)
     for method, title in (("linear", "logistic regression on"), ("nearest", "1-nearest neighbour on")):
         facts = fit(method, train, train, signature("waves")).facts
@@ -320,8 +320,12 @@ def test_arrays_and_facts_that_do_not_fit_are_refused(method: str, kind: str) ->
                 from_arrays(facts, {**arrays, name: np.full_like(array, np.nan)})
     with pytest.raises(BadInput, match="array 'more' is unknown"):
         from_arrays(facts, {**arrays, "more": np.zeros(1)})
-    with pytest.raises(BadInput, match=r"model\.sizes: no 'sizes'; did you mean 'size'"):
-        from_arrays({**facts, "sizes": 3}, arrays)
+    with pytest.raises(BadInput, match=r"model\.siz: no 'siz'; did you mean 'size'"):
+        from_arrays({**facts, "siz": 3}, arrays)
+    with pytest.raises(BadInput, match=r"model\.method: no 'majorty'; did you mean 'majority'\?; save the model again"):
+        from_arrays({**facts, "method": "majorty"}, arrays)
+    with pytest.raises(BadInput, match=r"model\.method: no 'sequence'|model\.method: 'sequence'"):
+        from_arrays({**facts, "method": "sequence"}, arrays)
     with pytest.raises(BadInput, match=r"model\.temperature: 0\.0 should be greater than 0"):
         from_arrays({**facts, "temperature": 0.0}, arrays)
 
@@ -345,6 +349,15 @@ def test_numbers_that_cannot_be_are_refused(kind: str, name: str, value: float) 
     wrong.reshape(-1)[0] = value
     with pytest.raises(BadInput, match=f"'{name}' does not fit the other facts; save the model again"):
         from_arrays(fitted.facts.model_dump(mode="json"), {**fitted.arrays(), name: wrong})
+
+
+def test_facts_of_an_earlier_version_are_read() -> None:
+    fitted = fit("kernels", waves(20, 0), waves(10, 1), signature("waves"))
+    facts = fitted.facts.model_dump(mode="json")
+    sizes = facts.pop("sizes")
+    old = {**facts, **sizes, "longest": 0, "placed": 0}
+    assert np.array_equal(from_arrays(old, fitted.arrays()).predict(waves(5, 2)), fitted.predict(waves(5, 2)))
+    assert isinstance(fitted.facts, Facts)
 
 
 def test_the_table_is_read_without_torch_scipy_or_scikit_learn() -> None:

@@ -10,7 +10,7 @@ from support.made_series import examples, noise
 
 from headstart.baselines import kernels as module
 from headstart.baselines.convolve import PLACES, Counter
-from headstart.baselines.fill import filled
+from headstart.baselines.features import filled
 from headstart.baselines.kernels import (
     FEATURES,
     KERNELS,

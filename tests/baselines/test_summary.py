@@ -9,8 +9,8 @@ import pytest
 from support.made_series import examples, noise
 
 from headstart.baselines import summary
-from headstart.baselines.fill import filled
-from headstart.baselines.summary import LAGS, PER_CHANNEL, QUANTILES, fit_summary
+from headstart.baselines.features import filled, moments
+from headstart.baselines.summary import LAGS, PER_CHANNEL, QUANTILES, Summary
 from headstart.sequence import Examples
 
 
@@ -41,7 +41,7 @@ def per_channel(rows: np.ndarray, channels: int) -> np.ndarray:
 
 
 def agrees(x: Examples) -> None:
-    features = fit_summary(x)
+    features = Summary(*moments(x))
     rows = features.transform(x)
     channels = x.values.shape[1]
     assert rows.shape == (len(x), features.size) == (len(x), PER_CHANNEL * channels + 1)
@@ -66,19 +66,19 @@ def test_statistics_with_gaps_are_those_of_the_lines_across_them_and_their_share
 
 def test_a_constant_sequence_has_no_rhythm() -> None:
     x = examples([np.full((12, 1), 2.0, np.float32), np.arange(12.0, dtype=np.float32)[:, None]])
-    rhythm = per_channel(fit_summary(x).transform(x), 1)[0, 0, 13:]
+    rhythm = per_channel(Summary(*moments(x)).transform(x), 1)[0, 0, 13:]
     assert rhythm.tolist() == [0.0] * len(rhythm)
 
 
 def test_a_pure_wave_has_its_frequency() -> None:
     wave = np.sin(np.arange(80) * 2 * np.pi * 0.1).astype(np.float32)[:, None]
     x = examples([wave, wave])
-    found = per_channel(fit_summary(x).transform(x), 1)[0, 0]
+    found = per_channel(Summary(*moments(x)).transform(x), 1)[0, 0]
     assert found[-4:-1] == pytest.approx([0.1, 0.1, 1.0], abs=1e-3)
 
 
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     x = noise([30, 5, 17, 40, 3], channels=2)
-    whole = fit_summary(x).transform(x)
+    whole = Summary(*moments(x)).transform(x)
     monkeypatch.setattr(summary, "AT_ONCE", 60)
-    assert np.array_equal(fit_summary(x).transform(x), whole)
+    assert np.array_equal(Summary(*moments(x)).transform(x), whole)

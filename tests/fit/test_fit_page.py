@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.made_outcomes import NASTY, examples, outcome
 
-from headstart.baselines.measures import calibration_error
+from headstart.baselines.measures import reliability
 from headstart.fit.confusion import FEW, confusion_matrix
 from headstart.fit.figures import single
 from headstart.fit.outcome import Answers, Outcome
@@ -210,7 +210,7 @@ def test_the_calibration_error_is_told_before_and_after() -> None:
     one = made("classes")
     assert one.uncalibrated is not None
     for probabilities in (one.test.predicted, one.uncalibrated):
-        assert words.score(calibration_error(one.test.target, probabilities)) in said("classes")
+        assert words.score(reliability(one.test.target, probabilities).error) in said("classes")
     assert "one temperature, 1.7, chosen on validation" in said("classes")
     assert "without calibration" not in said("classic")
 

@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from headstart.baselines import METHODS, Fitted
+from headstart.baselines import Fitted, FittedSpec
 from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.models import MODELS
 from headstart.models.model import SequenceModel
-from headstart.sequence import Examples
+from headstart.sequence import Examples, Signature
 from headstart.serve.config import ModelConfig
 from headstart.serve.folder import _digest, build
 from headstart.serve.model import Served
@@ -115,6 +116,12 @@ def network_of(config: ModelConfig, seed: int = 0) -> SequenceModel:
     return network.eval()
 
 
+def fit_method(name: str, examples: Examples, signature: Signature) -> Fitted:
+    """A model of the kind `name`, fitted and calibrated on the same examples."""
+    spec: FittedSpec = MODELS[name].load()()
+    return spec.fit(examples, examples, signature, 0)
+
+
 def made(s: Sequences, classics: tuple[str, ...] = (), network: bool = True, serve: str = "", **more: Any) -> Served:
     """What a fit on these sequences might serve."""
     document = settings(s, **more)
@@ -122,7 +129,7 @@ def made(s: Sequences, classics: tuple[str, ...] = (), network: bool = True, ser
     bare = Served(config, network_of(config), {})
     fitted: dict[str, Fitted] = {}
     for name in classics:
-        fitted[name] = METHODS[name].fit(*[targeted(bare, s)] * 2, config.preparation.signature(20), 0)
+        fitted[name] = fit_method(name, targeted(bare, s), config.preparation.signature(20))
     facts = {name: one.facts.model_dump(mode="json") for name, one in fitted.items()}
     document |= {"classics": facts, "serve": serve or ("network" if network else classics[0])}
     if not network:

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from headstart.baselines import METHODS
 from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.card import data_card
 from headstart.fit.outcome import Answers, Candidate, Occlusion, Outcome
+from headstart.fit.settings import SERVABLE
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import ClassifySpec, RegressSpec
@@ -21,6 +21,7 @@ from headstart.serve.model import Served
 from headstart.study.results import Results, Row
 from headstart.study.rows import Point, Run
 from headstart.study.statistics import Estimate, estimate, paired_difference
+from support.made_models import fit_method
 
 NASTY = ("<script>alert(1)</script>", "=1+1", "[red]x", "🙂 {{ 7*7 }} $x_1$", "a|b, \"c\" & 'd'")
 SEEDS = (0, 1, 2)
@@ -235,15 +236,15 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
     network = build_model(spec, signature, Output("sequence", max(len(labels), 1)), seed=0).eval()
     plain = Signature("floats", len(channels), 64, 1, "class" if labels else "number", len(labels))
     x = Examples(s.values, s.offsets, s.codes() if labels else s.numbers().astype(np.float32), np.arange(len(s)))
-    classic = serves if serves in METHODS else "majority"
-    fitted = METHODS[classic].fit(x, x, plain, 0)
+    classic = serves if serves in SERVABLE[2:] else "majority"
+    fitted = fit_method(classic, x, plain)
     network_config = NetworkConfig(model=spec, objective=objective, length=64 // patch, temperature=1.7, arm="scratch")
     config = ModelConfig(
         layout=LayoutSpec(),
         preparation=known,
         network=network_config,
         classics={classic: fitted.facts},
-        serve=serves if serves in METHODS else "network",
+        serve=serves if serves in SERVABLE[2:] else "network",
     )
     return Served(config, network, {classic: fitted})
 

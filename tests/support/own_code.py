@@ -101,7 +101,7 @@ MODEL = '''
 from typing import Literal
 
 import headstart
-from headstart.baselines.majority import MajoritySpec
+from headstart.baselines.trivial import MajoritySpec
 
 
 class SharesSpec(MajoritySpec):

@@ -3,50 +3,57 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Annotated, Any, ClassVar, Literal, Protocol
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, nearest
+from headstart.models import MODELS
 from headstart.models.kind import ModelKind
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, read
 
 Shapes = dict[str, tuple[str, tuple[int, ...]]]
 """Name of an array -> its dtype and shape."""
+OLD_SIZES = ("channels", "dilations", "longest", "placed")
+"""Entries of `sizes` that stand beside them in files of earlier versions."""
 
 
 class Facts(Spec):
     """What is known of a fitted model beside its arrays: JSON. Array shapes follow from it, so that a file's header
     can be compared before anything is read.
 
+    method: the kind of the model, a line of `models.MODELS`. features: what the model looks at, in the kind's words;
+    `size` of them per sequence. sizes: further numbers that the shapes of the kind's arrays follow from.
     input, width, classes, targets, paired: of the signature (classes 0: numbers).
-    features: what the model looks at; `size` of them per sequence.
-    channels: of kernels, at most so many summed by one; dilations: how many; longest: of n-grams, with
-    tokens at their places in the first `placed` positions.
     temperature: scores are divided by it before they become probabilities.
     strength: what was chosen, per fit: alpha of a ridge regression, C of a logistic one.
     used: labelled units that it was fitted on, of so many `labels`.
     """
 
-    method: Literal["majority", "nearest", "linear", "summary", "kernels", "ngrams"]
-    features: Literal["none", "flat", "counts", "summaries", "summary", "kernels", "ngrams"]
+    method: str
+    features: str = "none"
     input: Literal["tokens", "floats"]
     width: int = Field(ge=1)
     classes: int = Field(ge=0)
     targets: int = Field(ge=1)
     paired: bool = False
     size: int = Field(default=0, ge=0)
-    channels: int = Field(default=0, ge=0)
-    dilations: int = Field(default=0, ge=0)
-    longest: int = Field(default=0, ge=0, le=16)
-    placed: int = Field(default=0, ge=0)
+    sizes: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     temperature: float = Field(default=1.0, gt=0)
     strength: tuple[float, ...] = ()
     per_position: bool = False
     used: int = Field(default=0, ge=0)
     labels: int = Field(default=0, ge=0)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _gather_old_sizes(cls, table: Any) -> Any:
+        if not isinstance(table, Mapping) or not any(name in table for name in OLD_SIZES):
+            return table
+        rest = {name: value for name, value in table.items() if name not in OLD_SIZES}
+        return {**rest, "sizes": {name: table[name] for name in OLD_SIZES if name in table}}
 
     @property
     def outputs(self) -> int:
@@ -57,6 +64,11 @@ class Facts(Spec):
     def columns(self) -> int:
         """Features per sequence or pair."""
         return self.size * (4 if self.paired else 1)
+
+    def check(self, right: bool, name: str) -> None:
+        """Raises: BadInput naming the fact or array that cannot be, unless it is right."""
+        if not right:
+            raise BadInput(f"model.{self.method}: {name!r} does not fit the other facts; save the model again")
 
 
 class FittedSpec(ModelKind):
@@ -75,6 +87,17 @@ class FittedSpec(ModelKind):
         Raises: BadInput for a target that the model does not serve, or where no train unit has one.
         """
         raise BadInput(f"model.kind: {self.kind!r} fits nothing")
+
+    @classmethod
+    def shapes(cls, facts: Facts) -> Shapes:
+        """Of the arrays of a model with these facts. Raises: BadInput where the facts contradict each other."""
+        raise BadInput(f"model.method: {facts.method!r} has no arrays")
+
+    @classmethod
+    def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Fitted:
+        """The model again, from arrays of these shapes. Raises: BadInput for numbers that cannot be."""
+        del arrays
+        raise BadInput(f"model.method: {facts.method!r} has no arrays")
 
     def title(self, facts: Facts) -> str:
         """What a fitted model is called, in a table."""
@@ -113,7 +136,31 @@ class Fitted(Protocol):
         ...
 
 
-def facts_of(method: str, features: str, train: Examples, signature: Signature) -> Facts:
+def shapes(facts: Mapping[str, Any]) -> Shapes:
+    """Name -> (dtype, shape) of the arrays that belong to these facts: to compare with a file before reading it.
+
+    Raises: BadInput naming each fact that is wrong.
+    """
+    known = read(Facts, facts, "model")
+    return _spec_class(known).shapes(known)
+
+
+def from_arrays(facts: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> Fitted:
+    """The model again. Raises: BadInput where facts or arrays are wrong or do not fit together."""
+    known = read(Facts, facts, "model")
+    cls = _spec_class(known)
+    _check_arrays(known, arrays, cls.shapes(known))
+    return cls.restore(known, arrays)
+
+
+def _spec_class(facts: Facts) -> type[FittedSpec]:
+    cls = MODELS[facts.method].load() if facts.method in MODELS else None
+    if cls is None or not issubclass(cls, FittedSpec):
+        raise BadInput(f"model.method: {nearest(facts.method, MODELS)}; save the model again")
+    return cls
+
+
+def facts_of(method: str, train: Examples, signature: Signature) -> Facts:
     """Facts of a signature. Raises: BadInput for one that the method does not serve, or where nothing has a label."""
     several = signature.target == "class" and signature.targets > 1
     if signature.target == "none" or (method != "majority" and (signature.per_position or several)):
@@ -124,53 +171,45 @@ def facts_of(method: str, features: str, train: Examples, signature: Signature) 
     labels = len(train.labelled_units())
     if not labels and method != "majority":
         raise BadInput(f"model.kind: no train example has a label for {method!r}; give some, or use 'majority'")
-    classed = signature.target == "class"
-    return read(
-        Facts,
-        {
-            "method": method,
-            "features": features,
-            "input": signature.input,
-            "width": signature.width,
-            "classes": signature.classes if classed else 0,
-            "targets": signature.targets,
-            "paired": signature.paired,
-            "per_position": signature.per_position,
-            "used": labels,
-            "labels": labels,
-        },
+    return Facts(
+        method=method,
+        input=signature.input,
+        width=signature.width,
+        classes=signature.classes if signature.target == "class" else 0,
+        targets=signature.targets,
+        paired=signature.paired,
+        per_position=signature.per_position,
+        used=labels,
+        labels=labels,
     )
 
 
 def check_kind(facts: Facts, examples: Examples) -> None:
     """Raises: BadInput where sequences are not of the kind that a model was fitted on."""
-    place = f"model.{facts.method}"
-    given = "tokens" if examples.values.ndim == 1 else "floats"
-    if given != facts.input:
-        raise BadInput(f"{place}: was fitted on {facts.input}, got {given}; give sequences of the same kind")
-    if given == "floats" and examples.values.shape[1] != facts.width:
+    source = f"model.{facts.method}"
+    kind = "tokens" if examples.values.ndim == 1 else "floats"
+    if kind != facts.input:
+        raise BadInput(f"{source}: was fitted on {facts.input}, got {kind}; give sequences of the same kind")
+    if kind == "floats" and examples.values.shape[1] != facts.width:
         raise BadInput(
-            f"{place}: was fitted on {facts.width} channels, got {examples.values.shape[1]}; give the same channels"
+            f"{source}: was fitted on {facts.width} channels, got {examples.values.shape[1]}; give the same channels"
         )
-    if given == "tokens" and len(examples.values):
+    if kind == "tokens" and len(examples.values):
         low, high = int(examples.values.min()), int(examples.values.max())
         if low < 0 or high >= facts.width:
             raise BadInput(
-                f"{place}: token {low if low < 0 else high} is not in 0..{facts.width - 1}; "
+                f"{source}: token {low if low < 0 else high} is not in 0..{facts.width - 1}; "
                 "give tokens of the vocabulary it was fitted on"
             )
     if examples.paired != facts.paired:
-        raise BadInput(
-            f"{place}: was fitted on {'pairs' if facts.paired else 'single sequences'}; "
-            f"got {'pairs' if examples.paired else 'single sequences'}"
-        )
+        names = {True: "pairs", False: "single sequences"}
+        raise BadInput(f"{source}: was fitted on {names[facts.paired]}; got {names[examples.paired]}")
 
 
 def targets(examples: Examples, facts: Facts) -> np.ndarray:
     """(units,) int64 classes, IGNORE where there is none; or (units, T) float64 numbers, NaN where there is none."""
-    empty = np.full(examples.units, IGNORE) if facts.classes else np.full((examples.units, facts.targets), np.nan)
     if examples.target is None:
-        return empty
+        return np.full(examples.units, IGNORE) if facts.classes else np.full((examples.units, facts.targets), np.nan)
     target = examples.target[::2] if examples.paired else examples.target
     if facts.classes:
         return np.asarray(target.astype(np.int64))
@@ -189,26 +228,19 @@ def pieces(examples: Examples, most: int, positions: int) -> Iterator[np.ndarray
         first = last
 
 
-def check_facts(facts: Facts, right: bool, name: str) -> None:
-    """Raises: BadInput naming the fact or array that cannot be, unless it is right."""
-    if not right:
-        raise BadInput(f"model.{facts.method}: {name!r} does not fit the other facts; save the model again")
-
-
-def check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:
+def _check_arrays(facts: Facts, arrays: Mapping[str, np.ndarray], shapes: Shapes) -> None:
     """Raises: BadInput where names, types or shapes are not what the facts say, or a number is not finite."""
-    place = f"model.{facts.method}"
-    if set(arrays) != set(shapes):
-        odd = sorted(set(arrays) ^ set(shapes))
-        raise BadInput(
-            f"{place}: array {odd[0]!r} is {'unknown' if odd[0] in arrays else 'missing'}; save the model again"
-        )
+    source = f"model.{facts.method}"
+    odd = sorted(set(arrays) ^ set(shapes))
+    if odd:
+        state = "unknown" if odd[0] in arrays else "missing"
+        raise BadInput(f"{source}: array {odd[0]!r} is {state}; save the model again")
     for name, (dtype, shape) in shapes.items():
-        given = arrays[name]
-        if given.dtype != np.dtype(dtype) or given.shape != shape:
+        array = arrays[name]
+        if array.dtype != np.dtype(dtype) or array.shape != shape:
             raise BadInput(
-                f"{place}: array {name!r} is {given.dtype} {given.shape}, its facts say {dtype} {shape}; "
+                f"{source}: array {name!r} is {array.dtype} {array.shape}, its facts say {dtype} {shape}; "
                 "save the model again"
             )
-        if given.dtype.kind == "f" and not np.isfinite(given).all():
-            raise BadInput(f"{place}: array {name!r} holds a number that is not finite; fit the model again")
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise BadInput(f"{source}: array {name!r} holds a number that is not finite; fit the model again")

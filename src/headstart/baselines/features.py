@@ -1,35 +1,71 @@
-"""Sequences as fixed rows of numbers, for methods that know no order: flattened, counted or summarised."""
+"""Sequences as rows of numbers: flattened, counted or summarised; and their gaps filled."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes
+from headstart.baselines.contract import Facts, Shapes, pieces
 from headstart.errors import BadInput
 from headstart.sequence import Examples, Signature
 
 WIDEST = 8_192
 """Numbers of a flattened example at most; longer ones are summarised."""
 KINDS = 4_096
-"""Distinct tokens that are counted each; ids beyond share a place."""
-CHUNK = 2_000
-"""Examples that are summarised at once, which bounds memory."""
+"""Distinct tokens that are counted each; ids beyond share a column."""
+CHUNK, POSITIONS = 2_000, 1 << 22
+"""Examples, and positions of them, that are summarised at once, which bounds memory."""
 NAMES = {"counts": "token counts", "flat": "flat inputs", "summaries": "summaries"}
 
 
+class Features(Protocol):
+    """What turns sequences into rows of numbers, dense or sparse; its fields that are arrays are what was learned."""
+
+    kind: str
+    """In `Facts.features`."""
+
+    @property
+    def size(self) -> int:
+        """P."""
+        ...
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """What the facts must say, beside P, for the shapes of the arrays to follow."""
+        return {}
+
+    def transform(self, examples: Examples) -> Any:
+        """(n, P) of n single sequences."""
+        ...
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that was learned, by name."""
+        return {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+
+    @staticmethod
+    def shapes(facts: Facts) -> Shapes:
+        """Of the arrays. Raises: BadInput where the facts contradict each other."""
+        ...
+
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Self:
+        """The features again. Raises: BadInput for numbers that cannot be."""
+        ...
+
+
 @dataclass(frozen=True)
-class Plain:
-    """Features of which nothing is learned. kind: a key of `NAMES`; size: P.
+class Plain(Features):
+    """Features of which nothing is learned. kind: a key of `NAMES`; count: P.
 
     Tokens are counted (as shares of the length). Floats are flattened where every example of the task has one length,
     else summarised per feature. A missing value counts as 0 when flattened.
     """
 
     kind: str
-    size: int
+    count: int
 
     @classmethod
     def of(cls, signature: Signature) -> Plain:
@@ -42,25 +78,26 @@ class Plain:
         return cls("summaries", 7 * signature.width + 1)
 
     @property
-    def sizes(self) -> dict[str, int]:
-        """Nothing but P."""
-        return {}
+    def size(self) -> int:
+        """P."""
+        return self.count
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """None."""
-        return {}
+    @property
+    def name(self) -> str:
+        """In a title."""
+        return NAMES[self.kind]
 
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
         """Of no array."""
-        del facts
+        facts.check(facts.features in NAMES, "features")
         return {}
 
-    @staticmethod
-    def from_arrays(facts: Facts, arrays: Mapping[str, np.ndarray]) -> Plain:
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Plain:
         """The features again."""
         del arrays
-        return Plain(facts.features, facts.size)
+        return cls(facts.features, facts.size)
 
     def transform(self, examples: Examples) -> np.ndarray:
         """(n, P). Raises: BadInput where sequences that are flattened have another length."""
@@ -89,29 +126,73 @@ def _counts(x: Examples, kinds: int) -> np.ndarray:
 
 def summaries(x: Examples) -> np.ndarray:
     """(n, 7 F + 1) mean, deviation, least, greatest, first, last and mean step of each feature; length."""
-    return np.concatenate([_summary(x, i, min(i + CHUNK, len(x))) for i in range(0, len(x), CHUNK)])
+    return np.concatenate([_summary(x.take(units)) for units in pieces(x, CHUNK, POSITIONS)])
 
 
-def _summary(x: Examples, first: int, last: int) -> np.ndarray:
-    begin, end = x.offsets[first:last], x.offsets[first + 1 : last + 1]
-    start = int(begin[0])
-    values = x.values[start : int(end[-1])].astype(np.float64)
-    seen = np.isfinite(values)
-    if x.observed is not None:
-        seen &= x.observed[start : int(end[-1])]
-    at = begin - start
-    count = np.maximum(np.add.reduceat(seen, at, axis=0, dtype=np.int64), 1)
+def _summary(x: Examples) -> np.ndarray:
+    values, begin = x.values.astype(np.float64), x.offsets[:-1]
+    seen = observed(x, values)
+    count = np.maximum(np.add.reduceat(seen, begin, axis=0, dtype=np.int64), 1)
     zeroed = np.where(seen, values, 0.0)
-    mean = np.add.reduceat(zeroed, at, axis=0) / count
-    row = np.repeat(np.arange(last - first), end - begin)
-    spread = np.sqrt(np.add.reduceat(np.where(seen, values - mean[row], 0.0) ** 2, at, axis=0) / count)
-    least = np.minimum.reduceat(np.where(seen, values, np.inf), at, axis=0)
-    most = np.maximum.reduceat(np.where(seen, values, -np.inf), at, axis=0)
+    mean = np.add.reduceat(zeroed, begin, axis=0) / count
+    row = np.repeat(np.arange(len(x)), x.lengths)
+    spread = np.sqrt(np.add.reduceat(np.where(seen, values - mean[row], 0.0) ** 2, begin, axis=0) / count)
+    least = np.minimum.reduceat(np.where(seen, values, np.inf), begin, axis=0)
+    most = np.maximum.reduceat(np.where(seen, values, -np.inf), begin, axis=0)
     step = np.abs(np.diff(zeroed, axis=0, prepend=zeroed[:1]))
-    step[at] = 0.0
-    steps = np.add.reduceat(step, at, axis=0) / count
-    ends = [zeroed[at], zeroed[end - start - 1]]
-    length = (end - begin)[:, None].astype(np.float64)
-    out = np.concatenate([mean, spread, least, most, *ends, steps, length], axis=1)
+    step[begin] = 0.0
+    steps = np.add.reduceat(step, begin, axis=0) / count
+    ends = [zeroed[begin], zeroed[x.offsets[1:] - 1]]
+    out = np.concatenate([mean, spread, least, most, *ends, steps, x.lengths[:, None].astype(np.float64)], axis=1)
     # A feature that was never observed has no least and no greatest value.
     return np.asarray(np.nan_to_num(out, nan=0.0, posinf=0.0, neginf=0.0))
+
+
+def observed(examples: Examples, values: np.ndarray) -> np.ndarray:
+    """(S, F) bool: values that were observed and are numbers."""
+    there: np.ndarray = np.isfinite(values)
+    return there if examples.observed is None else there & examples.observed
+
+
+def moments(examples: Examples) -> tuple[np.ndarray, np.ndarray]:
+    """(F,) float64 mean and deviation of each channel over all that was observed.
+
+    A channel that was never observed has mean 0; one that does not vary has deviation 1.
+    """
+    values = examples.as_seen(examples.values).astype(np.float64)
+    there = observed(examples, values)
+    count = np.maximum(there.sum(axis=0), 1)
+    mean = np.where(there, values, 0.0).sum(axis=0) / count
+    spread = np.sqrt((np.where(there, values - mean, 0.0) ** 2).sum(axis=0) / count)
+    # Rounding leaves a constant channel a deviation near 1e-16 of its size.
+    return mean, np.where(spread > 1e-7 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
+
+
+def filled(examples: Examples, mean: np.ndarray, spread: np.ndarray) -> np.ndarray:
+    """(S, F) float32 standardised values without gaps.
+
+    A gap is crossed in a straight line between its neighbours of the same sequence and channel; before the first and
+    after the last observed value that value stands; a channel of which a sequence shows nothing is at the mean.
+    """
+    values = examples.as_seen(examples.values)
+    there = observed(examples, values)
+    out: np.ndarray = ((np.where(there, values, 0.0) - mean) / spread).astype(np.float32)
+    for channel in np.flatnonzero(~there.all(axis=0)):
+        out[:, channel] = _crossed(out[:, channel], there[:, channel], examples.offsets)
+    return out
+
+
+def _crossed(values: np.ndarray, there: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """One channel (S,) with its gaps crossed within each sequence."""
+    place = np.arange(len(values))
+    begin = np.repeat(offsets[:-1], np.diff(offsets))
+    end = np.repeat(offsets[1:], np.diff(offsets))
+    before = np.maximum.accumulate(np.where(there, place, -1))
+    after = np.minimum.accumulate(np.where(there, place, len(values))[::-1])[::-1]
+    left, right = before >= begin, after < end
+    first = np.where(left, before, np.where(right, after, 0))
+    last = np.where(right, after, first)
+    share = (place - first) / np.maximum(last - first, 1)
+    line = values[first] + share * (values[last] - values[first])
+    # Left of the first observed value both ends are that value, and `share` multiplies 0.
+    return np.asarray(np.where(there, values, np.where(left | right, line, 0.0)), dtype=np.float32)

@@ -14,11 +14,11 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_facts, facts_of
+from headstart.baselines.contract import Facts, FittedSpec, Shapes
 from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
-from headstart.baselines.fill import filled, moments
-from headstart.baselines.linear import Linear, PenalisedSpec
-from headstart.baselines.ngrams import fit_best_ngrams
+from headstart.baselines.features import Features, filled, moments
+from headstart.baselines.linear import PenalisedSpec
+from headstart.baselines.ngrams import Ngrams, best_ngrams
 from headstart.errors import BadInput
 from headstart.seeds import below, permutation, uniform
 from headstart.sequence import Examples, Signature
@@ -44,7 +44,7 @@ _GOLDEN = (5**0.5 + 1) / 2
 
 
 @dataclass(frozen=True)
-class Kernels:
+class Kernels(Features):
     """What is fitted. Letters: F channels, D dilations, P features.
 
     dilations, each (D,) int64; each (84 of them) has `each[i]` biases at dilation i. biases (P,) float32, by
@@ -58,6 +58,7 @@ class Kernels:
     channels: np.ndarray | None
     mean: np.ndarray
     spread: np.ndarray
+    kind: str = "kernels"
 
     @property
     def size(self) -> int:
@@ -69,42 +70,31 @@ class Kernels:
         """D, and C (0: no channels are drawn)."""
         return {"dilations": len(self.dilations), "channels": 0 if self.channels is None else self.channels.shape[2]}
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`dilations`, `each`, `biases`, `mean`, `spread`, and `channels` where they are drawn."""
-        own = {
-            "dilations": self.dilations,
-            "each": self.each,
-            "biases": self.biases,
-            "mean": self.mean,
-            "spread": self.spread,
-        }
-        return own if self.channels is None else {**own, "channels": self.channels}
-
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
         """Of the arrays. Raises: BadInput where the facts contradict each other."""
-        check_facts(facts, facts.channels == (min(facts.width, CHANNELS) if facts.width > 1 else 0), "channels")
+        dilations, channels = (facts.sizes.get(name, 0) for name in ("dilations", "channels"))
+        facts.check(channels == (min(facts.width, CHANNELS) if facts.width > 1 else 0), "channels")
         own: Shapes = {
-            "dilations": ("int64", (facts.dilations,)),
-            "each": ("int64", (facts.dilations,)),
+            "dilations": ("int64", (dilations,)),
+            "each": ("int64", (dilations,)),
             "biases": ("float32", (facts.size,)),
             "mean": ("float64", (facts.width,)),
             "spread": ("float64", (facts.width,)),
         }
-        drawn = (facts.dilations, KERNELS, facts.channels)
-        return {**own, "channels": ("int64", drawn)} if facts.channels else own
+        return {**own, "channels": ("int64", (dilations, KERNELS, channels))} if channels else own
 
-    @staticmethod
-    def from_arrays(facts: Facts, arrays: Mapping[str, np.ndarray]) -> Kernels:
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Kernels:
         """The kernels again. Raises: BadInput for numbers that cannot be."""
         each, channels = arrays["each"], arrays.get("channels")
-        check_facts(facts, bool((arrays["spread"] > 0).all()), "spread")
-        check_facts(facts, bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
-        check_facts(facts, bool((each >= 0).all()) and KERNELS * int(each.sum()) == facts.size, "each")
+        facts.check(bool((arrays["spread"] > 0).all()), "spread")
+        facts.check(bool(((arrays["dilations"] >= 1) & (arrays["dilations"] < 1 << 31)).all()), "dilations")
+        facts.check(bool((each >= 0).all()) and KERNELS * int(each.sum()) == facts.size, "each")
         if channels is not None:
             right = (channels >= -1) & (channels < facts.width)
-            check_facts(facts, bool(right.all() and (channels[:, :, 0] >= 0).all()), "channels")
-        return Kernels(arrays["dilations"], each, arrays["biases"], channels, arrays["mean"], arrays["spread"])
+            facts.check(bool(right.all() and (channels[:, :, 0] >= 0).all()), "channels")
+        return cls(arrays["dilations"], each, arrays["biases"], channels, arrays["mean"], arrays["spread"])
 
     def transform(self, examples: Examples) -> np.ndarray:
         """(n, P) float32 shares, in [0, 1]. A sequence's row does not depend on the sequences beside it."""
@@ -126,21 +116,21 @@ class KernelsSpec(PenalisedSpec):
     Source: Dempster et al. 2021.
     """
 
+    version: ClassVar[int] = 2
     kind: Literal["kernels"] = "kernels"
     features: int | None = Field(default=None, ge=KERNELS)
     unused: ClassVar[tuple[str, ...]] = tuple(name for name in FittedSpec.unused if name != "seed")
+    reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams}
+    squared: ClassVar[bool] = True
 
-    def fit(
-        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
-    ) -> Linear:
+    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
         if signature.input == "tokens":
-            return fit_best_ngrams("kernels", train, val, signature, class_weights, self.alpha)
-        facts = facts_of("kernels", "kernels", train, signature)
+            yield from best_ngrams(train, signature)
+            return
         wanted = self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
         wanted = max(KERNELS, wanted // 4) if signature.paired else wanted
-        kernels = fit_kernels(replace(train, paired=False), seed, wanted)
-        return Linear.fit(facts, kernels, train, val, class_weights, alpha=self.alpha, squared=True)
+        yield fit_kernels(replace(train, paired=False), seed, wanted)
 
     def describe(self) -> str:
         """In a sentence."""

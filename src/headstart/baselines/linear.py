@@ -1,18 +1,21 @@
-"""A linear readout of features of sequences: what the models other than majority and nearest are."""
+"""Linear readouts of features of sequences: ridge or logistic, the strength of their penalty chosen, scores calibrated.
+
+Letters: n units, P features, K classes, T targets. Features are dense (n, P) arrays or sparse matrices.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, Protocol
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_kind, facts_of, pieces, targets
-from headstart.baselines.features import NAMES, Plain
-from headstart.baselines.measures import softmax
-from headstart.baselines.readout import Readout, Split, fit_readout
+from headstart.baselines.features import NAMES, Features, Plain
+from headstart.baselines.measures import fit_temperature, log_loss, softmax
 from headstart.sequence import IGNORE, Examples, Signature
 
 MOST = 5_000
@@ -22,28 +25,38 @@ AT_ONCE = 1 << 24
 """Features that are made at once for a prediction, which bounds memory."""
 POSITIONS = 1 << 22
 """Positions of the sequences that they are made of."""
+ALPHAS = tuple(np.logspace(3, -3, 10).tolist())
+"""Strengths of a ridge regression that are tried: those of Dempster et al. 2021, the strongest first."""
+STRENGTHS = tuple(10.0**k for k in range(-4, 3))
+"""C of a logistic regression on standardised features."""
+SPARSE_STRENGTHS = tuple(10.0**k for k in range(-1, 5))
+"""C, and 1 / alpha, on sparse rows of length 1."""
+PATIENCE = 2
+"""Weaker penalties that did no better on val, after which still weaker ones, the slowest to fit, are not tried."""
+STEPS = 300
+"""Steps of a logistic regression at most."""
 
 
-class Features(Protocol):
-    """What turns sequences into rows of numbers, dense or sparse."""
+@dataclass(frozen=True)
+class Readout:
+    """weights (P, K or T) float32, intercept (K or T,) float64, temperature, and what was chosen."""
 
-    @property
-    def size(self) -> int:
-        """P."""
-        ...
+    weights: np.ndarray
+    intercept: np.ndarray
+    temperature: float = 1.0
+    strength: tuple[float, ...] = ()
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """What the facts must say for the shapes of the arrays to follow."""
-        ...
+    def scores(self, features: Any) -> np.ndarray:
+        """(n, K or T) float64."""
+        return np.asarray(features @ self.weights.astype(np.float64) + self.intercept)
 
-    def transform(self, examples: Examples) -> Any:
-        """(n, P) of n single sequences."""
-        ...
 
-    def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that was learned."""
-        ...
+@dataclass(frozen=True)
+class Split:
+    """Features of the units of a split that have a target, and it: (n,) classes or (n, T) numbers, NaN for none."""
+
+    features: Any
+    target: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -53,27 +66,6 @@ class Linear:
     facts: Facts
     features: Features
     readout: Readout
-
-    @classmethod
-    def fit(
-        cls,
-        facts: Facts,
-        features: Features,
-        train: Examples,
-        val: Examples,
-        class_weights: np.ndarray | None,
-        *,
-        alpha: float | None = None,
-        squared: bool = False,
-    ) -> Linear:
-        """Logistic regression, or ridge where numbers are predicted or a `squared` error is asked for.
-
-        alpha: of the penalty (a logistic regression has C = 1 / alpha); None: chosen, on val or by leaving one out.
-        """
-        split, held = split_of(features, train, facts), split_of(features, val, facts)
-        readout = fit_readout(split, held, facts.classes, class_weights, alpha, squared)
-        learned = {"size": features.size, "temperature": readout.temperature, "strength": readout.strength}
-        return cls(facts.model_copy(update={**learned, **features.sizes}), features, readout)
 
     def predict(self, examples: Examples) -> np.ndarray:
         """(n, K) probabilities or (n,) numbers, (n, T) where there are several; n units."""
@@ -92,71 +84,98 @@ class PenalisedSpec(FittedSpec):
     """What linear models share. alpha: strength of the L2 penalty; a logistic regression has C = 1 / alpha.
 
     Without it the strength is chosen: on val, of a ridge regression of dense features by leaving one train example out.
+
+    reads: name in `Facts.features` -> the class. squared: classes are fitted by ridge where features are dense. most:
+    labelled train examples that are used, at most.
     """
 
     alpha: float | None = Field(default=None, gt=0)
+    reads: ClassVar[Mapping[str, type[Features]]] = {}
+    squared: ClassVar[bool] = False
+    most: ClassVar[int | None] = None
+
+    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+        """Features to choose from by the loss on val, the simplest first."""
+        raise NotImplementedError
+
+    def fit(
+        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
+    ) -> Linear:
+        """Logistic regression, or ridge where numbers are predicted or the error is `squared`."""
+        facts, train = thinned(facts_of(self.kind, train, signature), train, self.most)
+        models = [
+            fit_linear(facts, features, train, val, class_weights, self.alpha, self.squared)
+            for features in self.candidates(facts, train, signature, seed)
+        ]
+        # Of equals the first is kept.
+        return models[0] if len(models) == 1 else min(models, key=lambda model: _loss(model, val))
+
+    @classmethod
+    def shapes(cls, facts: Facts) -> Shapes:
+        """Of the arrays of the features, `weights` and `intercept`."""
+        facts.check(facts.features in cls.reads, "features")
+        own = {"weights": ("float32", (facts.columns, facts.outputs)), "intercept": ("float64", (facts.outputs,))}
+        return {**cls.reads[facts.features].shapes(facts), **own}
+
+    @classmethod
+    def restore(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Linear:
+        """Features and readout again."""
+        features = cls.reads[facts.features].from_arrays(facts, arrays)
+        return Linear(
+            facts, features, Readout(arrays["weights"], arrays["intercept"], facts.temperature, facts.strength)
+        )
 
 
 class LinearSpec(PenalisedSpec):
     """Logistic regression (ridge for numbers) on the inputs themselves: tokens counted, floats flattened where all have
     one length, else summarised. At most 5,000 labels are used."""
 
+    version: ClassVar[int] = 2
     kind: Literal["linear"] = "linear"
+    reads: ClassVar[Mapping[str, type[Features]]] = dict.fromkeys(NAMES, Plain)
+    most: ClassVar[int | None] = MOST
 
-    def fit(
-        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
-    ) -> Linear:
-        """Nothing depends on the seed."""
-        del seed
-        features = Plain.of(signature)
-        facts, some = thinned(facts_of("linear", features.kind, train, signature), train, MOST)
-        return Linear.fit(facts, features, some, val, class_weights, alpha=self.alpha)
+    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+        """Nothing is learned."""
+        yield Plain.of(signature)
 
     def title(self, facts: Facts) -> str:
         """With what it looks at."""
-        return f"{'logistic' if facts.classes else 'ridge'} regression on {NAMES[facts.features]}{share(facts)}"
+        return f"{'logistic' if facts.classes else 'ridge'} regression on {NAMES[facts.features]}{share_used(facts)}"
 
     def describe(self) -> str:
         """In a sentence."""
         return "a logistic regression (ridge for numbers) on the inputs themselves"
 
 
-def thinned(facts: Facts, train: Examples, most: int) -> tuple[Facts, Examples]:
+def thinned(facts: Facts, train: Examples, most: int | None) -> tuple[Facts, Examples]:
     """At most so many labelled units, spread evenly, and the facts that say so."""
+    if most is None:
+        return facts, train
     labelled = train.labelled_units()
     kept = labelled[np.linspace(0, len(labelled) - 1, min(most, len(labelled))).astype(int)]
     return facts.model_copy(update={"used": len(kept)}), train.take(kept)
 
 
-def share(facts: Facts) -> str:
+def share_used(facts: Facts) -> str:
     """`, 5,000 of 50,000 labels` where some were left out."""
     return "" if facts.used == facts.labels else f", {facts.used:,} of {facts.labels:,} labels"
-
-
-def readout_shapes(facts: Facts) -> Shapes:
-    """Of `weights` and `intercept`."""
-    return {"weights": ("float32", (facts.columns, facts.outputs)), "intercept": ("float64", (facts.outputs,))}
-
-
-def read_readout(facts: Facts, arrays: Mapping[str, np.ndarray]) -> Readout:
-    """The readout among a model's arrays."""
-    return Readout(arrays["weights"], arrays["intercept"], facts.temperature, facts.strength)
 
 
 def by_pieces(facts: Facts, features: Features, examples: Examples, answer: Callable[[Any], np.ndarray]) -> np.ndarray:
     """(n, outputs) answers to the features of n units, made piece by piece."""
     most = max(1, AT_ONCE // max(1, facts.columns))
-    found = [answer(rows(features, examples.take(units))) for units in pieces(examples, most, POSITIONS)]
-    return np.concatenate(found) if found else np.zeros((0, facts.outputs))
+    answers = [answer(feature_rows(features, examples.take(units))) for units in pieces(examples, most, POSITIONS)]
+    return np.concatenate(answers) if answers else np.zeros((0, facts.outputs))
 
 
-def rows(features: Features, examples: Examples) -> Any:
+def feature_rows(features: Features, examples: Examples) -> Any:
     """Features of the units of a set: of a pair [a, b] those of a, b, |a - b| and a b."""
-    made = features.transform(replace(examples, paired=False))
+    rows = features.transform(replace(examples, paired=False))
     if not examples.paired:
-        return made
-    first, second = made[::2], made[1::2]
-    if isinstance(made, np.ndarray):
+        return rows
+    first, second = rows[::2], rows[1::2]
+    if isinstance(rows, np.ndarray):
         return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
     from scipy.sparse import hstack
 
@@ -167,4 +186,181 @@ def split_of(features: Features, examples: Examples, facts: Facts) -> Split:
     """Features and targets of the units that have a target."""
     target = targets(examples, facts)
     there = target != IGNORE if facts.classes else ~np.isnan(target).all(axis=1)
-    return Split(rows(features, examples.take(np.flatnonzero(there))), target[there])
+    return Split(feature_rows(features, examples.take(np.flatnonzero(there))), target[there])
+
+
+def fit_linear(
+    facts: Facts,
+    features: Features,
+    train: Examples,
+    val: Examples,
+    class_weights: np.ndarray | None,
+    alpha: float | None,
+    squared: bool,
+) -> Linear:
+    """A readout of these features. alpha: of the penalty; None: chosen, on val or by leaving one out."""
+    split, held_out = split_of(features, train, facts), split_of(features, val, facts)
+    dense = isinstance(split.features, np.ndarray)
+    if not facts.classes:
+        readout = fit_numbers(split, held_out, alpha)
+    elif squared and dense:
+        readout = ridge_classes(split, held_out, facts.classes, class_weights, alpha)
+    else:
+        readout = logistic(split, held_out, facts.classes, class_weights, alpha)
+    known = {"features": features.kind, "size": features.size, "sizes": features.sizes}
+    chosen = {"temperature": readout.temperature, "strength": readout.strength}
+    return Linear(facts.model_copy(update={**known, **chosen}), features, readout)
+
+
+def _loss(model: Linear, val: Examples) -> float:
+    """Log loss or mean squared error on val; 0 where nothing can be compared."""
+    split = split_of(model.features, val, model.facts)
+    if not len(split.target):
+        return 0.0
+    scores = model.readout.scores(split.features)
+    if model.facts.classes:
+        return log_loss(split.target, softmax(scores, model.facts.temperature))
+    return float(np.nanmean((scores - split.target) ** 2))
+
+
+def ridge(
+    features: np.ndarray, wanted: np.ndarray, alpha: float | None, weights: np.ndarray | None = None
+) -> tuple[Readout, np.ndarray]:
+    """Ridge on standardised features (n, P), wanted (n, T); what it predicts of each example without it, (n, T).
+
+    Alpha has the least squared error of the examples left out, all weighted by `weights` (n,).
+    """
+    from sklearn.linear_model import RidgeCV
+    from sklearn.preprocessing import StandardScaler
+
+    if len(features) == 1:  # nothing is left to predict it from
+        zeros = np.zeros((features.shape[1], wanted.shape[1]), np.float32)
+        return Readout(zeros, wanted[0].astype(np.float64), 1.0, (ALPHAS[0] if alpha is None else alpha,)), wanted
+    weights = None if weights is None else weights / weights.mean()
+    scaler = StandardScaler().fit(features, sample_weight=weights)
+    alphas = list(ALPHAS) if alpha is None else [alpha]
+    model = RidgeCV(alphas, scoring="neg_mean_squared_error", store_cv_results=True)
+    # In single precision the coefficients of many features would be rounded on their way.
+    model.fit(scaler.transform(features).astype(np.float64), wanted, sample_weight=weights)
+    coefficients = model.coef_.reshape(wanted.shape[1], -1) / scaler.scale_
+    readout = Readout(
+        coefficients.T.astype(np.float32), model.intercept_ - coefficients @ scaler.mean_, 1.0, (float(model.alpha_),)
+    )
+    return readout, model.cv_results_.reshape(*wanted.shape, len(alphas))[..., alphas.index(model.alpha_)]
+
+
+def ridge_classes(
+    train: Split, val: Split, classes: int, weights: np.ndarray | None = None, alpha: float | None = None
+) -> Readout:
+    """One against all others (-1 and 1); a temperature makes probabilities of the scores.
+
+    The temperature is fitted on val and on train, each example of it scored by a model without it: val alone is often
+    too small to say more than that all is well. weights (K,): of the classes, throughout.
+    """
+    each = None if weights is None else weights[train.target]
+    readout, left_out = ridge(train.features, 2 * np.eye(classes)[train.target] - 1, alpha, each)
+    scores = np.concatenate([left_out, readout.scores(val.features)])
+    temperature = fit_temperature(scores, np.concatenate([train.target, val.target]), True, weights)
+    return replace(readout, temperature=temperature)
+
+
+def fit_numbers(train: Split, val: Split, alpha: float | None = None) -> Readout:
+    """One ridge regression per target, each on the examples that have it; 0 where none has."""
+    width = train.features.shape[1]
+    readouts = []
+    for column in range(train.target.shape[1]):
+        rows = np.flatnonzero(~np.isnan(train.target[:, column]))
+        features, wanted = train.features[rows], train.target[rows, column]
+        if not len(rows):
+            readouts.append(Readout(np.zeros((width, 1), np.float32), np.zeros(1), 1.0, (0.0,)))
+        elif isinstance(features, np.ndarray):
+            readouts.append(ridge(features, wanted[:, None], alpha)[0])
+        else:
+            held_out = np.flatnonzero(~np.isnan(val.target[:, column]))
+            readouts.append(
+                _sparse_ridge(features, wanted, val.features[held_out], val.target[held_out, column], alpha)
+            )
+    weights = np.concatenate([readout.weights for readout in readouts], axis=1)
+    intercept = np.concatenate([readout.intercept for readout in readouts])
+    return Readout(weights, intercept, 1.0, tuple(readout.strength[0] for readout in readouts))
+
+
+def _sparse_ridge(features: Any, wanted: np.ndarray, held_out: Any, truth: np.ndarray, alpha: float | None) -> Readout:
+    """Alpha has the least squared error on val; 1 without labels there."""
+    from sklearn.linear_model import Ridge
+
+    alphas = [1 / strength for strength in SPARSE_STRENGTHS] if len(truth) else [1.0]
+    models = [Ridge(alpha=a, solver="sparse_cg").fit(features, wanted) for a in (alphas if alpha is None else [alpha])]
+    best = models[0]
+    if len(models) > 1:
+        best = min(models, key=lambda model: float(((model.predict(held_out) - truth) ** 2).sum()))
+    return Readout(best.coef_[:, None].astype(np.float32), np.array([float(best.intercept_)]), 1.0, (best.alpha,))
+
+
+def logistic(
+    train: Split, val: Split, classes: int, weights: np.ndarray | None = None, alpha: float | None = None
+) -> Readout:
+    """Multinomial with L2; C has the least log loss on val (the strongest penalty of equals, 1 without labels there).
+
+    Dense features are standardised. A class that train never shows stays all but impossible. weights (K,): of the
+    classes, on val too. alpha: 1 / C, where it is not chosen. The temperature is fitted on val.
+    """
+    present = np.unique(train.target)
+    if len(present) < 2:
+        intercept = np.where(np.isin(np.arange(classes), present), 1.0, 0.0)
+        best, weights = Readout(np.zeros((train.features.shape[1], classes), dtype=np.float32), intercept), None
+    else:
+        best = _best_on_val(train, val, classes, weights, alpha)
+    if not len(val.target):
+        return best
+    return replace(best, temperature=fit_temperature(best.scores(val.features), val.target, True, weights))
+
+
+def _best_on_val(train: Split, val: Split, classes: int, weights: np.ndarray | None, alpha: float | None) -> Readout:
+    grid = SPARSE_STRENGTHS if not isinstance(train.features, np.ndarray) else STRENGTHS
+    grid = (1 / alpha,) if alpha is not None else grid if len(val.target) else (1.0,)
+    best, least, worse = None, np.inf, 0
+    for readout in logistic_path(train, grid, classes, None if weights is None else weights[train.target]):
+        loss = log_loss(val.target, softmax(readout.scores(val.features)), weights) if len(val.target) else 0.0
+        if best is None or loss < least:
+            best, least, worse = readout, loss, 0
+        else:
+            worse += 1
+        if worse == PATIENCE:
+            break
+    assert best is not None
+    return best
+
+
+def logistic_path(
+    train: Split, grid: tuple[float, ...], classes: int, weights: np.ndarray | None = None
+) -> Iterator[Readout]:
+    """Readouts for each C, from the strongest penalty to the weakest, each fit begun where the last one ended."""
+    from sklearn.exceptions import ConvergenceWarning
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import StandardScaler
+
+    dense = isinstance(train.features, np.ndarray)
+    scaler = StandardScaler(with_mean=dense, with_std=dense).fit(train.features)
+    features, present = scaler.transform(train.features), np.unique(train.target)
+    model = LogisticRegression(max_iter=STEPS, warm_start=True)
+    for strength in grid:
+        model.set_params(C=strength)
+        with warnings.catch_warnings():
+            # So many steps are enough for a yardstick; whether the last digit has settled is no news to a reader.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            # Many classes of one or two examples are what the data are.
+            warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)
+            model.fit(features, train.target, sample_weight=weights)
+        coefficients, intercept = model.coef_.astype(np.float64), model.intercept_.astype(np.float64)
+        if dense:
+            coefficients = coefficients / scaler.scale_
+            intercept = intercept - coefficients @ scaler.mean_
+        if len(intercept) == 1:  # of two classes the scores of the second alone
+            coefficients = np.concatenate([-coefficients / 2, coefficients / 2])
+            intercept = np.concatenate([-intercept / 2, intercept / 2])
+        spread = np.zeros((coefficients.shape[1], classes), dtype=np.float32)
+        spread[:, present] = coefficients.T
+        scores = np.full(classes, intercept.min() - np.log(len(train.target) + classes))
+        scores[present] = intercept
+        yield Readout(spread, scores, 1.0, (strength,))

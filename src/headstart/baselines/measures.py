@@ -1,4 +1,4 @@
-"""Measures of predictions, and a temperature for scores: numbers in, numbers out; numpy alone.
+"""Measures of predictions (those of scikit-learn, where a target is there), and a temperature for scores.
 
 Letters: n examples, K classes. A class target of `sequence.IGNORE` and a number that is NaN are left out. Every
 measure raises ValueError where no target is left.
@@ -7,7 +7,6 @@ measure raises ValueError where no target is left.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -20,83 +19,61 @@ COLDEST, HOTTEST = 1e-3, 1e3
 _LEAST = float(np.finfo(np.float64).tiny)
 
 
-def _classes(target: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(targets, what was said) of the examples that have a class."""
-    there = target != IGNORE
+def _labelled(target: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The rows of all that have a target."""
+    there = ~np.isnan(target) if target.dtype.kind == "f" else target != IGNORE
     if not there.any():
         raise ValueError("measures: no target is there")
-    return target[there], said[there]
+    return (target[there], *(rows[there] for rows in others))
 
 
-def _numbers(target: np.ndarray, said: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    there = ~np.isnan(target)
-    if not there.any():
-        raise ValueError("measures: no target is there")
-    return target[there].astype(np.float64), said[there].astype(np.float64)
+def confusion(target: np.ndarray, predicted: np.ndarray, classes: int) -> np.ndarray:
+    """(K, K) int64 counts: row the target, column the predicted class."""
+    from sklearn.metrics import confusion_matrix
+
+    return np.asarray(confusion_matrix(*_labelled(target, predicted), labels=np.arange(classes)))
 
 
-def accuracy(target: np.ndarray, said: np.ndarray) -> float:
-    """Share of targets (n,) that equal the class said (n,)."""
-    target, said = _classes(target, said)
-    return float((target == said).mean())
+def scores_of(target: np.ndarray, predicted: np.ndarray, classes: int) -> dict[str, float]:
+    """All measures of (n, K) probabilities (classes > 0), or of (n,) numbers in the target's unit (0), by name.
 
+    `r2` is NaN of targets that do not vary. `balanced_accuracy` is over the classes among the targets, `macro_f1` over
+    those that are a target or were predicted.
+    """
+    from sklearn import metrics
 
-def confusion(target: np.ndarray, said: np.ndarray, classes: int) -> np.ndarray:
-    """(K, K) int64 counts: row the target, column the class said."""
-    target, said = _classes(target, said)
-    counts = np.bincount(target.astype(np.int64) * classes + said.astype(np.int64), minlength=classes * classes)
-    return counts.reshape(classes, classes).astype(np.int64)
-
-
-def balanced_accuracy(target: np.ndarray, said: np.ndarray) -> float:
-    """Mean over the classes among the targets of the share that was found."""
-    target, said = _classes(target, said)
-    return float(np.mean([(said[target == k] == k).mean() for k in np.unique(target)]))
-
-
-def macro_f1(target: np.ndarray, said: np.ndarray) -> float:
-    """Mean F1 over the classes that are a target or were said; a class that was never met has none."""
-    target, said = _classes(target, said)
-    found = []
-    for k in np.union1d(target, said):
-        hit = float(((target == k) & (said == k)).sum())
-        found.append(2 * hit / ((target == k).sum() + (said == k).sum()))
-    return float(np.mean(found))
-
-
-def r2(target: np.ndarray, said: np.ndarray) -> float:
-    """1 - squared error over squared deviation from the mean; targets that do not vary give NaN."""
-    target, said = _numbers(target, said)
-    total = float(((target - target.mean()) ** 2).sum())
-    return 1 - float(((target - said) ** 2).sum()) / total if total > 0 else float("nan")
-
-
-def mean_absolute_error(target: np.ndarray, said: np.ndarray) -> float:
-    """In the target's unit."""
-    target, said = _numbers(target, said)
-    return float(np.abs(target - said).mean())
-
-
-def root_mean_squared_error(target: np.ndarray, said: np.ndarray) -> float:
-    """In the target's unit."""
-    target, said = _numbers(target, said)
-    return float(np.sqrt(((target - said) ** 2).mean()))
+    target, predicted = _labelled(target, predicted)
+    if not classes:
+        return {
+            "r2": float(metrics.r2_score(target, predicted)) if np.ptp(target) else float("nan"),
+            "mae": float(metrics.mean_absolute_error(target, predicted)),
+            "rmse": float(metrics.root_mean_squared_error(target, predicted)),
+        }
+    chosen = predicted.argmax(axis=1)
+    # Balanced accuracy by its definition: scikit-learn's own warns of a predicted class that is no target.
+    recall = metrics.recall_score(target, chosen, labels=np.unique(target), average="macro")
+    return {
+        "accuracy": float(metrics.accuracy_score(target, chosen)),
+        "balanced_accuracy": float(recall),
+        "macro_f1": float(metrics.f1_score(target, chosen, average="macro")),
+        "log_loss": log_loss(target, predicted),
+        "calibration_error": reliability(target, predicted).error,
+    }
 
 
 def softmax(scores: np.ndarray, temperature: float = 1.0) -> np.ndarray:
     """(n, K) float64 probabilities of scores divided by a temperature."""
-    scaled = scores.astype(np.float64) / temperature
-    scaled -= scaled.max(axis=-1, keepdims=True)
-    raised = np.exp(scaled)
-    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
+    from scipy.special import softmax as of_scores
+
+    return np.asarray(of_scores(scores.astype(np.float64) / temperature, axis=-1))
 
 
 def log_loss(target: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None = None) -> float:
     """Mean of -log p(target), in nats; a probability of 0 counts as the smallest float64 above it.
 
-    weights (K,): of the classes.
+    scikit-learn counts it as 2e-16, as if such a model were no worse. weights (K,): of the classes.
     """
-    target, probabilities = _classes(target, probabilities)
+    target, probabilities = _labelled(target, probabilities)
     right = probabilities[np.arange(len(target)), target].astype(np.float64)
     share = None if weights is None or not weights[target].any() else weights[target]
     return float(np.average(-np.log(np.maximum(right, _LEAST)), weights=share))
@@ -104,41 +81,35 @@ def log_loss(target: np.ndarray, probabilities: np.ndarray, weights: np.ndarray 
 
 @dataclass(frozen=True)
 class Reliability:
-    """Confidence (the largest probability) in bins of equal width: (bins,) each; NaN in an empty bin."""
+    """Confidence (the largest probability) in bins of equal width: (bins,) each; NaN in an empty bin.
+
+    edges: (bins + 1,) from 0 to 1; a bin holds its upper edge, not its lower. confidence: mean of the examples of a
+    bin. accuracy: share of them that were right.
+    """
 
     edges: np.ndarray
-    """(bins + 1,) from 0 to 1; a bin holds its upper edge, not its lower."""
     count: np.ndarray
     confidence: np.ndarray
-    """Mean confidence of the examples of a bin."""
     accuracy: np.ndarray
-    """Share of them that were right."""
 
     @property
     def error(self) -> float:
         """Expected calibration error: |accuracy - confidence|, weighted by the examples of each bin."""
-        held = self.count > 0
-        gap = np.abs(self.accuracy[held] - self.confidence[held])
-        return float((gap * self.count[held]).sum() / self.count.sum())
+        return float(np.nansum(np.abs(self.accuracy - self.confidence) * self.count) / self.count.sum())
 
 
 def reliability(target: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> Reliability:
     """How often the class with the largest of (n, K) probabilities is right, by how sure it is."""
-    target, probabilities = _classes(target, probabilities)
+    target, probabilities = _labelled(target, probabilities)
     sure = probabilities.max(axis=1).astype(np.float64)
     right = (probabilities.argmax(axis=1) == target).astype(np.float64)
     edges = np.linspace(0, 1, bins + 1)
-    place = np.clip(np.searchsorted(edges, sure, side="left") - 1, 0, bins - 1)
-    count = np.bincount(place, minlength=bins)
+    index = np.clip(np.searchsorted(edges, sure, side="left") - 1, 0, bins - 1)
+    count = np.bincount(index, minlength=bins)
     with np.errstate(invalid="ignore"):  # 0 / 0 is the NaN of an empty bin
-        confidence = np.bincount(place, sure, minlength=bins) / count
-        share = np.bincount(place, right, minlength=bins) / count
+        confidence = np.bincount(index, sure, minlength=bins) / count
+        share = np.bincount(index, right, minlength=bins) / count
     return Reliability(edges, count, confidence, share)
-
-
-def calibration_error(target: np.ndarray, probabilities: np.ndarray, bins: int = BINS) -> float:
-    """Expected calibration error of (n, K) probabilities, in [0, 1]."""
-    return reliability(target, probabilities, bins).error
 
 
 def fit_temperature(
@@ -159,13 +130,13 @@ def fit_temperature(
     wanted = np.eye(scores.shape[1])[target[there]]
     if smooth:
         wanted = (len(wanted) * wanted + 1 / wanted.shape[1]) / (len(wanted) + 1)
-    given = scores[there].astype(np.float64)
-    share = np.ones(len(given)) if weights is None else weights[target[there]]
-    reached = share @ (wanted * given).sum(axis=1)
+    known = scores[there].astype(np.float64)
+    share = np.ones(len(known)) if weights is None else weights[target[there]]
+    reached = share @ (wanted * known).sum(axis=1)
 
     def rising(temperature: float) -> bool:
         """Whether the loss rises with 1 / T here: the mean score under the model is above that of the targets."""
-        return bool(share @ (softmax(given, temperature) * given).sum(axis=1) > reached)
+        return bool(share @ (softmax(known, temperature) * known).sum(axis=1) > reached)
 
     low, high = np.log(COLDEST), np.log(HOTTEST)
     for _ in range(50):
@@ -181,25 +152,4 @@ def balanced_weights(target: np.ndarray, classes: int) -> np.ndarray:
     A class without an example has weight 0. All 0 where no target is there.
     """
     counts = np.bincount(target[target != IGNORE], minlength=classes)
-    there = counts > 0
-    weights = np.zeros(classes)
-    weights[there] = counts.sum() / (there.sum() * counts[there])
-    return weights
-
-
-def scores_of(target: np.ndarray, said: np.ndarray, classes: int) -> dict[str, Any]:
-    """All measures of (n, K) probabilities (classes > 0), or of (n,) numbers (classes = 0), by name."""
-    if not classes:
-        return {
-            "r2": r2(target, said),
-            "mae": mean_absolute_error(target, said),
-            "rmse": root_mean_squared_error(target, said),
-        }
-    chosen = said.argmax(axis=1)
-    return {
-        "accuracy": accuracy(target, chosen),
-        "balanced_accuracy": balanced_accuracy(target, chosen),
-        "macro_f1": macro_f1(target, chosen),
-        "log_loss": log_loss(target, said),
-        "calibration_error": calibration_error(target, said),
-    }
+    return np.where(counts > 0, counts.sum() / (max(np.count_nonzero(counts), 1) * np.maximum(counts, 1)), 0.0)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
-from headstart.baselines.contract import Facts, Shapes, check_facts, facts_of, pieces
-from headstart.baselines.features import summaries
-from headstart.baselines.fill import filled, moments, observed
-from headstart.baselines.linear import Linear, PenalisedSpec
-from headstart.baselines.ngrams import fit_best_ngrams
+from headstart.baselines.contract import Facts, Shapes, pieces
+from headstart.baselines.features import Features, filled, moments, observed, summaries
+from headstart.baselines.linear import PenalisedSpec
+from headstart.baselines.ngrams import Ngrams, fit_ngrams
 from headstart.sequence import Examples, Signature
 
 QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
@@ -24,46 +23,38 @@ AT_ONCE = 1 << 20
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(Features):
     """mean, spread (F,) float64: of the channels of train, by which they are standardised."""
 
     mean: np.ndarray
     spread: np.ndarray
+    kind: str = "summary"
 
     @property
     def size(self) -> int:
         """PER_CHANNEL of each channel, and the length."""
         return PER_CHANNEL * len(self.mean) + 1
 
-    @property
-    def sizes(self) -> dict[str, int]:
-        """None but P, which follows from F."""
-        return {}
-
-    def arrays(self) -> dict[str, np.ndarray]:
-        """`mean` and `spread`."""
-        return {"mean": self.mean, "spread": self.spread}
-
     @staticmethod
     def shapes(facts: Facts) -> Shapes:
         """Of the arrays. Raises: BadInput where the facts contradict each other."""
-        check_facts(facts, facts.size == PER_CHANNEL * facts.width + 1, "size")
+        facts.check(facts.size == PER_CHANNEL * facts.width + 1, "size")
         return {"mean": ("float64", (facts.width,)), "spread": ("float64", (facts.width,))}
 
-    @staticmethod
-    def from_arrays(facts: Facts, arrays: Mapping[str, np.ndarray]) -> Summary:
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Summary:
         """The features again. Raises: BadInput for numbers that cannot be."""
-        check_facts(facts, bool((arrays["spread"] > 0).all()), "spread")
-        return Summary(arrays["mean"], arrays["spread"])
+        facts.check(bool((arrays["spread"] > 0).all()), "spread")
+        return cls(arrays["mean"], arrays["spread"])
 
     def transform(self, examples: Examples) -> np.ndarray:
         """(n, P) float64. Gaps are crossed in straight lines first, and counted."""
         alone = replace(examples, paired=False)
-        found = pieces(alone, len(alone), AT_ONCE // len(self.mean))
-        rows = [self._some(alone.take(units)) for units in found]
+        parts = pieces(alone, len(alone), AT_ONCE // len(self.mean))
+        rows = [self._rows(alone.take(units)) for units in parts]
         return np.concatenate(rows) if rows else np.zeros((0, self.size))
 
-    def _some(self, examples: Examples) -> np.ndarray:
+    def _rows(self, examples: Examples) -> np.ndarray:
         values = filled(examples, self.mean, self.spread)
         plain = replace(examples, values=values, observed=None, scale=None)
         seen = observed(examples, examples.as_seen(examples.values))
@@ -81,26 +72,17 @@ class Summary:
 class SummarySpec(PenalisedSpec):
     """Logistic regression (ridge for numbers) on statistics per channel; of tokens, on runs of one and two."""
 
+    version: ClassVar[int] = 2
     kind: Literal["summary"] = "summary"
+    reads: ClassVar[Mapping[str, type[Features]]] = {"summary": Summary, "ngrams": Ngrams}
 
-    def fit(
-        self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
-    ) -> Linear:
-        """Nothing depends on the seed."""
-        del seed
-        if signature.input == "tokens":
-            return fit_best_ngrams("summary", train, val, signature, class_weights, self.alpha, (2,))
-        facts = facts_of("summary", "summary", train, signature)
-        return Linear.fit(facts, fit_summary(train), train, val, class_weights, alpha=self.alpha)
+    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+        """Nothing is chosen."""
+        yield fit_ngrams(train, 2) if signature.input == "tokens" else Summary(*moments(train))
 
     def describe(self) -> str:
         """In a sentence."""
         return "a logistic regression (ridge for numbers) on summary statistics"
-
-
-def fit_summary(examples: Examples) -> Summary:
-    """Means and deviations of the channels of these sequences."""
-    return Summary(*moments(examples))
 
 
 class _Rows:
@@ -109,7 +91,7 @@ class _Rows:
     def __init__(self, offsets: np.ndarray) -> None:
         self.begin, self.lengths = offsets[:-1], np.diff(offsets)
         self.row = np.repeat(np.arange(len(self.lengths)), self.lengths)
-        self.place = np.arange(int(offsets[-1])) - self.begin[self.row]
+        self.position = np.arange(int(offsets[-1])) - self.begin[self.row]
 
     def sum(self, values: np.ndarray) -> np.ndarray:
         """(n, F) of (S, F)."""
@@ -134,7 +116,7 @@ def _quantiles(values: np.ndarray, per: _Rows) -> np.ndarray:
 
 def _slope(centred: np.ndarray, per: _Rows) -> np.ndarray:
     """(n, F) change over the whole sequence along the line of least squares."""
-    time = (per.place - (per.lengths[per.row] - 1) / 2) / per.lengths[per.row]
+    time = (per.position - (per.lengths[per.row] - 1) / 2) / per.lengths[per.row]
     return np.asarray(per.sum(centred * time[:, None]) / np.maximum(per.sum(time[:, None] ** 2), 1e-12))
 
 
@@ -144,7 +126,7 @@ def _autocorrelations(centred: np.ndarray, variance: np.ndarray, per: _Rows) -> 
     for lag in LAGS:
         later = np.zeros_like(centred)
         later[:-lag] = centred[lag:]
-        later[per.place + lag >= per.lengths[per.row]] = 0.0
+        later[per.position + lag >= per.lengths[per.row]] = 0.0
         out.append(per.mean(centred * later) / np.maximum(variance, 1e-12))
     return np.concatenate(out, axis=1)
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headstart.baselines.measures import calibration_error, reliability
+from headstart.baselines.measures import reliability
 from headstart.data.card import CHANNELS, CLASSES
 from headstart.fit import wording
 from headstart.fit.confusion import ConfusionMatrix, confusion_matrix
@@ -162,7 +162,7 @@ def _reliable(outcome: Outcome) -> dict[str, Any] | None:
         before = reliability(tested.target, raw)
         error += (
             f"; without calibration (one temperature, {_temperature(outcome)}, chosen on validation, by which "
-            f"scores are divided) it is {words.score(calibration_error(tested.target, raw))}"
+            f"scores are divided) it is {words.score(before.error)}"
         )
     text = (
         "Of the test sequences to whose class the model gives about 80 %, about 80 % should be right: points on "

@@ -25,7 +25,7 @@ class FitSettings:
     layout: how the data are written. test, unlabelled: further files. time: seconds that all of it may take (None: as
     long as the default training takes). seeds, rates: of the networks; rates are chosen on validation. epochs,
     pretrain_epochs: of training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best
-    on validation), `network`, or a name of `baselines.METHODS`. pretrain: whether a second network is self-pretrained.
+    on validation), `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained.
     val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
     the study of the networks, `name=value`.
     """

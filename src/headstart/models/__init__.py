@@ -10,8 +10,8 @@ from headstart.spec import Entry
 
 MODELS: dict[str, Entry] = {
     "sequence": Entry("headstart.models.model:ModelSpec", "encoder, positions, blocks of mixers and head; trained"),
-    "majority": Entry("headstart.baselines.majority:MajoritySpec", "class shares, or the mean, of the train examples"),
-    "nearest": Entry("headstart.baselines.nearest:NearestSpec", "target of the nearest train example"),
+    "majority": Entry("headstart.baselines.trivial:MajoritySpec", "class shares, or the mean, of the train examples"),
+    "nearest": Entry("headstart.baselines.trivial:NearestSpec", "target of the nearest train example"),
     "linear": Entry("headstart.baselines.linear:LinearSpec", "logistic or ridge regression on the inputs themselves"),
     "summary": Entry("headstart.baselines.summary:SummarySpec", "logistic or ridge regression on statistics"),
     "kernels": Entry(
@@ -20,5 +20,5 @@ MODELS: dict[str, Entry] = {
         "Dempster et al. 2021",
     ),
     "ngrams": Entry("headstart.baselines.ngrams:NgramsSpec", "logistic or ridge regression on short runs of tokens"),
-    "task": Entry("headstart.baselines.of_task:TaskRuleSpec", "a trivial rule that the task knows of itself"),
+    "task": Entry("headstart.baselines.trivial:TaskRuleSpec", "a trivial rule that the task knows of itself"),
 }

@@ -16,7 +16,7 @@ from headstart.sequence import Signature
 from headstart.spec import Spec
 
 NETWORK = "network"
-"""Name of the neural network among the models of a folder; the others have those of `classic.METHODS`."""
+"""Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
 
 
 class Preparation(Spec):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from support.made_series import examples, noise
 
-from headstart.baselines.fill import filled, moments
+from headstart.baselines.features import filled, moments
 
 
 def test_a_gap_is_crossed_in_a_straight_line_within_its_sequence() -> None:

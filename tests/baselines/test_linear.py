@@ -1,0 +1,144 @@
+"""What is fitted, chosen and calibrated, on features made up here."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.sparse import csr_matrix
+from sklearn.linear_model import LogisticRegression
+from sklearn.preprocessing import StandardScaler
+
+from headstart.baselines import linear
+from headstart.baselines.linear import STRENGTHS, Readout, Split, fit_numbers, logistic, ridge, ridge_classes
+from headstart.baselines.measures import fit_temperature, log_loss, softmax
+
+CLASSES = 3
+
+
+def split(n: int, seed: int, width: int = 12, classes: int = CLASSES) -> Split:
+    """Features of which the first few lean towards the class."""
+    rng = np.random.default_rng(seed)
+    target = rng.integers(0, classes, n)
+    features = rng.normal(size=(n, width)) * np.arange(1, width + 1)
+    features[:, :classes] += 1.5 * np.eye(classes)[target] * np.arange(1, classes + 1)
+    return Split(features.astype(np.float32), target)
+
+
+def numbers(n: int, p: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """(features, wanted, weights)."""
+    rng = np.random.default_rng(seed)
+    features = (rng.normal(size=(n, p)) * rng.uniform(0.1, 5, p) + rng.normal(size=p)).astype(np.float32)
+    wanted = features[:, :2] @ rng.normal(size=(2, 3)) + rng.normal(size=(n, 3)) * 0.5 + 4
+    return features, wanted, rng.uniform(0.3, 3, n)
+
+
+def solved(features: np.ndarray, wanted: np.ndarray, weights: np.ndarray, alpha: float) -> np.ndarray:
+    """(P + 1, T) coefficients of the normal equations, the intercept last and free."""
+    x = np.concatenate([features, np.ones((len(features), 1))], axis=1)
+    penalty = alpha * np.diag([1.0] * features.shape[1] + [0.0])
+    return np.linalg.solve(x.T @ (x * weights[:, None]) + penalty, x.T @ (wanted * weights[:, None]))
+
+
+@pytest.mark.parametrize(("n", "p"), [(12, 30), (30, 6)])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_ridge_regression_solves_its_equations_and_a_left_out_prediction_is_one_without_the_example(
+    n: int, p: int, weighted: bool
+) -> None:
+    features, wanted, weights = numbers(n, p)
+    weights = weights / weights.mean() if weighted else np.ones(n)
+    readout, left_out = ridge(features, wanted, None, weights if weighted else None)
+    # Deviations are those of all examples: a fit that leaves one out is given the same scale.
+    scaled = StandardScaler().fit(features, sample_weight=weights).transform(features).astype(np.float64)
+    (alpha,) = readout.strength
+    rows = np.concatenate([scaled, np.ones((n, 1))], axis=1)
+    assert readout.scores(features) == pytest.approx(rows @ solved(scaled, wanted, weights, alpha), rel=1e-4, abs=1e-4)
+    for out in (0, n // 2):
+        kept = np.arange(n) != out
+        alone = rows[out] @ solved(scaled[kept], wanted[kept], weights[kept], alpha)
+        assert left_out[out] == pytest.approx(alone, rel=1e-6)
+
+
+def test_the_penalty_of_a_ridge_regression_has_the_least_error_of_what_was_left_out() -> None:
+    features, wanted, weights = numbers(25, 40)
+    errors = {}
+    for alpha in linear.ALPHAS:
+        errors[alpha] = weights @ ((ridge(features, wanted, alpha, weights)[1] - wanted) ** 2).sum(axis=1)
+    assert ridge(features, wanted, None, weights)[0].strength == (min(errors, key=lambda alpha: errors[alpha]),)
+
+
+def test_a_feature_that_does_not_vary_has_no_weight() -> None:
+    features, wanted, _ = numbers(30, 5)
+    features[:, 2] = 0.1
+    readout, _ = ridge(features, wanted, None)
+    assert readout.weights[2] == pytest.approx(np.zeros(3), abs=1e-6)
+    assert np.isfinite(readout.weights).all()
+
+
+@pytest.mark.parametrize(("n", "p"), [(1, 5), (2, 5), (4, 2)])
+def test_a_target_that_does_not_vary_is_predicted_everywhere(n: int, p: int) -> None:
+    features, _, _ = numbers(n, p)
+    readout, _ = ridge(features, np.full((n, 1), 3.0), None)
+    assert readout.scores(features) == pytest.approx(np.full((n, 1), 3.0))
+
+
+def test_the_penalty_of_a_logistic_regression_is_the_best_on_val() -> None:
+    train, val = split(60, 0), split(60, 1)
+    found = logistic(train, val, CLASSES)
+    scaler = StandardScaler().fit(train.features)
+    losses = {}
+    for strength in STRENGTHS:
+        model = LogisticRegression(C=strength, max_iter=1000).fit(scaler.transform(train.features), train.target)
+        losses[strength] = log_loss(val.target, model.predict_proba(scaler.transform(val.features)))
+    best = min(losses, key=lambda c: losses[c])
+    assert found.strength == (best,)
+    assert losses[best] < min(losses[STRENGTHS[0]], losses[STRENGTHS[-1]])
+    assert log_loss(val.target, softmax(found.scores(val.features))) == pytest.approx(losses[best], rel=1e-3)
+    assert found.temperature == pytest.approx(fit_temperature(found.scores(val.features), val.target, True))
+
+
+def test_two_classes_are_scored_as_scikit_learn_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(linear, "STRENGTHS", (0.1,))
+    train, val = split(60, 0, classes=2), split(30, 1, classes=2)
+    scaler = StandardScaler().fit(train.features)
+    model = LogisticRegression(C=0.1, max_iter=1000).fit(scaler.transform(train.features), train.target)
+    shares = softmax(logistic(train, val, 2).scores(val.features))
+    assert shares == pytest.approx(model.predict_proba(scaler.transform(val.features)), abs=1e-4)
+
+
+def test_weaker_penalties_are_not_tried_once_they_only_do_worse(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def path(train, grid, classes, weights):  # type: ignore[no-untyped-def]
+        for strength in grid:
+            tried.append(strength)
+            wrong = 1.0 if strength == STRENGTHS[0] else -strength
+            yield Readout(wrong * np.eye(12, CLASSES), np.zeros(CLASSES), 1.0, (strength,))
+
+    monkeypatch.setattr(linear, "logistic_path", path)
+    assert logistic(split(60, 0), split(60, 1), CLASSES).strength == STRENGTHS[:1]
+    assert tried == list(STRENGTHS[:3])
+
+
+def test_the_temperature_of_a_ridge_regression_is_fitted_on_val_and_on_what_was_left_out() -> None:
+    train, val = split(60, 0), split(20, 1)
+    found = ridge_classes(train, val, CLASSES)
+    alone, left_out = ridge(train.features, 2 * np.eye(CLASSES)[train.target] - 1, None)
+    scores = np.concatenate([left_out, found.scores(val.features)])
+    target = np.concatenate([train.target, val.target])
+    assert found.temperature == pytest.approx(fit_temperature(scores, target, smooth=True))
+    assert found.strength == alone.strength
+
+
+def test_each_number_is_learned_from_the_examples_that_have_it() -> None:
+    rng = np.random.default_rng(0)
+    features = rng.normal(size=(80, 5)).astype(np.float32)
+    wanted = features @ rng.normal(size=(5, 3)) + 7
+    wanted[::2, 1] = np.nan
+    wanted[:, 2] = np.nan
+    dense = fit_numbers(Split(features, wanted), Split(features, wanted))
+    assert dense.scores(features)[:, 0] == pytest.approx(ridge(features, wanted[:, :1], None)[0].scores(features)[:, 0])
+    for inputs in (features, csr_matrix(features)):
+        scores = fit_numbers(Split(inputs, wanted), Split(inputs, wanted)).scores(inputs)
+        assert scores[:, 0] == pytest.approx(wanted[:, 0], abs=0.1)
+        assert scores[1::2, 1] == pytest.approx(wanted[1::2, 1], abs=0.1)
+        assert scores[:, 2].tolist() == [0.0] * 80
