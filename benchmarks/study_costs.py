@@ -24,8 +24,8 @@ from headstart.stage.trained import TRAIN_FLOPS
 from headstart.study.costs import COSTS
 from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan
+from headstart.study.scales import SCALES
 from headstart.study.spec import read_study
-from headstart.study.validate import SCALES
 from headstart.tasks import TaskSpec, data_folder, open_task
 from headstart.tasks.task import available
 

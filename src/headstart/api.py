@@ -21,12 +21,11 @@ from headstart.runner.worker import close_tasks
 from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder
-from headstart.study.facts import gather
-from headstart.study.plan import Plan, make_plan
+from headstart.study.collect import gather
+from headstart.study.plan import Plan, idle_twins, make_plan, with_mixer, without_arms
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
 from headstart.study.spec import StudySpec, read_study
-from headstart.study.twins import idle_twins, with_mixer, without_arms
 from headstart.tasks import data_folder
 
 Given = str | os.PathLike[str] | Mapping[str, Any]

@@ -9,7 +9,7 @@ import torch
 from support.small_models import batch, each, small
 
 from headstart import BadInput
-from headstart.analysis.deviations import activations, deviations, moved
+from headstart.analysis.weights import activations, deviations, moved
 from headstart.parameters import leaves as leaves_of
 from headstart.parameters import select
 

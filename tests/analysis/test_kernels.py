@@ -9,7 +9,7 @@ import torch
 from support.small_models import small
 
 from headstart import BadInput
-from headstart.analysis.kernels import Kernel, changes, kernels
+from headstart.analysis.weights import Kernel, changes, kernels
 
 SPACES: list[dict[str, Any]] = [
     {"kind": "s4", "state": 8, "gate": "none"},

@@ -11,8 +11,8 @@ import pytest
 import torch
 
 import headstart
-from headstart.analysis.deviations import deviations, moved
 from headstart.analysis.stages import Opened, first_batch, opened, started
+from headstart.analysis.weights import deviations, moved
 from headstart.store import Store
 
 STUDY: dict[str, Any] = {

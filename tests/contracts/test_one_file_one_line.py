@@ -11,8 +11,8 @@ from typer.testing import CliRunner
 
 import headstart
 from headstart.analysis.attention import attention_maps
-from headstart.analysis.kernels import kernels
 from headstart.analysis.stages import first_batch, opened
+from headstart.analysis.weights import kernels
 from headstart.api import Study
 from headstart.cli import app
 from headstart.models import MODELS

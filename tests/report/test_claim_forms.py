@@ -14,7 +14,7 @@ from test_beside import NONE, level, run, told
 from headstart.errors import BadInput
 from headstart.report.claims import claims_heading, verdicts
 from headstart.report.tables.scores import quantities
-from headstart.study.claims import Claim, check_claim
+from headstart.study.papers import Claim, check_claim
 from headstart.study.selection import summarise
 
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}

@@ -11,17 +11,15 @@ import pytest
 from test_figures_of_weights import STUDY
 
 import headstart
-from headstart.analysis.kernels import kernels
 from headstart.analysis.stages import opened
+from headstart.analysis.weights import kernels
 from headstart.report.claims import verdicts
 from headstart.report.measures import MEASURES, measured
 from headstart.store import Store
-from headstart.study import rows
-from headstart.study.convergence import converged_at, curve
+from headstart.study.collect import converged_at, curve
+from headstart.study.papers import MEASURES as KNOWN
 
-CLAIMS = [
-    {"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name} for name in rows.MEASURES
-]
+CLAIMS = [{"says": f"It has {name}", "higher": "self_pretrained", "than": 0.0, "quantity": name} for name in KNOWN]
 
 
 @pytest.fixture(scope="module")
@@ -44,15 +42,15 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
 
 
 def test_every_measure_has_its_reader() -> None:
-    assert tuple(MEASURES) == rows.MEASURES
+    assert tuple(MEASURES) == KNOWN
 
 
 def test_each_seed_is_read_before_finetuning_and_only_of_the_arms_that_are_claimed(study: headstart.Study) -> None:
     results = study.results(baselines=False)
     scratch, pretrained = results.table
     assert scratch.measures == {}
-    assert set(pretrained.measures) <= set(rows.MEASURES)
-    kernel = [name for name in rows.MEASURES if name != "parent_left"]
+    assert set(pretrained.measures) <= set(KNOWN)
+    kernel = [name for name in KNOWN if name != "parent_left"]
     assert {name: set(pretrained.measures[name]) for name in kernel} == {name: {3, 4} for name in kernel}
     parent = pretrained.runs[1].stages[0][1]
     stage = opened(parent, study.store, study.data)

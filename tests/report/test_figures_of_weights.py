@@ -15,9 +15,8 @@ from matplotlib.figure import Figure
 
 import headstart
 from headstart.analysis.attention import attention_maps
-from headstart.analysis.deviations import activations, deviations, moved
-from headstart.analysis.kernels import Kernel, kernels
 from headstart.analysis.stages import first_batch, opened
+from headstart.analysis.weights import Kernel, activations, deviations, kernels, moved
 from headstart.report.figures.attention import pooled
 from headstart.report.figures.collect import TRAINED, trained_drawings
 from headstart.report.figures.kernels import KernelLine, kernel_figure

@@ -21,8 +21,8 @@ from headstart.report.figures.collect import drawings
 from headstart.report.methods import methods
 from headstart.report.page import write_report
 from headstart.store import Store
-from headstart.study.claims import Claim
 from headstart.study.files import to_toml
+from headstart.study.papers import Claim
 from headstart.study.plan import make_plan
 from headstart.study.selection import summarise
 from headstart.study.spec import read_study

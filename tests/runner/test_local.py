@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 
-from headstart.runner.local import Inline, Workers
-from headstart.runner.pool import Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport
+from headstart.runner.local import Inline, Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport, Workers
 
 
 def work(job: Any, stop: Callable[[], str | None]) -> Generator[Any, None, None]:

@@ -12,8 +12,7 @@ import torch
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.runner import machine
-from headstart.runner.agenda import Agenda
-from headstart.runner.job import Runtime, training
+from headstart.runner.job import Agenda, Runtime, training
 from headstart.runner.machine import choose_device, cores, default_workers, gpus, has_bfloat16, slow_precision
 from headstart.runner.perform import _Interruption, _Run
 from headstart.store import Store

@@ -21,9 +21,8 @@ from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
 
 from headstart.errors import BadInput
 from headstart.runner import worker
-from headstart.runner.agenda import Agenda
 from headstart.runner.events import Failed, Finished, Notice, Progress, Skipped, Started, Stopped, Waiting
-from headstart.runner.job import Job, Runtime
+from headstart.runner.job import Agenda, Job, Runtime
 from headstart.runner.perform import Interrupted, perform, time_steps
 from headstart.stage import identity
 from headstart.store import ClaimedStage, Store, files

@@ -9,9 +9,8 @@ import pytest
 from support.made_up import LR, Plan, make_plan, shelf
 
 from headstart.store import Damaged
-from headstart.study.convergence import converged_at, curve, first_at, mean_curve
-from headstart.study.results import Results
-from headstart.study.rows import Match
+from headstart.study.collect import converged_at, curve, first_at, mean_curve
+from headstart.study.results import Match, Results
 from headstart.study.selection import summarise
 
 
@@ -97,11 +96,15 @@ def test_the_mean_curve_is_held_against_the_best_mean_and_the_seeds_against_it_b
     # The mean of scratch is best at step 30: (0.4 + 0.6) / 2. The mean of the other is at most 0.475.
     assert pretrained.pace.reach == Match(pytest.approx(0.5), {0: 20}, None)
     assert pretrained.pace.seeds == 2
-    assert pretrained.reach is not None
-    assert (pretrained.reach.mean, pretrained.reach.sem, pretrained.reach.n) == (20.0, None, 1)
+    assert pretrained.estimate("reach") is not None
+    assert (pretrained.estimate("reach").mean, pretrained.estimate("reach").sem, pretrained.estimate("reach").n) == (
+        20.0,
+        None,
+        1,
+    )
     assert scratch.match() == Match(pytest.approx(0.5), {1: 30}, 30)
-    assert scratch.converge is not None
-    assert (scratch.converge.mean, scratch.converge.n) == (30.0, 2)
+    assert scratch.estimate("converge") is not None
+    assert (scratch.estimate("converge").mean, scratch.estimate("converge").n) == (30.0, 2)
     assert pretrained.by_seed("converge") == {0: 20.0, 1: 30.0}
 
 
@@ -118,12 +121,12 @@ def test_the_arm_that_is_matched_may_be_reached_sooner_by_another() -> None:
 
 def test_without_an_arm_to_match_there_is_convergence_alone_and_without_records_neither() -> None:
     plan, results = paced(None)
-    assert results.table[0].reach is None
-    assert results.table[0].converge is not None
+    assert results.table[0].estimate("reach") is None
+    assert results.table[0].estimate("converge") is not None
     assert results.table[0].pace is not None
     assert results.table[0].match() is None
     bare = summarise(plan, shelf(plan).find)
-    assert all(row.pace is None and row.converge is None for row in bare.table)
+    assert all(row.pace is None and row.estimate("converge") is None for row in bare.table)
 
 
 def test_damaged_records_cost_the_steps_and_nothing_else() -> None:

@@ -14,7 +14,7 @@ from support.made_tasks import MadeSpec
 import headstart
 from headstart.api import Study
 from headstart.report.tables.scores import make_table
-from headstart.study.facts import of_task
+from headstart.study.collect import of_task
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.tasks.task import open_task
@@ -88,7 +88,7 @@ def test_rolled_digits_resist_the_methods_that_solve_them_unrolled(tmp_path: Pat
 
 
 def test_reading_a_plan_with_baselines_needs_no_scikit_learn() -> None:
-    code = "import sys, headstart.study.facts; print(sorted({'sklearn', 'scipy'} & set(sys.modules)))"
+    code = "import sys, headstart.study.collect; print(sorted({'sklearn', 'scipy'} & set(sys.modules)))"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert out.stdout.strip() == "[]"
 

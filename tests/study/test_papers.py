@@ -12,9 +12,8 @@ from typing import Any
 import pytest
 
 from headstart.errors import BadInput
-from headstart.study.claims import AVERAGE, STEPS, Claim
 from headstart.study.files import built_in_studies
-from headstart.study.papers import Paper, PaperCell, built_in_papers, make_paper, read_paper
+from headstart.study.papers import AVERAGE, STEPS, Claim, Paper, PaperCell, built_in_papers, make_paper, read_paper
 from headstart.study.spec import read_study
 
 TEXTS = Path(__file__).parents[2] / ".." / "shared" / "papers"

@@ -12,8 +12,8 @@ from headstart.stage import StageSpec
 from headstart.study.costs import Speed, speed_here, speed_of, study_costs
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
+from headstart.study.scales import SCALES
 from headstart.study.spec import read_study
-from headstart.study.validate import SCALES
 from headstart.tasks.task import available
 
 STUDIES = list(built_in_studies())

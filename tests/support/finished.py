@@ -11,7 +11,7 @@ import torch
 
 from headstart.report.page import write_report
 from headstart.store import Store, publish_json, seal
-from headstart.study.facts import gather
+from headstart.study.collect import gather
 from headstart.study.papers import make_paper
 from headstart.study.plan import Cell, Plan, make_plan
 from headstart.study.results import Results

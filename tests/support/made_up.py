@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from headstart.study.collect import task_key
 from headstart.study.results import Facts
 from headstart.study.scales import StandIn
-from headstart.study.selection import task_key
 from headstart.tasks import TASKS
 
 LR = "finetune.optim.lr"

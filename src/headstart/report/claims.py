@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.study import words
-from headstart.study.claims import AVERAGE, SCORES, STEPS, Claim, Term
-from headstart.study.results import QUANTITIES, Results, Row
-from headstart.study.rows import scores_by_seed
+from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
+from headstart.study.results import Results, Row, scores_by_seed
 from headstart.study.statistics import Difference, paired_difference
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from headstart.errors import BadInput
 from headstart.store import Damaged
-from headstart.study.convergence import converged_at, curve
+from headstart.study.collect import converged_at, curve
 from headstart.study.results import Results, Row, Run
 
 if TYPE_CHECKING:
@@ -69,8 +69,8 @@ def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
 
 def _of_kernels(change: str) -> Measure:
     def read(plan: Plan, store: Store, run: Run) -> float | None:
-        from headstart.analysis.kernels import changes, kernels
         from headstart.analysis.stages import opened
+        from headstart.analysis.weights import changes, kernels
         from headstart.tasks.images import positions_of_a_row
 
         stage = opened(_looked_at(run), store, plan.data)

@@ -1,4 +1,4 @@
-"""Pools on this machine: this process, or persistent workers, one per slot, each watched by itself over its own pipe.
+"""Pools of slots in which work is done: this process, or persistent workers, each watched by itself over its own pipe.
 
 A worker is a fresh interpreter, as with multiprocessing's `spawn`, but it never runs the caller's main module
 again: a script without an `if __name__ == "__main__"` and a notebook work as well. What crosses the pipes is
@@ -21,12 +21,71 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Generator
+from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from headstart.runner.machine import keep_freed_memory
-from headstart.runner.pool import Stop, Work, WorkerDied, WorkerDone, WorkerMessage, WorkerReport
+
+Stop = Callable[[], str | None]
+"""Asked by the work now and then: why it should save and stop, or None to go on."""
+
+Work = Callable[[Any, Stop], Generator[Any, None, None]]
+"""What is done with a job; yields messages. A function of a module, so that a worker can import it."""
+
+
+@dataclass(frozen=True)
+class WorkerMessage:
+    """The work on the job `key` yielded `message`."""
+
+    key: str
+    message: Any
+
+
+@dataclass(frozen=True)
+class WorkerDone:
+    """The work on the job `key` is over. `error`: the traceback of what it raised, or empty."""
+
+    key: str
+    error: str = ""
+
+
+@dataclass(frozen=True)
+class WorkerDied:
+    """The worker at the job `key` is gone: `why` (a signal or an exit code) and its last words."""
+
+    key: str
+    why: str
+    tail: str
+
+
+WorkerReport = WorkerMessage | WorkerDone | WorkerDied
+
+
+class Pool(Protocol):
+    """Slots that do one job each; of local processes, or of a cluster."""
+
+    @property
+    def free(self) -> int:
+        """Slots that have nothing to do."""
+
+    @property
+    def busy(self) -> int:
+        """Slots that have a job."""
+
+    def start(self, key: str, job: Any) -> None:
+        """Give a free slot a job."""
+
+    def wait(self, timeout: float) -> list[WorkerReport]:
+        """What has come since the last call; waits at most so many seconds for the first."""
+
+    def stop(self, reason: str) -> None:
+        """Ask all work to save and stop."""
+
+    def close(self) -> None:
+        """End all work at once, whatever it does."""
+
 
 _CODE = """
 import json, sys

@@ -1,6 +1,6 @@
 """Perform stages: parents first, skip what is complete, resume what is partial, go on past failures.
 
-Which stage goes first is decided in `agenda.py`.
+Which stage goes first is decided in `job.py`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from typing import Any
 
 from headstart.errors import BadInput
 from headstart.plugins import plugins_of
-from headstart.runner.agenda import Agenda
 from headstart.runner.events import (
     Event,
     Failed,
@@ -32,10 +31,9 @@ from headstart.runner.events import (
     Timed,
     Waiting,
 )
-from headstart.runner.job import Engine, Job, Probe, Runtime, training
-from headstart.runner.local import Inline, Workers
+from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
+from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers
 from headstart.runner.machine import gpus
-from headstart.runner.pool import Pool, Stop, WorkerDied, WorkerMessage, WorkerReport
 from headstart.runner.worker import never, perform_one, time_one
 from headstart.store import Damaged, Store
 

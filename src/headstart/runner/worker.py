@@ -27,8 +27,8 @@ from headstart.runner.events import (
     Waiting,
 )
 from headstart.runner.job import Engine, Job, Probe, Runtime
+from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
-from headstart.runner.pool import Stop
 from headstart.store import ClaimedStage, Damaged, LostLock, Store, disk_full
 
 _LONGEST_SAVE = 60.0  # seconds: a state is saved at least this often, whatever `save_every` says

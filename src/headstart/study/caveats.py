@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 from headstart.study import words
 from headstart.study.collect import Find, score_of
-from headstart.study.results import Caveat, Results, Row
-from headstart.study.rows import sharing_stage
+from headstart.study.results import Caveat, Results, Row, sharing_stage
 from headstart.study.statistics import binomial_error, mean
 
 if TYPE_CHECKING:

@@ -1,4 +1,9 @@
-"""What the results of stages say of one run: its state, its scores, what it cost. Nothing is chosen here."""
+"""What results and records of stages say of one run: its state, scores, cost and pace. Nothing is chosen here.
+
+A number of steps is known as finely as the stage was evaluated, and is that of the reported stage alone. Rothermel et
+al. (table 2) count steps until the mean test accuracy is that of an arm at its best; here it is the mean validation
+score, so that nothing is read off test.
+"""
 
 from __future__ import annotations
 
@@ -7,13 +12,100 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from headstart.spec import digest
 from headstart.store import Damaged
-from headstart.study.convergence import Record, Records, curve
-from headstart.study.rows import AMOUNTS, Run
+from headstart.study.plan import Plan
+from headstart.study.results import AMOUNTS, Facts, Match, Pace, Row, Run
 from headstart.study.statistics import mean
+from headstart.tasks.task import Task, open_task
 
 if TYPE_CHECKING:
     from headstart.study.plan import Cell
+
+Record = Mapping[str, Any]
+Records = Callable[[str], Sequence[Record]]
+"""Identity -> the records of a stage, earliest first."""
+Curves = Mapping[int, Mapping[int, float]]
+"""Seed -> step -> score."""
+
+WITHIN = 0.01
+"""A run has converged at its first evaluation whose score is within this share of its best."""
+
+
+def curve(records: Sequence[Record], metric: str, split: str = "val") -> dict[int, float]:
+    """Step -> score, of the evaluations that gave a number."""
+    values = {int(record["step"]): record.get(split, {}).get(metric) for record in records}
+    return {step: float(value) for step, value in values.items() if value is not None and isfinite(value)}
+
+
+def mean_curve(curves: Sequence[Mapping[int, float]]) -> dict[int, float]:
+    """The mean over runs, at the steps at which every one of them was evaluated."""
+    shared = [step for step in curves[0] if all(step in other for other in curves)] if curves else []
+    return {step: mean([scores[step] for scores in curves]) for step in sorted(shared)}
+
+
+def converged_at(scores: Mapping[int, float], greater: bool, within: float = WITHIN) -> int:
+    """The first step of a curve that is within a share of its best score. Raises: ValueError if it has none.
+
+    The share is of the size of the best score: 0.01 of a best accuracy of 0.8 is 0.008.
+    """
+    best = best_of(scores, greater)
+    step = first_at(scores, best - (1 if greater else -1) * within * abs(best), greater)
+    assert step is not None, "the best score is within any share of itself"
+    return step
+
+
+def best_of(scores: Mapping[int, float], greater: bool) -> float:
+    """The best score of a curve. Raises: ValueError if it has none."""
+    return max(scores.values()) if greater else min(scores.values())
+
+
+def first_at(scores: Mapping[int, float], target: float, greater: bool) -> int | None:
+    """The first step of a curve whose score is the target or better."""
+    sign = 1 if greater else -1
+    return min((step for step, value in scores.items() if sign * value >= sign * target), default=None)
+
+
+def paced(rows: Sequence[Row], match: str | None, records: Records) -> list[Row]:
+    """The rows with their pace at the chosen settings.
+
+    `match` names the arm whose best mean score (the best point of its mean curve over seeds) the arms of the same
+    column are to reach, on validation and on train.
+    """
+    records_of = {
+        row.key: {run.seed: records(run.stages[-1][1]) for run in row.runs if run.val is not None} for row in rows
+    }
+    val, train = (
+        {row.key: _curves(records_of[row.key], row.metric, split) for row in rows} for split in ("val", "train")
+    )
+    reach, fit = (_matches(rows, match, curves) for curves in (val, train))
+    return [replace(row, pace=_pace(val[row.key], row.greater, reach.get(row.key), fit.get(row.key))) for row in rows]
+
+
+def _curves(records: Mapping[int, Sequence[Record]], metric: str, split: str) -> Curves:
+    """Seed -> curve of a row's runs, those without a score left out."""
+    return {seed: scores for seed, of_seed in records.items() if (scores := curve(of_seed, metric, split))}
+
+
+def _matches(rows: Sequence[Row], match: str | None, curves: Mapping[str, Curves]) -> dict[str, Match]:
+    """Key of a row -> how soon it is as good as the arm to be matched; those without a curve, or target, left out."""
+    means = {row.key: mean_curve(list(curves[row.key].values())) for row in rows}
+    targets = {row.column: best_of(means[row.key], row.greater) for row in rows if row.arm == match and means[row.key]}
+    out = {}
+    for row in rows:
+        if row.column in targets and curves[row.key]:
+            target = targets[row.column]
+            steps = {seed: first_at(scores, target, row.greater) for seed, scores in curves[row.key].items()}
+            reached = {seed: step for seed, step in steps.items() if step is not None}
+            out[row.key] = Match(target, reached, first_at(means[row.key], target, row.greater))
+    return out
+
+
+def _pace(curves: Curves, greater: bool, reach: Match | None, fit: Match | None) -> Pace | None:
+    if not curves:
+        return None
+    return Pace(len(curves), {seed: converged_at(scores, greater) for seed, scores in curves.items()}, reach, fit)
+
 
 Find = Callable[[str], Mapping[str, Any] | None]
 """Identity -> the stage's result.json, or None where there is none yet."""
@@ -124,3 +216,37 @@ def all_tried(cells: Sequence[Cell], find: Find) -> dict[str, float]:
     """Over all stages behind these cells, each once: what the arm's tuning cost, shared parents included."""
     distinct = dict.fromkeys(planned.identity for cell in cells for planned in cell.chain)
     return added([amounts(find(identity)) for identity in distinct])
+
+
+def task_key(spec: Any) -> str:
+    """Key of what is known of a stage's task: the digest of the task's spec, and whether its target is used.
+
+    Reconstruction of a labelled task has no majority class to be compared with.
+    """
+    return digest({"task": spec.task.document(), "scored": spec.objective.uses_target})
+
+
+def gather(plan: Plan) -> dict[str, Facts]:
+    """Facts of every task that a plan reports on, by `task_key`.
+
+    Raises: BadInput where a task's data cannot be read.
+    """
+    reported = {task_key(cell.chain[-1].spec): cell.chain[-1].spec for cell in plan.cells}
+    return {
+        key: of_task(spec.task.kind, open_task(spec.task, plan.data), spec.objective.uses_target)
+        for key, spec in reported.items()
+    }
+
+
+def of_task(kind: str, task: Task, scored: bool = True) -> Facts:
+    """Facts of an open task: sizes in units (pairs where there are pairs), chance, notes.
+
+    `scored` False leaves out chance: an objective without a target has none.
+    """
+    sizes = {name: task.split(name).units for name in ("train", "val", "test")}
+    sizes["labelled"] = len(task.train.labelled_units())
+    chance = {}
+    if scored and task.signature.target != "none":
+        classed = task.signature.target == "class"
+        chance = {"accuracy": 1 / task.signature.classes} if classed else {"r2": 0.0}
+    return Facts(kind, sizes, chance, task.notes, task.labels)

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
+from headstart.initial import apply_start, trainable
+from headstart.models.heads import Output
 from headstart.models.kind import DEFAULT, model_class, with_kind
+from headstart.models.model import build_model
+from headstart.parameters import SelectsNothing
 from headstart.plugins import Plugin, plugins_of
-from headstart.spec import digest, read
+from headstart.sequence import Signature
+from headstart.spec import digest, merge, read
 from headstart.stage import StageSpec, identity
-from headstart.study.scales import overlay
+from headstart.study.scales import VARIANTS, names_of, overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, nested
-from headstart.study.validate import VARIANTS, names_of
 from headstart.tasks.task import available
 
 BASELINE = "baseline"
@@ -245,3 +249,87 @@ def _settings(
             continue
         out = overlay(out, nested(own, value)) if own else out
     return out
+
+
+LENGTH = 64
+"""Positions of the model that is built to see which parts it has, where its spec names no length."""
+
+
+def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
+    """The study with a twin of each arm in which every block has this mixer.
+
+    Arms of models that have no mixer get none. A mixer that cannot turn queries and keys gets sinusoidal positions
+    where a column asks for rotary ones: the twin's name says so.
+    """
+    table: dict[str, Any] = study.model_dump()
+    for name, bundle in study.arms.items():
+        kinds = [_model(settings).get("kind") for settings in (bundle, *(bundle.get(s, {}) for s in study.stages))]
+        if any(kind not in (None, DEFAULT) for kind in kinds):
+            continue
+        model: dict[str, Any] = {"mixer": {"kind": kind}}
+        asked = [_position(b) for b in [*study.columns.values(), bundle, *study.stages.values()]]
+        turned = not rotary and "rotary" in asked
+        if turned:
+            model["position"] = {"kind": "sinusoidal"}
+        twin = f"{name} with {kind}" + (", sinusoidal" if turned else "")
+        stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
+        table["arms"][twin] = {**merge(bundle), **stages}
+    return read(StudySpec, table)
+
+
+def _model(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The table of a model's settings, empty where there is none."""
+    model = settings.get("model")
+    return model if isinstance(model, Mapping) else {}
+
+
+def _position(bundle: Mapping[str, Any]) -> Any:
+    """The kind of positions that a bundle asks for; None where it asks for none, or is no table there."""
+    position = _model(bundle).get("position")
+    return position.get("kind") if isinstance(position, Mapping) else None
+
+
+def idle_twins(plan: Plan, twins: Iterable[str]) -> dict[str, str]:
+    """Twins that are left out, each with the reason: a start that selects nothing, or the stages of an earlier arm."""
+    reasons: dict[str, str] = {}
+    arms: dict[Any, str] = {}
+    wanted = set(twins)
+    for arm in plan.study.arms:
+        cells = [cell for cell in plan.cells if cell.arm == arm]
+        key = frozenset((cell.column, cell.seed, tuple(planned.identity for planned in cell.chain)) for cell in cells)
+        nothing = next(_nothing(planned.spec for cell in cells for planned in cell.chain), "") if arm in wanted else ""
+        if nothing:
+            reasons[arm] = nothing
+        elif arm in wanted and key in arms:
+            reasons[arm] = f"its stages are those of the arm {arms[key]!r}"
+        else:
+            arms.setdefault(key, arm)
+    return reasons
+
+
+def without_arms(study: StudySpec, reasons: Mapping[str, str]) -> StudySpec:
+    """The study without these arms. Raises: BadInput where none is left, or the report compares with one of them."""
+    arms = {name: bundle for name, bundle in study.arms.items() if name not in reasons}
+    for key, arm in (("against", study.report.against), ("match", study.report.match)):
+        if arm is not None and arm in reasons:
+            raise BadInput(f"report.{key}: the arm {arm!r} is left out: {reasons[arm]}; name another arm")
+    if not arms:
+        raise BadInput("arms: none is left: " + "; ".join(f"{name!r}: {reason}" for name, reason in reasons.items()))
+    return study.model_copy(update={"arms": arms})
+
+
+def _nothing(specs: Iterable[StageSpec]) -> Iterator[str]:
+    """What of a stage's start, or of what it trains, selects nothing of its model."""
+    seen: set[str] = set()
+    for spec in specs:
+        if spec.model.kind != DEFAULT or (key := repr((spec.model, spec.start, spec.trainable))) in seen:
+            continue
+        seen.add(key)
+        length = spec.model.position.length or LENGTH
+        signature = Signature("tokens", 2, length, length, "class", classes=2)
+        model = build_model(spec.model, signature, Output("sequence", 2), 0)
+        try:
+            trainable(model, spec.trainable)
+            apply_start(model, spec.start, model.state_dict(), 0)
+        except SelectsNothing as error:
+            yield str(error)

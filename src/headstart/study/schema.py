@@ -7,8 +7,8 @@ from typing import Any
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Entry
+from headstart.study.scales import SCALES, STAGE_KEYS
 from headstart.study.spec import StudySpec
-from headstart.study.validate import SCALES, STAGE_KEYS
 from headstart.tasks import TASKS
 
 

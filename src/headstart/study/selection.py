@@ -6,25 +6,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from headstart.spec import digest
-from headstart.study.averages import averages
 from headstart.study.caveats import caveats
 from headstart.study.collect import (
     Find,
+    Records,
     State,
     all_tried,
     amounts,
     averaged,
     monitored,
+    paced,
     parameters,
     read_run,
     remembered,
     score_of,
+    task_key,
     undamaged,
     with_all_scores,
 )
-from headstart.study.convergence import Records, paced
-from headstart.study.expand_axes import side_by_side
+from headstart.study.columns import averages, side_by_side
 from headstart.study.papers import read_paper
 from headstart.study.results import Facts, Point, Results, Row, Run, Status
 from headstart.study.scales import stand_in_told
@@ -56,14 +56,6 @@ def choose(candidates: Sequence[Candidate], greater: bool = True) -> int | None:
     means = {i: mean([v for s, v in candidates[i].val.items() if s in shared or not shared]) for i in sound}
     best = max(means.values()) if greater else min(means.values())
     return next(i for i in sound if means[i] == best)
-
-
-def task_key(spec: Any) -> str:
-    """Key of what is known of a stage's task: the digest of the task's spec, and whether its target is used.
-
-    Reconstruction of a labelled task has no majority class to be compared with.
-    """
-    return digest({"task": spec.task.document(), "scored": spec.objective.uses_target})
 
 
 def summarise(

@@ -13,18 +13,21 @@ from pydantic import Field
 from headstart.errors import BadInput, nearest
 from headstart.plugins import require_plugins
 from headstart.spec import Spec, merge, read, set_path
-from headstart.study.claims import AVERAGE, Claim, check_claim
 from headstart.study.files import study_path, table_of
-from headstart.study.papers import built_in_papers
-from headstart.study.scales import StandIn, at_scale, kept, overlay, with_bases
-from headstart.study.validate import (
+from headstart.study.papers import AVERAGE, Claim, built_in_papers, check_claim
+from headstart.study.scales import (
     STAGE_KEYS,
     VARIANTS,
+    StandIn,
+    at_scale,
     check_bundle,
     check_known,
     check_written,
     checked_table,
+    kept,
     names_of,
+    overlay,
+    with_bases,
 )
 from headstart.tasks import TaskField, TaskSpec
 from headstart.tasks.task import available

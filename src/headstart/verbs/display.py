@@ -26,9 +26,8 @@ from headstart.runner.events import (
 )
 from headstart.store import DONE, Store
 from headstart.study.costs import Speed
-from headstart.study.estimate import Cost
+from headstart.study.estimate import Cost, TimeLeft
 from headstart.study.plan import Plan
-from headstart.study.time_left import TimeLeft
 from headstart.study.words import duration
 from headstart.verbs.terminal import console
 

@@ -21,9 +21,8 @@ from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, publish
 from headstart.study.costs import Speed, speed_here
-from headstart.study.estimate import Cost, measure, probes, survey
+from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
 from headstart.study.scales import stand_in_told, stand_ins_told
-from headstart.study.time_left import TimeLeft
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.display import watch

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.report.figures.style import Look, canvas, legend_of, plain
 from headstart.study import words
-from headstart.study.claims import AVERAGE
+from headstart.study.papers import AVERAGE
 from headstart.study.results import Results, Row
 from headstart.study.statistics import Estimate, estimate
 

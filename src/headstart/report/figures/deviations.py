@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from headstart.analysis.deviations import Deviation
+    from headstart.analysis.weights import Deviation
 
 
 @dataclass(frozen=True)
@@ -34,8 +34,8 @@ class DeviationLine:
 
 def deviation_drawings(column: TrainedColumn) -> list[Drawing]:
     """One figure of all arms, of the reported stage."""
-    from headstart.analysis.deviations import activations, deviations, moved
     from headstart.analysis.stages import first_batch
+    from headstart.analysis.weights import activations, deviations, moved
 
     lines, distances, seed = [], [], 0
     for trained in column.stages("Deviations", parent=False):

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from headstart.analysis.kernels import Kernel
+    from headstart.analysis.weights import Kernel
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class KernelLine:
 
 def kernel_drawings(column: TrainedColumn) -> list[Drawing]:
     """As in figure 4 of Amos et al. 2023: before fine-tuning, learnt against the start."""
-    from headstart.analysis.kernels import kernels
+    from headstart.analysis.weights import kernels
     from headstart.tasks.images import positions_of_a_row
 
     lines, halves, row, seed, step = [], [], 0, 0, 1

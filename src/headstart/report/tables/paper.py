@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from headstart.report.tables.model import Cell, Heads, Line, Table, budget_cell, table_of
 from headstart.report.tables.scores import NO_LAST, converged, matching
 from headstart.study import words
-from headstart.study.claims import AVERAGE, STEPS
-from headstart.study.results import AMOUNTS, MATCHES, QUANTITIES, Results, Row
+from headstart.study.papers import AVERAGE, MATCHES, QUANTITIES, STEPS
+from headstart.study.results import AMOUNTS, Results, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:

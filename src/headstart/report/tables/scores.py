@@ -17,7 +17,8 @@ from headstart.report.tables.model import (
     table_of,
 )
 from headstart.study import words
-from headstart.study.results import MATCHES, MORE, QUANTITIES, Average, Point, Results, Row
+from headstart.study.papers import MATCHES, QUANTITIES
+from headstart.study.results import MORE, Average, Point, Results, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
@@ -182,7 +183,8 @@ def quantities(results: Results) -> Table | None:
         for score in SCORES:
             value = row.estimate(score)
             cells[score] = Cell(words.plus_minus(value), {score: value.mean if value else None})
-        cells["converge"] = Cell(converged(row), {"converge": row.converge.mean if row.converge else None})
+        steps = row.estimate("converge")
+        cells["converge"] = Cell(converged(row), {"converge": steps.mean if steps else None})
         for step in matched:
             match = row.match(step)
             cells[step] = Cell(matching(row, step), {step: match.together if match else None})
@@ -206,7 +208,7 @@ def _quantities_note(results: Results, paced: bool, matched: Collection[str]) ->
 
 def converged(row: Row) -> str:
     """`1,200 ± 80`: steps to the first evaluation within 1 % of the best."""
-    value = row.converge
+    value = row.estimate("converge")
     if value is None:
         return words.NONE
     return f"{value.mean:,.0f}" + (f" ± {value.sem:,.0f}" if value.sem is not None else "")
