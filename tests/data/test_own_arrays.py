@@ -11,7 +11,7 @@ import pyarrow.parquet
 import pytest
 from support.made_tables import numbers, read, why, write
 
-from headstart.data import LayoutSpec, arrays, arrow, read_sequences
+from headstart.data import LayoutSpec, arrays, read_sequences, rows
 
 LABELS = ["a", "b"] * 6
 
@@ -279,7 +279,7 @@ def test_a_series_is_a_list():
 
 
 def test_a_parquet_file_that_unpacks_without_end_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(arrow, "TOTAL", 1_000)
+    monkeypatch.setattr(rows, "TOTAL", 1_000)
     table = pa.table({"x": np.zeros(1_000)})
     pa.parquet.write_table(table, tmp_path / "f.parquet")
     pa.feather.write_feather(table, tmp_path / "f.feather")

@@ -72,5 +72,5 @@ def test_a_cell_of_a_csv_file_passes_at_most_twelve_files_on_its_way_to_the_mode
         largest(tmp_path)
     finally:
         sys.setprofile(None)
-    assert "data/standardise.py" in passed
+    assert "data/sequences.py" in passed
     assert len(passed) <= MOST, " ".join(passed)

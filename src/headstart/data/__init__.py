@@ -13,14 +13,13 @@ import numpy as np
 
 from headstart.data.archives import files_of, stamps, unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz
-from headstart.data.arrow import frame, read_arrow, read_parquet
 from headstart.data.build import build
 from headstart.data.csv import read_csv
 from headstart.data.folders import read_folder
 from headstart.data.infer import infer
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import read_fasta_file
-from headstart.data.rows import read_json_lines, table_of
+from headstart.data.rows import frame, read_arrow, read_json_lines, read_parquet, table_of
 from headstart.data.sequences import Sequences, check_alike, check_ids
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table

@@ -10,9 +10,10 @@ from typing import IO, Any
 import numpy as np
 
 from headstart.data.archives import TOTAL
+from headstart.data.arrow import arrow_lists
 from headstart.data.layout import LayoutSpec
-from headstart.data.rows import array_of, column_of
-from headstart.data.table import Column, Lists, Places, Table
+from headstart.data.rows import array_of, column_of, list_column
+from headstart.data.table import Column, Places, Table
 from headstart.data.text import reading
 from headstart.errors import BadInput, Mistakes, nearest
 
@@ -63,7 +64,7 @@ def read_npz(path: Path, spec: LayoutSpec) -> Table:
     return _together(arrays, path, spec)
 
 
-def _read(file: IO[bytes], size: int, place: str) -> np.ndarray:
+def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
     """An array whose header is true: nothing is allocated that the file does not hold."""
     form: Any = np.lib.format
     try:
@@ -74,29 +75,29 @@ def _read(file: IO[bytes], size: int, place: str) -> np.ndarray:
         shape, fortran, dtype = header(file)
     except (ValueError, EOFError, SyntaxError) as error:
         raise BadInput(
-            f"{place}: is no array of numpy ({' '.join(str(error).split())[:120]}); write it with numpy.save"
+            f"{source}: is no array of numpy ({' '.join(str(error).split())[:120]}); write it with numpy.save"
         ) from None
-    check_dtype(dtype, place)
+    check_dtype(dtype, source)
     count = 1
     for length in shape:
         count *= int(length)
     if count < 0 or count * dtype.itemsize > size:
         raise BadInput(
-            f"{place}: is cut short: its header says {count * dtype.itemsize:,} bytes, it has {size:,}; write it again"
+            f"{source}: is cut short: its header says {count * dtype.itemsize:,} bytes, it has {size:,}; write it again"
         )
     content = file.read(count * dtype.itemsize)
     if len(content) < count * dtype.itemsize:
-        raise BadInput(f"{place}: is cut short: {len(content):,} of {count * dtype.itemsize:,} bytes; write it again")
+        raise BadInput(f"{source}: is cut short: {len(content):,} of {count * dtype.itemsize:,} bytes; write it again")
     flat = np.frombuffer(content, dtype=dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
 
 
-def check_dtype(dtype: np.dtype[Any], place: str) -> None:
+def check_dtype(dtype: np.dtype[Any], source: str) -> None:
     """Raises: BadInput where an array holds anything but numbers or texts."""
     if dtype.hasobject:
-        raise BadInput(f"{place}: {PICKLED}")
+        raise BadInput(f"{source}: {PICKLED}")
     if dtype.kind not in "biufUS":
-        raise BadInput(f"{place}: holds values of type {dtype}; give numbers or texts")
+        raise BadInput(f"{source}: holds values of type {dtype}; give numbers or texts")
 
 
 def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Table:
@@ -109,10 +110,10 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
         if name not in arrays:
             raise BadInput(f"{path}: values: {nearest(name, arrays)}")
     roles = {}
-    for role, given in asked.items():
-        found = given if given is not None else next((n for n in arrays if n.lower() in NAMES[role]), "")
-        if found and found in arrays:
-            roles[role] = found
+    for role, name in asked.items():
+        name = name if name is not None else next((n for n in arrays if n.lower() in NAMES[role]), "")
+        if name in arrays:
+            roles[role] = name
     rest = [name for name in arrays if name not in roles.values()]
     values = list(spec.values) or [name for name in rest if name.lower() in NAMES["values"]][:1]
     values = values or [name for name in rest if arrays[name].ndim > 1 or len(rest) == 1]
@@ -146,31 +147,29 @@ def _flat_column(name: str, array: np.ndarray, path: Path) -> Column:
         array = array[:, 0]
     if array.ndim != 1:
         raise BadInput(f"{path}: array {name!r} has shape {array.shape}; give one value for every sequence")
-    return column_of(name, array.tolist())
+    return column_of(name, array.tolist(), Places(str(path)))
 
 
 def array_table(array: np.ndarray, source: str, spec: LayoutSpec, written: str, name: str = "values") -> Table:
     """An array (n, L) or (n, L, F) of numbers, or (n,) of texts; a target in (n, L) is a column's number, from 1."""
     check_dtype(array.dtype, source)
+    places = Places(source)
     if array.ndim == 1 and array.dtype.kind in "US" and len(array):
-        return Table({name: column_of(name, array.tolist())}, len(array), Places(source), written, shape="text")
+        return Table({name: column_of(name, array.tolist(), places)}, len(array), places, written, shape="text")
     if array.ndim not in (2, 3) or not len(array):
         raise BadInput(f"{source}: has shape {array.shape}; give (n, L), (n, L, F), or a list of sequences")
     if array.dtype.kind in "US":
-        return Table(
-            {name: Column(name, "list", lists=list(array.astype(np.str_)))},
-            len(array),
-            Places(source),
-            written,
-            shape="list",
-        )
-    table = Table({}, len(array), Places(source), f"{written} of shape {array.shape}".strip(), shape="list")
+        column = list_column(name, list(array.astype(np.str_)), places)
+        return Table({name: column}, len(array), places, written, shape="list")
+    table = Table({}, len(array), places, f"{written} of shape {array.shape}".strip(), shape="list")
     if array.ndim == 2 and spec.target and spec.target.isdecimal() and 0 < int(spec.target) <= array.shape[1]:
-        place = int(spec.target) - 1
-        table.columns[spec.target] = column_of(spec.target, array[:, place].tolist())
+        number = int(spec.target) - 1
+        table.columns[spec.target] = column_of(spec.target, array[:, number].tolist(), places)
         table.roles["target"] = spec.target
-        array = np.delete(array, place, axis=1)
-    table.columns[name] = Column(name, "list", lists=list(_turned(array, spec, table)))
+        array = np.delete(array, number, axis=1)
+    array = _turned(array, spec, table)
+    offsets = np.arange(len(array) + 1) * array.shape[1]
+    table.columns[name] = Column(name, "list", arrow_lists(array.reshape(-1, *array.shape[2:]), offsets))
     return table
 
 
@@ -188,42 +187,39 @@ def _turned(array: np.ndarray, spec: LayoutSpec, table: Table) -> np.ndarray:
     return array
 
 
-def list_table(given: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
+def list_table(items: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
     """A list of sequences: texts, arrays or lists, (L,) or (L, F) each. Raises: BadInput naming those that are none."""
-    if not len(given):
+    if not len(items):
         raise BadInput(f"{source}: is empty; give at least one sequence")
-    if all(isinstance(one, (str, bytes)) for one in given):
-        return Table(
-            {"values": column_of("values", given)}, len(given), Places(source), "a list of texts", shape="text"
-        )
     mistakes, places = Mistakes(), Places(source)
-    lists: Lists = []
-    for i, one in enumerate(given):
-        found = _one(one, places.of(i), spec)
-        if found is None:
+    if all(isinstance(item, (str, bytes)) for item in items):
+        column = column_of("values", items, places)
+        return Table({"values": column}, len(items), places, "a list of texts", shape="text")
+    arrays = []
+    for i, item in enumerate(items):
+        arrays.append(_sequence(item, places.of(i), spec))
+        if arrays[-1] is None:
             mistakes.add(
-                places.of(i), f"is {_kind(one)}, no sequence of numbers (L,) or (L, F); give an array or a list"
+                places.of(i), f"is {_kind(item)}, no sequence of numbers (L,) or (L, F); give an array or a list"
             )
-        lists.append(found)
     mistakes.check()
-    return Table(
-        {"values": Column("values", "list", lists=lists)}, len(lists), places, "a list of sequences", shape="list"
-    )
+    column = list_column("values", arrays, places)
+    return Table({"values": column}, len(arrays), places, "a list of sequences", shape="list")
 
 
-def _one(one: Any, place: str, spec: LayoutSpec) -> np.ndarray | None:
-    if isinstance(one, (list, tuple)):
-        found = array_of(one)
+def _sequence(item: Any, row: str, spec: LayoutSpec) -> np.ndarray | None:
+    if isinstance(item, (list, tuple)):
+        array = array_of(item)
+    elif hasattr(item, "__array__"):
+        array = np.asarray(item)
+        check_dtype(array.dtype, row)
     else:
-        if not hasattr(one, "__array__"):
-            return None
-        found = np.asarray(one)
-        check_dtype(found.dtype, place)
-    if found is None or found.ndim not in (1, 2):
         return None
-    return found.T if found.ndim == 2 and spec.channels_first else found
+    if array is None or array.ndim not in (1, 2):
+        return None
+    return array.T if array.ndim == 2 and spec.channels_first else array
 
 
-def _kind(one: Any) -> str:
-    shape = getattr(one, "shape", None)
-    return f"of type {type(one).__name__}" + (f" and shape {tuple(shape)}" if isinstance(shape, tuple) else "")
+def _kind(item: Any) -> str:
+    shape = getattr(item, "shape", None)
+    return f"of type {type(item).__name__}" + (f" and shape {tuple(shape)}" if isinstance(shape, tuple) else "")

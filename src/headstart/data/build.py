@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from headstart.data.arrow import Words, texts_of
 from headstart.data.labels import class_names, given_words, target_kind
 from headstart.data.layout import Layout
 from headstart.data.letters import MOST_SYMBOLS, coded, letters_of, text_kind
 from headstart.data.long_format import in_sequences
 from headstart.data.sequences import Sequences
-from headstart.data.table import Cells, Column, Places, Table, Words, is_number, number_name
+from headstart.data.table import Cells, Places, Table, is_number, number_name
 from headstart.errors import BadInput, Mistakes
 
 PLAIN_TOKENS = 10
@@ -127,12 +128,10 @@ def _one_of_words(table: Table, layout: Layout) -> bool:
     column = table.columns[layout.channels[0].columns[0]]
     if layout.shape == "long":
         return column.type == "text"
-    return any(one is not None and one.dtype.kind == "U" for one in column.lists or []) and not _numeric(column)
-
-
-def _numeric(column: Column) -> bool:
-    words = [str(word) for one in (column.lists or [])[:50] if one is not None for word in one.reshape(-1)[:50]]
-    return 2 * sum(map(is_number, words)) >= len(words)
+    if not column.has_words:
+        return False
+    words = texts_of(column.sequences(table.places).values[:2_500])
+    return 2 * sum(is_number(word or "") for word in words) < len(words)
 
 
 def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> tuple[Parts, Layout]:
@@ -149,9 +148,8 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         tokens = [words[i] for i in order.tolist()]
         places = table.places.take(order)
     else:
-        lists = [np.zeros(0, dtype=np.str_) if one is None else one.reshape(-1) for one in column.lists or []]
-        offsets = np.concatenate([[0], np.cumsum([len(one) for one in lists])]).astype(np.int64)
-        rows, tokens = np.arange(table.rows), [str(word) for one in lists for word in one]
+        values, offsets = column.sequences(table.places)
+        rows, tokens = np.arange(table.rows), texts_of(values)
         places = table.places.take(np.repeat(rows, np.diff(offsets)))
         _refuse_empty(np.diff(offsets), table.places, column.name, mistakes)
     ids, symbols = coded(tokens, layout.spec.symbols, places, column.name, mistakes)
@@ -182,57 +180,33 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
 
 def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> Parts:
     """Columns whose cells are sequences (L,), each a channel; or one column of (L, F)."""
-    names = [channel.columns[0] for channel in layout.channels]
-    columns = [cells.lists(_as_numbers(table.columns[name], cells)) for name in names]
-    wide = any(one is not None and one.ndim == 2 for one in columns[0])
+    names = tuple(channel.columns[0] for channel in layout.channels)
+    columns = [cells.sequences(table.columns[name]) for name in names]
+    wide = columns[0].values.ndim == 2
     if wide and len(columns) > 1:
         mistakes.add(
-            f"{table.places.source}",
+            table.places.source,
             f"column {names[0]!r} holds several channels itself; name it alone with "
             "--values, or one column for each channel",
         )
         mistakes.check()
-    first = next((one for one in columns[0] if one is not None), np.zeros(0))
-    count = first.shape[1] if wide and first.ndim == 2 else len(columns)
-    parts, uneven = [], 0
-    for row in range(table.rows):
-        found = [column[row] for column in columns]
-        there = [one for one in found if one is not None and len(one)]
-        shape = next((one.shape for one in there if (one.shape[1:] or (1,))[0] != (count if wide else 1)), None)
-        if not there or shape is not None:
-            mistakes.add(
-                table.places.cell(row, names[0]),
-                "the sequence is empty; leave the row out"
-                if not there
-                else f"has shape {shape}, the first sequence has {count} channels; give each row the same",
-            )
-            continue
-        longest = max(map(len, there))
-        uneven += any(one is None or len(one) < longest for one in found)
-        out = np.full((longest, count), np.nan, dtype=np.float32)
-        for f, one in enumerate(found):
-            if one is not None:
-                out[: len(one), slice(f, f + 1) if not wide else slice(None)] = one.reshape(len(one), -1)
-        parts.append(out)
-    mistakes.check()
+    lengths = np.stack([np.diff(column.offsets) for column in columns])
+    longest = lengths.max(0)
+    _refuse_empty(longest, table.places, names[0], mistakes)
+    offsets = np.concatenate([[0], np.cumsum(longest)]).astype(np.int64)
+    if len(columns) == 1:
+        values = columns[0].values.reshape(offsets[-1], -1).astype(np.float32)
+        channels = tuple(f"channel {f + 1}" for f in range(values.shape[1])) if wide else names
+        return Parts(values, offsets, np.arange(table.rows), channels)
+    values = np.full((offsets[-1], len(columns)), np.nan, dtype=np.float32)
+    for f, column in enumerate(columns):
+        values[np.arange(len(column.values)) + np.repeat(offsets[:-1] - column.offsets[:-1], lengths[f]), f] = (
+            column.values
+        )
+    uneven = int((lengths < longest).any(0).sum())
     if uneven:
         notes.append(f"in {uneven:,} rows a channel is shorter than the others, and missing from its end on")
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in parts])]).astype(np.int64)
-    named = tuple(names) if len(columns) == count and not wide else tuple(f"channel {f + 1}" for f in range(count))
-    return Parts(np.concatenate(parts), offsets, np.arange(table.rows), named)
-
-
-def _as_numbers(column: Column, cells: Cells) -> Column:
-    """A column whose lists of words are read as numbers."""
-    if column.lists is None or not any(one is not None and one.dtype.kind == "U" for one in column.lists):
-        return column
-    lists = [
-        cells.row([str(word) for word in one.reshape(-1)], i, lambda _: column.name)
-        if one is not None and one.dtype.kind == "U"
-        else one
-        for i, one in enumerate(column.lists)
-    ]
-    return Column(column.name, "list", lists=lists)
+    return Parts(values, offsets, np.arange(table.rows), names)
 
 
 def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mistakes: Mistakes) -> Parts:

@@ -15,8 +15,10 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.archives import unpacked
+from headstart.data.arrow import arrow_texts
 from headstart.data.layout import TEXTS, LayoutSpec, is_role, numbered, plain
-from headstart.data.table import Cells, Column, Places, Table, Type, arrow_texts, check_names, is_number
+from headstart.data.rows import list_column
+from headstart.data.table import Cells, Column, Places, Table, Type, check_names, is_number
 from headstart.data.text import reading, text_lines
 from headstart.errors import BadInput, Mistakes
 
@@ -252,7 +254,7 @@ def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: 
     records, begins = Records(lines, form), []  # type: tuple[Records, list[int]]
     cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
     lists: list[np.ndarray] = []
-    first: list[str | None] = []
+    first: list[str] = []
     for row in records:
         begins.append(records.line)
         first.append(row[0])
@@ -262,7 +264,10 @@ def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: 
     table = _table(
         None, Form(form.source, form.mark, form.quote, form.decimal, form.header), np.array(begins), records.blank
     )
-    table.columns = {"1": Column("1", "text", first), "2 and on": Column("2 and on", "list", lists=list(lists))}
+    table.columns = {
+        "1": Column("1", "text", arrow_texts(first)),
+        "2 and on": list_column("2 and on", lists, cells.places),
+    }
     if spec.target is None:
         table.roles["target"] = "1"
     table.notes.append(f"{form.source}: rows have {min(map(len, lists)):,} to {max(map(len, lists)):,} values")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import re
 import warnings
 from collections import Counter
 from pathlib import Path, PurePosixPath
@@ -12,8 +11,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from headstart.data.archives import listed, members
+from headstart.data.arrow import arrow_texts
 from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Lists, Places, Table, Words
+from headstart.data.rows import list_column
+from headstart.data.table import Column, Places, Table
 from headstart.data.text import reading
 from headstart.errors import BadInput, Mistakes
 
@@ -61,20 +62,18 @@ def _kind(name: str) -> str | None:
 
 
 def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mistakes) -> Table:
-    lists: Lists = []
-    texts: Words = []
+    lists: list[np.ndarray | None] = []
+    texts: list[str | None] = []
     there: list[str] = []
     reader, total = _Reader(spec), 0
     for name, content in members(path, lambda name: name in names and _kind(name) == kind, mistakes):
-        place = str(path / name)
+        file = str(path / name)
         if kind == "texts":
-            texts.append(_text(content, place, spec, mistakes))
+            texts.append(_text(content, file, spec, mistakes))
         else:
-            found = (
-                reader.image(content, place, mistakes) if kind == "images" else reader.sound(content, place, mistakes)
-            )
-            lists.append(found)
-            total += 0 if found is None else found.size
+            read = reader.image if kind == "images" else reader.sound
+            lists.append(read(content, file, mistakes))
+            total += 0 if lists[-1] is None else lists[-1].size
         there.append(name)
         if total > VALUES:
             raise BadInput(f"{path}: holds more than {VALUES:,} values; give fewer or smaller files")
@@ -88,14 +87,14 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         shape="text" if kind == "texts" else "list",
     )
     table.columns["values"] = (
-        Column("values", "text", cells=texts)
+        Column("values", "text", arrow_texts(texts))
         if kind == "texts"
-        else Column("values", "list", lists=_same_channels(lists, table))
+        else list_column("values", _same_channels(lists, table), table.places)
     )
-    table.columns["file"] = Column("file", "text", cells=list(there))
+    table.columns["file"] = Column("file", "text", arrow_texts(there))
     table.roles["id"] = "file"
     if any(labels):
-        table.columns["folder"] = Column("folder", "text", cells=list(labels))
+        table.columns["folder"] = Column("folder", "text", arrow_texts(labels))
         table.roles["target"] = "folder"
     table.notes += reader.notes(kind)
     return table
@@ -165,18 +164,18 @@ class _Reader:
         return []
 
 
-def _same_channels(lists: Lists, table: Table) -> Lists:
+def _same_channels(lists: list[np.ndarray | None], table: Table) -> list[np.ndarray | None]:
     """Grey images among coloured ones get three equal channels. Raises: BadInput where recordings differ."""
-    widths = Counter(one.shape[1] for one in lists if one is not None)
+    widths = Counter(item.shape[1] for item in lists if item is not None)
     if len(widths) < 2:
         return lists
-    if set(widths) == {1, 3} and re.search("images", table.written):
+    if set(widths) == {1, 3} and table.written == "a folder of images":
         table.notes.append(f"{widths[1]:,} grey images are read as colour, as {widths[3]:,} others are")
-        return [np.repeat(one, 3, axis=1) if one is not None and one.shape[1] == 1 else one for one in lists]
-    width = next(one.shape[1] for one in lists if one is not None)
-    row, other = next((i, one.shape[1]) for i, one in enumerate(lists) if one is not None and one.shape[1] != width)
+        return [np.repeat(item, 3, axis=1) if item is not None and item.shape[1] == 1 else item for item in lists]
+    first = next(iter(widths))
+    row, other = next((i, item.shape[1]) for i, item in enumerate(lists) if item is not None and item.shape[1] != first)
     raise BadInput(
-        f"{table.places.of(row)}: has {other} channels, the first file has {width}; set rate=8000 or the like to have "
+        f"{table.places.of(row)}: has {other} channels, the first file has {first}; set rate=8000 or the like to have "
         "channels mixed"
     )
 

@@ -317,7 +317,7 @@ def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
         chosen = sorted(named or texts, key=_mean_length)[-1:]
     elif shape == "list":
         lists = [column for column in free if column.type == "list" or looks_like_list(column.words)]
-        words = [c for c in lists if any(cell is not None and cell.dtype.kind == "U" for cell in c.lists or [])]
+        words = [column for column in lists if column.has_words]
         chosen = [column for column in lists if column not in words] or words[:1]
     else:
         chosen = [column for column in free if column.type in ("number", "empty")]

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
+from headstart.data.arrow import Words
 from headstart.data.rows import column_of
-from headstart.data.table import Cells, Words, is_number
+from headstart.data.table import Cells, Places, is_number
 from headstart.errors import BadInput, Mistakes
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
@@ -73,7 +74,7 @@ def given_words(given: Any, count: int, what: str) -> Words:
         raise BadInput(f"{what}: is of type {type(given).__name__}; give a list or an array with one for each sequence")
     if len(given) != count:
         raise BadInput(f"{what}: has {len(given):,} entries for {count:,} sequences; give one for each")
-    column = column_of(what, given)
+    column = column_of(what, given, Places(what))
     if column.type in ("list", "other"):
         raise BadInput(
             f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"

@@ -10,8 +10,9 @@ from typing import Literal
 
 import numpy as np
 
+from headstart.data.arrow import Words, arrow_texts
 from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Places, Table, Words, is_number
+from headstart.data.table import Column, Places, Table, is_number
 from headstart.data.text import text_lines, text_of
 from headstart.errors import BadInput, Mistakes
 
@@ -173,7 +174,9 @@ def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
     places = Places(str(path), lines=np.array([int(place.rpartition(":")[2]) for place, _, _ in entries]))
     columns = _header_words([header for _, header, _ in entries])
-    columns["sequence"] = Column("sequence", "text", ["".join(text for _, text in parts) for _, _, parts in entries])
+    columns["sequence"] = Column(
+        "sequence", "text", arrow_texts(["".join(text for _, text in parts) for _, _, parts in entries])
+    )
     return Table(columns, len(entries), places, "FASTA", shape="text")
 
 
@@ -182,7 +185,7 @@ def _header_words(headers: list[str]) -> dict[str, Column]:
     most = min(max(map(len, cut)), WORDS)
     names = ["id", *(f"word {i}" for i in range(2, most + 1))] if most else []
     return {
-        name: Column(name, "text", cells=[row[i] if i < len(row) else None for row in cut])
+        name: Column(name, "text", arrow_texts([row[i] if i < len(row) else None for row in cut]))
         for i, name in enumerate(names)
     }
 

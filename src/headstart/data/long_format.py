@@ -6,8 +6,9 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from headstart.data.arrow import Words, arrow_texts
 from headstart.data.layout import Layout
-from headstart.data.table import Cells, Column, Table, Words, is_number
+from headstart.data.table import Cells, Column, Table, is_number
 from headstart.errors import Mistakes
 
 
@@ -147,4 +148,4 @@ def _one_each(
     out: Words = [None] * len(words)
     for sequence, row in found.items():
         out[int(rows[sequence])] = words[row]
-    return Column(name, "text", cells=out)
+    return Column(name, "text", arrow_texts(out))

@@ -1,18 +1,19 @@
-"""Rows of text files (JSON lines, Parquet, tab-separated values) and rows of Python values, each value checked."""
+"""Tables of rows: JSON lines, Parquet, Arrow and tab-separated files, tables in memory and columns of Python values."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from headstart.data.archives import TOTAL
+from headstart.data.arrow import arrow_lists, arrow_numbers, arrow_texts, is_list, is_numeric, is_text
 from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Places, Table, is_number, number_name
-from headstart.data.text import lines, text_lines
+from headstart.data.table import Column, Places, Table, Type, check_names, is_number, number_name
+from headstart.data.text import lines, reading, text_lines
 from headstart.errors import BadInput, Mistakes
 
 FORMS = ("jsonl", "parquet", "tsv")
@@ -156,7 +157,8 @@ def read_json_lines(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     if not begins:
         raise BadInput(f"{path}: is empty; give one JSON object a line")
     places = Places(str(path), lines=np.array(begins, dtype=np.int64))
-    return Table({name: column_of(name, cells) for name, cells in columns.items()}, len(begins), places, "JSON lines")
+    table = {name: column_of(name, cells, places) for name, cells in columns.items()}
+    return Table(table, len(begins), places, "JSON lines")
 
 
 def table_of(columns: Mapping[Any, Any], source: str) -> Table:
@@ -176,7 +178,7 @@ def table_of(columns: Mapping[Any, Any], source: str) -> Table:
         )
     mistakes.check()
     rows = next(iter(sizes.values()), 0)
-    return Table({name: column_of(name, values) for name, values in cells.items()}, rows, places, "a table")
+    return Table({name: column_of(name, values, places) for name, values in cells.items()}, rows, places, "a table")
 
 
 def _cell(value: Any, place: str, mistakes: Mistakes) -> Any:
@@ -203,34 +205,46 @@ def array_of(value: Sequence[Any]) -> np.ndarray | None:
     return array if array.ndim in (1, 2) else None
 
 
-def column_of(name: str, values: Iterable[Any]) -> Column:
+def column_of(name: str, values: Iterable[Any], places: Places) -> Column:
     """A column of Python values: numbers, texts, arrays, or a mixture that is told by what most of them are."""
+    import pyarrow as pa
+
     cells = [value.item() if isinstance(value, np.generic) else value for value in values]
-    nothing: list[str | None] = [None] * len(cells)
     arrays = [value for value in cells if isinstance(value, np.ndarray)]
     if arrays:
-        good = all(array.dtype.kind in "biufU" and array.ndim in (1, 2) for array in arrays)
-        good = good and all(value is None or isinstance(value, np.ndarray) for value in cells)
-        return Column(name, "list", lists=cells) if good else Column(name, "other", nothing)
-    there = [value for value in cells if value is not None and value == value]
-    if not there:
-        return Column(name, "empty", nothing)
-    if all(isinstance(value, (bool, int, float)) for value in there):
-        numbers = np.array([np.nan if value is None else _float(value) for value in cells])
-        whole = all(isinstance(value, int) for value in there)
-        return Column(name, "number", [_word(value) for value in cells] if whole else None, numbers)
+        whole = all(value is None or isinstance(value, np.ndarray) for value in cells)
+        if whole and all(array.dtype.kind in "biufU" and array.ndim in (1, 2) for array in arrays):
+            return list_column(name, cells, places)
+        return Column(name, "other", pa.nulls(len(cells)))
     words = [_word(value) for value in cells]
-    if any(_word(value) is None for value in there):
-        return Column(name, "other", words)
-    numbers_too = 2 * sum(is_number(word) for word in words if word) >= sum(bool(word) for word in words)
-    return Column(name, "number" if numbers_too else "text", words)
+    there = [word for word in words if word is not None]
+    if any(word is None and value is not None and value == value for word, value in zip(words, cells, strict=True)):
+        return Column(name, "other", pa.nulls(len(cells)))
+    if there and all(value is None or isinstance(value, float) for value in cells):
+        return Column(name, "number", arrow_numbers(np.array(cells, dtype=np.float64)))
+    numbers = sum(is_number(word) for word in there if word)
+    kind: Type = "empty" if not there else "number" if 2 * numbers >= sum(map(bool, there)) else "text"
+    return Column(name, kind, arrow_texts(words))
 
 
-def _float(value: float) -> float:
-    try:
-        return float(value)
-    except OverflowError:  # a whole number of more than 308 digits
-        return float("inf")
+def list_column(name: str, arrays: Sequence[np.ndarray | None] | Sequence[np.ndarray], places: Places) -> Column:
+    """A column of sequences (L,) or (L, F), of numbers or texts. Raises: BadInput where widths differ."""
+    there = [array for array in arrays if array is not None]
+    wide = any(array.ndim == 2 for array in there)
+    widths = [None if array is None or not array.size else (*array.shape, 1)[1] for array in arrays]
+    first = next((width for width in widths if width is not None), 1)
+    row = next((row for row, width in enumerate(widths) if width not in (None, first)), None)
+    if row is not None:
+        raise BadInput(
+            f"{places.cell(row, name)}: has shape {getattr(arrays[row], 'shape', ())}, the first sequence has {first} "
+            "channels; give each row the same"
+        )
+    parts = [array.reshape(-1, first) if wide else array for array in there if array.size]
+    ends = np.cumsum([0, *(0 if array is None or not array.size else len(array) for array in arrays)])
+    if any(part.dtype.kind in "US" for part in parts):
+        texts = [item if isinstance(item, str) else number_name(item) for part in parts for item in part.tolist()]
+        return Column(name, "list", arrow_lists(texts, ends))
+    return Column(name, "list", arrow_lists(np.concatenate(parts) if parts else np.zeros(0), ends))
 
 
 def _word(value: Any) -> str | None:
@@ -244,3 +258,144 @@ def _word(value: Any) -> str | None:
     if isinstance(value, (bool, int, float)):
         return None if value != value else number_name(float(value)) if isinstance(value, float) else str(int(value))
     return None
+
+
+def read_parquet(path: Path) -> Table:
+    """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than 4 GiB."""
+    import pyarrow.parquet
+
+    def load() -> Any:
+        with pyarrow.parquet.ParquetFile(path) as file:
+            # What the file says of its size counts repeated values once: the batches tell.
+            return _limited(file.iter_batches(batch_size=1024), file.schema_arrow, path)
+
+    return arrow_table(_loaded(path, "Parquet", load), str(path), "a Parquet table")
+
+
+def read_arrow(path: Path) -> Table:
+    """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or over 4 GiB."""
+    import pyarrow
+
+    def load() -> Any:
+        with pyarrow.OSFile(str(path)) as file:
+            magic = file.read(6)
+            file.seek(0)
+            if magic != b"ARROW1":
+                stream = pyarrow.ipc.open_stream(file)
+                return _limited(stream, stream.schema, path)
+            reader = pyarrow.ipc.open_file(file)
+            return _limited((reader.get_batch(i) for i in range(reader.num_record_batches)), reader.schema, path)
+
+    return arrow_table(_loaded(path, "Arrow", load), str(path), "an Arrow table")
+
+
+def _limited(batches: Iterable[Any], schema: Any, path: Path) -> Any:
+    """A table of these batches. Raises: BadInput once they hold more than 4 GiB."""
+    import pyarrow
+
+    parts, size = [], 0
+    for batch in batches:
+        size += batch.nbytes
+        if size > TOTAL:
+            raise BadInput(f"{path}: unpacks to more than {TOTAL:,} bytes; give it in parts")
+        parts.append(batch)
+    return pyarrow.Table.from_batches(parts, schema)
+
+
+def _loaded(path: Path, what: str, load: Callable[[], Any]) -> Any:
+    import pyarrow
+
+    with reading(path):
+        try:
+            table = load()
+            table.validate(full=True)
+        except (pyarrow.ArrowException, ValueError) as error:
+            if isinstance(error, BadInput):
+                raise
+            raise BadInput(f"{path}: is no whole {what} file ({_short(error)}); write it again") from None
+    return table
+
+
+def frame(data: Any, source: str) -> Table | None:
+    """A table of pandas, polars or Arrow, or whatever else gives Arrow a stream; None where it is none of them."""
+    if not hasattr(data, "__arrow_c_stream__") or not hasattr(data, "columns"):
+        return None
+    import pyarrow
+
+    check_names((str(name) for name in getattr(data, "column_names", data.columns)), source)
+    try:
+        table = data if isinstance(data, pyarrow.Table) else pyarrow.table(data)
+    except (pyarrow.ArrowException, ValueError, TypeError) as error:
+        raise BadInput(
+            f"{source}: cannot be read as a table ({_short(error)}); give each column one kind of values"
+        ) from None
+    return arrow_table(table, source, "a table")
+
+
+def arrow_table(table: Any, source: str, written: str) -> Table:
+    """An Arrow table. Raises: BadInput where it has no row, or a name twice."""
+    names = check_names((str(name) for name in table.column_names), source)
+    if not table.num_rows:
+        raise BadInput(f"{source}: has no row; give one with rows")
+    columns = {name: _arrow_column(name, table.column(i), source) for i, name in enumerate(names)}
+    return Table(columns, table.num_rows, Places(source), written)
+
+
+def _arrow_column(name: str, data: Any, source: str) -> Column:
+    """A column of Arrow's, its texts as UTF-8."""
+    import pyarrow as pa
+
+    kinds, kind = pa.types, data.type
+    if kinds.is_dictionary(kind):  # by hand: Arrow cannot cast the string views that polars' categories are
+        plain = pa.string() if is_text(kind.value_type) else kind.value_type
+        data = pa.chunked_array([pa.array(data.to_pylist(), plain)])
+    elif str(kind).startswith(("list_view<", "large_list_view<")):  # which Arrow casts wrongly in version 26
+        data = pa.chunked_array([pa.array(data.to_pylist(), pa.large_list(kind.value_type))])
+    elif kinds.is_decimal(kind):
+        data = data.cast(pa.float64())
+    kind = data.type
+    if data.null_count == len(data):
+        return Column(name, "empty", data)
+    if is_numeric(kind):
+        return Column(name, "number", data)
+    if is_text(kind):
+        return Column(name, "text", _utf_8(data, name, source))
+    if kinds.is_temporal(kind):
+        return Column(name, "time", data.cast(pa.large_string()))
+    return Column(name, "list" if _has_sequences(kind) else "other", data)
+
+
+def _has_sequences(kind: Any) -> bool:
+    """Whether the cells of an Arrow type are sequences (L,) of numbers or texts, or (L, F) of numbers."""
+    import pyarrow as pa
+
+    if isinstance(kind, pa.FixedShapeTensorType):
+        in_order = list(kind.permutation or range(len(kind.shape))) == list(range(len(kind.shape)))
+        return len(kind.shape) < 3 and in_order
+    if not is_list(kind):
+        return False
+    item = kind.value_type
+    return is_text(item) or is_numeric(item) or (is_list(item) and is_numeric(item.value_type))
+
+
+def _utf_8(data: Any, name: str, source: str) -> Any:
+    """Texts; what is kept as bytes must be UTF-8, which Parquet does not promise either."""
+    import pyarrow as pa
+
+    content = data.cast(pa.large_binary())
+    try:
+        return content.cast(pa.large_string())
+    except pa.ArrowInvalid:
+        for row, value in enumerate(content.to_pylist()):
+            try:
+                (value or b"").decode()
+            except UnicodeDecodeError as error:
+                raise BadInput(
+                    f"{Places(source).cell(row, name)}: is not UTF-8 (byte {value[error.start]:#04x} at "
+                    f"{error.start}); write texts as UTF-8"
+                ) from None
+        raise
+
+
+def _short(error: Exception) -> str:
+    return " ".join(str(error).split())[:200]

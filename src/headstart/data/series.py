@@ -9,9 +9,11 @@ from typing import Literal
 
 import numpy as np
 
+from headstart.data.arrow import arrow_numbers, arrow_texts
 from headstart.data.labels import label_of
 from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Lists, Places, Table
+from headstart.data.rows import list_column
+from headstart.data.table import Column, Places, Table
 from headstart.data.text import text_lines
 from headstart.errors import BadInput, Mistakes
 
@@ -217,16 +219,11 @@ def read_ts_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     mistakes.check()
     if not len(rows):
         raise BadInput(f"{path}: has no sequence under @data; give a whole .ts file")
-    widths = [values.shape[1] for values in rows.values]
-    wrong = next((i for i, width in enumerate(widths) if width != widths[0]), None)
-    if wrong is not None:
-        raise BadInput(f"{rows.places[wrong]}: has {widths[wrong]} dimensions, the first row has {widths[0]}")
-    lines = np.array([int(place.rpartition(":")[2]) for place in rows.places], dtype=np.int64)
-    lists: Lists = [values.astype(np.float64) for values in rows.values]
-    columns = {"values": Column("values", "list", lists=lists)}
+    places = Places(str(path), lines=np.array([int(row.rpartition(":")[2]) for row in rows.places], dtype=np.int64))
+    columns = {"values": list_column("values", rows.values, places)}
     if rows.target == "number":
-        columns["label"] = Column("label", "number", numbers=np.array(rows.numbers))
+        columns["label"] = Column("label", "number", arrow_numbers(np.array(rows.numbers)))
     elif rows.target == "class":
-        columns["label"] = Column("label", "text", list(rows.labels))
+        columns["label"] = Column("label", "text", arrow_texts(rows.labels))
     roles = {"target": "label"} if "label" in columns else {}
-    return Table(columns, len(lists), Places(str(path), lines=lines), "a .ts file", shape="list", roles=roles)
+    return Table(columns, len(rows), places, "a .ts file", shape="list", roles=roles)

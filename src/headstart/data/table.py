@@ -1,4 +1,4 @@
-"""A table as it was read, before its columns have a meaning: cells as texts and numbers, and where rows stand."""
+"""A table as it was read, before its columns have a meaning: Arrow arrays by name, and where rows stand."""
 
 from __future__ import annotations
 
@@ -6,16 +6,13 @@ import shlex
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
+from headstart.data.arrow import Words, arrow_texts, chunks, ends, is_list, is_text, numbers_of, texts_of
 from headstart.data.layout import Shape
 from headstart.errors import MOST, BadInput, Mistakes, nearest
-
-Words = list[str | None]
-Lists = list[np.ndarray | None]
-
 
 LARGEST = float(np.finfo(np.float32).max)
 """Values are kept in float32."""
@@ -57,6 +54,14 @@ class Places:
         return Places(self.source, rows=np.asarray(rows) if self.rows is None else self.rows[rows])
 
 
+class Ragged(NamedTuple):
+    """Sequences one after another: `values` are numbers (S,) or (S, F), or texts (S,); `offsets` (n + 1,) int64. A
+    sequence that is missing is empty."""
+
+    values: Any
+    offsets: np.ndarray
+
+
 Type = Literal["number", "text", "list", "time", "empty", "other"]
 """What the cells of a column are: `list` (whole sequences), `time` (dates), `empty` (every cell is missing), `other`
 (nothing that is read)."""
@@ -64,31 +69,62 @@ Type = Literal["number", "text", "list", "time", "empty", "other"]
 
 @dataclass
 class Column:
-    """One column, n cells.
-
-    `cells` are texts as they stand, in a list or an Arrow array; `numbers` (n,) float64 has NaN where one is missing;
-    of `lists` each is (L,) or (L, F), of numbers or of words. A column has one of the three, or texts and numbers.
-    """
+    """One column: an Arrow array of n texts, numbers or lists. A column of the type `number` may hold texts."""
 
     name: str
     type: Type
-    cells: Any = None
-    numbers: np.ndarray | None = None
-    lists: Lists | None = None
+    data: Any
 
     @cached_property
     def words(self) -> Words:
         """Cells as texts; whole numbers without a point."""
-        if self.cells is not None:
-            return self.cells if isinstance(self.cells, list) else self.cells.to_pylist()
-        if self.numbers is None:
-            return [None] * len(self.lists or [])
-        return [None if value != value else number_name(value) for value in self.numbers.tolist()]
+        if self.type in ("list", "empty", "other"):
+            return [None] * len(self.data)
+        if is_text(self.data.type):
+            return texts_of(self.data)
+        return [None if value is None or value != value else number_name(value) for value in self.data.to_pylist()]
+
+    @cached_property
+    def numbers(self) -> np.ndarray | None:
+        """(n,) of a column of numbers, NaN where one is missing; None where it holds texts."""
+        return None if self.type != "number" or is_text(self.data.type) else numbers_of(self.data)
 
     @cached_property
     def floats(self) -> np.ndarray:
         """(n,) float64, NaN where a cell is missing or no number."""
-        return parse(self.cells) if self.numbers is None else self.numbers
+        return parse(self.data) if self.numbers is None else np.asarray(self.numbers, dtype=np.float64)
+
+    @property
+    def has_words(self) -> bool:
+        """Whether the cells are lists of texts."""
+        return self.type == "list" and is_text(self.data.type.value_type)
+
+    def sequences(self, places: Places) -> Ragged:
+        """The lists of all rows. Raises: BadInput where positions have different numbers of channels."""
+        import pyarrow as pa
+
+        array = pa.concat_arrays(chunks(self.data))
+        tensor = isinstance(array.type, pa.FixedShapeTensorType) and array.type.shape
+        array = array.storage if tensor else array
+        offsets, flat = ends(array), array.flatten()
+        if tensor:
+            offsets = offsets // (tensor[1] if len(tensor) > 1 else 1)
+            return Ragged(numbers_of(flat).reshape(-1, *tensor[1:]), offsets)
+        if not is_list(flat.type):
+            return Ragged(flat if is_text(flat.type) else numbers_of(flat), offsets)
+        there = numbers_of(flat.is_valid()).astype(bool)
+        widths = np.diff(ends(flat))
+        width = int(widths[there][0]) if there.any() else 1
+        wrong = np.flatnonzero(there & (widths != width))
+        if len(wrong):
+            row = int(np.searchsorted(offsets, wrong[0], side="right")) - 1
+            raise BadInput(
+                f"{places.cell(row, self.name)}: has a position of {widths[wrong[0]]} channels, the first sequence has "
+                f"{width} channels; give each position the same"
+            )
+        values = np.full((len(flat), width), np.nan)
+        values[there] = numbers_of(flat.flatten()).reshape(-1, width)
+        return Ragged(values, offsets)
 
 
 @dataclass
@@ -119,39 +155,20 @@ class Table:
 
 
 def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.ndarray:
-    """(n,) float64 of texts, NaN for the words of `missing`, empty cells and whatever is no number."""
-    if not isinstance(cells, list):
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
-        try:
-            plain = pc.utf8_trim_whitespace(cells)
-            plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
-            gaps = pc.is_in(plain, value_set=arrow_texts(["", *missing]).cast(plain.type))
-            keep = pc.and_(plain.is_valid(), pc.invert(gaps))
-            values = np.full(len(plain), np.nan)
-            values[_numpy(keep.cast(pa.int8())).astype(bool)] = _numpy(plain.filter(keep).cast(pa.float64()))
-            return values
-        except pa.ArrowInvalid:  # a cell that is no number, or that Python alone takes for one
-            cells = cells.to_pylist()
-    return np.array([to_float((word or "").replace(decimal, ".")) for word in cells], dtype=np.float64)
-
-
-def _numpy(column: Any) -> np.ndarray:
-    """A chunked Arrow array of numbers without gaps. Arrow's own way would load pandas."""
-    parts = [np.from_dlpack(part) for part in column.chunks]
-    return np.concatenate(parts) if parts else np.zeros(0)
-
-
-def arrow_texts(texts: Sequence[str]) -> Any:
-    """Texts as an Arrow array. Arrow's own way would load pandas."""
+    """(n,) float64 of an Arrow array of texts, NaN for the words of `missing`, empty cells and what is no number."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    content = [text.encode("utf-8", "replace") for text in texts]
-    ends = np.cumsum([0, *map(len, content)], dtype=np.int64)
-    return pa.Array.from_buffers(
-        pa.large_string(), len(content), [None, pa.py_buffer(ends), pa.py_buffer(b"".join(content))]
-    )
+    try:
+        plain = pc.utf8_trim_whitespace(cells)
+        plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
+        gaps = pc.is_in(plain, value_set=arrow_texts(["", *missing]).cast(plain.type))
+        keep = pc.and_(plain.is_valid(), pc.invert(gaps))
+        values = np.full(len(plain), np.nan)
+        values[numbers_of(keep).astype(bool)] = numbers_of(plain.filter(keep).cast(pa.float64()))
+        return values
+    except pa.ArrowException:  # a cell that is no number, or that Python alone takes for one
+        return np.array([to_float((word or "").replace(decimal, ".")) for word in texts_of(cells)], dtype=np.float64)
 
 
 def to_float(text: str) -> float:
@@ -164,7 +181,8 @@ def to_float(text: str) -> float:
 
 def number_name(value: float) -> str:
     """`3` of 3.0, `0.5` of 0.5."""
-    return str(int(value)) if float(value).is_integer() and abs(value) < 1e16 else repr(float(value))
+    whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e16)
+    return str(int(value)) if whole else repr(float(value))
 
 
 def check_names(names: Iterable[str], place: str) -> list[str]:
@@ -222,9 +240,29 @@ class Cells:
     def numbers(self, column: Column) -> np.ndarray:
         """(n,) float64 (or float32) of a column, NaN where missing. What is wrong is noted and becomes NaN."""
         if column.numbers is not None:
-            return self.finite(column.numbers, column.name)
-        values = parse(column.cells, self.decimal, self.na)
-        return self._checked(values, column.words, lambda i: (i, column.name))
+            return self._finite(column.numbers, lambda i: (i, column.name))
+        return self._checked(parse(column.data, self.decimal, self.na), column.words, lambda i: (i, column.name))
+
+    def sequences(self, column: Column) -> Ragged:
+        """Sequences of numbers of a column: as they are, or read from texts such as `[1, 2, 3]` or `1 2 3`."""
+        if column.type != "list":
+            parts = [
+                np.zeros(0) if self.missing(word) else self.row(list_parts(word or ""), i, lambda _: column.name)
+                for i, word in enumerate(column.words)
+            ]
+            return Ragged(np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
+        values, offsets = column.sequences(self.places)
+
+        def cell(i: int) -> tuple[int, str]:
+            return int(
+                np.searchsorted(offsets, i // (values.size // max(len(values), 1)), side="right")
+            ) - 1, column.name
+
+        if isinstance(values, np.ndarray):
+            return Ragged(self._finite(values, cell), offsets)
+        words = texts_of(values)
+        values = parse(values, self.decimal, self.na)
+        return Ragged(self._checked(values, words, cell), offsets)
 
     def _checked(
         self, values: np.ndarray, words: Sequence[str | None], cell: Callable[[int], tuple[int, str]]
@@ -237,31 +275,17 @@ class Cells:
             values[wrong] = np.nan
         return self.without_na(values)
 
-    def finite(self, values: np.ndarray, column: str, row: int | None = None) -> np.ndarray:
-        """Numbers of a column, or of one row where `row` is given, with NaN where `na` says so.
+    def _finite(self, values: np.ndarray, cell: Callable[[int], tuple[int, str]]) -> np.ndarray:
+        """Numbers with NaN where `na` says so. What float32 cannot hold is noted; `cell` says where a value stands.
 
-        What float32 cannot hold is noted. What fits into float32 is given in it, the rest in float64.
+        What fits into float32 is given in it, the rest in float64.
         """
         narrow = values.dtype.itemsize <= (4 if values.dtype.kind == "f" else 2)
         values = self.without_na(np.asarray(values, dtype=np.float32 if narrow else np.float64))
         wrong = np.flatnonzero(np.abs(values.reshape(-1)) > LARGEST)
         for i in wrong.tolist():
-            self.refuse(i if row is None else row, column, number_name_of(values.reshape(-1)[i]), TOO_LARGE)
-        if len(wrong):
-            values = np.where(np.abs(values) > LARGEST, np.nan, values)
-        return values
-
-    def lists(self, column: Column) -> Lists:
-        """Sequences of a column: as they are, or read from texts such as `[1, 2, 3]` or `1 2 3`."""
-        if column.lists is not None:
-            return [
-                None if one is None else one if one.dtype.kind in "US" else self.finite(one, column.name, i)
-                for i, one in enumerate(column.lists)
-            ]
-        out: Lists = []
-        for i, word in enumerate(column.words):
-            out.append(None if self.missing(word) else self.row(list_parts(word or ""), i, lambda _: column.name))
-        return out
+            self.refuse(*cell(i), number_name(values.reshape(-1)[i]), TOO_LARGE)
+        return np.where(np.abs(values) > LARGEST, np.nan, values) if len(wrong) else values
 
     def without_na(self, values: np.ndarray) -> np.ndarray:
         """The values with NaN for numbers that are among `na`."""
@@ -297,11 +321,6 @@ class Cells:
             mistakes.add(self.places.cell(bad.row, bad.column), f"{shown!r} {wrong} ({many}{way})")
         if self.others and len(mistakes.texts) < MOST:
             mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
-
-
-def number_name_of(value: float) -> str:
-    """A number as text, infinity too."""
-    return repr(float(value)) if np.isinf(value) else number_name(value)
 
 
 def is_number(text: str, decimal: str = ".") -> bool:

@@ -10,8 +10,7 @@ import torch
 
 from headstart.baselines import Fitted
 from headstart.baselines.measures import softmax
-from headstart.data.sequences import Sequences, check_alike
-from headstart.data.standardise import standardised
+from headstart.data.sequences import Sequences, check_alike, standardised
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.models.heads import SequenceHead, pooled
 from headstart.models.model import SequenceModel

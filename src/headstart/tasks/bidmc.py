@@ -16,8 +16,8 @@ from pydantic import Field
 
 from headstart.data.archives import listed, stamps
 from headstart.data.prepared import Builder, prepared
+from headstart.data.sequences import to_range
 from headstart.data.series import read_ts
-from headstart.data.standardise import to_range
 from headstart.data.text import Named, find_named, lines, texts
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import permutation

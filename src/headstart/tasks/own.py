@@ -16,8 +16,8 @@ from headstart.data.archives import files_of, stamps
 from headstart.data.layout import Kind
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
+from headstart.data.sequences import channel_moments, standardised, to_range
 from headstart.data.splits import check_sides, dealt, joined
-from headstart.data.standardise import channel_moments, standardised, to_range
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import neutral, place, read

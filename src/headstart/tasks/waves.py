@@ -11,7 +11,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from headstart.data.standardise import to_range
+from headstart.data.sequences import to_range
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
