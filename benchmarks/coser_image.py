@@ -312,7 +312,7 @@ def answer(study: Study, log: Log) -> bool:
 def as_study(study: Study, given: argparse.Namespace) -> list[str]:
     """The commands that perform the same stages without a clock, and print their table from the same store."""
     places = [f"--{name}={value}" for name in ("data", "store") if (value := getattr(given, name)) is not None]
-    words = shlex.join([short_name(study.given), f"--scale={study.spec.scale}", *places, *study.overrides])
+    words = shlex.join([short_name(study.source), f"--scale={study.spec.scale}", *places, *study.overrides])
     return [
         f"the table of these stages: headstart report {words}",
         f"the same stages as any study: headstart run {words}",

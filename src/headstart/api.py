@@ -28,7 +28,7 @@ from headstart.study.selection import summarise
 from headstart.study.spec import StudySpec, read_study
 from headstart.tasks import data_folder
 
-Given = str | os.PathLike[str] | Mapping[str, Any]
+Source = str | os.PathLike[str] | Mapping[str, Any]
 """A study: a file, the name of a built-in one, or a table as TOML would give it."""
 
 
@@ -45,7 +45,7 @@ class Study:
 
     def __init__(
         self,
-        given: Given,
+        source: Source,
         overrides: Sequence[str] = (),
         *,
         store: str | os.PathLike[str] | None = None,
@@ -57,19 +57,19 @@ class Study:
     ) -> None:
         self.data = data_folder(data)
         self.mixer = mixer
-        self.given = "" if isinstance(given, Mapping) else str(given)
+        self.source = "" if isinstance(source, Mapping) else str(source)
         self.overrides = tuple(overrides)
         self.notes: list[str] = []
         load_plugins(plugins)
         look_again()
         close_tasks()
         self.store = Store(store_folder(store))
-        self.spec, self.plan = self._planned(given, scale, absent)
+        self.spec, self.plan = self._planned(source, scale, absent)
         self._facts: Mapping[str, Facts] | None = None
 
-    def _planned(self, given: Given, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
+    def _planned(self, source: Source, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
         """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
-        source = with_kinds(given) if isinstance(given, Mapping) else str(given)
+        source = with_kinds(source) if isinstance(source, Mapping) else str(source)
         words = [word_with_kinds(word) for word in self.overrides]
         plain = own = None
         if self.mixer is not None:
@@ -121,9 +121,9 @@ class Study:
         The `study.toml` that a report wrote reports to where it lies.
         """
         changed = [*self.overrides, *([self.mixer] if self.mixer else [])]
-        reports, given = self.store.root / "reports", Path(self.given)
-        if given.name == "study.toml" and given.absolute().parent.parent == reports.absolute() and not changed:
-            return given.parent
+        reports, file = self.store.root / "reports", Path(self.source)
+        if file.name == "study.toml" and file.absolute().parent.parent == reports.absolute() and not changed:
+            return file.parent
         name = "-".join(
             [
                 self.spec.name,
@@ -147,7 +147,7 @@ class Study:
 
 
 def run(
-    study: Given | Study,
+    study: Source | Study,
     overrides: Sequence[str] = (),
     *,
     store: str | os.PathLike[str] | None = None,

@@ -42,10 +42,10 @@ def by_definition(module: Any, x: np.ndarray, head: int, theta: float | None, se
     return out
 
 
-def given_to(model: Any, one: Any, block: int) -> np.ndarray:
+def given_to(model: Any, example: Any, block: int) -> np.ndarray:
     """(L, D) what the mixer of a block gets from one example, by walking the model."""
     with torch.no_grad():
-        x = model.position(model.encoder(one))
+        x = model.position(model.encoder(example))
         for before in model.blocks[:block]:
             x = before(x, None, None, None)
         return np.asarray(model.blocks[block].norm_mixer(x, None, None)[0])
@@ -70,16 +70,16 @@ def test_maps_are_softmaxes_averaged_over_the_examples_that_reach(
 ) -> None:
     model = small(mixer, causal=causal, position={"kind": position})
     many = batch()
-    found = attention_maps(model, many)
-    assert [(m.block, m.place, m.head) for m in found] == [(b, "mixer", h) for b in (0, 1) for h in (0, 1)]
+    maps = attention_maps(model, many)
+    assert [(m.block, m.mixer, m.head) for m in maps] == [(b, "mixer", h) for b in (0, 1) for h in (0, 1)]
     theta = 10_000.0 if position == "rotary" else None
     longest = many.inputs.shape[1]
-    for one_map in found:
+    for one_map in maps:
         total, count = np.zeros((longest, longest)), np.zeros(longest)
         far, alike, queries = 0.0, 0.0, 0
         mass, pairs = np.zeros(longest), np.zeros(longest)
-        for one in each(many):
-            x = given_to(model, one, one_map.block)
+        for example in each(many):
+            x = given_to(model, example, one_map.block)
             weights = by_definition(model.blocks[one_map.block].mixer, x, one_map.head, theta, sees)
             n = len(x)
             total[:n, :n] += weights
@@ -102,10 +102,10 @@ def test_maps_are_softmaxes_averaged_over_the_examples_that_reach(
 @pytest.mark.parametrize("mixer", [HEADS, LOCAL])
 def test_weights_times_values_are_what_the_mixer_answers(mixer: Any) -> None:
     model = small(mixer, position={"kind": "rotary"})
-    one = each(batch())[0]
-    maps = attention_maps(model, one)
+    example = each(batch())[0]
+    maps = attention_maps(model, example)
     for number, block in enumerate(model.blocks):
-        x = torch.from_numpy(given_to(model, one, number))[None]
+        x = torch.from_numpy(given_to(model, example, number))[None]
         weights = torch.stack([torch.from_numpy(m.weights) for m in maps if m.block == number])[None]
         with torch.no_grad():
             again = block.mixer.output(joined(weights @ split(block.mixer.value(x), 2)))
@@ -115,13 +115,13 @@ def test_weights_times_values_are_what_the_mixer_answers(mixer: Any) -> None:
 def test_padding_takes_no_weight_and_changes_nothing() -> None:
     model = small(HEADS)
     many = batch()
-    found = attention_maps(model, many)
+    maps = attention_maps(model, many)
     many.inputs[~many.valid] = 77.0
-    for before, after in zip(found, attention_maps(model, many), strict=True):
+    for before, after in zip(maps, attention_maps(model, many), strict=True):
         np.testing.assert_allclose(before.weights, after.weights, atol=1e-12)
     shortest = int(many.valid.sum(1).min())
-    for one in found:
-        rows = one.weights.sum(1)
+    for single in maps:
+        rows = single.weights.sum(1)
         assert rows == pytest.approx(np.ones(len(rows)))
     alone = attention_maps(model, each(many)[0])
     assert alone[0].weights.shape[0] == int(many.valid[0].sum()) >= shortest
@@ -144,14 +144,14 @@ def test_level_heads_look_as_far_as_weighing_all_alike() -> None:
         for block in model.blocks:
             block.mixer.query.weight.zero_()
             block.mixer.query.bias.zero_()
-    for one in attention_maps(model, batch()):
-        assert one.distance == pytest.approx(one.level)
+    for head_map in attention_maps(model, batch()):
+        assert head_map.distance == pytest.approx(head_map.level)
 
 
 def test_attention_is_found_side_by_side_and_other_mixers_are_passed_over() -> None:
     both = {"kind": "parallel", "mixers": [{"kind": "s4d", "state": 4}, LOCAL]}
     model = small([both, {"kind": "s4d", "state": 4}])
-    assert [(m.block, m.place, m.head) for m in attention_maps(model, batch())] == [
+    assert [(m.block, m.mixer, m.head) for m in attention_maps(model, batch())] == [
         (0, "mixer.mixers.1", 0),
         (0, "mixer.mixers.1", 1),
     ]

@@ -22,9 +22,9 @@ def test_each_block_and_leaf_says_how_far_it_moved() -> None:
     with torch.no_grad():
         model.blocks[1].mixer.key.weight += 0.5
         model.head.output.bias *= 3.0
-    found = {(d.block, d.leaf): d for d in deviations(model, start)}
+    by_leaf = {(d.block, d.leaf): d for d in deviations(model, start)}
     within = ("norm", "query_key", "value_output", "feed_forward")
-    assert list(found) == [
+    assert list(by_leaf) == [
         *((b, leaf) for b in (0, 1) for leaf in within),
         (None, "encoder"),
         (None, "norm"),
@@ -32,12 +32,12 @@ def test_each_block_and_leaf_says_how_far_it_moved() -> None:
     ]
     names = select("query_key[1]", leaves_of(model))
     now, old = (np.concatenate([m.state_dict()[name].numpy().ravel() for name in names]) for m in (model, start))
-    one = found[1, "query_key"]
-    assert one.numbers == now.size == 2 * (64 + 8)
-    assert one.size == pytest.approx(math.sqrt((now**2).mean()))
-    assert one.start == pytest.approx(math.sqrt((old**2).mean()))
-    assert one.moved == pytest.approx(np.linalg.norm(now - old) / np.linalg.norm(old))
-    assert {key for key, d in found.items() if d.moved > 0} == {(1, "query_key"), (None, "head")}
+    deviation = by_leaf[1, "query_key"]
+    assert deviation.numbers == now.size == 2 * (64 + 8)
+    assert deviation.size == pytest.approx(math.sqrt((now**2).mean()))
+    assert deviation.start == pytest.approx(math.sqrt((old**2).mean()))
+    assert deviation.moved == pytest.approx(np.linalg.norm(now - old) / np.linalg.norm(old))
+    assert {key for key, d in by_leaf.items() if d.moved > 0} == {(1, "query_key"), (None, "head")}
 
 
 def test_the_whole_is_the_distance_of_all_numbers_together() -> None:
@@ -59,8 +59,8 @@ def test_a_model_that_did_not_move_is_at_0_and_one_that_left_0_is_infinitely_far
 
 def test_kernels_and_rests_are_leaves_of_their_own() -> None:
     model = small({"kind": "s4d", "state": 4})
-    found = [d.leaf for d in deviations(model, model) if d.block == 0]
-    assert found == ["norm", "kernel", "mixer_rest", "feed_forward"]
+    names = [d.leaf for d in deviations(model, model) if d.block == 0]
+    assert names == ["norm", "kernel", "mixer_rest", "feed_forward"]
 
 
 def test_running_statistics_are_no_weights() -> None:
@@ -80,9 +80,9 @@ def test_another_model_is_refused() -> None:
 def test_activations_spread_over_valid_positions(mixer: dict[str, object]) -> None:
     model, many = small(mixer), batch()
     by_hand: list[list[np.ndarray]] = [[], []]
-    for one in each(many):
+    for example in each(many):
         with torch.no_grad():
-            x = model.position(model.encoder(one))
+            x = model.position(model.encoder(example))
             for number, block in enumerate(model.blocks):
                 x = block(x, None, None, None)
                 by_hand[number].append(x.numpy().ravel())

@@ -39,9 +39,9 @@ def answers(mixer: Any, length: int) -> np.ndarray:
 @pytest.mark.parametrize("causal", [False, True])
 def test_a_kernel_is_the_answer_to_an_impulse(mixer: dict[str, Any], causal: bool) -> None:
     model = small(mixer, causal=causal, position={"length": 25})
-    found = kernels(model, 12)
-    assert [(k.block, k.place, k.directions) for k in found] == [(n, "mixer", 1 if causal else 2) for n in (0, 1)]
-    for kernel, block in zip(found, model.blocks, strict=True):
+    results = kernels(model, 12)
+    assert [(k.block, k.mixer, k.directions) for k in results] == [(n, "mixer", 1 if causal else 2) for n in (0, 1)]
+    for kernel, block in zip(results, model.blocks, strict=True):
         assert kernel.largest.dtype == np.float64
         assert kernel.largest == pytest.approx(answers(block.mixer, 12), rel=1e-9, abs=1e-12)
 
@@ -57,9 +57,9 @@ def test_the_largest_is_taken_over_directions_not_only_channels() -> None:
 
 def test_megas_average_is_a_kernel_by_its_closed_form() -> None:
     model = small({"kind": "mega", "state": 4})
-    found = kernels(model, 9)
-    assert [k.block for k in found] == [0, 1]
-    for kernel, block in zip(found, model.blocks, strict=True):
+    results = kernels(model, 9)
+    assert [k.block for k in results] == [0, 1]
+    for kernel, block in zip(results, model.blocks, strict=True):
         average = block.mixer.average
         alpha, delta = torch.sigmoid(average.alpha.detach()), torch.sigmoid(average.delta.detach())
         weight = average.eta.detach() * alpha * average.beta.detach() / math.sqrt(4)
@@ -70,7 +70,7 @@ def test_megas_average_is_a_kernel_by_its_closed_form() -> None:
 def test_kernels_are_found_side_by_side_and_in_lists() -> None:
     both = {"kind": "parallel", "mixers": [{"kind": "attention", "heads": 2}, SPACES[0]]}
     model = small([both, SPACES[2]])
-    assert [(k.block, k.place) for k in kernels(model, 12)] == [(0, "mixer.mixers.1"), (1, "mixer")]
+    assert [(k.block, k.mixer) for k in kernels(model, 12)] == [(0, "mixer.mixers.1"), (1, "mixer")]
     with torch.no_grad():
         inner = model.blocks[0].mixer.mixers[1].kernel(12)
     assert kernels(model, 12)[0].largest == pytest.approx(inner.abs().amax((0, 1)).numpy())
@@ -123,8 +123,8 @@ def test_changes_are_those_of_distance_of_spread_and_of_peaks() -> None:
 
 def test_what_is_no_number_is_left_out() -> None:
     assert changes([], []) == {}
-    one = [Kernel(0, "mixer", 1, np.array([1.0, 0.0, 0.0]))]
-    assert changes(one, one, 8) == {"narrowing": 0.0}
-    assert changes([*one, *one], [*one, *one]) == {"narrowing": 0.0}
+    flat = [Kernel(0, "mixer", 1, np.array([1.0, 0.0, 0.0]))]
+    assert changes(flat, flat, 8) == {"narrowing": 0.0}
+    assert changes([*flat, *flat], [*flat, *flat]) == {"narrowing": 0.0}
     nothing = [Kernel(0, "mixer", 1, np.zeros(9)), Kernel(1, "mixer", 1, np.full(9, np.nan))]
     assert changes(nothing, nothing, 2) == {}

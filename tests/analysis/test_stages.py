@@ -39,9 +39,9 @@ STUDY: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("analysis") / "runs"
-    headstart.run(STUDY, store=place)
-    return place
+    folder = tmp_path_factory.mktemp("analysis") / "runs"
+    headstart.run(STUDY, store=folder)
+    return folder
 
 
 def stage(store: Path, arm: str, at: int = -1) -> Opened:
@@ -51,13 +51,13 @@ def stage(store: Path, arm: str, at: int = -1) -> Opened:
 
 
 def test_a_stage_opens_with_its_trained_weights(store: Path) -> None:
-    one = stage(store, "scratch")
-    assert (one.name, one.spec.task.kind) == ("finetune", "digits")
-    loaded = headstart.load(one.identity, store=store).state_dict()
-    assert all(torch.equal(value, loaded[name]) for name, value in one.model.state_dict().items())
-    assert 0 < moved(deviations(one.model, one.start)) < 1
-    assert not one.model.training
-    assert not one.start.training
+    identity = stage(store, "scratch")
+    assert (identity.name, identity.spec.task.kind) == ("finetune", "digits")
+    loaded = headstart.load(identity.identity, store=store).state_dict()
+    assert all(torch.equal(value, loaded[name]) for name, value in identity.model.state_dict().items())
+    assert 0 < moved(deviations(identity.model, identity.start)) < 1
+    assert not identity.model.training
+    assert not identity.start.training
 
 
 def test_the_start_of_a_child_is_its_parents_end(store: Path) -> None:
@@ -74,25 +74,25 @@ def test_the_start_of_a_child_is_its_parents_end(store: Path) -> None:
 
 
 def test_an_untrained_stage_is_its_own_start(store: Path) -> None:
-    one = stage(store, "untrained")
-    assert all(d.moved == 0 for d in deviations(one.model, one.start))
+    identity = stage(store, "untrained")
+    assert all(d.moved == 0 for d in deviations(identity.model, identity.start))
     scratch = stage(store, "scratch").start.state_dict()
-    assert all(torch.equal(value, scratch[name]) for name, value in one.start.state_dict().items())
+    assert all(torch.equal(value, scratch[name]) for name, value in identity.start.state_dict().items())
 
 
 def test_double_precision_stays_double(store: Path) -> None:
-    one = stage(store, "double")
-    assert {p.dtype for p in (*one.model.parameters(), *one.start.parameters())} == {torch.float64}
-    assert first_batch(one).inputs.dtype == torch.float64
+    identity = stage(store, "double")
+    assert {p.dtype for p in (*identity.model.parameters(), *identity.start.parameters())} == {torch.float64}
+    assert first_batch(identity).inputs.dtype == torch.float64
 
 
 def test_a_start_without_its_parent_is_refused(store: Path) -> None:
-    one = stage(store, "self_pretrained")
+    identity = stage(store, "self_pretrained")
     with pytest.raises(headstart.BadInput, match="there is no parent"):
-        started(one.spec, one.task)
+        started(identity.spec, identity.task)
     weights = Store(store).weights(stage(store, "self_pretrained", -2).identity)
-    again = started(one.spec, one.task, weights).state_dict()
-    assert all(torch.equal(value, again[name]) for name, value in one.start.state_dict().items())
+    again = started(identity.spec, identity.task, weights).state_dict()
+    assert all(torch.equal(value, again[name]) for name, value in identity.start.state_dict().items())
 
 
 def test_what_is_not_finished_is_refused(store: Path) -> None:
@@ -111,10 +111,10 @@ def test_a_parent_that_is_gone_is_named(store: Path, tmp_path: Path) -> None:
 
 def test_the_first_batch_is_masked_as_validation_is(store: Path) -> None:
     parent = stage(store, "self_pretrained", -2)
-    shown = first_batch(parent, 3)
+    prepared = first_batch(parent, 3)
     kept = Store(store).predictions(parent.identity)
-    assert shown.masked is not None
-    assert torch.equal(shown.masked, kept["val/masked"][:3].bool())
+    assert prepared.masked is not None
+    assert torch.equal(prepared.masked, kept["val/masked"][:3].bool())
     plain = first_batch(stage(store, "scratch"))
     assert plain.masked is None
     assert len(plain) == 16

@@ -192,7 +192,7 @@ def test_a_new_kind_goes_through_contract_study_report_methods_analysis_and_expo
     assert row is not None
     stage = opened(row.stages[0], study.store, tmp_path)
     (kernel,) = kernels(stage.model, 12)
-    assert (kernel.place, kernel.directions, len(kernel.largest)) == ("mixer", 1, 12)
+    assert (kernel.mixer, kernel.directions, len(kernel.largest)) == ("mixer", 1, 12)
     batch = first_batch(stage)
     (weights,) = attention_maps(stage.model, batch)
     assert weights.weights.shape == (12, 12)

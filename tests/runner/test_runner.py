@@ -44,11 +44,11 @@ def kinds(events: list[Any]) -> list[str]:
 def content(store: Store, *stages: FakeStage) -> Any:
     """All that must be equal between two ways to the same stages."""
     out = []
-    for one in stages:
-        result = store.result(one.identity)
+    for spec in stages:
+        result = store.result(spec.identity)
         assert result is not None
         weights = {
-            which: {k: v.tolist() for k, v in store.weights(one.identity, which).items()}  # type: ignore[arg-type]
+            which: {k: v.tolist() for k, v in store.weights(spec.identity, which).items()}  # type: ignore[arg-type]
             for which in ("best", "last")
         }
         out.append(
@@ -56,8 +56,8 @@ def content(store: Store, *stages: FakeStage) -> Any:
                 result["status"],
                 result["scores"],
                 weights,
-                store.records(one.identity),
-                store.predictions(one.identity)["val/output"].tolist(),
+                store.records(spec.identity),
+                store.predictions(spec.identity)["val/output"].tolist(),
             )
         )
     return out
@@ -85,15 +85,15 @@ def test_workers_and_inline_give_equal_bits(tmp_path: Path) -> None:
 
 
 def test_a_result_says_how_it_came_about(tmp_path: Path) -> None:
-    one = stage("pretrain")
-    finished = run(Store(tmp_path), one, threads=1)[-1]
+    planned = stage("pretrain")
+    finished = run(Store(tmp_path), planned, threads=1)[-1]
     assert isinstance(finished, Finished)
     provenance = finished.result["provenance"]
     assert set(provenance["versions"]) == {"python", "headstart", "torch", "numpy", "safetensors"}
     assert (provenance["device"], provenance["threads"], provenance["precision"]) == ("cpu", 1, "float32")
     assert provenance["attempts"] == 1
     assert finished.result["parameters"] == {"total": 11}
-    assert finished.result == Store(tmp_path).result(one.identity)
+    assert finished.result == Store(tmp_path).result(planned.identity)
 
 
 def test_frozen_tensors_are_kept_once_where_the_parent_has_them(tmp_path: Path) -> None:
@@ -205,7 +205,7 @@ def test_a_damaged_finished_stage_is_done_again_with_equal_bits_and_it_is_said(t
 
 
 def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one, store = stage("one"), Store(tmp_path / "a")
+    planned, store = stage("one"), Store(tmp_path / "a")
     whole = files.write_all
     left = 3000
 
@@ -217,18 +217,18 @@ def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypat
         whole(file, data)
 
     monkeypatch.setattr(files, "write_all", almost_full)
-    failed = run(store, one)[-1]
+    failed = run(store, planned)[-1]
     assert isinstance(failed, Failed)
     assert "the disk is full (No space left on device); what was saved before is kept" in failed.message
     assert "Make room, or move the store" in failed.message
     monkeypatch.undo()
-    kept = list(store.folder(one.identity).glob("state-*"))
+    kept = list(store.folder(planned.identity).glob("state-*"))
     assert kept
-    events = run(store, one)
+    events = run(store, planned)
     assert isinstance(events[0], Started)
     assert events[0].step > 0
-    run(Store(tmp_path / "b"), one)
-    assert content(store, one) == content(Store(tmp_path / "b"), one)
+    run(Store(tmp_path / "b"), planned)
+    assert content(store, planned) == content(Store(tmp_path / "b"), planned)
 
 
 @pytest.mark.parametrize(("save_every", "pause", "saved"), [(3.0, 1.0, [3, 6, 9]), (1e6, 25.0, [3, 6, 9])])
@@ -323,12 +323,12 @@ def test_the_second_ctrl_c_stops_at_once(tmp_path: Path) -> None:
 
 
 def test_a_stage_that_another_process_holds_is_waited_for_and_its_result_used(tmp_path: Path) -> None:
-    one, other = stage("one"), stage("other", seed=1)
+    planned, other = stage("one"), stage("other", seed=1)
     store = Store(tmp_path)
     events: list[Any] = []
-    with store.claim(one.identity, {"name": "one"}) as folder:
+    with store.claim(planned.identity, {"name": "one"}) as folder:
         assert folder is not None
-        both = perform([one, other], Store(tmp_path), INLINE, ENGINE)
+        both = perform([planned, other], Store(tmp_path), INLINE, ENGINE)
         thread = threading.Thread(target=lambda: events.extend(both))
         thread.start()
         time.sleep(0.7)
@@ -362,19 +362,19 @@ def test_two_runs_on_one_store_do_each_stage_once(tmp_path: Path) -> None:
 
 
 def test_a_partial_stage_goes_on_with_the_threads_it_began_with(tmp_path: Path) -> None:
-    one = stage(steps=40, pause=0.02)
-    run(Store(tmp_path), one, limit=0.4, threads=2)
-    events = run(Store(tmp_path), one, threads=1)
+    planned = stage(steps=40, pause=0.02)
+    run(Store(tmp_path), planned, limit=0.4, threads=2)
+    events = run(Store(tmp_path), planned, threads=1)
     notices = [e.text for e in events if isinstance(e, Notice)]
     assert notices == ["goes on with 2 threads, as it began (not 1: its bits depend on it)"]
     assert events[-1].result["provenance"]["threads"] == 2
 
 
 def test_another_torch_within_a_stage_is_said_and_recorded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    one = stage(steps=40, pause=0.02)
-    run(Store(tmp_path), one, limit=0.4)
+    planned = stage(steps=40, pause=0.02)
+    run(Store(tmp_path), planned, limit=0.4)
     monkeypatch.setattr("headstart.runner.worker.version", lambda _: "9.9")
-    events = run(Store(tmp_path), one)
+    events = run(Store(tmp_path), planned)
     notice = next(e.text for e in events if isinstance(e, Notice))
     assert notice == (
         f"torch changed within the stage ({torch.__version__} then 9.9): "

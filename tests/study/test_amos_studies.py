@@ -43,9 +43,9 @@ def identities(plan: Plan, arm: str, column: str, stage: str) -> set[str]:
 
 
 def model(plan: Plan, arm: str, column: str) -> ModelSpec:
-    found = {spec.model for spec in specs(plan, arm, column)}
-    assert len(found) == 1, "both stages of a chain have one model"
-    return found.pop()
+    models = {spec.model for spec in specs(plan, arm, column)}
+    assert len(models) == 1, "both stages of a chain have one model"
+    return models.pop()
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -153,10 +153,10 @@ def test_sizes_of_transformers_are_those_of_table_4(nowhere: Path) -> None:
         "pathx": (128, 5, 4, 512, "max"),
     }
     for column, sizes in wanted.items():
-        found = model(plan, "rotary_self_pretrained", column)
-        assert (found.width, found.blocks, found.mixers[0].heads, found.feed_forward.width, found.pool) == sizes
-        assert found.position.kind == "rotary"
-        assert model(plan, "rotary", column) == found
+        spec = model(plan, "rotary_self_pretrained", column)
+        assert (spec.width, spec.blocks, spec.mixers[0].heads, spec.feed_forward.width, spec.pool) == sizes
+        assert spec.position.kind == "rotary"
+        assert model(plan, "rotary", column) == spec
 
 
 def test_sizes_of_s4_are_those_of_its_configurations(nowhere: Path) -> None:
@@ -171,12 +171,12 @@ def test_sizes_of_s4_are_those_of_its_configurations(nowhere: Path) -> None:
         "pathx256": (256, 6, "batch", "before"),
     }
     for column, sizes in wanted.items():
-        found = model(plan, "s4_self_pretrained", column)
-        assert (found.width, found.blocks, found.norm, found.norm_place) == sizes
-        assert (found.mixers[0].kind, found.mixers[0].state, found.mixers[0].kernel_rate) == ("s4", 64, 1e-3)
-        assert (found.feed_forward.kind, found.position.kind) == ("none", "none")
-        assert found.mixers[0].dt_min == (1e-4 if column.startswith("pathx") else 1e-3)
-        assert model(plan, "s4", column) == found
+        spec = model(plan, "s4_self_pretrained", column)
+        assert (spec.width, spec.blocks, spec.norm, spec.norm_place) == sizes
+        assert (spec.mixers[0].kind, spec.mixers[0].state, spec.mixers[0].kernel_rate) == ("s4", 64, 1e-3)
+        assert (spec.feed_forward.kind, spec.position.kind) == ("none", "none")
+        assert spec.mixers[0].dt_min == (1e-4 if column.startswith("pathx") else 1e-3)
+        assert model(plan, "s4", column) == spec
 
 
 @pytest.mark.parametrize("scale", SCALES)

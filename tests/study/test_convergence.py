@@ -23,16 +23,16 @@ def line(scores: list[float | None], metric: str = "accuracy", every: int = 10) 
 
 
 def slow_reach(scores: list[float], target: float, greater: bool, every: int = 10) -> int | None:
-    for place in range(len(scores)):
-        if (greater and scores[place] >= target) or (not greater and scores[place] <= target):
-            return every * (place + 1)
+    for index in range(len(scores)):
+        if (greater and scores[index] >= target) or (not greater and scores[index] <= target):
+            return every * (index + 1)
     return None
 
 
 def slow_converge(scores: list[float], greater: bool) -> int:
     best = sorted(scores)[-1 if greater else 0]
     gaps = [best - score if greater else score - best for score in scores]
-    near = [place for place, gap in enumerate(gaps) if gap <= 0.01 * abs(best)]
+    near = [index for index, gap in enumerate(gaps) if gap <= 0.01 * abs(best)]
     return 10 * (near[0] + 1)
 
 
@@ -85,8 +85,8 @@ CURVES = {"scratch": [[0.1, 0.3, 0.4], [0.1, 0.1, 0.6]], "self_pretrained": [[0.
 
 def paced(match: str | None = "scratch") -> tuple[Plan, Results]:
     plan = make_plan(rates=(1e-3,), seeds=(0, 1), match=match)
-    held = {cell.chain[-1].identity: line(list(CURVES[cell.arm][cell.seed])) for cell in plan.cells}
-    return plan, summarise(plan, shelf(plan).find, records=lambda identity: held.get(identity, []))
+    records = {cell.chain[-1].identity: line(list(CURVES[cell.arm][cell.seed])) for cell in plan.cells}
+    return plan, summarise(plan, shelf(plan).find, records=lambda identity: records.get(identity, []))
 
 
 def test_the_mean_curve_is_held_against_the_best_mean_and_the_seeds_against_it_by_themselves() -> None:
@@ -153,7 +153,7 @@ def test_only_the_records_of_the_chosen_settings_are_read() -> None:
 
 
 def test_the_report_says_how_steps_to_match_were_read() -> None:
-    said = [str(c) for c in paced()[1].caveats if c.kind == "steps"]
-    assert len(said) == 1
-    assert "test is not read" in said[0]
+    texts = [str(c) for c in paced()[1].caveats if c.kind == "steps"]
+    assert len(texts) == 1
+    assert "test is not read" in texts[0]
     assert not [c for c in paced(None)[1].caveats if c.kind == "steps"]

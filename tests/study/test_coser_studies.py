@@ -60,7 +60,7 @@ def test_sizes_rates_and_losses_are_those_of_the_appendix(column: str, nowhere: 
     before, after = stages["pretrain"], stages["finetune"]
     model = after.model
     assert before.model == model
-    found = (
+    settings = (
         model.width,
         model.blocks,
         attention(after).heads,
@@ -73,7 +73,7 @@ def test_sizes_rates_and_losses_are_those_of_the_appendix(column: str, nowhere: 
         masked(before).mask_rate,
         masked(before).loss,
     )
-    assert found == APPENDIX[column]
+    assert settings == APPENDIX[column]
     assert before.optim.weight_decay == after.optim.weight_decay
     assert (before.budget.epochs, after.budget.epochs) == (200, 100)
     assert before.task == after.task
@@ -111,15 +111,15 @@ def test_published_differs_from_described_where_the_code_does(column: str, nowhe
 @pytest.mark.parametrize("name", TABLES)
 @pytest.mark.parametrize("scale", SCALES)
 def test_published_has_the_arms_columns_and_sizes_of_described(name: str, scale: str, nowhere: Path) -> None:
-    one, other = (planned(f"{name}-{which}", scale, nowhere) for which in ("described", "published"))
-    assert list(one.study.columns) == list(other.study.columns)
-    assert list(one.study.arms) == list(other.study.arms)
+    described, published = (planned(f"{name}-{which}", scale, nowhere) for which in ("described", "published"))
+    assert list(described.study.columns) == list(published.study.columns)
+    assert list(described.study.arms) == list(published.study.arms)
     chains = [
         [(c.arm, c.column, c.seed, dict(c.settings), [s.name for s in c.chain]) for c in plan.cells]
-        for plan in (one, other)
+        for plan in (described, published)
     ]
     assert chains[0] == chains[1]
-    for stage in other.stages.values():
+    for stage in published.stages.values():
         assert (stage.spec.model.position.kind, stage.spec.optim.schedule) == ("sinusoidal", "constant")
         assert attention(stage.spec).init == "tied"
     sizes = [
@@ -128,7 +128,7 @@ def test_published_has_the_arms_columns_and_sizes_of_described(name: str, scale:
             for c in plan.cells
             for s in c.chain
         ]
-        for plan in (one, other)
+        for plan in (described, published)
     ]
     assert sizes[0] == sizes[1]
 
@@ -150,10 +150,10 @@ def test_a_table_measured_on_a_file_is_open_until_its_data_are_there(name: str, 
 
 
 def test_the_last_row_of_table_2_is_the_second_of_table_1(nowhere: Path) -> None:
-    one, two = planned("coser-1-described", "paper", nowhere), planned("coser-2-described", "paper", nowhere)
-    for column in two.study.columns:
-        assert chain(one, "self_pretrained", column) == chain(two, "epochs_200", column)
-        assert chain(one, "scratch", column) == chain(two, "epochs_0", column)
+    first, second = planned("coser-1-described", "paper", nowhere), planned("coser-2-described", "paper", nowhere)
+    for column in second.study.columns:
+        assert chain(first, "self_pretrained", column) == chain(second, "epochs_200", column)
+        assert chain(first, "scratch", column) == chain(second, "epochs_0", column)
 
 
 def test_table_2_pretrains_for_the_epochs_that_an_arm_is_named_after(nowhere: Path) -> None:
@@ -203,16 +203,16 @@ def test_the_arms_of_table_4_share_one_pretraining_per_column_and_seed(which: st
     for cell in plan.cells:
         if cell.arm != "scratch":
             parents[cell.column, cell.seed].add(cell.chain[0].identity)
-    assert all(len(found) == 1 for found in parents.values())
+    assert all(len(identities) == 1 for identities in parents.values())
     names = Counter(stage.name for stage in plan.stages.values())
     assert names["pretrain"] == len(parents) == 3 * len(plan.study.columns)
     assert {stage.spec.model.blocks for stage in plan.stages.values()} == {1}
 
 
 def test_tables_1_and_4_share_their_stages_at_small(nowhere: Path) -> None:
-    one, four = planned("coser-1-described", "small", nowhere), planned("coser-4-described", "small", nowhere)
-    assert set(one.stages) < set(four.stages)
-    assert len(four.stages) - len(one.stages) == 6  # of queries and keys alone: two rates, three seeds
+    first, fourth = planned("coser-1-described", "small", nowhere), planned("coser-4-described", "small", nowhere)
+    assert set(first.stages) < set(fourth.stages)
+    assert len(fourth.stages) - len(first.stages) == 6  # of queries and keys alone: two rates, three seeds
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -260,15 +260,15 @@ def test_tied_and_independent_starts_differ_in_nothing_else(nowhere: Path) -> No
     plan = planned("tied-start", "small", nowhere)
     for column in plan.study.columns:
         for kind in ("scratch", "self_pretrained"):
-            one, other = (chain(plan, f"{kind}_{init}", column) for init in ("independent", "tied"))
-            assert list(one) == list(other)
-            for name in one:
-                assert (attention(one[name]).init, attention(other[name]).init) == ("independent", "tied")
-                plain = one[name].model.model_copy(update={"mixer": other[name].model.mixer})
-                assert plain == other[name].model
-                assert one[name].optim == other[name].optim
-                assert one[name].budget == other[name].budget
-                assert one[name].task == other[name].task
+            independent, tied = (chain(plan, f"{kind}_{init}", column) for init in ("independent", "tied"))
+            assert list(independent) == list(tied)
+            for name in independent:
+                assert (attention(independent[name]).init, attention(tied[name]).init) == ("independent", "tied")
+                plain = independent[name].model.model_copy(update={"mixer": tied[name].model.mixer})
+                assert plain == tied[name].model
+                assert independent[name].optim == tied[name].optim
+                assert independent[name].budget == tied[name].budget
+                assert independent[name].task == tied[name].task
 
 
 def test_each_part_alone_and_all_but_it_are_the_whole_without_the_head(nowhere: Path) -> None:
@@ -294,7 +294,7 @@ def test_each_part_alone_and_all_but_it_are_the_whole_without_the_head(nowhere: 
 @pytest.mark.parametrize("scale", ["tiny", "small"])
 def test_matched_arms_cost_equal_flops_and_try_as_many_configurations(scale: str, nowhere: Path) -> None:
     plan = planned("matched", scale, nowhere)
-    cost = {found.planned.identity: found.flops for found in survey(plan)}
+    cost = {stage_cost.planned.identity: stage_cost.flops for stage_cost in survey(plan)}
     spent: defaultdict[tuple[str, str], set[float]] = defaultdict(set)
     tried: defaultdict[tuple[str, str], set[tuple[Any, ...]]] = defaultdict(set)
     for cell in plan.cells:

@@ -27,10 +27,10 @@ def planned(tmp_path: Path, **more: Any) -> Plan:
 
 
 def test_sizes_count_units_and_labels_and_chance_is_that_of_the_target() -> None:
-    found = of_task("made up", open_task(MadeSpec(shape="pairs"), NOWHERE))
-    assert set(found.sizes) == {"train", "val", "test", "labelled"}
-    assert found.sizes["test"] == open_task(MadeSpec(shape="pairs"), NOWHERE).test.units
-    assert found.chance == {"accuracy": 0.5}
+    facts = of_task("made up", open_task(MadeSpec(shape="pairs"), NOWHERE))
+    assert set(facts.sizes) == {"train", "val", "test", "labelled"}
+    assert facts.sizes["test"] == open_task(MadeSpec(shape="pairs"), NOWHERE).test.units
+    assert facts.chance == {"accuracy": 0.5}
     assert of_task("made up", open_task(MadeSpec(shape="numbers"), NOWHERE)).chance == {"r2": 0.0}
     assert of_task("made up", open_task(MadeSpec(), NOWHERE), scored=False).chance == {}
 
@@ -70,8 +70,10 @@ def test_baselines_run_with_the_study_and_stand_below_its_arms(tmp_path: Path) -
         ("baseline", "logistic regression on flat inputs"),
         ("baseline", "1-nearest neighbour on flat inputs"),
     ], "what is an arm already is not told again"
-    said = [str(caveat) for caveat in results.caveats if caveat.kind == "baseline"]
-    assert any("no better on test than a trivial baseline: 1-nearest neighbour on flat inputs" in text for text in said)
+    texts = [str(caveat) for caveat in results.caveats if caveat.kind == "baseline"]
+    assert any(
+        "no better on test than a trivial baseline: 1-nearest neighbour on flat inputs" in text for text in texts
+    )
     kept = {path.name for path in tmp_path.iterdir()}
     assert "baselines" not in kept
     assert set(bound.plan.every_stage) <= kept

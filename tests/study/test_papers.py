@@ -102,9 +102,9 @@ def _small(**more: Any) -> dict[str, Any]:
 
 def _one(text: str, unit: str = "percent", quantity: str = "test", kind: str = "measured") -> PaperCell:
     row = {"row": "A", "arm": "a", "quantity": quantity, "kind": kind, "cells": {"image": text}}
-    found = make_paper("made-up", _small(rows=[row], unit=unit)).cell("a", "image", quantity)  # type: ignore[arg-type]
-    assert found is not None
-    return found
+    paper = make_paper("made-up", _small(rows=[row], unit=unit)).cell("a", "image", quantity)  # type: ignore[arg-type]
+    assert paper is not None
+    return paper
 
 
 def test_every_table_and_figure_has_its_file() -> None:
@@ -131,9 +131,9 @@ def test_every_cell_stands_in_the_papers_table_as_printed(name: str) -> None:
         if (name, label) == TORN:
             assert alone.count(_plain(cell.text)) == 1, (column, cell.text)
             continue
-        place = (_plain(label), _plain(paper.heads[column]))
-        found = printed.get(place, printed.get(place[::-1]))  # coser-3 and coser-4 print data sets as rows
-        assert found == _plain(cell.text), (label, column)
+        key = (_plain(label), _plain(paper.heads[column]))
+        text = printed.get(key, printed.get(key[::-1]))  # coser-3 and coser-4 print data sets as rows
+        assert text == _plain(cell.text), (label, column)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -285,10 +285,10 @@ def test_an_average_that_its_cells_do_not_give_is_an_erratum(name: str) -> None:
 
 
 def test_the_known_errata_are_told_and_their_cells_stay_as_printed() -> None:
-    found = {
+    errata = {
         (name, column, cell.text) for name in TABLES for *_, column, cell in _cells(read_paper(name)) if cell.erratum
     }
-    assert found == {
+    assert errata == {
         ("coser-2", "listops", "0.403"),
         ("coser-3", "retrieval", "0.67 (-0.09)"),
         ("coser-5", "image_1", "0.60 (+0.13)"),
@@ -329,12 +329,12 @@ def test_every_claim_with_a_direction_agrees_with_the_papers_own_cells(name: str
             continue
         pairs = claim.pairs or [(column, None) for column in claim.columns or paper.columns]
         printed = [_printed_difference(paper, claim, column, other) for column, other in pairs]
-        found = [value for value in printed if value is not None]
-        assert found, claim.says
+        values = [value for value in printed if value is not None]
+        assert values, claim.says
         if claim.within is None:
-            assert min(found) > 0, claim.says
+            assert min(values) > 0, claim.says
         else:
-            assert max(map(abs, found)) <= claim.within + 1e-9, claim.says
+            assert max(map(abs, values)) <= claim.within + 1e-9, claim.says
 
 
 def _printed_difference(paper: Paper, claim: Claim, column: str, other: str | None) -> float | None:
@@ -359,7 +359,7 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("more", "message"),
     [
         ({"unit": "permille"}, r"papers/made-up.toml.unit: 'permille' should be 'share' or 'percent'"),
         ({"metrik": "r2"}, r"papers/made-up.toml.metrik: no 'metrik'; did you mean 'metric'\?"),
@@ -403,8 +403,8 @@ def test_a_misspelt_paper_gets_the_nearest() -> None:
         ({"source": None}, r"papers/made-up.toml.source: None should be a valid string"),
     ],
 )
-def test_a_mistake_in_a_file_is_told_with_its_place(more: dict[str, Any], said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_a_mistake_in_a_file_is_told_with_its_place(more: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         make_paper("made-up", _small(**more))
 
 

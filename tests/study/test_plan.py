@@ -45,11 +45,11 @@ def why(*overrides: str, **changes: Any) -> str:
 
 
 def test_runs_share_their_pretraining() -> None:
-    made = plan()
-    assert len(made.cells) == 2 * 2 * 2 * 3
+    result = plan()
+    assert len(result.cells) == 2 * 2 * 2 * 3
     # 2 columns x 3 seeds of pretraining, 2 x 3 x 2 of each arm's fine-tuning.
-    assert sum(p.name == "pretrain" for p in made.stages.values()) == 6
-    assert len(made.stages) == 6 + 24
+    assert sum(p.name == "pretrain" for p in result.stages.values()) == 6
+    assert len(result.stages) == 6 + 24
 
 
 def test_parents_come_first() -> None:
@@ -61,18 +61,18 @@ def test_parents_come_first() -> None:
 
 
 def test_an_axis_of_a_stage_that_an_arm_has_not_does_not_multiply_it() -> None:
-    made = plan("pretrain.optim.lr=[1e-4, 1e-3]")
-    assert sum(c.arm == "scratch" for c in made.cells) == 12
-    assert sum(c.arm == "self_pretrained" for c in made.cells) == 24
-    scratch = next(c for c in made.cells if c.arm == "scratch")
+    result = plan("pretrain.optim.lr=[1e-4, 1e-3]")
+    assert sum(c.arm == "scratch" for c in result.cells) == 12
+    assert sum(c.arm == "self_pretrained" for c in result.cells) == 24
+    scratch = next(c for c in result.cells if c.arm == "scratch")
     assert set(scratch.settings) == {"finetune.optim.lr"}
 
 
 def test_a_pretraining_of_no_epochs_is_the_same_as_none() -> None:
-    made = plan("pretrain.budget.epochs=0")
-    by_arm = {arm: {c.chain[-1].identity for c in made.cells if c.arm == arm} for arm in STUDY["arms"]}
+    result = plan("pretrain.budget.epochs=0")
+    by_arm = {arm: {c.chain[-1].identity for c in result.cells if c.arm == arm} for arm in STUDY["arms"]}
     assert by_arm["scratch"] == by_arm["self_pretrained"]
-    assert len(made.stages) == 12
+    assert len(result.stages) == 12
 
 
 def test_arms_win_over_columns_and_columns_over_stages_and_the_command_line_over_all() -> None:
@@ -82,8 +82,8 @@ def test_arms_win_over_columns_and_columns_over_stages_and_the_command_line_over
     arm = {"self_pretrained": {"pretrain": {"objective": {"mask_rate": 0.4}}}}
     specs = {c.column: c.chain[0].spec for c in plan(arms=arm).cells if c.arm == "self_pretrained"}
     assert {s.objective.mask_rate for s in specs.values()} == {0.4}
-    made = plan("pretrain.objective.mask_rate=0.5", arms=arm)
-    assert {c.chain[0].spec.objective.mask_rate for c in made.cells if len(c.chain) > 1} == {0.5}
+    result = plan("pretrain.objective.mask_rate=0.5", arms=arm)
+    assert {c.chain[0].spec.objective.mask_rate for c in result.cells if len(c.chain) > 1} == {0.5}
 
 
 def test_labels_do_not_change_a_stage_that_uses_none() -> None:
@@ -96,19 +96,19 @@ def test_labels_do_not_change_a_stage_that_uses_none() -> None:
 def test_a_list_makes_an_axis_a_value_fixes_it_and_arms_can_be_kept() -> None:
     assert len(plan("finetune.optim.lr=3e-4", "seed=[7]").cells) == 2 * 2
     assert {c.seed for c in plan("seed=7").cells} == {7}
-    made = plan("finetune.optim.weight_decay=[0.0, 0.1]", "arms=['scratch']", "columns=['a']")
-    assert made.choose == ("finetune.optim.lr", "finetune.optim.weight_decay")
-    assert len(made.cells) == 2 * 2 * 3
+    result = plan("finetune.optim.weight_decay=[0.0, 0.1]", "arms=['scratch']", "columns=['a']")
+    assert result.choose == ("finetune.optim.lr", "finetune.optim.weight_decay")
+    assert len(result.cells) == 2 * 2 * 3
     assert "task.fraction" not in plan("task.fraction=[0.5, 1.0]").choose
 
 
 def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
-    made = plan("finetune.budget.steps=5")
-    assert {p.spec.budget.steps for p in made.stages.values() if p.name == "finetune"} == {5}
+    result = plan("finetune.budget.steps=5")
+    assert {p.spec.budget.steps for p in result.stages.values() if p.name == "finetune"} == {5}
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         (
             {"arms": {"scratch": {"finetune": {"optim": {"lrr": 1.0}}}}},
@@ -147,8 +147,8 @@ def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
         ({"name": "a/b"}, "name: 'a/b' becomes a folder's name"),
     ],
 )
-def test_a_wrong_study_is_told_where_what_and_the_way_out(changes: dict[str, Any], said: str) -> None:
-    assert said in why(**changes)
+def test_a_wrong_study_is_told_where_what_and_the_way_out(changes: dict[str, Any], message: str) -> None:
+    assert message in why(**changes)
 
 
 def test_a_study_without_arms_is_refused() -> None:
@@ -175,45 +175,45 @@ def test_a_file_names_itself_in_its_errors(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(built_in_studies()))
 def test_every_built_in_study_parses_and_plans_without_data(name: str) -> None:
-    made = make_plan(read_study(name, data=DATA), DATA)
-    assert made.cells
-    assert made.study.name == name
-    assert made.study.title
+    result = make_plan(read_study(name, data=DATA), DATA)
+    assert result.cells
+    assert result.study.name == name
+    assert result.study.title
 
 
 def test_an_override_in_another_measure_or_kind_replaces_an_arms_own() -> None:
     own = {"finetune": {"budget": {"epochs": 3}, "model": {"mixer": {"kind": "attention", "heads": 2}}}}
-    made = plan("finetune.budget.steps=7", "model.mixer.kind=lstm", arms={"scratch": own})
-    for cell in made.cells:
+    result = plan("finetune.budget.steps=7", "model.mixer.kind=lstm", arms={"scratch": own})
+    for cell in result.cells:
         spec = cell.chain[-1].spec
         assert (spec.budget.steps, spec.budget.epochs) == (7, None)
         assert spec.model.mixer.kind == "lstm"
 
 
 def test_an_overriding_table_wins_over_an_axis_inside_it() -> None:
-    made = plan("finetune.optim={lr=5e-4, weight_decay=0.1}")
-    assert {cell.chain[-1].spec.optim.lr for cell in made.cells} == {5e-4}
-    assert "finetune.optim.lr" not in made.study.axes
-    assert made.choose == ()
+    result = plan("finetune.optim={lr=5e-4, weight_decay=0.1}")
+    assert {cell.chain[-1].spec.optim.lr for cell in result.cells} == {5e-4}
+    assert "finetune.optim.lr" not in result.study.axes
+    assert result.choose == ()
     # A table that does not hold the rate leaves its axis alone.
     assert "finetune.optim.lr" in plan("finetune.optim={weight_decay=0.1}").study.axes
 
 
 def test_an_override_for_all_stages_wins_over_an_axis_of_one() -> None:
-    made = plan("model.width=8", axes={"finetune.model.width": [16, 32]})
-    assert {p.spec.model.width for p in made.stages.values()} == {8}
+    result = plan("model.width=8", axes={"finetune.model.width": [16, 32]})
+    assert {p.spec.model.width for p in result.stages.values()} == {8}
 
 
 def test_a_table_can_be_an_axis() -> None:
-    made = plan("finetune.optim=[{lr=1e-3, batch_size=4}, {lr=2e-3, batch_size=8}]")
-    assert {(c.chain[-1].spec.optim.lr, c.chain[-1].spec.optim.batch_size) for c in made.cells} == {
+    result = plan("finetune.optim=[{lr=1e-3, batch_size=4}, {lr=2e-3, batch_size=8}]")
+    assert {(c.chain[-1].spec.optim.lr, c.chain[-1].spec.optim.batch_size) for c in result.cells} == {
         (1e-3, 4),
         (2e-3, 8),
     }
 
 
 @pytest.mark.parametrize(
-    ("overrides", "changes", "said"),
+    ("overrides", "changes", "message"),
     [
         (["finetune.seed=3"], {}, "'finetune.seed' is a part of what the axis 'seed' sets; override 'seed' itself"),
         (["pretrain.model.width=8"], {"axes": {"model.width": [8, 16]}}, "override 'model.width' itself"),
@@ -238,9 +238,9 @@ def test_a_table_can_be_an_axis() -> None:
     ],
 )
 def test_what_cannot_be_meant_is_refused_with_a_way_out(
-    overrides: list[str], changes: dict[str, Any], said: str
+    overrides: list[str], changes: dict[str, Any], message: str
 ) -> None:
-    assert said in why(*overrides, **changes)
+    assert message in why(*overrides, **changes)
 
 
 def test_a_path_needs_no_quotes_on_the_command_line() -> None:

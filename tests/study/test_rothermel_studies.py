@@ -36,14 +36,14 @@ def test_tables_1_to_3_are_of_the_same_runs(scale: str, names: tuple[str, ...], 
 
 @pytest.mark.parametrize("names", [NAMES, PUBLISHED])
 def test_columns_of_twelve_blocks_are_the_runs_of_table_1(names: tuple[str, ...], nowhere: Path) -> None:
-    one, four = planned(names[0], "paper", nowhere), planned(names[3], "paper", nowhere)
+    first, fourth = planned(names[0], "paper", nowhere), planned(names[3], "paper", nowhere)
 
     def runs(plan: Plan, column: str) -> set[tuple[str, ...]]:
         return {tuple(s.identity for s in cell.chain) for cell in plan.cells if cell.column == column}
 
     for column in ("mnist", "cifar10", "cifar10_lra"):
-        assert runs(one, column) == runs(four, f"{column}_12")
-        assert not runs(one, column) & runs(four, f"{column}_6")
+        assert runs(first, column) == runs(fourth, f"{column}_12")
+        assert not runs(first, column) & runs(fourth, f"{column}_6")
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("rothermel-1", 1), ("rothermel-4", 2)])
@@ -109,16 +109,16 @@ def test_the_released_code_clips_drops_out_and_changes_images_and_nothing_else(
             theirs.settings,
         )
         assert [s.identity for s in ours.chain[:-1]] == [s.identity for s in theirs.chain[:-1]], "language is ours"
-        one, two = ours.chain[-1].spec, theirs.chain[-1].spec
-        assert (two.optim.clip, two.model.dropout) == (1.0, 0.1)
-        assert (one.optim.clip, one.model.dropout) == (None, 0.0)
+        last_ours, last_theirs = ours.chain[-1].spec, theirs.chain[-1].spec
+        assert (last_theirs.optim.clip, last_theirs.model.dropout) == (1.0, 0.1)
+        assert (last_ours.optim.clip, last_ours.model.dropout) == (None, 0.0)
         same = {
-            "optim": one.optim,
-            "task": one.task,
-            "model": two.model.model_copy(update={"dropout": one.model.dropout}),
+            "optim": last_ours.optim,
+            "task": last_ours.task,
+            "model": last_theirs.model.model_copy(update={"dropout": last_ours.model.dropout}),
         }
-        assert two.model_copy(update=same) == one
-        tasks[theirs.column.removesuffix("_6").removesuffix("_12")] = two.task, one.task
+        assert last_theirs.model_copy(update=same) == last_ours
+        tasks[theirs.column.removesuffix("_6").removesuffix("_12")] = last_theirs.task, last_ours.task
     assert (tasks["mnist"][0].side, tasks["mnist"][1].side, tasks["mnist"][0].tile) == (28, 32, 4)
     assert not tasks["mnist"][0].augment
     assert (tasks["cifar10"][0].channels, tasks["cifar10"][1].channels) == ("rgb", "grey")

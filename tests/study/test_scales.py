@@ -141,8 +141,8 @@ def test_what_stands_in_is_told_with_the_stage_where_it_is_not_the_reported_one(
 
 def test_stand_ins_of_several_columns_are_told_by_kind_and_each_once() -> None:
     stage = "digits for image in stage elsewhere of pathfinder_1"
-    said = ["digits for image_1", "", "waves for speech", stage, "digits for image_4", "digits for image_1"]
-    assert stand_ins_told(said) == f"digits for image_1 and image_4; waves for speech; {stage}"
+    texts = ["digits for image_1", "", "waves for speech", stage, "digits for image_4", "digits for image_1"]
+    assert stand_ins_told(texts) == f"digits for image_1 and image_4; waves for speech; {stage}"
     assert stand_ins_told([""]) == ""
 
 
@@ -168,7 +168,7 @@ def test_words_on_the_command_line_win_over_what_a_scale_keeps() -> None:
 
 
 @pytest.mark.parametrize(
-    ("old", "new", "said"),
+    ("old", "new", "message"),
     [
         ("[scales.small]", "[scales.smal]", "scales: no 'smal'; did you mean 'small'?"),
         ("[scales.tiny.columns.listops]", "[scales.tiny.columns.listop]", "scales.tiny.columns: no 'listop'"),
@@ -191,8 +191,8 @@ def test_words_on_the_command_line_win_over_what_a_scale_keeps() -> None:
     ],
 )
 @pytest.mark.parametrize("scale", ["tiny", "small"])
-def test_a_name_that_is_not_there_is_refused_with_its_place(old: str, new: str, said: str, scale: str) -> None:
-    assert said in refused(STUDY.replace(old, new), scale)
+def test_a_name_that_is_not_there_is_refused_with_its_place(old: str, new: str, message: str, scale: str) -> None:
+    assert message in refused(STUDY.replace(old, new), scale)
 
 
 def places(table: dict[str, Any], *before: str) -> Iterator[tuple[str, ...]]:
@@ -226,15 +226,15 @@ MORE = [
     "wrong", ["text", 3, True, [], {}, ["x"], [[]], [{}], {"x": 1}, {"columns": 3}, None], ids=repr
 )
 def test_whatever_stands_in_a_wrong_place_is_taken_or_refused_in_words(wrong: Any, tmp_path: Path) -> None:
-    places_of = dict.fromkeys([*places(with_variants()), *(tuple(place.split(".")) for place in MORE)])
-    for place in places_of:
+    places_of = dict.fromkeys([*places(with_variants()), *(tuple(path.split(".")) for path in MORE)])
+    for path in places_of:
         table = with_variants()
         inner = table
-        for key in place[:-1]:
+        for key in path[:-1]:
             inner = inner.setdefault(key, {})
-        inner[place[-1]] = wrong
+        inner[path[-1]] = wrong
         if wrong is None:
-            del inner[place[-1]]
+            del inner[path[-1]]
         # Any other exception is a traceback, and fails the test.
         with contextlib.suppress(BadInput):
             planned(read_study(table, data=tmp_path), tmp_path)
@@ -293,7 +293,7 @@ def test_arms_of_a_file_replace_those_of_its_base(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("extends", "said"),
+    ("extends", "message"),
     [
         ('"nowhere.toml"', "extends: no file"),
         ('"digitz"', "extends: no 'digitz'; did you mean 'digits'?"),
@@ -301,9 +301,9 @@ def test_arms_of_a_file_replace_those_of_its_base(tmp_path: Path) -> None:
         ("3", "extends: 3 is neither a name nor a list of names"),
     ],
 )
-def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, said: str) -> None:
+def test_a_base_that_cannot_be_is_refused(tmp_path: Path, extends: str, message: str) -> None:
     path = write(tmp_path, "own.toml", f'name = "own"\nextends = {extends}\n[arms.a]\n')
-    with pytest.raises(BadInput, match=said.replace("?", r"\?")):
+    with pytest.raises(BadInput, match=message.replace("?", r"\?")):
         read_study(path)
 
 

@@ -88,8 +88,8 @@ def test_test_scores_are_not_read_before_the_choice_is_made(monkeypatch: pytest.
 
     opened: list[bool] = []
     plan = make_plan(arms={"scratch": False})
-    found = shelf(plan)
-    for entry in found.results.values():
+    stored = shelf(plan)
+    for entry in stored.results.values():
         entry["scores"]["best"] = Sealed(entry["scores"]["best"])
     original = selection.choose
 
@@ -99,7 +99,7 @@ def test_test_scores_are_not_read_before_the_choice_is_made(monkeypatch: pytest.
         return picked
 
     monkeypatch.setattr(selection, "choose", watched)
-    assert summarise(plan, found.find).table[0].test is not None
+    assert summarise(plan, stored.find).table[0].test is not None
     assert opened == [True]
 
 
@@ -181,10 +181,10 @@ def test_a_child_of_a_failed_parent_counts_as_failed() -> None:
 
 def test_a_diverged_setting_is_not_chosen_however_good_it_looked() -> None:
     plan = make_plan(arms={"scratch": False})
-    found = shelf(plan)
+    stored = shelf(plan)
     bad = next(c for c in plan.cells if c.settings[LR] == 1e-2 and c.seed == 3).chain[-1].identity
-    found.results[bad] = result(bad, 0.99, 0.99, status="diverged")
-    results = summarise(plan, found.find)
+    stored.results[bad] = result(bad, 0.99, 0.99, status="diverged")
+    results = summarise(plan, stored.find)
     assert results.table[0].chosen == {LR: 3e-3}
     assert results.table[0].status == "measured"
     assert "1 run diverged at lr 0.01, which were not chosen" in said(results, "diverged")
@@ -192,46 +192,46 @@ def test_a_diverged_setting_is_not_chosen_however_good_it_looked() -> None:
 
 def test_a_row_whose_every_setting_diverged_is_shown_as_diverged() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-2,), seeds=(0, 1))
-    found = shelf(plan)
-    for entry in found.results.values():
+    stored = shelf(plan)
+    for entry in stored.results.values():
         entry["status"] = "diverged"
         entry["scores"]["best"]["val"]["accuracy"] = None
-    row = summarise(plan, found.find).table[0]
+    row = summarise(plan, stored.find).table[0]
     assert (row.status, row.val, row.chosen) == ("diverged", None, {})
 
 
 def test_a_score_that_is_no_number_counts_as_diverged() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-3, 1e-2), seeds=(0, 1, 2))
-    found = shelf(plan, lambda c: (float("nan"), 0.9) if c.settings[LR] == 1e-2 else usual(c))
-    assert summarise(plan, found.find).table[0].chosen == {LR: 1e-3}
+    stored = shelf(plan, lambda c: (float("nan"), 0.9) if c.settings[LR] == 1e-2 else usual(c))
+    assert summarise(plan, stored.find).table[0].chosen == {LR: 1e-3}
 
 
 def test_a_diverged_parent_makes_its_children_diverged() -> None:
     plan = make_plan(arms={"self_pretrained": True}, rates=(1e-3,), seeds=(0, 1), against=None)
-    found = shelf(plan)
-    found.results[plan.cells[0].chain[0].identity]["status"] = "diverged"
-    assert summarise(plan, found.find).table[0].status == "diverged"
+    stored = shelf(plan)
+    stored.results[plan.cells[0].chain[0].identity]["status"] = "diverged"
+    assert summarise(plan, stored.find).table[0].status == "diverged"
 
 
 def test_a_loss_is_better_when_it_is_smaller() -> None:
     plan = make_plan(arms={"scratch": False}, seeds=(0, 1, 2))
-    found = shelf(plan, metric="loss", greater=False)
-    row = summarise(plan, found.find).table[0]
+    stored = shelf(plan, metric="loss", greater=False)
+    row = summarise(plan, stored.find).table[0]
     assert (row.chosen, row.greater) == ({LR: 1e-3}, False)
 
 
 def test_a_row_has_train_and_the_last_weights_too_with_their_errors() -> None:
     plan = make_plan(rates=(1e-3,), seeds=(0, 1, 2))
-    found = shelf(plan)
+    stored = shelf(plan)
     for cell in plan.cells:
-        scores = found.results[cell.chain[-1].identity]["scores"]
+        scores = stored.results[cell.chain[-1].identity]["scores"]
         scores["best"] = {**scores["best"], "train": {"accuracy": 0.9 + 0.01 * cell.seed}}
         scores["last"] = {
             "train": {"accuracy": 0.95},
             "val": {"accuracy": 0.2},
             "test": {"accuracy": 0.3 - 0.1 * cell.seed},
         }
-    row = summarise(plan, found.find).table[0]
+    row = summarise(plan, stored.find).table[0]
     train, last = row.estimate("train"), row.estimate("last_test")
     assert train is not None
     assert last is not None
@@ -249,22 +249,22 @@ def test_a_row_has_train_and_the_last_weights_too_with_their_errors() -> None:
 
 def test_a_quantity_that_no_run_has_is_none_and_not_zero() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-3,), seeds=(0,))
-    found = shelf(plan)
-    for entry in found.results.values():
+    stored = shelf(plan)
+    for entry in stored.results.values():
         del entry["scores"]["last"]
-    row = summarise(plan, found.find).table[0]
+    row = summarise(plan, stored.find).table[0]
     assert row.estimate("last_test") is None
     assert row.document()["last_test"] is None
 
 
 def test_a_diverged_run_keeps_its_last_finite_number() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-2,), seeds=(0, 1))
-    found = shelf(plan)
+    stored = shelf(plan)
     last = {split: {"accuracy": None} for split in ("train", "val", "test")}
-    for entry in found.results.values():
+    for entry in stored.results.values():
         entry["status"], entry["scores"]["last"] = "diverged", last
     scored = [{"step": 10, "val": {"accuracy": 0.4}}, {"step": 20, "val": {"accuracy": 0.25}}, {"step": 30}]
-    results = summarise(plan, found.find, records=lambda _: scored)
+    results = summarise(plan, stored.find, records=lambda _: scored)
     row = results.table[0]
     assert row.status == "diverged"
     assert row.test is not None
@@ -273,7 +273,7 @@ def test_a_diverged_run_keeps_its_last_finite_number() -> None:
     assert "its numbers are those at the best weights before" in said(results, "diverged")
     assert "The last finite validation accuracy was 0.250." in said(results, "diverged")
     # Without its records a run falls back to its best weights.
-    assert summarise(plan, found.find).table[0].by_seed("last_val") == row.by_seed("val")
+    assert summarise(plan, stored.find).table[0].by_seed("last_val") == row.by_seed("val")
 
 
 def test_stand_in_data_and_the_scale_are_said_before_all_else() -> None:
@@ -319,9 +319,9 @@ def test_a_study_of_a_paper_brings_the_papers_cells() -> None:
     assert summarise(plan, lambda _: None).paper is None
     for name in list(built_in_papers())[:1]:
         plan.study.paper = name
-        found = summarise(plan, lambda _: None).paper
-        assert found is not None
-        assert found.name == name
+        paper = summarise(plan, lambda _: None).paper
+        assert paper is not None
+        assert paper.name == name
 
 
 EPOCHS = "pretrain.budget.epochs"
@@ -384,9 +384,9 @@ def test_a_row_is_compared_with_the_same_column_only() -> None:
 def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -> None:
     columns = {"digits": "digits", "mnist": "mnist"}
     plan = make_plan(columns=columns, average=SimpleNamespace(over="columns", columns=(), missing="chance"))
-    found = shelf(plan, lambda c: None if (c.arm, c.column) == ("scratch", "mnist") else usual(c))
+    stored = shelf(plan, lambda c: None if (c.arm, c.column) == ("scratch", "mnist") else usual(c))
     known = {**facts("digits"), **facts("mnist")}
-    scratch, pretrained = summarise(plan, found.find, facts=known).averages
+    scratch, pretrained = summarise(plan, stored.find, facts=known).averages
     assert scratch.value is not None
     assert pretrained.value is not None
     assert scratch.value.mean == pytest.approx((0.35 + 0.1) / 2)
@@ -397,18 +397,18 @@ def test_an_average_is_paired_by_seed_and_fills_a_missing_column_with_chance() -
     assert pretrained.difference is not None
     assert pretrained.difference.n == 5
     skipping = make_plan(columns=columns, average=SimpleNamespace(over="columns", columns=(), missing="skip"))
-    scratch, pretrained = summarise(skipping, found.find, facts=known).averages
+    scratch, pretrained = summarise(skipping, stored.find, facts=known).averages
     assert (scratch.columns, scratch.missing, pretrained.difference) == (1, ("mnist",), None)
 
 
 def test_an_accuracy_and_an_r2_have_no_common_average() -> None:
     plan = make_plan(columns={"a": "digits", "b": "mnist"}, average=SimpleNamespace(columns=(), missing="chance"))
-    found = shelf(plan)
+    stored = shelf(plan)
     for cell in plan.cells:
         if cell.column == "b":
             last = cell.chain[-1].identity
-            found.results[last] = result(last, 0.2, 0.2, metric="r2")
-    assert summarise(plan, found.find).averages == ()
+            stored.results[last] = result(last, 0.2, 0.2, metric="r2")
+    assert summarise(plan, stored.find).averages == ()
 
 
 # ---------------------------------------------------------------- caveats
@@ -428,11 +428,11 @@ def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
     assert "the chosen lr 0.003 is the highest of its sweep (0.001, 0.003)" in said(results, "edge")
     # A rate that was tried above and diverged is no edge that a wider sweep could pass.
     wider = make_plan(arms={"scratch": False})
-    found = shelf(wider)
+    stored = shelf(wider)
     for cell in wider.cells:
         if cell.settings[LR] == 1e-2:
-            found.results[cell.chain[-1].identity]["status"] = "diverged"
-    assert "edge" not in kinds(summarise(wider, found.find))
+            stored.results[cell.chain[-1].identity]["status"] = "diverged"
+    assert "edge" not in kinds(summarise(wider, stored.find))
 
 
 def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
@@ -470,26 +470,26 @@ def test_an_arm_within_two_errors_of_chance_is_shown_at_chance() -> None:
 
 def test_a_pretraining_that_learnt_nothing_is_said_of_the_arms_that_start_from_it() -> None:
     plan = make_plan(arms={"scratch": False, "a": True, "b": True}, columns={"x": "digits", "y": "mnist"})
-    found = shelf(plan)
-    assert "pretraining" not in kinds(summarise(plan, found.find))
+    stored = shelf(plan)
+    assert "pretraining" not in kinds(summarise(plan, stored.find))
     for cell in plan.cells:
         if cell.column == "y" and len(cell.chain) > 1:
             parent = cell.chain[0].identity
-            found.results[parent] = result(parent, -0.18, -0.18, metric="r2")
-    text = said(summarise(plan, found.find), "pretraining")
+            stored.results[parent] = result(parent, -0.18, -0.18, metric="r2")
+    text = said(summarise(plan, stored.find), "pretraining")
     assert text.startswith("y: a and b: stage pretrain learnt next to nothing.")
     assert "(R² −0.180; the mean has 0)" in text
-    for identity, one in found.results.items():
-        if one["monitor"]["name"] == "r2":
-            found.results[identity] = result(identity, 0.2, 0.2, metric="r2")
-    assert "pretraining" not in kinds(summarise(plan, found.find))
+    for identity, document in stored.results.items():
+        if document["monitor"]["name"] == "r2":
+            stored.results[identity] = result(identity, 0.2, 0.2, metric="r2")
+    assert "pretraining" not in kinds(summarise(plan, stored.find))
 
 
 def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     plan = make_plan()
-    found = shelf(plan)
-    found.results[plan.cells[5].chain[-1].identity]["provenance"]["threads"] = 2
-    assert "mixes thread counts: 1 and 2" in said(summarise(plan, found.find), "mixed")
+    stored = shelf(plan)
+    stored.results[plan.cells[5].chain[-1].identity]["provenance"]["threads"] = 2
+    assert "mixes thread counts: 1 and 2" in said(summarise(plan, stored.find), "mixed")
 
 
 def test_a_caveat_of_some_columns_names_them_and_one_of_all_does_not() -> None:

@@ -23,11 +23,11 @@ from headstart.study.statistics import (
 
 
 def test_the_mean_and_standard_error_of_a_hand_worked_sample() -> None:
-    found = estimate([1.0, 2.0, 3.0, 6.0])
-    assert found is not None
-    assert (found.mean, found.n, found.values) == (3.0, 4, (1.0, 2.0, 3.0, 6.0))
+    result = estimate([1.0, 2.0, 3.0, 6.0])
+    assert result is not None
+    assert (result.mean, result.n, result.values) == (3.0, 4, (1.0, 2.0, 3.0, 6.0))
     # Squares of deviations: 4 + 1 + 0 + 9 = 14; sd = sqrt(14 / 3); over the root of 4.
-    assert found.sem == pytest.approx(math.sqrt(14 / 3) / 2, rel=1e-15)
+    assert result.sem == pytest.approx(math.sqrt(14 / 3) / 2, rel=1e-15)
 
 
 def test_the_standard_error_equals_scipys() -> None:
@@ -39,9 +39,9 @@ def test_the_standard_error_equals_scipys() -> None:
 
 
 def test_one_value_has_no_standard_error_rather_than_one_of_zero() -> None:
-    found = estimate([0.5])
-    assert found is not None
-    assert found.sem is None
+    result = estimate([0.5])
+    assert result is not None
+    assert result.sem is None
     assert standard_error([]) is None
 
 
@@ -56,33 +56,33 @@ def test_a_paired_interval_equals_scipys_interval_of_the_differences() -> None:
 
     first = dict(enumerate([0.44, 0.46, 0.41, 0.47, 0.43]))
     second = dict(enumerate([0.31, 0.28, 0.33, 0.35, 0.30]))
-    found = paired_difference(first, second)
+    result = paired_difference(first, second)
     wanted = stats.ttest_rel(list(first.values()), list(second.values())).confidence_interval(0.95)
-    assert found is not None
-    assert (found.low, found.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
-    assert found.n == 5
-    assert found.clear
+    assert result is not None
+    assert (result.low, result.high) == pytest.approx((wanted.low, wanted.high), rel=1e-12)
+    assert result.n == 5
+    assert result.clear
 
 
 def test_pairs_are_made_by_seed_and_not_by_place() -> None:
     first = {0: 1.0, 1: 2.0, 2: 9.0}
     second = {3: 100.0, 1: 1.5, 0: 0.5}
-    found = paired_difference(first, second)
-    assert found is not None
-    assert (found.mean, found.n, found.interval) == (0.5, 2, (0.5, 0.5))
+    result = paired_difference(first, second)
+    assert result is not None
+    assert (result.mean, result.n, result.interval) == (0.5, 2, (0.5, 0.5))
 
 
 def test_one_pair_has_a_difference_without_an_interval_and_no_pair_has_none() -> None:
-    found = paired_difference({0: 0.5}, {0: 0.25})
-    assert found is not None
-    assert (found.mean, found.sem, found.interval, found.clear) == (0.25, None, None, False)
+    result = paired_difference({0: 0.5}, {0: 0.25})
+    assert result is not None
+    assert (result.mean, result.sem, result.interval, result.clear) == (0.25, None, None, False)
     assert paired_difference({0: 0.5}, {1: 0.25}) is None
 
 
 def test_an_interval_that_holds_zero_is_not_clear() -> None:
-    found = paired_difference({0: 0.1, 1: -0.1, 2: 0.2}, {0: 0.0, 1: 0.0, 2: 0.0})
-    assert found is not None
-    assert not found.clear
+    result = paired_difference({0: 0.1, 1: -0.1, 2: 0.2}, {0: 0.0, 1: 0.0, 2: 0.0})
+    assert result is not None
+    assert not result.clear
 
 
 @pytest.mark.parametrize(("freedom", "tabled"), [(1, 12.7062), (4, 2.7764), (30, 2.0423)])

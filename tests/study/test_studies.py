@@ -57,8 +57,8 @@ def test_tiny_is_small_and_needs_no_data(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
 def test_equal_stages_are_planned_once(name: str, scale: str | None, tmp_path: Path) -> None:
     plan = planned(name, scale, tmp_path)
-    held = [digest(stage.spec.document()) for stage in plan.stages.values()]
-    assert len(held) == len(set(held))
+    digests = [digest(stage.spec.document()) for stage in plan.stages.values()]
+    assert len(digests) == len(set(digests))
 
 
 def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
@@ -76,10 +76,10 @@ def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
 def test_a_pace_is_read_from_enough_finished_stages() -> None:
     guess = Speed(step=0.01, rate=1e9)
     stages = [json.loads(f'{{"budget": {{"steps": 100, "flops": 1e9, "seconds": {n}}}}}') for n in (2, 4, 40)]
-    found = speed_of(stages, guess)
-    assert found is not None
-    assert found.seconds(100, 1e9) == pytest.approx(4)
-    assert found.seconds(0, 1e9) == pytest.approx(2)
+    speed = speed_of(stages, guess)
+    assert speed is not None
+    assert speed.seconds(100, 1e9) == pytest.approx(4)
+    assert speed.seconds(0, 1e9) == pytest.approx(2)
     assert speed_of(stages[:2], guess) is None
 
 

@@ -39,12 +39,14 @@ def test_a_difference_shows_its_sign_and_interval() -> None:
 
 
 def test_counts_and_times_are_short() -> None:
-    given = (7, 0.5, 950.4, 4200, 1_300_000, 5.1e12)
-    assert [words.count(v) for v in given] == ["7", "0.5", "950", "4.2k", "1.3M", "5.1T"]
+    counts = (7, 0.5, 950.4, 4200, 1_300_000, 5.1e12)
+    assert [words.count(v) for v in counts] == ["7", "0.5", "950", "4.2k", "1.3M", "5.1T"]
     assert words.measure(4.4e12, "FLOP") == "4.4 TFLOP"
     assert words.measure(12, "B") == "12 B"
     spans = (3.24, 41.2, 125, 1500, 11520, None)
     assert [words.duration(v) for v in spans] == ["3.2 s", "41 s", "2 min 5 s", "25 min", "3 h 12 min", "—"]
+    long = (172_799, 172_800, 2_073_600, 731 * 86400, 4.572e10)
+    assert [words.duration(v) for v in long] == ["47 h 59 min", "2.0 days", "24 days", "2.0 years", "1,449 years"]
     assert [words.times(v) for v in (1.25, 2.5, 30.4)] == ["1.25 times", "2.5 times", "30 times"]
 
 
@@ -53,8 +55,8 @@ def test_names_of_settings_are_as_short_as_they_can_be() -> None:
     assert list(names.values()) == ["pretrain lr", "finetune lr", "width"]
     clash = words.short_names(["a.x.kind", "a.y.kind"])
     assert list(clash.values()) == ["a.x.kind", "a.y.kind"]
-    given = {"model.width": 64, "finetune.optim.lr": 1e-3, "seed": 3}
-    assert words.settings(given, names) == "width 64, finetune lr 0.001"
+    values = {"model.width": 64, "finetune.optim.lr": 1e-3, "seed": 3}
+    assert words.settings(values, names) == "width 64, finetune lr 0.001"
     assert words.settings({}, names) == "—"
 
 

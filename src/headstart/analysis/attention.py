@@ -18,7 +18,7 @@ from headstart.sequence import Batch
 
 @dataclass(frozen=True)
 class AttentionMap:
-    """One head. `place` is its mixer within the block: "mixer", or "mixer.mixers.1" of mixers side by side.
+    """One head. `mixer` is where it stands within the block: "mixer", or "mixer.mixers.1" of mixers side by side.
 
     weights: (L, L) float64, row i how much position i attends to each position, averaged over the examples in
     which i is valid (each such row sums to 1); NaN in rows that are valid in no example.
@@ -28,7 +28,7 @@ class AttentionMap:
     """
 
     block: int
-    place: str
+    mixer: str
     head: int
     weights: np.ndarray
     distance: float

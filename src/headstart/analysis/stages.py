@@ -78,5 +78,5 @@ def first_batch(stage: Opened, examples: int = EXAMPLES) -> Batch:
         raise BadInput(f"stage {stage.identity}: its task has no val example to look at")
     dtype = next(stage.model.parameters()).dtype
     batch = collate(val, np.arange(min(examples, val.units))).to(torch.device("cpu"), dtype)
-    shown: Batch = stage.spec.objective.prepare(batch, stage.task.signature, stage.spec.seed, 0)
-    return shown
+    prepared: Batch = stage.spec.objective.prepare(batch, stage.task.signature, stage.spec.seed, 0)
+    return prepared

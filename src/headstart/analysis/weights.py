@@ -104,12 +104,12 @@ class Kernel:
 
     K is the kernel alone, without the skip path. The l-th number of the forward kernel weighs the input l
     positions before, that of the backward kernel the input l + 1 positions after (the present one counts once).
-    `place` is the convolution's mixer within its block: "mixer", or "mixer.mixers.0" of mixers side by side.
+    `mixer` is where the convolution stands within its block: "mixer", or "mixer.mixers.0" of mixers side by side.
     Source: Amos et al. 2023, section 3.6 and figure 4 (K_max).
     """
 
     block: int
-    place: str
+    mixer: str
     directions: int
     largest: np.ndarray
 

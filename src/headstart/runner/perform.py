@@ -19,18 +19,8 @@ from typing import Any
 
 from headstart.errors import BadInput
 from headstart.plugins import plugins_of
-from headstart.runner.events import (
-    Event,
-    Failed,
-    Finished,
-    Notice,
-    Skipped,
-    StepTime,
-    Stopped,
-    StopReason,
-    Timed,
-    Waiting,
-)
+from headstart.runner import events
+from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
 from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers
 from headstart.runner.machine import gpus
@@ -93,7 +83,9 @@ def time_steps(probes: Mapping[str, Any], runtime: Runtime, engine: Engine | Non
     return {kind: StepTime(mean(t.step for t in some), mean(t.unit for t in some)) for kind, some in times.items()}
 
 
-def _timed(pool: Pool, probes: Mapping[str, Any], runtime: Runtime, engine: Engine, stop: Stop) -> Iterator[Timed]:
+def _timed(
+    pool: Pool, probes: Mapping[str, Any], runtime: Runtime, engine: Engine, stop: Stop
+) -> Iterator[events.Timed]:
     """Time steps of each kind, in all slots at a time: the last ones of a round are filled with kinds timed before."""
     slots, kinds = pool.free, list(probes)
     queue = [kinds[i % len(kinds)] for i in range(-(-len(kinds) // slots) * slots)]
@@ -159,7 +151,7 @@ class _Run:
                 yield from self._wind_down(reason)
                 return
             for job, why in self._agenda.hopeless():
-                yield Failed(job.identity, job.name, f"not tried: {why}", tried=False)
+                yield events.Failed(job.identity, job.name, f"not tried: {why}", tried=False)
             yield from self._fill()
             if self.pool.busy:
                 for report in self.pool.wait(_LOOK):
@@ -173,7 +165,7 @@ class _Run:
             result = self._complete(job)
             if result is not None:
                 self._agenda.end(job.identity, result["status"])
-                yield Skipped(job.identity, job.name, result)
+                yield events.Skipped(job.identity, job.name, result)
             elif self._store.status(job.identity) == "running":
                 yield from self._wait_for(job)
             else:
@@ -204,7 +196,7 @@ class _Run:
         self._agenda.put_back(job.identity, _LOOK_AGAIN)
         if job.identity not in self._announced:
             self._announced.add(job.identity)
-            yield Waiting(job.identity, job.name)
+            yield events.Waiting(job.identity, job.name)
 
     def _take(self, report: WorkerReport) -> Iterator[Event]:
         if report.key not in self._agenda.jobs:
@@ -221,14 +213,14 @@ class _Run:
             yield self._give_up(job, error.strip().splitlines()[-1], error)
 
     def _pass_on(self, job: Job, event: Event) -> Iterator[Event]:
-        if isinstance(event, Waiting):
+        if isinstance(event, events.Waiting):
             yield from self._wait_for(job)
             return
-        if isinstance(event, (Finished, Skipped)):
+        if isinstance(event, (events.Finished, events.Skipped)):
             self._agenda.end(job.identity, event.result["status"])
-        elif isinstance(event, Failed):
+        elif isinstance(event, events.Failed):
             self._agenda.end(job.identity, "failed")
-        elif isinstance(event, Stopped):
+        elif isinstance(event, events.Stopped):
             self._agenda.put_back(job.identity)
         yield event
 
@@ -242,7 +234,7 @@ class _Run:
             self._agenda.put_back(job.identity)
         elif self._deaths[job.identity] < _TRIES:
             self._agenda.put_back(job.identity)
-            yield Notice(job.identity, job.name, f"{message}; the stage is tried once more")
+            yield events.Notice(job.identity, job.name, f"{message}; the stage is tried once more")
         else:
             yield self._give_up(job, f"{message}, twice", report.tail)
 
@@ -251,7 +243,7 @@ class _Run:
             if folder is not None:
                 folder.fail(message, details)
         self._agenda.end(job.identity, "failed")
-        return Failed(job.identity, job.name, message)
+        return events.Failed(job.identity, job.name, message)
 
     def _wind_down(self, reason: StopReason) -> Iterator[Event]:
         """Let what runs save; what has not after the time of grace is ended and keeps its last state."""

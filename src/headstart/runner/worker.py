@@ -12,20 +12,8 @@ from pathlib import Path
 from typing import Any, cast
 
 from headstart.errors import BadInput
-from headstart.runner.events import (
-    Event,
-    Failed,
-    Finished,
-    Notice,
-    Progress,
-    Skipped,
-    Started,
-    StepTime,
-    Stopped,
-    StopReason,
-    Timed,
-    Waiting,
-)
+from headstart.runner import events
+from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime
 from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
@@ -52,13 +40,13 @@ def perform_one(
     try:
         with store.claim(job.identity, job.document) as folder:
             if folder is None:
-                yield Waiting(job.identity, job.name)
+                yield events.Waiting(job.identity, job.name)
             else:
                 yield from _claimed(job, folder, store, runtime, engine, stop)
     except LostLock:
-        yield Waiting(job.identity, job.name)
+        yield events.Waiting(job.identity, job.name)
     except Exception as error:  # the store itself cannot be used: the event is all that can be said
-        yield Failed(job.identity, job.name, _explain(error, store.root))
+        yield events.Failed(job.identity, job.name, _explain(error, store.root))
 
 
 def _claimed(
@@ -67,14 +55,14 @@ def _claimed(
     try:
         result = folder.finished()
         if result is not None:
-            yield Skipped(job.identity, job.name, result)
+            yield events.Skipped(job.identity, job.name, result)
             return
         if reason := stop():
-            yield Stopped(job.identity, job.name, cast(StopReason, reason))
+            yield events.Stopped(job.identity, job.name, cast(StopReason, reason))
             return
         state = folder.begin()
         job = job.ready(engine.identity, runtime.data)
-        yield from (Notice(job.identity, job.name, text) for text in folder.notices)
+        yield from (events.Notice(job.identity, job.name, text) for text in folder.notices)
         with use_threads(runtime.threads if state is None else state[1]["ran"]["threads"]) as threads:
             attempt = _Attempt(job, folder, runtime, threads, state)
             yield from attempt.perform(store, engine, stop)
@@ -83,7 +71,7 @@ def _claimed(
     except Exception as error:
         message = _explain(error, folder.path)
         folder.fail(message, traceback.format_exc())
-        yield Failed(job.identity, job.name, message)
+        yield events.Failed(job.identity, job.name, message)
 
 
 def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event, None, None]:
@@ -97,7 +85,7 @@ def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event,
     with use_threads(runtime.threads):
         step, unit = engine.begin(short, task, None, choose_device(runtime.device), None).seconds()
     if step:
-        yield Timed(probe.kind, probe.kind, StepTime(step, unit))
+        yield events.Timed(probe.kind, probe.kind, StepTime(step, unit))
 
 
 class _Attempt:
@@ -122,7 +110,7 @@ class _Attempt:
         resume = None if self.state is None else (self.state[0], self.state[1]["run"])
         run = engine.begin(job.spec, task, parent, self.device, resume)
         step = 0 if self.state is None else self.state[1]["step"]
-        yield Started(job.identity, job.name, self.folder.attempts, step)
+        yield events.Started(job.identity, job.name, self.folder.attempts, step)
         stopped = yield from self._train(run, stop)
         if stopped:
             return
@@ -140,13 +128,13 @@ class _Attempt:
         references = _references(job, outcome, parent)
         sources = {path: source for plugin in job.plugins for path, source in plugin.sources.items()}
         whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references, sources)
-        yield Finished(job.identity, job.name, whole)
+        yield events.Finished(job.identity, job.name, whole)
 
     def _train(self, run: Any, stop: Stop) -> Generator[Event, None, bool]:
         """All ticks; returns whether it was stopped before the end."""
         name = (self.job.identity, self.job.name)
         every = min(self.runtime.save_every, _LONGEST_SAVE)
-        saved = shown = time.monotonic()
+        saved = reported = time.monotonic()
         for tick in run.steps():
             if tick.record is not None:
                 self.folder.append(tick.record)
@@ -155,13 +143,13 @@ class _Attempt:
             if reason or now - saved >= every:
                 self._save(tick)
                 saved = time.monotonic()
-            if tick.record is not None or now - shown >= _SHOW_EVERY:
-                shown = now
-                yield Progress(*name, tick.step, tick.steps, tick.record)
+            if tick.record is not None or now - reported >= _SHOW_EVERY:
+                reported = now
+                yield events.Progress(*name, tick.step, tick.steps, tick.record)
             if reason:
                 if reason == "limit":
                     self.folder.cut(f"step {tick.step}: the time limit of {self.runtime.limit} s was reached")
-                yield Stopped(*name, cast(StopReason, reason))
+                yield events.Stopped(*name, cast(StopReason, reason))
                 return True
         return False
 
@@ -174,13 +162,13 @@ class _Attempt:
         name = (self.job.identity, self.job.name)
         for key in ("device", "torch"):
             if _THEN in self.ran[key]:
-                yield Notice(
+                yield events.Notice(
                     *name,
                     f"{key} changed within the stage ({self.ran[key]}): "
                     "its bits may differ from those of a run in one go",
                 )
         if self.ran["threads"] != self.runtime.threads:
-            yield Notice(
+            yield events.Notice(
                 *name,
                 f"goes on with {self.ran['threads']} threads, as it began "
                 f"(not {self.runtime.threads}: its bits depend on it)",
@@ -244,11 +232,11 @@ def close_tasks() -> None:
     _tasks.clear()
 
 
-def _explain(error: BaseException, place: Path) -> str:
+def _explain(error: BaseException, path: Path) -> str:
     """One line for a person: what went wrong and, where it is known, the way out."""
     if disk_full(error):
         return (
-            f"{place}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
+            f"{path}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
             "kept. Make room, or move the store and name it with --store; give the same command again"
         )
     if isinstance(error, Damaged):

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, TypeVar
 
 from headstart.study import words
 from headstart.study.collect import Find, score_of
+from headstart.study.papers import made_of
 from headstart.study.results import Caveat, Results, Row, sharing_stage
 from headstart.study.statistics import binomial_error, mean
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
 
-Said = Iterator[tuple[str, str, str]]
-"""(kind, column, text)."""
+Texts = Iterator[tuple[str, str]]
+"""(column, text); an empty column stands for all."""
+Key = TypeVar("Key", bound=Hashable)
 
 FEW_SEEDS = 3
 EXPLAINED = 0.01
@@ -23,212 +25,213 @@ EXPLAINED = 0.01
 
 def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     """All caveats, the gravest first; what holds for several columns is said once."""
-    said: list[tuple[str, str, str]] = []
-    for part in (
-        _stand_ins,
-        _scale,
-        _diverged,
-        _unfinished,
-        _chance,
-        _baselines,
-        _zero,
-        _seeds,
-        _edges,
-        _tried,
-        _budgets,
-    ):
-        said += part(results)
-    said += _averages(results)
-    said += _steps(results)
-    said += _learnt_nothing(results, find)
-    said += _mixed(results, find)
-    said += _test_error(results)
-    said += _limits(results, plan)
-    where: dict[tuple[str, str], list[str]] = {}
-    for kind, column, text in said:
-        held = where.setdefault((kind, text), [])
-        if column and column not in held:
-            held.append(column)
-    single = len(results.columns) == 1
+    parts = {
+        "stand-in": _stand_ins(results),
+        "scale": _scale(results),
+        "diverged": _diverged(results),
+        "failed": _failed(results),
+        "partial": _partial(results),
+        "at chance": _chance(results),
+        "baseline": _baselines(results),
+        "interval": _undecided(results),
+        "seeds": _seeds(results),
+        "edge": _edges(results),
+        "configurations": _tried(results),
+        "budget": _budgets(results),
+        "average": _averages(results),
+        "steps": _steps(results),
+        "pretraining": _learnt_nothing(results, find),
+        "mixed": _mixed(results, find),
+        "test set": _test_error(results),
+        "error": _training_error(results),
+        "benchmark": _limits(results, plan),
+        "data": _notes(results),
+    }
+    where: dict[tuple[str, str], dict[str, None]] = {}
+    for kind, texts in parts.items():
+        for column, text in texts:
+            where.setdefault((kind, text), {}).update({column: None} if column else {})
+    whole = len(results.columns)
     return [
-        Caveat(kind, text, () if single or len(columns) == len(results.columns) else tuple(columns))
+        Caveat(kind, text, () if whole in (1, len(columns)) else tuple(columns))
         for (kind, text), columns in where.items()
     ]
 
 
-def _stand_ins(results: Results) -> Said:
+def _grouped(results: Results, keys_of: Callable[[Row], Iterable[Key]]) -> Iterator[tuple[str, Key, list[Row]]]:
+    """(column, key, the rows of the column that have it): what holds for several arms is said once."""
+    for column in results.columns:
+        groups: dict[Key, list[Row]] = {}
+        for row in results.in_column(column):
+            for key in keys_of(row):
+                groups.setdefault(key, []).append(row)
+        yield from ((column, key, rows) for key, rows in groups.items())
+
+
+def _arms(rows: Sequence[Row]) -> str:
+    return words.listed([row.arm for row in rows])
+
+
+def _stand_ins(results: Results) -> Texts:
     for row in results.table:
         if row.stand_in:
             who, whose = (f"{row.arm}: stand-in", "of it") if results.apart(row) else ("Stand-in", "here")
             yield (
-                "stand-in",
                 row.column,
                 f"{who} data ({row.stand_in}): no score {whose} can be held against one on "
                 "the data meant; a difference may still show its direction.",
             )
 
 
-def _scale(results: Results) -> Said:
+def _scale(results: Results) -> Texts:
     if results.scale and results.scale_note:
-        yield "scale", "", f"Scale {results.scale}: {results.scale_note.rstrip('.')}."
+        yield "", f"Scale {results.scale}: {results.scale_note.rstrip('.')}."
 
 
-def _diverged(results: Results) -> Said:
+def _diverged(results: Results) -> Texts:
     for row in results.table:
-        lost = [(p, [r for r in p.runs if r.status == "diverged"]) for p in row.points]
-        lost = [(p, runs) for p, runs in lost if runs]
+        lost = {
+            i: runs
+            for i, point in enumerate(row.points)
+            if (runs := [run for run in point.runs if run.status == "diverged"])
+        }
         if not lost:
             continue
-        number = words.many(sum(len(runs) for _, runs in lost), "run")
-        places = [words.settings(p.settings, results.names) for p, _ in lost if results.names]
-        where = f" at {places[0]}" if len(places) == 1 else f" at {len(lost)} of {len(row.points)} settings"
-        out = "which were not chosen"
+        number = words.many(sum(map(len, lost.values())), "run")
+        where = ""
+        if results.names:
+            settings = [words.settings(row.points[i].settings, results.names) for i in lost]
+            where = f" at {settings[0]}" if len(lost) == 1 else f" at {len(lost)} of {len(row.points)} settings"
+        outcome = "which were not chosen"
         if row.status == "diverged":
             kept = "; its numbers are those at the best weights before" if row.val else ""
-            out = f"all its settings have such a run{kept}"
-        last = [run.more["last_val"] for _, runs in lost for run in runs if "last_val" in run.more]
+            outcome = f"all its settings have such a run{kept}"
+        last = [run.more["last_val"] for runs in lost.values() for run in runs if "last_val" in run.more]
         span = " to ".join(dict.fromkeys(words.score(value) for value in (min(last), max(last)))) if last else ""
-        told = f" The last finite validation {words.metric(row.metric)} was {span}." if last else ""
-        yield "diverged", row.column, f"{row.arm}: {number} diverged{where if places else ''}, {out}.{told}"
+        finite = f" The last finite validation {words.metric(row.metric)} was {span}." if last else ""
+        yield row.column, f"{row.arm}: {number} diverged{where}, {outcome}.{finite}"
 
 
-def _unfinished(results: Results) -> Said:
+def _failed(results: Results) -> Texts:
     for row in results.table:
-        runs = [run for point in row.points for run in point.runs]
-        failed = sum(run.status == "failed" for run in runs)
-        left = sum(run.status not in ("complete", "diverged", "failed") for run in runs)
-        if failed:
-            yield "failed", row.column, f"{row.arm}: {failed} of {words.many(len(runs), 'run')} failed."
-        if left:
-            runs_left = f"{left} of {words.many(len(runs), 'run')}"
-            yield "partial", row.column, f"{row.arm}: {runs_left} not finished; the choice may change."
+        states = [run.status for point in row.points for run in point.runs]
+        if failed := states.count("failed"):
+            yield row.column, f"{row.arm}: {failed} of {words.many(len(states), 'run')} failed."
 
 
-def _chance(results: Results) -> Said:
+def _partial(results: Results) -> Texts:
+    for row in results.table:
+        states = [run.status for point in row.points for run in point.runs]
+        if left := sum(state not in ("complete", "diverged", "failed") for state in states):
+            runs = f"{left} of {words.many(len(states), 'run')}"
+            yield row.column, f"{row.arm}: {runs} not finished; the choice may change."
+
+
+def _chance(results: Results) -> Texts:
     for row in results.table:
         if row.status == "at chance" and row.test is not None:
-            level = results.facts[row.task].chance[row.metric]
-            yield (
-                "at chance",
-                row.column,
-                f"{row.arm} is at chance: test {words.metric(row.metric)} {words.plus_minus(row.test)}, "
-                f"chance {words.score(level)}.",
-            )
+            level = words.score(results.facts[row.task].chance[row.metric])
+            score = f"test {words.metric(row.metric)} {words.plus_minus(row.test)}"
+            yield row.column, f"{row.arm} is at chance: {score}, chance {level}."
 
 
-def _baselines(results: Results) -> Said:
-    for column in results.columns:
-        beaten: dict[tuple[str, float], list[Row]] = {}
-        for row in results.in_column(column):
-            base = results.better_baseline(row)
-            if base is not None:
-                beaten.setdefault(base, []).append(row)
-        for (name, value), rows in beaten.items():
-            arms = words.listed([f"{row.arm} ({words.score(row.test.mean)})" for row in rows if row.test])
-            verb = "is" if len(rows) == 1 else "are"
-            yield (
-                "baseline",
-                column,
-                f"{arms} {verb} no better on test than a trivial baseline: {name} ({words.score(value)}).",
-            )
+def _baselines(results: Results) -> Texts:
+    def better(row: Row) -> list[tuple[str, float]]:
+        baseline = results.better_baseline(row)
+        return [] if baseline is None else [baseline]
+
+    for column, (name, value), rows in _grouped(results, better):
+        arms = words.listed([f"{row.arm} ({words.score(row.test.mean)})" for row in rows if row.test])
+        verb = "is" if len(rows) == 1 else "are"
+        yield column, f"{arms} {verb} no better on test than a trivial baseline: {name} ({words.score(value)})."
 
 
-def _zero(results: Results) -> Said:
+def _undecided(results: Results) -> Texts:
     for column in results.columns:
         gaps = {row.arm: row.difference for row in results.in_column(column) if row.difference is not None}
         unclear = [
             f"{arm} ({words.interval(gap)})" for arm, gap in gaps.items() if gap.interval is not None and not gap.clear
         ]
         if unclear:
-            noun = (
-                "interval of the difference contains" if len(unclear) == 1 else "intervals of the differences contain"
-            )
+            noun = "interval of the difference contains"
+            if len(unclear) > 1:
+                noun = "intervals of the differences contain"
             arms = words.listed(unclear, "or")
-            yield "interval", column, f"Whether {results.against} differs from {arms} is undecided: the {noun} 0."
+            yield column, f"Whether {results.against} differs from {arms} is undecided: the {noun} 0."
 
 
-def _seeds(results: Results) -> Said:
-    for column in results.columns:
-        few: dict[int, list[str]] = {}
-        for row in results.in_column(column):
-            if row.test is not None and row.n < FEW_SEEDS:
-                few.setdefault(row.n, []).append(row.arm)
-        for number, arms in few.items():
-            text = "one seed has no standard error" if number == 1 else "too few for an error to be trusted"
-            verb = "has" if len(arms) == 1 else "have"
-            yield "seeds", column, f"{words.listed(arms)} {verb} {words.many(number, 'seed')}: {text}."
+def _seeds(results: Results) -> Texts:
+    few = _grouped(results, lambda row: [row.n] if row.test is not None and row.n < FEW_SEEDS else [])
+    for column, number, rows in few:
+        text = "one seed has no standard error" if number == 1 else "too few for an error to be trusted"
+        verb = "has" if len(rows) == 1 else "have"
+        yield column, f"{_arms(rows)} {verb} {words.many(number, 'seed')}: {text}."
 
 
-def _edges(results: Results) -> Said:
-    names = results.names
-    for column in results.columns:
-        edges: dict[str, list[str]] = {}
-        for row in results.in_column(column):
-            for name, value in row.chosen.items():
-                swept = [p.settings[name] for p in row.points if name in p.settings]
-                if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in swept):
-                    continue
-                values = sorted(set(swept))
-                if len(values) > 1 and value in (values[0], values[-1]):
-                    side = "lowest" if value == values[0] else "highest"
-                    text = (
-                        f"the chosen {names.get(name, name)} {words.plain(value)} is the {side} of its sweep "
-                        f"({', '.join(words.plain(v) for v in values)})"
-                    )
-                    edges.setdefault(text, []).append(row.arm)
-        for text, arms in edges.items():
-            yield "edge", column, f"{words.listed(arms)}: {text}; a wider sweep may do better."
+def _edges(results: Results) -> Texts:
+    for column, text, rows in _grouped(results, lambda row: _edges_of(row, results.names)):
+        yield column, f"{_arms(rows)}: {text}; a wider sweep may do better."
 
 
-def _tried(results: Results) -> Said:
+def _edges_of(row: Row, names: Mapping[str, str]) -> Iterator[str]:
+    """The chosen values of a row that are the lowest or highest of their sweeps."""
+    for name, value in row.chosen.items():
+        swept = [point.settings[name] for point in row.points if name in point.settings]
+        if not all(isinstance(v, (int, float)) and not isinstance(v, bool) for v in swept):
+            continue
+        values = sorted(set(swept))
+        if len(values) > 1 and value in (values[0], values[-1]):
+            side = "lowest" if value == values[0] else "highest"
+            sweep = ", ".join(words.plain(v) for v in values)
+            yield f"the chosen {names.get(name, name)} {words.plain(value)} is the {side} of its sweep ({sweep})"
+
+
+def _tried(results: Results) -> Texts:
     for column in results.columns:
         numbers = {row.arm: len(row.points) for row in results.in_column(column)}
         if len(set(numbers.values())) > 1:
-            told = words.listed([f"{arm} {number}" for arm, number in numbers.items()])
-            yield "configurations", column, f"Arms tried different numbers of settings: {told}."
+            by_arm = words.listed([f"{arm} {number}" for arm, number in numbers.items()])
+            yield column, f"Arms tried different numbers of settings: {by_arm}."
 
 
-def _budgets(results: Results) -> Said:
+def _budgets(results: Results) -> Texts:
+    bases = {}
     for column in results.columns:
         rows = [row for row in results.in_column(column) if row.budget.get("examples")]
-        base = next((row for row in rows if row.arm == results.against), rows[0] if rows else None)
-        told: dict[str, list[str]] = {}
-        for row in rows:
-            if base is not None and row is not base:
-                told.setdefault(_budget_gap(row, base), []).append(row.arm)
-        for text, arms in told.items():
-            if text:
-                yield "budget", column, f"{words.listed(arms)} read {text}"
+        bases[column] = next((row for row in rows if row.arm == results.against), rows[0] if rows else None)
+
+    def gaps(row: Row) -> list[str]:
+        base = bases[row.column]
+        text = _budget_gap(row, base) if base is not None and row is not base and row.budget.get("examples") else ""
+        return [text] if text else []
+
+    for column, text, rows in _grouped(results, gaps):
+        yield column, f"{_arms(rows)} read {text}"
 
 
 def _budget_gap(row: Row, base: Row) -> str:
     """How a row's training differs from another's, or nothing where it does not (within 1 %)."""
     whole = row.budget["examples"] / base.budget["examples"]
     last = (row.last["examples"] / base.last["examples"]) if base.last.get("examples") else 1.0
-    if abs(whole - 1) <= 0.01 and abs(last - 1) <= 0.01:
+    equal = abs(last - 1) <= 0.01
+    if abs(whole - 1) <= 0.01 and equal:
         return ""
     more = f"{words.times(whole)} as many training examples as {base.arm}"
     if all(len(run.stages) == 1 for run in (*row.runs, *base.runs)):
         return f"{more}."
-    alone = (
-        "in the last stage alone as many"
-        if abs(last - 1) <= 0.01
-        else (f"in the last stage alone {words.times(last)} as many")
-    )
-    return f"{more}, pretraining included; {alone}."
+    return f"{more}, pretraining included; in the last stage alone {'' if equal else f'{words.times(last)} '}as many."
 
 
-def _averages(results: Results) -> Said:
-    for found in results.averages:
-        for columns, text in ((found.chance, "chance stands in for it"), (found.missing, "it is left out")):
+def _averages(results: Results) -> Texts:
+    for average in results.averages:
+        for columns, text in ((average.chance, "chance stands in for it"), (average.missing, "it is left out")):
             if columns:
-                yield ("average", "", f"The average of {found.arm} lacks a number for {words.listed(columns)}: {text}.")
+                yield "", f"The average of {average.arm} lacks a number for {words.listed(columns)}: {text}."
 
 
-def _steps(results: Results) -> Said:
+def _steps(results: Results) -> Texts:
     if results.match and any(row.match() for row in results.table):
         yield (
-            "steps",
             "",
             f"Steps to match {results.match} are those of the last stage alone, until the mean "
             f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
@@ -237,84 +240,77 @@ def _steps(results: Results) -> Said:
         )
 
 
-def _learnt_nothing(results: Results, find: Find) -> Said:
+def _learnt_nothing(results: Results, find: Find) -> Texts:
     """Stages to start from that explain nothing of what they were to predict: there is nothing to take over."""
     for column in results.columns:
         rows = results.in_column(column)
-        parents = dict.fromkeys(name for row in rows for run in row.runs for name, _ in run.stages[:-1])
-        for name in parents:
+        for name in dict.fromkeys(name for row in rows for run in row.runs for name, _ in run.stages[:-1]):
             for identities, arms in sharing_stage(rows, name).items():
-                found = [value for one in identities if (value := score_of(find(one), "val", "r2")) is not None]
-                if found and mean(found) < EXPLAINED:
+                every = [score_of(find(identity), "val", "r2") for identity in identities]
+                scores = [score for score in every if score is not None]
+                if scores and mean(scores) < EXPLAINED:
                     yield (
-                        "pretraining",
                         column,
                         f"{words.listed(arms)}: stage {name} learnt next to nothing. On validation it predicts no "
-                        f"better than a constant (R² {words.score(mean(found))}; the mean has 0), so that what is "
+                        f"better than a constant (R² {words.score(mean(scores))}; the mean has 0), so that what is "
                         "seen here says little of a start that learnt.",
                     )
 
 
-def _mixed(results: Results, find: Find) -> Said:
-    names = ("machine", "device", "threads", "precision", "torch")
-    kinds: dict[str, dict[str, None]] = {name: {} for name in names}
+def _mixed(results: Results, find: Find) -> Texts:
+    kinds: dict[str, set[str]] = {name: set() for name in ("machine", "device", "threads", "precision", "torch")}
     for identity in dict.fromkeys(i for row in results.table for i in row.stages):
         provenance = (find(identity) or {}).get("provenance", {})
+        values = {**provenance, "torch": provenance.get("versions", {}).get("torch")}
         for name in kinds:
-            held = provenance if name != "torch" else provenance.get("versions", {})
-            if name in held:
-                kinds[name][words.plain(held[name])] = None
-    for name, values in kinds.items():
-        if len(values) > 1:
+            if values.get(name) is not None:
+                kinds[name].add(words.plain(values[name]))
+    for name, texts in kinds.items():
+        if len(texts) > 1:
             noun = {"threads": "thread counts", "torch": "versions of torch"}.get(name, f"{name}s")
             yield (
-                "mixed",
                 "",
-                f"The table mixes {noun}: {words.listed(sorted(values))}. Results agree "
+                f"The table mixes {noun}: {words.listed(sorted(texts))}. Results agree "
                 "between them within their intervals, not bit for bit.",
             )
 
 
-def _test_error(results: Results) -> Said:
-    spread = False
+def _test_error(results: Results) -> Texts:
     for column in results.columns:
-        for row in results.in_column(column):
-            facts = results.facts.get(row.task)
-            spread = spread or (row.test is not None and row.test.sem is not None)
-            units = facts.sizes.get("test", 0) if facts else 0
-            if row.metric == "accuracy" and row.test is not None and units:
-                best = _best(results.in_column(column))
+        rows = [row for row in results.in_column(column) if row.test is not None]
+        for row in rows:
+            units = results.facts[row.task].sizes.get("test", 0) if row.task in results.facts else 0
+            if row.metric == "accuracy" and units:
+                best = max(other.test.mean for other in rows if other.test is not None)
                 error = binomial_error(min(max(best, 0.0), 1.0), units)
                 yield (
-                    "test set",
                     column,
                     f"The test set has {units:,} examples: its own binomial standard error is "
                     f"{words.score(error)} at the best arm's score, from one draw that all arms share.",
                 )
                 break
-    if spread:
+
+
+def _training_error(results: Results) -> Texts:
+    if any(row.test is not None and row.test.sem is not None for row in results.table):
         yield (
-            "error",
             "",
             "Standard errors and intervals cover training only (seeds of initial weights, "
             "order and masks), not the draw of the data or of the split.",
         )
 
 
-def _best(rows: Sequence[Row]) -> float:
-    values = [row.test.mean for row in rows if row.test is not None]
-    return max(values, default=0.0)
-
-
-def _limits(results: Results, plan: Plan) -> Said:
+def _limits(results: Results, plan: Plan) -> Texts:
     limits: dict[str, list[str]] = {}
     for cell in plan.cells:
         limits.setdefault(cell.chain[-1].spec.task.shows_not, []).append(cell.column)
     for text, columns in limits.items():
         for column in results.columns if text else ():
-            if column in columns or column.startswith(tuple(f"{name} " for name in columns)):
-                yield "benchmark", column, f"What this does not show: {text}"
+            if any(made_of(column, name) for name in columns):
+                yield column, f"What this does not show: {text}"
+
+
+def _notes(results: Results) -> Texts:
     for column in results.columns:
         for facts in results.facts_of(column):
-            for note in facts.notes:
-                yield "data", column, note
+            yield from ((column, note) for note in facts.notes)

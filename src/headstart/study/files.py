@@ -60,10 +60,10 @@ def base_path(name: str, folder: Path | None) -> Path:
     return _built_in(name, {**built_in_studies(), **tables_in(studies_folder() / "parts")}, "extends")
 
 
-def _built_in(name: str, known: dict[str, Path], place: str) -> Path:
+def _built_in(name: str, known: dict[str, Path], key: str) -> Path:
     full = _known_as(name, known)
     if full is None:
-        raise BadInput(f"{place}: {nearest(name, map(short_name, known))}")
+        raise BadInput(f"{key}: {nearest(name, map(short_name, known))}")
     return known[full]
 
 

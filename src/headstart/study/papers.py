@@ -122,39 +122,39 @@ def _side_text(side: Side) -> str:
     return side if isinstance(side, str) else " less ".join(side)
 
 
-def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], place: str) -> None:
+def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], location: str) -> None:
     """A claim that is checked names two sides, or one and pairs of columns, of arms and columns that there are.
 
     Empty `arms` or `columns` stand for any. Raises: BadInput naming the place, the value and the way out.
     """
     other = claim.lower is not None or bool(claim.pairs) or claim.than is not None
     if claim.higher is None and (other or claim.within or claim.at):
-        raise BadInput(f"{place}: name 'higher' too: without it a claim is only told")
+        raise BadInput(f"{location}: name 'higher' too: without it a claim is only told")
     if claim.higher is not None and not other:
         raise BadInput(
-            f"{place}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
+            f"{location}: name both 'higher' and 'lower', or neither (or 'higher' and 'pairs' of columns, or "
             "'higher' and a number that it is more 'than')"
         )
     if claim.than is not None and (claim.lower is not None or claim.pairs):
-        raise BadInput(f"{place}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
+        raise BadInput(f"{location}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
     if claim.presumed and (isinstance(claim.higher, str) or claim.lower is None or claim.pairs):
         raise BadInput(
-            f"{place}: 'presumed' is of a claim whose 'higher' is two arms, with a 'lower' and without "
+            f"{location}: 'presumed' is of a claim whose 'higher' is two arms, with a 'lower' and without "
             "'pairs'; leave it out"
         )
     if claim.at and claim.quantity not in SCORES:
         raise BadInput(
-            f"{place}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
+            f"{location}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
             "settings alone, so leave one of them out"
         )
     if claim.pairs and claim.columns:
-        raise BadInput(f"{place}: 'pairs' are columns already; leave 'columns' out")
+        raise BadInput(f"{location}: 'pairs' are columns already; leave 'columns' out")
     for key, side in (("higher", claim.higher), ("lower", claim.lower)):
         for arm in (side,) if isinstance(side, str) else side or ():
-            check_known(arm, arms or [arm], f"{place}.{key}")
+            check_known(arm, arms or [arm], f"{location}.{key}")
     for key, names in (("columns", claim.columns), ("pairs", [name for pair in claim.pairs for name in pair])):
         for column in names:
-            check_known(column, columns or [column], f"{place}.{key}")
+            check_known(column, columns or [column], f"{location}.{key}")
 
 
 def made_of(column: str, base: str) -> bool:
@@ -303,13 +303,13 @@ def read_paper(name: str) -> Paper:
 
 def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
     """The cells that a file's table describes. Raises: BadInput naming file, place, value and way out."""
-    place = f"papers/{name}.toml"
-    spec = read(PaperSpec, table, place)
-    rows = tuple(_row(spec, row, f"{place}.rows[{i}]") for i, row in enumerate(spec.rows))
-    _check_once(rows, place)
+    location = f"papers/{name}.toml"
+    spec = read(PaperSpec, table, location)
+    rows = tuple(_row(spec, row, f"{location}.rows[{i}]") for i, row in enumerate(spec.rows))
+    _check_once(rows, location)
     for i, claim in enumerate(spec.claims):
         # A figure without cells has neither arms nor columns of its own: any may be named.
-        check_claim(claim, {row.arm for row in spec.rows if row.arm}, spec.heads, f"{place}.claims[{i}]")
+        check_claim(claim, {row.arm for row in spec.rows if row.arm}, spec.heads, f"{location}.claims[{i}]")
     return Paper(
         name=name,
         source=spec.source,
@@ -325,18 +325,20 @@ def make_paper(name: str, table: Mapping[str, Any]) -> Paper:
     )
 
 
-def _row(spec: PaperSpec, row: RowSpec, place: str) -> PaperRow:
+def _row(spec: PaperSpec, row: RowSpec, location: str) -> PaperRow:
     if row.arm is None and not row.why:
-        raise BadInput(f"{place}: {row.row!r} has no arm; name one, or say in 'why' why it is not run")
+        raise BadInput(f"{location}: {row.row!r} has no arm; name one, or say in 'why' why it is not run")
     cells = {}
     for column, cell in row.cells.items():
-        check_known(column, spec.heads, f"{place}.cells.{column}")
+        check_known(column, spec.heads, f"{location}.cells.{column}")
         unit = spec.heads[column].unit or spec.unit
         scale = 100 if unit == "percent" and row.quantity not in STEPS else 1
         value, sem = _number(cell.text, scale)
         kind = cell.kind or row.kind
         if value is None and kind in ("measured", "quoted"):
-            raise BadInput(f"{place}.cells.{column}: {cell.text!r} is not a number; give its kind, as in 'infeasible'")
+            raise BadInput(
+                f"{location}.cells.{column}: {cell.text!r} is not a number; give its kind, as in 'infeasible'"
+            )
         cells[column] = PaperCell(cell.text, kind, value, sem, cell.erratum)
     return PaperRow(row.row, row.arm, row.quantity, row.why, cells, row.note)
 
@@ -350,11 +352,11 @@ def _number(text: str, scale: int) -> tuple[float | None, float | None]:
     return value / scale, None if match["sem"] is None else float(match["sem"]) / scale
 
 
-def _check_once(rows: tuple[PaperRow, ...], place: str) -> None:
+def _check_once(rows: tuple[PaperRow, ...], location: str) -> None:
     seen = set()
     for row in rows:
         for column in row.cells:
             key = (row.arm, row.quantity, column)
             if row.arm is not None and key in seen:
-                raise BadInput(f"{place}: {row.arm!r} has two cells of {row.quantity} in {column!r}; keep one")
+                raise BadInput(f"{location}: {row.arm!r} has two cells of {row.quantity} in {column!r}; keep one")
             seen.add(key)

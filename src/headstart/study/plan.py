@@ -126,8 +126,8 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     for cell in sorted(cells.values(), key=lambda cell: seeds.index(cell.seed)):
         for planned in cell.chain:
             stages.setdefault(planned.identity, planned)
-    found = tuple(cells.values())
-    return Plan(study, found, stages, data, _baselines(found, data) if study.report.baselines else ())
+    runs = tuple(cells.values())
+    return Plan(study, runs, stages, data, _baselines(runs, data) if study.report.baselines else ())
 
 
 def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:

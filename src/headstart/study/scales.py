@@ -24,11 +24,11 @@ SCALE_KEYS = ("note", "only", *BUNDLES, "axes", "report", "stand_in", VARIANTS)
 """Keys of a scale besides those that go to every column."""
 
 
-def check_known(name: Any, known: Iterable[str], place: str) -> None:
+def check_known(name: Any, known: Iterable[str], location: str) -> None:
     """Raises: BadInput naming the place and the nearest of the names that are known."""
     names = list(known)
     if not isinstance(name, str) or name not in names:
-        raise BadInput(f"{place}: {nearest(str(name), names)}")
+        raise BadInput(f"{location}: {nearest(str(name), names)}")
 
 
 def check_written(table: Mapping[str, Any]) -> None:
@@ -51,21 +51,21 @@ def check_written(table: Mapping[str, Any]) -> None:
         _check_scale(table, stages, scale, f"scales.{name}")
 
 
-def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping[str, Any], place: str) -> None:
+def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping[str, Any], location: str) -> None:
     for key in ("axes", "report"):
-        checked_table(scale.get(key, {}), f"{place}.{key}")
+        checked_table(scale.get(key, {}), f"{location}.{key}")
     general = {key: value for key, value in scale.items() if key not in SCALE_KEYS}
-    check_bundle(stages, place, general, more=SCALE_KEYS)
+    check_bundle(stages, location, general, more=SCALE_KEYS)
     columns, arms = table.get("columns", {}), table.get("arms", {})
     variants = [name for column in columns.values() for name in column.get(VARIANTS, {})]
     for key, known in (("columns", columns), ("arms", arms), ("stand_in", columns), (VARIANTS, variants)):
-        for name, bundle in checked_tables(scale.get(key, {}), f"{place}.{key}").items():
-            check_known(name, known, f"{place}.{key}")
-            check_bundle(stages, f"{place}.{key}.{name}", bundle, of="columns" if key == "stand_in" else key)
+        for name, bundle in checked_tables(scale.get(key, {}), f"{location}.{key}").items():
+            check_known(name, known, f"{location}.{key}")
+            check_bundle(stages, f"{location}.{key}.{name}", bundle, of="columns" if key == "stand_in" else key)
 
 
 def check_bundle(
-    stages: Iterable[str], place: str, bundle: Mapping[str, Any], of: str = "", more: Iterable[str] = ()
+    stages: Iterable[str], location: str, bundle: Mapping[str, Any], of: str = "", more: Iterable[str] = ()
 ) -> None:
     """A bundle's keys are settings of a stage, or stages with such settings.
 
@@ -74,25 +74,25 @@ def check_bundle(
     own = {"columns": (VARIANTS,), "arms": ("variant",)}.get(of, ())
     for key, value in bundle.items():
         if key in stages:
-            for inner in checked_table(value, f"{place}.{key}"):
-                check_known(inner, STAGE_KEYS, f"{place}.{key}.{inner}")
+            for inner in checked_table(value, f"{location}.{key}"):
+                check_known(inner, STAGE_KEYS, f"{location}.{key}.{inner}")
         elif key == VARIANTS and key in own:
-            for name, variant in checked_tables(value, f"{place}.{VARIANTS}").items():
-                check_bundle(stages, f"{place}.{VARIANTS}.{name}", variant)
+            for name, variant in checked_tables(value, f"{location}.{VARIANTS}").items():
+                check_bundle(stages, f"{location}.{VARIANTS}.{name}", variant)
         elif key not in (*STAGE_KEYS, *own):
-            raise BadInput(f"{place}.{key}: {nearest(key, [*stages, *STAGE_KEYS, *own, *more])}")
+            raise BadInput(f"{location}.{key}: {nearest(key, [*stages, *STAGE_KEYS, *own, *more])}")
 
 
-def checked_table(value: Any, place: str) -> Mapping[str, Any]:
+def checked_table(value: Any, location: str) -> Mapping[str, Any]:
     """The table that stands at this place."""
     if not isinstance(value, Mapping):
-        raise BadInput(f"{place}: {value!r} should be a table of settings")
+        raise BadInput(f"{location}: {value!r} should be a table of settings")
     return value
 
 
-def checked_tables(value: Any, place: str) -> Mapping[str, Mapping[str, Any]]:
+def checked_tables(value: Any, location: str) -> Mapping[str, Mapping[str, Any]]:
     """The named tables that stand at this place."""
-    return {name: checked_table(table, f"{place}.{name}") for name, table in checked_table(value, place).items()}
+    return {name: checked_table(table, f"{location}.{name}") for name, table in checked_table(value, location).items()}
 
 
 def names_of(value: Any) -> tuple[Any, ...]:
@@ -164,15 +164,15 @@ def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, 
     return _based(table, "", file.parent, (file.resolve(),)) if file is not None else _based(table, "", None, ())
 
 
-def _based(table: Mapping[str, Any], place: str, folder: Path | None, seen: tuple[Path, ...]) -> dict[str, Any]:
+def _based(table: Mapping[str, Any], location: str, folder: Path | None, seen: tuple[Path, ...]) -> dict[str, Any]:
     names = names_of(table.get("extends", ()))
     if not all(isinstance(name, str) for name in names):
-        raise BadInput(f"{place}extends: {table['extends']!r} is neither a name nor a list of names")
+        raise BadInput(f"{location}extends: {table['extends']!r} is neither a name nor a list of names")
     out: dict[str, Any] = {}
     for name in names:
         path = base_path(name, folder)
         if path.resolve() in seen:
-            raise BadInput(f"{place}extends: {name!r} extends itself")
+            raise BadInput(f"{location}extends: {name!r} extends itself")
         out = _laid(out, _based(table_of(path), f"{path.name}: ", path.parent, (*seen, path.resolve())))
     return _laid(out, {k: v for k, v in table.items() if k != "extends"})
 
@@ -192,24 +192,24 @@ def _stages(table: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     return {k: v for k, v in stages.items() if isinstance(v, Mapping)} if isinstance(stages, Mapping) else {}
 
 
-def keep(table: Mapping[str, Any], only: Any, place: str) -> dict[str, Any]:
+def keep(table: Mapping[str, Any], only: Any, location: str) -> dict[str, Any]:
     """The table with only the columns and arms that are named, in that order. Raises: BadInput for an unknown one."""
     out = dict(table)
     if not isinstance(only, Mapping):
-        raise BadInput(f"{place}: {only!r} is not a table of 'columns' and 'arms'")
+        raise BadInput(f"{location}: {only!r} is not a table of 'columns' and 'arms'")
     for key, names in only.items():
-        check_known(key, BUNDLES, f"{place}.{key}")
-        out[key] = kept(table.get(key, {}), names, f"{place}.{key}")
+        check_known(key, BUNDLES, f"{location}.{key}")
+        out[key] = kept(table.get(key, {}), names, f"{location}.{key}")
     return out
 
 
-def kept(bundles: Mapping[str, Any], names: Any, place: str) -> dict[str, Any]:
+def kept(bundles: Mapping[str, Any], names: Any, location: str) -> dict[str, Any]:
     """The bundles that are named, in the order of the names."""
     chosen = names_of(names)
     if not chosen:
-        raise BadInput(f"{place}: the list is empty; there are: {', '.join(bundles) or 'none'}")
+        raise BadInput(f"{location}: the list is empty; there are: {', '.join(bundles) or 'none'}")
     for name in chosen:
-        check_known(name, bundles, place)
+        check_known(name, bundles, location)
     return {name: bundles[name] for name in chosen}
 
 
@@ -273,7 +273,7 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
     }
 
 
-def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, place: str) -> list[str]:
+def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, location: str) -> list[str]:
     """The stages whose data are absent in a column."""
     out = []
     for name in stages:
@@ -281,7 +281,7 @@ def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, 
             if absent(_task(column, stages, name)):
                 out.append(name)
         except BadInput as error:
-            raise BadInput("\n".join(f"{place}.{name}.{line}" for line in str(error).splitlines())) from None
+            raise BadInput("\n".join(f"{location}.{name}.{line}" for line in str(error).splitlines())) from None
     return out
 
 

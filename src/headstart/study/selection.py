@@ -70,13 +70,21 @@ def summarise(
     `facts` (see `facts.gather`) brings sizes and chance levels, by `task_key`. `records` (as
     `Store.records`) brings what a run scored on the way: without it no row has a pace.
     """
-    found = dict(facts or {})
+    known_facts = dict(facts or {})
     groups = side_by_side(plan)
     columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
     lookup, on_the_way = remembered(find), undamaged(records)
     rows = [
-        _row(groups[column, arm], column, tuple(plan.choose), lookup, state or (lambda _: "absent"), found, on_the_way)
+        _row(
+            groups[column, arm],
+            column,
+            tuple(plan.choose),
+            lookup,
+            state or (lambda _: "absent"),
+            known_facts,
+            on_the_way,
+        )
         for column in columns
         for arm in arms
         if (column, arm) in groups
@@ -91,7 +99,7 @@ def summarise(
         report.against,
         tuple(plan.choose),
         tuple(paced(rows, report.match, on_the_way)),
-        facts=found,
+        facts=known_facts,
         match=report.match,
         scale=study.scale,
         scale_note=study.scale_note,

@@ -125,10 +125,10 @@ def read_study(
     Raises: BadInput naming file, place, value and way out.
     """
     if isinstance(source, Mapping):
-        table, place, path = merge(source), "", None
+        table, prefix, path = merge(source), "", None
     else:
         path = study_path(str(source))
-        table, place = table_of(path), f"{path.name}: "
+        table, prefix = table_of(path), f"{path.name}: "
     try:
         absent = None if data is None else (lambda task: not available(_task_spec(task), data))
         kept_by_word = [word.partition("=")[0].strip() for word in overrides]
@@ -142,7 +142,7 @@ def read_study(
         _check(study)
         return study
     except BadInput as error:
-        raise BadInput("\n".join(place + line for line in str(error).splitlines())) from None
+        raise BadInput("\n".join(prefix + line for line in str(error).splitlines())) from None
 
 
 def check_requires(table: Mapping[str, Any]) -> None:
@@ -233,11 +233,11 @@ def _check_axes(study: StudySpec) -> None:
                 raise BadInput(f"axes: '{path}' and '{other}' set the same thing; keep one of them")
 
 
-def _check_variant(study: StudySpec, place: str, variants: Any) -> None:
+def _check_variant(study: StudySpec, location: str, variants: Any) -> None:
     """An arm's variants must be there in every column."""
     for column, bundle in (study.columns or {"": {}}).items():
         for name in names_of(variants):
-            check_known(name, bundle.get(VARIANTS, {}), f"{place}: columns.{column}")
+            check_known(name, bundle.get(VARIANTS, {}), f"{location}: columns.{column}")
 
 
 def nested(path: str, value: Any) -> dict[str, Any]:
@@ -271,15 +271,15 @@ def _sets(path: str, value: Any, name: str) -> bool:
     return key in value and _sets(f"{path}.{key}", value[key], name)
 
 
-def check_path(study: StudySpec, path: str, place: str) -> None:
+def check_path(study: StudySpec, path: str, location: str) -> None:
     """A setting's full name: `STAGE.key...`, `task...`, `model...` or `seed`."""
     first = path.split(".")[0]
     if first in study.stages or first in SHARED_KEYS:
         return
     if first in STAGE_KEYS:
         full = " or ".join(f"'{name}.{path}'" for name in study.stages)
-        raise BadInput(f"{place}: '{path}' names no stage; write {full}")
-    raise BadInput(f"{place}: '{path}': {nearest(first, [*study.stages, *SHARED_KEYS])}")
+        raise BadInput(f"{location}: '{path}' names no stage; write {full}")
+    raise BadInput(f"{location}: '{path}': {nearest(first, [*study.stages, *SHARED_KEYS])}")
 
 
 def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:

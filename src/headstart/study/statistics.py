@@ -71,8 +71,8 @@ def standard_error(values: Sequence[float]) -> float | None:
 
 def estimate(values: Iterable[float]) -> Estimate | None:
     """Mean, standard error and n of the values, or None where there are none."""
-    given = tuple(float(v) for v in values)
-    return Estimate(mean(given), standard_error(given), len(given), given) if given else None
+    numbers = tuple(float(v) for v in values)
+    return Estimate(mean(numbers), standard_error(numbers), len(numbers), numbers) if numbers else None
 
 
 @cache

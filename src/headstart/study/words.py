@@ -90,7 +90,7 @@ def measure(value: float | None, unit: str) -> str:
 
 
 def duration(seconds: float | None) -> str:
-    """`3.2 s`, `41 s`, `2 min 5 s`, `3 h 12 min`."""
+    """`3.2 s`, `41 s`, `2 min 5 s`, `3 h 12 min`, `24 days`, `1,450 years`."""
     if seconds is None:
         return NONE
     if seconds < 9.95:
@@ -100,7 +100,10 @@ def duration(seconds: float | None) -> str:
         return f"{whole} s"
     if whole < 7200:
         return f"{whole // 60} min {whole % 60} s" if whole < 600 else f"{round(whole / 60)} min"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
+    if (days := seconds / 86400) < 2:
+        return f"{whole // 3600} h {whole % 3600 // 60} min"
+    number, unit = (days, "days") if days < 730 else (days / 365.25, "years")
+    return f"{number:,.0f} {unit}" if number >= 9.95 else f"{number:.1f} {unit}"
 
 
 def short_names(names: Iterable[str]) -> dict[str, str]:

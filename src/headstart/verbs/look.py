@@ -102,13 +102,13 @@ def _mixers(store: str | None) -> None:
 
 
 def _studies(store: str | None) -> None:
-    """One line per study and scale. Hours: what one core here needs, judged by finished stages where there are some."""
+    """One line per study and scale. Time: what one core here needs, judged by finished stages where there are some."""
     from headstart.study.costs import speed_here, speed_of, study_costs
     from headstart.study.files import built_in_studies, short_name, title_of
 
     guess = speed_here()
-    found = speed_of((entry.result for entry in Store(store_folder(store)).listing() if entry.result), guess)
-    pace = found or guess
+    measured = speed_of((entry.result for entry in Store(store_folder(store)).listing() if entry.result), guess)
+    pace = measured or guess
     paths = built_in_studies()
     out = console()
     wide = out.width >= WIDE
@@ -123,23 +123,23 @@ def _studies(store: str | None) -> None:
                 str(cost.stages),
                 count(cost.examples),
                 count(cost.flops),
-                count(round(pace.seconds(cost.steps, cost.flops) / 3600, 2)),
+                duration(pace.seconds(cost.steps, cost.flops)),
                 *question,
             ]
         )
         before = cost.study
-    heads = ["study", "scale", "stages", "examples", "FLOP", "hours here"] + ["question"] * wide
+    heads = ["study", "scale", "stages", "examples", "FLOP", "time here"] + ["question"] * wide
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
     if not wide:
         out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE} columns")
+    source = (
+        "as the median of the store's finished stages has it"
+        if measured
+        else "a third of a matrix product timed just now"
+    )
     out.print(
-        f"hours on one core: {1000 * pace.step:.3g} ms a step and {count(pace.rate)}FLOP/s, "
-        + (
-            "as the median of the store's finished stages has it"
-            if found
-            else "a third of a matrix product timed just now"
-        )
-        + "; tiny and small with stand-ins for data that are not generated"
+        f"Time: an estimate for one core of this machine, at {1000 * pace.step:.3g} ms a step and "
+        f"{count(pace.rate)}FLOP/s, {source}; tiny and small with stand-ins for data that are not generated"
     )
 
 

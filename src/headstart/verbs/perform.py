@@ -145,7 +145,7 @@ def report_study(study: Study, *, json: str | None) -> None:
     if not any(study.store.result(identity) for identity in study.plan.stages):
         raise BadInput(
             f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
-            f"`headstart run {study.given}{f' --scale {study.spec.scale}' if study.spec.scale else ''}` trains them"
+            f"`headstart run {study.source}{f' --scale {study.spec.scale}' if study.spec.scale else ''}` trains them"
         )
     _answer(study, target)
 
@@ -172,11 +172,12 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     out.print(
         f"{len(plan.cells)} runs, {len(plan.stages)} distinct stages, "
         f"{sum(state in DONE for state in states.values())} finished; "
-        f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s)"
+        f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
+        "(an estimate for this machine)"
     )
     kinds, timed = ({cost.kind for cost in costs if cost.time or every} for every in (True, False))
     others = "; the rest follows from FLOPs" if kinds - timed else ""
-    out.print(f"Seconds: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
+    out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     if lacking:
         out.print(f"The data of {len(lacking)} stages are not in {study.data}; sizes are those of the papers.")
     if unknown:
@@ -184,7 +185,7 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
 
 
 HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "parameters", "trained", "steps", "examples"]
-HEADS += ["FLOP", "seconds"]
+HEADS += ["FLOP", "time"]
 
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
@@ -193,4 +194,4 @@ def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
     if cost is None:
         return [*head, *["unknown"] * 6]
     sizes = [f"{number:,}" for number in (cost.parameters, cost.trainable, cost.steps)]
-    return [*head, *sizes, count(cost.examples), count(cost.flops), f"{sum(cost.seconds_at(speed)):.1f}"]
+    return [*head, *sizes, count(cost.examples), count(cost.flops), duration(sum(cost.seconds_at(speed)))]

@@ -98,7 +98,7 @@ def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
     heads = [
         HeadMap(
             now.block,
-            now.place,
+            now.mixer,
             now.head,
             len(now.weights),
             pooled(now.weights),

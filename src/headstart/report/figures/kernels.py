@@ -50,7 +50,7 @@ def kernel_drawings(column: TrainedColumn) -> list[Drawing]:
             lines.append(KernelLine(label, trained.index, learnt, start))
             row, seed, step = positions_of_a_row(stage.task), trained.seed, -(-length // POINTS)
             moves = [
-                f"{now.half} ({first.half}) in {block_name(now.block, now.place)}"
+                f"{now.half} ({first.half}) in {block_name(now.block, now.mixer)}"
                 for now, first in zip(learnt, start, strict=True)
             ]
             halves.append(f"{label}: {words.listed(moves)}")
@@ -78,7 +78,7 @@ def kernel_figure(lines: Sequence[KernelLine], row: int = 0, dark: bool = False)
     Of more than POINTS positions each point is the largest of several.
     row: positions of one row of an image (0: of no image); rows become grid lines.
     """
-    panels = some(dict.fromkeys((k.block, k.place) for line in lines for k in line.learnt), PANELS)
+    panels = some(dict.fromkeys((k.block, k.mixer) for line in lines for k in line.learnt), PANELS)
     across = min(3, len(panels))
     down = math.ceil(len(panels) / across)
     one_start = _same([[k.largest for k in line.start] for line in lines])
@@ -110,7 +110,7 @@ def _same(starts: Sequence[Sequence[np.ndarray]]) -> bool:
 
 def _plot(axes: Axes, kernels: Sequence[Kernel], panel: tuple[int, str], **line: Any) -> None:
     for kernel in kernels:
-        if (kernel.block, kernel.place) == panel:
+        if (kernel.block, kernel.mixer) == panel:
             firsts = np.arange(0, len(kernel.largest), math.ceil(len(kernel.largest) / POINTS))
             axes.plot(firsts, np.maximum.reduceat(kernel.largest, firsts), **{"linewidth": 1.2, **line})
 
