@@ -76,8 +76,8 @@ def test_a_link_out_of_a_folder_is_not_followed(folder, tmp_path):
     (tmp_path / "secret").write_bytes(b"secret")
     (folder / "c.txt").symlink_to(tmp_path / "secret")
     (folder / "d.txt").symlink_to("a.txt")
-    found, mistakes = read(folder)
-    assert set(found) == {"a.txt", "b/2.txt", "d.txt"}
+    result, mistakes = read(folder)
+    assert set(result) == {"a.txt", "b/2.txt", "d.txt"}
     assert mistakes == [f"{folder / 'c.txt'}: is a link that leads out of its folder; put the file itself there"]
 
 
@@ -97,8 +97,8 @@ def test_members_that_lead_out_and_links_are_named_and_skipped(tmp_path):
     path = tar(
         tmp_path / "t.tar", [("../up", b"1"), ("/root", b"2"), ("a/../../b", b"3"), link("c", "../d"), ("good", b"4")]
     )
-    found, mistakes = read(path)
-    assert found == {"good": b"4"}
+    result, mistakes = read(path)
+    assert result == {"good": b"4"}
     out = "leads out of the archive's folder; make the archive anew"
     assert mistakes[:3] == [f"{path}, member {name!r}: {out}" for name in ("../up", "/root", "a/../../b")]
     assert mistakes[3].startswith(f"{path}, member 'c': is a link or no plain file, which is not followed")
@@ -142,15 +142,15 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path):
 
 @settings(deadline=None, max_examples=60)
 @given(st.binary(max_size=1200), st.sampled_from(["plain", "tar", "gz", "xz"]), st.integers(0, 1200))
-def test_any_bytes_are_read_or_refused(content, how, place):
+def test_any_bytes_are_read_or_refused(content, how, location):
     with tempfile.TemporaryDirectory() as folder:
         path = tar(Path(folder) / "t", [("a", b"x" * 600)])
         whole = path.read_bytes()[:2048]
         mixed = {
             "plain": content,
-            "tar": whole[:place] + content + whole[place + len(content) :],
+            "tar": whole[:location] + content + whole[location + len(content) :],
             "gz": gzip.compress(content),
-            "xz": lzma.compress(content)[: place + 1],
+            "xz": lzma.compress(content)[: location + 1],
         }[how]
         path.write_bytes(mixed)
         with contextlib.suppress(BadInput):

@@ -30,39 +30,39 @@ def test_images_are_read_row_by_row_with_their_folder_as_label(tmp_path):
         Image.fromarray(pixels).save(tmp_path / name / "a.png")
     write(tmp_path / ".DS_Store", "x")
     write(tmp_path / "readme.md", "x")
-    found = read(tmp_path, kind="numbers")
-    assert found.values[:12, 0].tolist() == list(range(12))
-    assert found.labels == ("cat", "dog")
-    assert found.ids == ("cat/a.png", "dog/a.png")
-    assert found.places.of(1) == str(tmp_path / "dog" / "a.png")
-    assert found.notes == ("images of 4 x 3 (2), pixel by pixel, row by row", "1 files of other kinds are not read")
+    result = read(tmp_path, kind="numbers")
+    assert result.values[:12, 0].tolist() == list(range(12))
+    assert result.labels == ("cat", "dog")
+    assert result.ids == ("cat/a.png", "dog/a.png")
+    assert result.places.of(1) == str(tmp_path / "dog" / "a.png")
+    assert result.notes == ("images of 4 x 3 (2), pixel by pixel, row by row", "1 files of other kinds are not read")
 
 
 def test_grey_images_among_coloured_ones_and_transparency_are_said(tmp_path):
     image(tmp_path / "a" / "1.png")
     image(tmp_path / "b" / "2.png", mode="RGB", value=9)
     image(tmp_path / "b" / "3.png", mode="RGBA", size=(2, 2), value=9)
-    found = read(tmp_path)
-    assert len(found.channels) == 3
-    assert found.values[0].tolist() == [7, 7, 7]
-    assert found.lengths.tolist() == [12, 12, 4]
-    assert found.notes[0] == "1 grey images are read as colour, as 2 others are"
-    assert "the images differ in size" in found.notes[2]
-    assert found.notes[3] == "transparency of 1 images is not read"
+    result = read(tmp_path)
+    assert len(result.channels) == 3
+    assert result.values[0].tolist() == [7, 7, 7]
+    assert result.lengths.tolist() == [12, 12, 4]
+    assert result.notes[0] == "1 grey images are read as colour, as 2 others are"
+    assert "the images differ in size" in result.notes[2]
+    assert result.notes[3] == "transparency of 1 images is not read"
 
 
 def test_recordings_are_read_sample_by_sample(tmp_path):
     for i, name in enumerate(("no", "yes")):
         write(_there(tmp_path / name / "a.wav"), wav([0, 16384, -32768, 100 * i]))
-    found = read(tmp_path)
-    assert found.values[:3, 0].tolist() == [0, 0.5, -1]
-    assert (found.labels, found.notes) == (("no", "yes"), ("8,000 samples per second",))
+    result = read(tmp_path)
+    assert result.values[:3, 0].tolist() == [0, 0.5, -1]
+    assert (result.labels, result.notes) == (("no", "yes"), ("8,000 samples per second",))
 
 
 def test_files_without_folders_have_no_label(tmp_path):
     write(tmp_path / "a.wav", wav([1, 2, 3]))
-    found = read(tmp_path, kind="numbers")
-    assert (found.labels, found.layout.target) == ((None,), None)
+    result = read(tmp_path, kind="numbers")
+    assert (result.labels, result.layout.target) == ((None,), None)
 
 
 def test_recordings_of_other_rates_and_channels_are_refused_or_brought_to_one(tmp_path):
@@ -83,8 +83,8 @@ def test_recordings_of_other_rates_and_channels_are_refused_or_brought_to_one(tm
 def test_texts_are_read_with_their_folder_as_label(tmp_path):
     write(_there(tmp_path / "neg" / "1.txt"), "was für ein Film")
     write(_there(tmp_path / "pos" / "1.txt"), b"\xef\xbb\xbfso good")
-    found = read(tmp_path)
-    assert (found.kind, found.labels, found.speak(1)) == ("text", ("neg", "pos"), "so good")
+    result = read(tmp_path)
+    assert (result.kind, result.labels, result.speak(1)) == ("text", ("neg", "pos"), "so good")
 
 
 def _there(path):
@@ -98,9 +98,9 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path, monkeypatch):
     assert "(but 'train.csv')" in why(tmp_path)
     write(_there(tmp_path / "a" / "1.png"), b"no image")
     write(tmp_path / "a" / "2.png", b"")
-    said = why(tmp_path).split("\n")
-    assert len(said) == 2
-    assert all("is no image that can be read" in line for line in said)
+    message = why(tmp_path).split("\n")
+    assert len(message) == 2
+    assert all("is no image that can be read" in line for line in message)
     write(tmp_path / "a" / "1.wav", wav([1]))
     assert "holds 2 images and 1 recordings; name a folder that holds one kind" in why(tmp_path)
     (tmp_path / "a" / "1.wav").unlink()
@@ -122,22 +122,22 @@ HEAD = "@problemName Small\n@timeStamps false\n"
 
 def test_ts_files_are_read_with_labels_numbers_or_neither(tmp_path):
     path = write(tmp_path / "f.ts", HEAD + "@classLabel true up down\n@data\n1,2,?:4,5,6:up\n1:2:down\n")
-    found = read(path)
-    assert (found.labels, found.channels, found.lengths.tolist()) == (
+    result = read(path)
+    assert (result.labels, result.channels, result.lengths.tolist()) == (
         ("up", "down"),
         ("channel 1", "channel 2"),
         [3, 1],
     )
-    assert found.observed[:3].tolist() == [[True, True], [True, True], [False, True]]
-    assert found.places.of(1) == f"{path}:6"
-    found = read(write(tmp_path / "g.ts", HEAD + "@targetLabel true\n@data\n1,2:0.5\n3,4.5:1.5\n"))
-    assert (found.target, found.numbers().tolist()) == ("number", [0.5, 1.5]) or found.labels == ("0.5", "1.5")
-    found = read(write(tmp_path / "h.ts", HEAD + "@classLabel false\n@data\n1,2:3,4.5\n"))
-    assert (found.target, found.values.tolist()) == ("none", [[1, 3], [2, 4.5]])
+    assert result.observed[:3].tolist() == [[True, True], [True, True], [False, True]]
+    assert result.places.of(1) == f"{path}:6"
+    result = read(write(tmp_path / "g.ts", HEAD + "@targetLabel true\n@data\n1,2:0.5\n3,4.5:1.5\n"))
+    assert (result.target, result.numbers().tolist()) == ("number", [0.5, 1.5]) or result.labels == ("0.5", "1.5")
+    result = read(write(tmp_path / "h.ts", HEAD + "@classLabel false\n@data\n1,2:3,4.5\n"))
+    assert (result.target, result.values.tolist()) == ("none", [[1, 3], [2, 4.5]])
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("@data\n", "f.ts: has no sequence under @data"),
         ("1,2:a\n", "f.ts: has no @data line; give a whole .ts file"),
@@ -146,22 +146,22 @@ def test_ts_files_are_read_with_labels_numbers_or_neither(tmp_path):
         ("@classLabel true a b\n@data\n1,2:a\n1,2:3:b\n", "f.ts:6: has 2 dimensions, there should be 1"),
     ],
 )
-def test_what_is_wrong_with_a_ts_file_is_named(tmp_path, text, said):
-    assert why(write(tmp_path / "f.ts", HEAD + text)).startswith(said)
+def test_what_is_wrong_with_a_ts_file_is_named(tmp_path, text, message):
+    assert why(write(tmp_path / "f.ts", HEAD + text)).startswith(message)
 
 
 def test_fasta_files_have_their_labels_in_the_second_word(tmp_path):
     rows = [(f">P{i} {['in', 'out'][i % 2]} note{i}", "MKLVACDEFGHIWYP" + "ACDEF"[i % 5]) for i in range(10)]
-    found = read(write(tmp_path / "f.fasta", "".join(f"{head}\n{text[:7]}\n{text[7:]}\n" for head, text in rows)))
-    assert (found.kind, found.layout.target, found.classes) == ("protein", "word 2", ("in", "out"))
-    assert found.ids == tuple(f"P{i}" for i in range(10))
-    assert found.speak(3) == rows[3][1]
-    assert found.places.of(1).endswith("f.fasta:4")
+    result = read(write(tmp_path / "f.fasta", "".join(f"{head}\n{text[:7]}\n{text[7:]}\n" for head, text in rows)))
+    assert (result.kind, result.layout.target, result.classes) == ("protein", "word 2", ("in", "out"))
+    assert result.ids == tuple(f"P{i}" for i in range(10))
+    assert result.speak(3) == rows[3][1]
+    assert result.places.of(1).endswith("f.fasta:4")
     assert read(tmp_path / "f.fasta", target="").target == "none"
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         ("ACGT\n>a\nACGT\n", "f.fa:1: comes before the first header (a line that begins with >)"),
         (">a\n>b\nACGT\n", "f.fa:1: 'a' has a header and no sequence; leave it out"),
@@ -169,5 +169,5 @@ def test_fasta_files_have_their_labels_in_the_second_word(tmp_path):
         (";\n", "f.fa: is empty; give a FASTA file"),
     ],
 )
-def test_what_is_wrong_with_a_fasta_file_is_named(tmp_path, text, said):
-    assert why(write(tmp_path / "f.fa", text), kind="dna").startswith(said)
+def test_what_is_wrong_with_a_fasta_file_is_named(tmp_path, text, message):
+    assert why(write(tmp_path / "f.fa", text), kind="dna").startswith(message)

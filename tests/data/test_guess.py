@@ -23,15 +23,15 @@ def json_lines(path, rows):
 
 
 def test_a_wide_table_is_read_in_the_order_of_its_numbers(tmp_path):
-    found = read(write(tmp_path / "f.csv", "t2,label,t10,t1,id\n3,a,4,1.5,x\n6,b,7,5.5,y\n6,a,7,5.5,z\n6,b,7,5.5,w\n"))
-    assert found.values.reshape(4, 3)[:2].tolist() == [[1.5, 3, 4], [5.5, 6, 7]]
-    assert found.layout.channels[0].columns == ("t1", "t2", "t10")
-    assert (found.layout.shape, found.layout.target, found.layout.id) == ("wide", "label", "id")
+    result = read(write(tmp_path / "f.csv", "t2,label,t10,t1,id\n3,a,4,1.5,x\n6,b,7,5.5,y\n6,a,7,5.5,z\n6,b,7,5.5,w\n"))
+    assert result.values.reshape(4, 3)[:2].tolist() == [[1.5, 3, 4], [5.5, 6, 7]]
+    assert result.layout.channels[0].columns == ("t1", "t2", "t10")
+    assert (result.layout.shape, result.layout.target, result.layout.id) == ("wide", "label", "id")
 
 
 def test_what_was_guessed_is_said_in_one_sentence(tmp_path):
-    found = read(write(tmp_path / "f.csv", "\n".join(wide())))
-    assert found.layout.said.replace(f"{tmp_path}/", "") == (
+    result = read(write(tmp_path / "f.csv", "\n".join(wide())))
+    assert result.layout.said.replace(f"{tmp_path}/", "") == (
         "f.csv: comma-separated with a header; a row per sequence, in the 6 columns 't0' to 't5'; target 'label', ids "
         "'id'; guessed; set with --layout, --target, --id."
     )
@@ -39,20 +39,20 @@ def test_what_was_guessed_is_said_in_one_sentence(tmp_path):
 
 def test_what_is_set_is_not_called_a_guess(tmp_path):
     path = write(tmp_path / "f.csv", "\n".join(wide()))
-    found = read(path, shape="wide", target="label", id="", values=("t*",))
-    assert found.layout.guessed == ()
-    assert "guessed" not in found.layout.said
-    assert "not used: 'id'" in found.layout.said
-    assert found.ids is None
+    result = read(path, shape="wide", target="label", id="", values=("t*",))
+    assert result.layout.guessed == ()
+    assert "guessed" not in result.layout.said
+    assert "not used: 'id'" in result.layout.said
+    assert result.ids is None
 
 
 def test_runs_of_equal_length_are_channels(tmp_path):
     path = write(
         tmp_path / "f.csv", "label,x_0,x_1,x_2,y_0,y_1,y_2\n" + "a,1,2,3.5,4,5,6\n" * 3 + "b,1,2,3.5,4,5,6\n" * 3
     )
-    found = read(path)
-    assert found.channels == ("x", "y")
-    assert found.values[:3].tolist() == [[1, 4], [2, 5], [3.5, 6]]
+    result = read(path)
+    assert result.channels == ("x", "y")
+    assert result.values[:3].tolist() == [[1, 4], [2, 5], [3.5, 6]]
     assert read(path, values=("y_*",)).values[:3, 0].tolist() == [4, 5, 6]
 
 
@@ -65,16 +65,16 @@ def test_names_with_two_numbers_run_along_the_longer_way():
 
 def test_columns_of_numbers_without_a_run_are_the_sequence_in_their_order(tmp_path):
     head = "sample,1200.5,1201.7,1202.1,grade\n"
-    found = read(write(tmp_path / "f.csv", head + "".join(f"s{i},{i}.5,2,3,{'xy'[i % 2]}\n" for i in range(8))))
-    assert found.values[:3, 0].tolist() == [0.5, 2, 3]
-    assert (found.layout.target, found.layout.id) == ("grade", "sample")
+    result = read(write(tmp_path / "f.csv", head + "".join(f"s{i},{i}.5,2,3,{'xy'[i % 2]}\n" for i in range(8))))
+    assert result.values[:3, 0].tolist() == [0.5, 2, 3]
+    assert (result.layout.target, result.layout.id) == ("grade", "sample")
 
 
 def test_a_few_whole_numbers_beside_the_run_are_the_target(tmp_path):
     lines = ["stage," + ",".join(f"t{i}" for i in range(5))]
     lines += [f"{i % 3}," + ",".join(map(str, row)) for i, row in enumerate(numbers(30, 5))]
-    found = read(write(tmp_path / "f.csv", "\n".join(lines)))
-    assert (found.layout.target, found.classes) == ("stage", ("0", "1", "2"))
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert (result.layout.target, result.classes) == ("stage", ("0", "1", "2"))
 
 
 def test_columns_that_serve_nothing_are_said(tmp_path):
@@ -87,31 +87,31 @@ def test_a_text_column_is_read_as_bytes_and_the_other_is_the_target(tmp_path):
     path = write(
         tmp_path / "f.csv", "review,stars\nIt was good 😀,five\nNot so good,one\nIt was so so,five\nNo no no no,one\n"
     )
-    found = read(path)
-    assert (found.kind, found.width, found.layout.target) == ("text", 256, "stars")
-    assert found.speak(0) == "It was good 😀"
-    assert found.lengths[0] == len("It was good 😀".encode())
+    result = read(path)
+    assert (result.kind, result.width, result.layout.target) == ("text", 256, "stars")
+    assert result.speak(0) == "It was good 😀"
+    assert result.lengths[0] == len("It was good 😀".encode())
 
 
 def test_bases_are_dna_and_capital_letters_of_amino_acids_are_proteins(tmp_path):
     rng = np.random.default_rng(0)
     rows = ["".join(rng.choice(list("ACGT"), 30)) for _ in range(8)]
-    found = read(
+    result = read(
         write(tmp_path / "f.csv", "id,seq,label\n" + "".join(f"{i},{r},{i % 2}\n" for i, r in enumerate(rows)))
     )
-    assert (found.kind, found.width, found.speak(3)) == ("dna", 15, rows[3])
+    assert (result.kind, result.width, result.speak(3)) == ("dna", 15, rows[3])
     rows = ["".join(rng.choice(list("ACDEFGHIKLMNPQRSTVWY"), 30)) for _ in range(8)]
-    found = read(
+    result = read(
         write(tmp_path / "g.csv", "id,seq,label\n" + "".join(f"{i},{r},{i % 2}\n" for i, r in enumerate(rows)))
     )
-    assert (found.kind, found.width, found.speak(3)) == ("protein", 25, rows[3])
+    assert (result.kind, result.width, result.speak(3)) == ("protein", 25, rows[3])
     assert read(tmp_path / "g.csv", kind="text").width == 256
 
 
 def test_rna_is_read_as_dna_and_that_is_said(tmp_path):
-    found = read(write(tmp_path / "f.csv", "id,seq\n1,ACGUACGUAC\n2,ACGTACGTAA\n"), kind="dna")
-    assert found.speak(0) == "ACGTACGTAC"
-    assert found.notes == ("U is read as T in 1 sequences",)
+    result = read(write(tmp_path / "f.csv", "id,seq\n1,ACGUACGUAC\n2,ACGTACGTAA\n"), kind="dna")
+    assert result.speak(0) == "ACGTACGTAC"
+    assert result.notes == ("U is read as T in 1 sequences",)
 
 
 def test_a_letter_that_is_no_base_is_named(tmp_path):
@@ -122,9 +122,9 @@ def test_a_letter_that_is_no_base_is_named(tmp_path):
 def test_lists_in_cells_are_sequences_however_they_are_written(tmp_path):
     for cell in ('"[1.5, 2, 3]"', "1.5 2 3", "1.5;2;3", "[1.5 2.  3. ]"):
         path = write(tmp_path / "f.csv", "id,signal,label\n" + "".join(f"{i},{cell},{'ab'[i % 2]}\n" for i in range(6)))
-        found = read(path)
-        assert found.layout.shape == "list"
-        assert found.values[:3, 0].tolist() == [1.5, 2, 3]
+        result = read(path)
+        assert result.layout.shape == "list"
+        assert result.values[:3, 0].tolist() == [1.5, 2, 3]
 
 
 def test_a_list_that_its_writer_shortened_is_named(tmp_path):
@@ -136,23 +136,23 @@ def test_a_list_that_its_writer_shortened_is_named(tmp_path):
 
 def test_json_lines_hold_lists_channels_and_gaps(tmp_path):
     rows = [{"id": i, "x": [1.5, None, 2, i], "y": [0, 1], "label": "ab"[i % 2] if i else None} for i in range(6)]
-    found = read(json_lines(tmp_path / "f.jsonl", rows))
-    assert found.channels == ("x", "y")
-    assert found.labels[:3] == (None, "b", "a")
-    assert found.observed[:4].tolist() == [[True, True], [False, True], [True, False], [True, False]]
-    assert found.values[1].tolist() == [0, 1]
-    assert found.notes == ("in 6 rows a channel is shorter than the others, and missing from its end on",)
+    result = read(json_lines(tmp_path / "f.jsonl", rows))
+    assert result.channels == ("x", "y")
+    assert result.labels[:3] == (None, "b", "a")
+    assert result.observed[:4].tolist() == [[True, True], [False, True], [True, False], [True, False]]
+    assert result.values[1].tolist() == [0, 1]
+    assert result.notes == ("in 6 rows a channel is shorter than the others, and missing from its end on",)
 
 
 def test_nested_lists_are_positions_of_channels(tmp_path):
-    found = read(json_lines(tmp_path / "f.jsonl", [{"x": [[1, 2.5], [3, 4], [5, 6]][: 2 + i % 2]} for i in range(4)]))
-    assert found.channels == ("channel 1", "channel 2")
-    assert found.lengths.tolist() == [2, 3, 2, 3]
-    assert found.values[1].tolist() == [3, 4]
+    result = read(json_lines(tmp_path / "f.jsonl", [{"x": [[1, 2.5], [3, 4], [5, 6]][: 2 + i % 2]} for i in range(4)]))
+    assert result.channels == ("channel 1", "channel 2")
+    assert result.lengths.tolist() == [2, 3, 2, 3]
+    assert result.values[1].tolist() == [3, 4]
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
+    ("row", "message"),
     [
         ('{"x": [1, [2]]}', "f.jsonl:2 column 'x': is no list of numbers or of rows of equal length"),
         ('{"x": [1, 2', "f.jsonl:2: is no JSON (Expecting ',' delimiter"),
@@ -165,33 +165,33 @@ def test_nested_lists_are_positions_of_channels(tmp_path):
         ('{"y": 1}', "f.jsonl:2 column 'x': the sequence is empty; leave the row out"),
     ],
 )
-def test_a_json_line_that_is_wrong_is_named(tmp_path, row, said):
+def test_a_json_line_that_is_wrong_is_named(tmp_path, row, message):
     path = write(tmp_path / "f.jsonl", '{"x": [1.5, 2, 3]}\n' + row + '\n{"x": [1.5, 2, 3]}\n')
-    assert why(path).startswith(said)
+    assert why(path).startswith(message)
 
 
 def test_a_long_table_is_put_in_the_order_of_its_time(tmp_path):
     for order in (1, -1):
-        found = read(write(tmp_path / "f.csv", "\n".join(long(order=order))))
-        assert found.layout.shape == "long"
-        assert found.channels == ("x", "z")
-        assert sorted(found.ids) == [f"s{i}" for i in range(6)]
-        row = found.ids.index("s2")
-        assert found.take(np.array([row])).values[:, 0].tolist() == [np.float32(2 + t / 10) for t in range(5)]
-        assert found.labels[row] == "a"
-    assert found.notes == ("rows were put in the order of 'time'",)
+        result = read(write(tmp_path / "f.csv", "\n".join(long(order=order))))
+        assert result.layout.shape == "long"
+        assert result.channels == ("x", "z")
+        assert sorted(result.ids) == [f"s{i}" for i in range(6)]
+        row = result.ids.index("s2")
+        assert result.take(np.array([row])).values[:, 0].tolist() == [np.float32(2 + t / 10) for t in range(5)]
+        assert result.labels[row] == "a"
+    assert result.notes == ("rows were put in the order of 'time'",)
 
 
 def test_dates_order_a_long_table_and_unequal_steps_are_said(tmp_path):
     dates = ["2024-01-03", "2024-01-01", "2024-01-02 12:00:00"]
     rows = [f"v{i},{date},{k + 0.5},{'ab'[i % 2]}" for i in range(4) for k, date in enumerate(dates)]
-    found = read(write(tmp_path / "f.csv", "visit,date,hr,label\n" + "\n".join(rows)))
-    assert found.values[:3, 0].tolist() == [1.5, 2.5, 0.5]
-    assert found.notes[1] == "steps of 'date' are unequal (4.32e+04 to 1.296e+05); only the order is used"
+    result = read(write(tmp_path / "f.csv", "visit,date,hr,label\n" + "\n".join(rows)))
+    assert result.values[:3, 0].tolist() == [1.5, 2.5, 0.5]
+    assert result.notes[1] == "steps of 'date' are unequal (4.32e+04 to 1.296e+05); only the order is used"
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "message"),
     [
         (
             "s0,4,1,1,a",
@@ -204,46 +204,46 @@ def test_dates_order_a_long_table_and_unequal_steps_are_said(tmp_path):
         ("s0,9,oops,1,a", "f.csv:32 column 'x': 'oops' is not a number"),
     ],
 )
-def test_a_row_of_a_long_table_that_is_wrong_is_named(tmp_path, line, said):
+def test_a_row_of_a_long_table_that_is_wrong_is_named(tmp_path, line, message):
     path = write(tmp_path / "f.csv", "\n".join([*long(), line]))
-    assert why(path, target="label").startswith(said)
+    assert why(path, target="label").startswith(message)
 
 
 def test_a_label_may_stand_in_one_row_of_a_long_table(tmp_path):
     lines = long()
     lines = [lines[0], *(line if line.split(",")[1] == "2" else line[:-1] for line in lines[1:])]
-    found = read(write(tmp_path / "f.csv", "\n".join(lines)))
-    assert found.labels == ("a", "b") * 3
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert result.labels == ("a", "b") * 3
 
 
 def test_a_channel_named_y_is_no_target_of_a_long_table(tmp_path):
     path = write(tmp_path / "f.csv", "\n".join(long()).replace("z,", "y,"))
-    found = read(path)
-    assert (found.layout.target, found.channels) == ("label", ("x", "y"))
+    result = read(path)
+    assert (result.layout.target, result.channels) == ("label", ("x", "y"))
 
 
 def test_a_patient_with_several_visits_is_a_group(tmp_path):
     rows = [f"p{i // 2},v{i},{t},{t + i / 10},{'ab'[i % 2]}" for i in range(6) for t in range(4)]
-    found = read(write(tmp_path / "f.csv", "patient,visit,time,hr,label\n" + "\n".join(rows)))
-    assert found.groups == ("p0", "p0", "p1", "p1", "p2", "p2")
-    assert found.ids == tuple(f"v{i}" for i in range(6))
+    result = read(write(tmp_path / "f.csv", "patient,visit,time,hr,label\n" + "\n".join(rows)))
+    assert result.groups == ("p0", "p0", "p1", "p1", "p2", "p2")
+    assert result.ids == tuple(f"v{i}" for i in range(6))
 
 
 def test_states_in_a_long_table_are_tokens(tmp_path):
     rows = [f"s{i},{t},{['sit', 'walk', 'run'][(i + t) % 3]},{'ab'[i % 2]}" for i in range(6) for t in range(5)]
-    found = read(
+    result = read(
         write(tmp_path / "f.csv", "id,time,state,label\n" + "\n".join(rows)), target="label", values=("state",)
     )
-    assert (found.kind, found.layout.symbols) == ("tokens", ("run", "sit", "walk"))
-    assert found.speak(0) == "sit walk run sit walk"
+    assert (result.kind, result.layout.symbols) == ("tokens", ("run", "sit", "walk"))
+    assert result.speak(0) == "sit walk run sit walk"
 
 
 def test_missing_cells_are_unobserved_and_those_at_the_end_are_cut(tmp_path):
     path = write(tmp_path / "f.csv", "id,label,t0,t1,t2,t3\n1,a,1.5,,2,3\n2,b,,1,,nan\n3,a,1,2,3,4\n")
-    found = read(path)
-    assert found.lengths.tolist() == [4, 2, 4]
-    assert found.observed[:, 0].tolist() == [True, False, True, True, False, True, True, True, True, True]
-    assert found.notes == ('1 sequences end in missing values, which are cut off (ends="missing" keeps them)',)
+    result = read(path)
+    assert result.lengths.tolist() == [4, 2, 4]
+    assert result.observed[:, 0].tolist() == [True, False, True, True, False, True, True, True, True, True]
+    assert result.notes == ('1 sequences end in missing values, which are cut off (ends="missing" keeps them)',)
     kept = read(path, ends="missing")
     assert kept.lengths.tolist() == [4, 4, 4]
     assert kept.observed.sum() == 8
@@ -256,10 +256,10 @@ def test_a_row_without_any_value_is_refused_never_dropped(tmp_path):
 
 def test_a_channel_that_is_missing_everywhere_is_kept(tmp_path):
     rows = [f"s{i},{t},{t + 0.5},," for i in range(4) for t in range(4)]
-    found = read(write(tmp_path / "f.csv", "id,time,x,z,label\n" + "\n".join(rows)))
-    assert found.channels == ("x", "z")
-    assert not found.observed[:, 1].any()
-    assert found.target == "none"
+    result = read(write(tmp_path / "f.csv", "id,time,x,z,label\n" + "\n".join(rows)))
+    assert result.channels == ("x", "z")
+    assert not result.observed[:, 1].any()
+    assert result.target == "none"
 
 
 def test_few_whole_numbers_in_one_channel_are_tokens_and_can_be_numbers(tmp_path):
@@ -267,12 +267,12 @@ def test_few_whole_numbers_in_one_channel_are_tokens_and_can_be_numbers(tmp_path
     lines = ["label," + ",".join(f"t{i}" for i in range(20))]
     lines += [f"{'ab'[i % 2]}," + ",".join(map(str, rng.choice([3, 7, 20], 20))) for i in range(10)]
     path = write(tmp_path / "f.csv", "\n".join(lines))
-    found = read(path)
-    assert (found.kind, found.layout.symbols, found.width) == ("tokens", ("3", "7", "20"), 3)
-    assert found.values.dtype == np.uint16
-    assert "--kind numbers" in found.notes[0]
+    result = read(path)
+    assert (result.kind, result.layout.symbols, result.width) == ("tokens", ("3", "7", "20"), 3)
+    assert result.values.dtype == np.uint16
+    assert "--kind numbers" in result.notes[0]
     assert read(path, kind="numbers").values[:, 0].tolist() == [
-        float(word) for row in range(10) for word in found.speak(row).split()
+        float(word) for row in range(10) for word in result.speak(row).split()
     ]
 
 
@@ -288,9 +288,9 @@ def test_a_fixed_layout_reads_other_files_alike_and_refuses_what_is_not(tmp_path
     fixed = read(path).layout.fixed()
     assert LayoutSpec(**{k: v for k, v in fixed.document().items() if k != "version"}) == fixed
     new = write(tmp_path / "new.csv", "t2,t1,t0,id,more\n3,2,1,x,y\n")
-    found = read_sequences(new, fixed)
-    assert found.values[:, 0].tolist() == [1, 2, 3]
-    assert (found.ids, found.labels, found.target) == (("x",), (None,), "none")
+    result = read_sequences(new, fixed)
+    assert result.values[:, 0].tolist() == [1, 2, 3]
+    assert (result.ids, result.labels, result.target) == (("x",), (None,), "none")
     assert "no column is like 't*'" in _refused(write(tmp_path / "bad.csv", "id,x,y,z\n1,2,3,4\n"), fixed)
 
 
@@ -298,10 +298,10 @@ def test_a_fixed_layout_keeps_its_symbols_and_names_others(tmp_path):
     lines = ["label," + ",".join(f"t{i}" for i in range(20))]
     lines += [f"{'ab'[i % 2]}," + ",".join("3" if (i + k) % 3 else "7" for k in range(20)) for i in range(10)]
     fixed = read(write(tmp_path / "f.csv", "\n".join(lines))).layout.fixed()
-    found = read_sequences(write(tmp_path / "g.csv", "t0,t1,t2\n7,7,7\n"), fixed)
-    assert found.values.tolist() == [1, 1, 1]
-    said = _refused(write(tmp_path / "h.csv", "t0,t1,t2\n7,7,7\n7,8,7\n"), fixed)
-    assert said.endswith("h.csv:3: 8 is none of the 2 symbols (3, 7); correct it, or leave the row out")
+    result = read_sequences(write(tmp_path / "g.csv", "t0,t1,t2\n7,7,7\n"), fixed)
+    assert result.values.tolist() == [1, 1, 1]
+    message = _refused(write(tmp_path / "h.csv", "t0,t1,t2\n7,7,7\n7,8,7\n"), fixed)
+    assert message.endswith("h.csv:3: 8 is none of the 2 symbols (3, 7); correct it, or leave the row out")
 
 
 def _refused(path, spec):
@@ -313,7 +313,7 @@ def _refused(path, spec):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"target": "lable"}, "f.csv: target: no column 'lable'; did you mean 'label'?"),
         ({"values": ("x*",)}, "f.csv: values: no column is like 'x*', where * is a whole number"),
@@ -323,8 +323,8 @@ def _refused(path, spec):
         ({"shape": "list"}, "f.csv: no column looks like a sequence (list; columns: 'id', 'label', 't0'"),
     ],
 )
-def test_a_setting_that_does_not_fit_is_named_with_the_way_out(tmp_path, settings, said):
-    assert why(write(tmp_path / "f.csv", "\n".join(wide())), **settings).startswith(said)
+def test_a_setting_that_does_not_fit_is_named_with_the_way_out(tmp_path, settings, message):
+    assert why(write(tmp_path / "f.csv", "\n".join(wide())), **settings).startswith(message)
 
 
 def test_an_empty_id_is_named(tmp_path):
@@ -334,16 +334,16 @@ def test_an_empty_id_is_named(tmp_path):
 
 def test_an_index_that_pandas_wrote_is_the_id(tmp_path):
     lines = [f"{'' if i == 0 else i - 1},{line.partition(',')[2]}" for i, line in enumerate(wide())]
-    found = read(write(tmp_path / "f.csv", "\n".join(lines)))
-    assert found.ids == tuple(str(i) for i in range(12))
-    assert found.channels == ("t",)
+    result = read(write(tmp_path / "f.csv", "\n".join(lines)))
+    assert result.ids == tuple(str(i) for i in range(12))
+    assert result.channels == ("t",)
 
 
 def test_a_run_of_columns_that_lacks_one_in_the_middle_is_refused_and_never_shifted(tmp_path):
     lines = wide(length=12)
     lines[0] = lines[0].replace("t3", "q3")
-    said = why(write(tmp_path / "train.csv", "\n".join(lines)))
-    assert "'t*' has no column 't3' between 't0' and 't11', so that later values would stand one place" in said
+    message = why(write(tmp_path / "train.csv", "\n".join(lines)))
+    assert "'t*' has no column 't3' between 't0' and 't11', so that later values would stand one place" in message
     assert "'t*' has no column 't3'" in why(tmp_path / "train.csv", values=("t*",), shape="wide")
 
 

@@ -18,24 +18,24 @@ LABELS = ["a", "b"] * 6
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", ">f4", ">f8", "u1", "i2", ">i4", "i8", "?"])
 def test_numbers_of_every_type_are_read_alike(tmp_path, dtype):
-    given = (numbers() * 50 + 100).astype(dtype)
-    np.save(tmp_path / "f.npy", given)
-    for source in (tmp_path / "f.npy", given, list(given)):
-        found = read(source, kind="numbers")
-        assert found.values.dtype == np.float32
-        assert found.values.flags.c_contiguous
-        assert np.array_equal(found.values[:, 0], given.astype(np.float32).reshape(-1))
-        assert found.lengths.tolist() == [6] * 12
+    data = (numbers() * 50 + 100).astype(dtype)
+    np.save(tmp_path / "f.npy", data)
+    for source in (tmp_path / "f.npy", data, list(data)):
+        result = read(source, kind="numbers")
+        assert result.values.dtype == np.float32
+        assert result.values.flags.c_contiguous
+        assert np.array_equal(result.values[:, 0], data.astype(np.float32).reshape(-1))
+        assert result.lengths.tolist() == [6] * 12
 
 
 def test_arrays_in_the_order_of_fortran_are_read_alike(tmp_path):
-    given = np.random.default_rng(0).normal(size=(5, 7, 3)).astype(np.float32)
-    np.save(tmp_path / "f.npy", np.asfortranarray(given))
-    for source in (tmp_path / "f.npy", np.asfortranarray(given)):
-        found = read(source)
-        assert found.channels == ("channel 1", "channel 2", "channel 3")
-        assert np.array_equal(found.values.reshape(5, 7, 3), given)
-    assert np.array_equal(read(given.swapaxes(1, 2), channels_first=True).values.reshape(5, 7, 3), given)
+    data = np.random.default_rng(0).normal(size=(5, 7, 3)).astype(np.float32)
+    np.save(tmp_path / "f.npy", np.asfortranarray(data))
+    for source in (tmp_path / "f.npy", np.asfortranarray(data)):
+        result = read(source)
+        assert result.channels == ("channel 1", "channel 2", "channel 3")
+        assert np.array_equal(result.values.reshape(5, 7, 3), data)
+    assert np.array_equal(read(data.swapaxes(1, 2), channels_first=True).values.reshape(5, 7, 3), data)
 
 
 def test_more_channels_than_positions_are_said():
@@ -44,28 +44,28 @@ def test_more_channels_than_positions_are_said():
 
 def test_sequences_of_any_length_come_as_a_list():
     rng = np.random.default_rng(0)
-    given = [rng.normal(size=(k + 1, 2)) for k in range(5)]
-    found = read_sequences(
-        given, labels=np.array([0, 1, 0, 1, 0]), ids=[f"s{i}" for i in range(5)], groups=list("xxyyz")
+    data = [rng.normal(size=(k + 1, 2)) for k in range(5)]
+    result = read_sequences(
+        data, labels=np.array([0, 1, 0, 1, 0]), ids=[f"s{i}" for i in range(5)], groups=list("xxyyz")
     )
-    assert found.lengths.tolist() == [1, 2, 3, 4, 5]
-    assert np.array_equal(found.take(np.array([3])).values, given[3].astype(np.float32))
-    assert (found.labels, found.groups) == (("0", "1", "0", "1", "0"), tuple("xxyyz"))
+    assert result.lengths.tolist() == [1, 2, 3, 4, 5]
+    assert np.array_equal(result.take(np.array([3])).values, data[3].astype(np.float32))
+    assert (result.labels, result.groups) == (("0", "1", "0", "1", "0"), tuple("xxyyz"))
     assert read_sequences([[1, 2.5], [3]]).lengths.tolist() == [2, 1]
     assert read_sequences(["some text", "more"]).speak(1) == "more"
 
 
 def test_gaps_of_arrays_are_unobserved():
-    found = read_sequences(np.array([[1, np.nan, 3], [1, 2, np.nan]]))
-    assert found.lengths.tolist() == [3, 2]
-    assert found.observed is not None
-    assert found.observed[:, 0].tolist() == [True, False, True, True, True]
+    result = read_sequences(np.array([[1, np.nan, 3], [1, 2, np.nan]]))
+    assert result.lengths.tolist() == [3, 2]
+    assert result.observed is not None
+    assert result.observed[:, 0].tolist() == [True, False, True, True, True]
 
 
 def test_a_column_of_an_array_may_be_its_target():
-    found = read(np.concatenate([np.arange(12)[:, None] % 2, numbers()], axis=1), target="1")
-    assert found.classes == ("0", "1")
-    assert np.array_equal(found.values[:, 0], np.float32(numbers()).reshape(-1))
+    result = read(np.concatenate([np.arange(12)[:, None] % 2, numbers()], axis=1), target="1")
+    assert result.classes == ("0", "1")
+    assert np.array_equal(result.values[:, 0], np.float32(numbers()).reshape(-1))
 
 
 OBJECTS = np.empty(2, dtype=object)
@@ -73,7 +73,7 @@ OBJECTS[:] = [np.zeros(2), np.zeros(3)]
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("data", "message"),
     [
         (OBJECTS, "X: holds Python objects, which are never unpickled; save numbers or texts"),
         (np.zeros((2, 3), dtype=complex), "X: holds values of type complex128; give numbers or texts"),
@@ -95,12 +95,12 @@ OBJECTS[:] = [np.zeros(2), np.zeros(3)]
         ({"x": [[1.0, 2]], "y": [1, 2]}, "X: column 'y' has 2 cells, 'x' has 1; give columns of one length"),
     ],
 )
-def test_what_is_no_sequence_is_named(given, said):
-    assert why(given).startswith(said)
+def test_what_is_no_sequence_is_named(data, message):
+    assert why(data).startswith(message)
 
 
 @pytest.mark.parametrize(
-    ("labels", "said"),
+    ("labels", "message"),
     [
         (["a"], "labels: has 1 entries for 12 sequences; give one for each"),
         (np.zeros((12, 2)), "labels: has shape (12, 2); give one for each sequence"),
@@ -108,23 +108,23 @@ def test_what_is_no_sequence_is_named(given, said):
         ([{}] * 12, "labels: holds values that are neither texts nor numbers"),
     ],
 )
-def test_labels_that_do_not_fit_are_named(labels, said):
-    assert why(numbers(), labels=labels).startswith(said)
+def test_labels_that_do_not_fit_are_named(labels, message):
+    assert why(numbers(), labels=labels).startswith(message)
 
 
 def test_npz_files_hold_sequences_labels_ids_and_groups(tmp_path):
     np.savez_compressed(
         tmp_path / "f.npz", X=numbers(), y=LABELS, id=np.arange(12), subject=np.arange(12) // 2, extra=3
     )
-    found = read(tmp_path / "f.npz")
-    assert found.labels == tuple(LABELS)
-    assert found.ids == tuple(map(str, range(12)))
-    assert len(set(found.groups)) == 6
-    assert found.notes == ("arrays 'extra' are not used",)
+    result = read(tmp_path / "f.npz")
+    assert result.labels == tuple(LABELS)
+    assert result.ids == tuple(map(str, range(12)))
+    assert len(set(result.groups)) == 6
+    assert result.notes == ("arrays 'extra' are not used",)
     np.savez(tmp_path / "g.npz", acc=numbers(seed=1), gyro=numbers(seed=2), kind=LABELS)
-    found = read(tmp_path / "g.npz", target="kind")
-    assert found.channels == ("acc", "gyro")
-    assert np.array_equal(found.values[:, 1], np.float32(numbers(seed=2)).reshape(-1))
+    result = read(tmp_path / "g.npz", target="kind")
+    assert result.channels == ("acc", "gyro")
+    assert np.array_equal(result.values[:, 1], np.float32(numbers(seed=2)).reshape(-1))
 
 
 def test_pickled_arrays_are_refused_and_never_loaded(tmp_path):
@@ -194,12 +194,12 @@ def frames():
 
 @pytest.mark.parametrize("name", ["arrow", "pandas", "mapping"])
 def test_tables_of_every_library_are_read_alike(name):
-    found = read_sequences(frames()[name])
-    assert (found.ids, found.labels) == (("7", "8", "9"), ("x", "y", None))
-    assert found.lengths.tolist() == [3, 2, 1]
-    assert found.observed is not None
-    assert found.observed[:, 0].tolist() == [True, False, True, True, True, True]
-    assert found.layout.said.startswith("X: a table; a row per sequence, whole in column 'signal'; target 'label'")
+    result = read_sequences(frames()[name])
+    assert (result.ids, result.labels) == (("7", "8", "9"), ("x", "y", None))
+    assert result.lengths.tolist() == [3, 2, 1]
+    assert result.observed is not None
+    assert result.observed[:, 0].tolist() == [True, False, True, True, True, True]
+    assert result.layout.said.startswith("X: a table; a row per sequence, whole in column 'signal'; target 'label'")
 
 
 @pytest.mark.parametrize("ending", ["parquet", "feather", "arrow"])
@@ -212,11 +212,11 @@ def test_files_of_tables_are_read_as_tables_are(tmp_path, ending):
     else:
         with pa.OSFile(str(path), "wb") as file, pa.ipc.new_stream(file, table.schema) as stream:
             stream.write_table(table)
-    found, plain = read(path), read_sequences(table)
-    assert np.array_equal(found.values, plain.values)
-    assert np.array_equal(found.observed, plain.observed)
-    assert (found.ids, found.labels) == (plain.ids, plain.labels)
-    assert found.places.of(1) == f"{path}, row 2"
+    result, plain = read(path), read_sequences(table)
+    assert np.array_equal(result.values, plain.values)
+    assert np.array_equal(result.observed, plain.observed)
+    assert (result.ids, result.labels) == (plain.ids, plain.labels)
+    assert result.places.of(1) == f"{path}, row 2"
 
 
 @pytest.mark.parametrize(
@@ -230,16 +230,16 @@ def test_files_of_tables_are_read_as_tables_are(tmp_path, ending):
     ],
 )
 def test_lists_of_every_type_of_arrow_are_read(kind):
-    given = pa.chunked_array([pa.array([[1, 2], [3, 4]], kind), pa.array([[5, 6]], kind)])
-    found = read(pa.table({"x": given}), kind="numbers")
-    assert found.values[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
+    data = pa.chunked_array([pa.array([[1, 2], [3, 4]], kind), pa.array([[5, 6]], kind)])
+    result = read(pa.table({"x": data}), kind="numbers")
+    assert result.values[:, 0].tolist() == [1, 2, 3, 4, 5, 6]
 
 
 def test_lists_of_lists_and_tensors_of_arrow_are_channels():
     nested = pa.table({"x": pa.array([[[1.0, 2.0], [3.0, 4.0]], [[5.0, 6.0]]])})
-    found = read_sequences(nested)
-    assert found.lengths.tolist() == [2, 1]
-    assert found.values.tolist() == [[1, 2], [3, 4], [5, 6]]
+    result = read_sequences(nested)
+    assert result.lengths.tolist() == [2, 1]
+    assert result.values.tolist() == [[1, 2], [3, 4], [5, 6]]
     tensor = pa.FixedShapeTensorArray.from_numpy_ndarray(np.arange(12.0).reshape(2, 3, 2))
     assert read_sequences(pa.table({"x": tensor})).values.tolist() == np.arange(12.0).reshape(6, 2).tolist()
 
@@ -258,12 +258,12 @@ def test_columns_of_arrow_of_every_type_serve_as_ids_and_labels():
             "t2": [True, False, True, True],
         }
     )
-    found = read_sequences(table)
-    assert found.ids == tuple(str(2**60 + i) for i in range(4))
-    assert found.labels == ("u", "v", "u", "v")
-    assert found.layout.unused == ("when", "odd")
-    assert found.observed is not None
-    assert found.values.reshape(4, 3)[1].tolist() == [2, 1.5, 0]
+    result = read_sequences(table)
+    assert result.ids == tuple(str(2**60 + i) for i in range(4))
+    assert result.labels == ("u", "v", "u", "v")
+    assert result.layout.unused == ("when", "odd")
+    assert result.observed is not None
+    assert result.values.reshape(4, 3)[1].tolist() == [2, 1.5, 0]
 
 
 def test_a_frame_of_pandas_with_mixed_or_doubled_columns_is_refused():
@@ -298,8 +298,8 @@ def test_bytes_that_are_no_text_are_named(tmp_path):
 def test_a_layout_of_a_file_serves_arrays_and_frames():
     table = pd.DataFrame(numbers(), columns=[f"t{i}" for i in range(6)]).assign(label=LABELS)
     fixed = read_sequences(table).layout.fixed()
-    for given in (table.drop(columns="label"), numbers()):
-        found = read_sequences(given, fixed)
-        assert np.array_equal(found.values[:, 0], np.float32(numbers()).reshape(-1))
-        assert found.target == "none"
+    for data in (table.drop(columns="label"), numbers()):
+        result = read_sequences(data, fixed)
+        assert np.array_equal(result.values[:, 0], np.float32(numbers()).reshape(-1))
+        assert result.target == "none"
     assert LayoutSpec() == LayoutSpec(values=())

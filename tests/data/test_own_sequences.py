@@ -16,12 +16,12 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE
 
 
-def lines(given, **settings):
-    return data_card(read_sequences(given, **settings)).lines()
+def lines(data, **settings):
+    return data_card(read_sequences(data, **settings)).lines()
 
 
-def findings(given, **settings):
-    return data_card(read_sequences(given, **settings)).findings
+def findings(data, **settings):
+    return data_card(read_sequences(data, **settings)).findings
 
 
 def test_a_row_without_a_label_is_ignored_and_a_gap_is_not_observed():
@@ -36,16 +36,16 @@ def test_a_row_without_a_label_is_ignored_and_a_gap_is_not_observed():
 
 
 def test_numbers_are_targets_with_gaps():
-    found = read_sequences(numbers(), labels=[0.5, None, *np.linspace(1, 2, 10)])
-    assert found.target == "number"
-    assert np.isnan(found.numbers()).tolist() == [False, True, *[False] * 10]
+    result = read_sequences(numbers(), labels=[0.5, None, *np.linspace(1, 2, 10)])
+    assert result.target == "number"
+    assert np.isnan(result.numbers()).tolist() == [False, True, *[False] * 10]
 
 
 def test_classes_of_a_model_refuse_labels_that_they_do_not_have(tmp_path):
-    found = read(write(tmp_path / "f.csv", "\n".join(wide(label=lambda i: "abc"[i % 3]))))
-    assert found.codes(("c", "b", "a"))[:3].tolist() == [2, 1, 0]
+    result = read(write(tmp_path / "f.csv", "\n".join(wide(label=lambda i: "abc"[i % 3]))))
+    assert result.codes(("c", "b", "a"))[:3].tolist() == [2, 1, 0]
     with pytest.raises(BadInput, match=r"f.csv:4: label 'c' is none of 'a', 'b'; correct it, or leave it empty"):
-        found.codes(("a", "b"))
+        result.codes(("a", "b"))
 
 
 def test_a_target_that_is_no_number_is_named(tmp_path):
@@ -55,22 +55,22 @@ def test_a_target_that_is_no_number_is_named(tmp_path):
 
 
 def test_rows_are_taken_with_all_that_belongs_to_them(tmp_path):
-    found = read(write(tmp_path / "f.csv", "\n".join(wide())))
-    some = found.take(np.array([5, 2]))
+    result = read(write(tmp_path / "f.csv", "\n".join(wide())))
+    some = result.take(np.array([5, 2]))
     assert some.ids == ("s05", "s02")
     assert some.labels == ("b", "a")
     assert [some.places.of(i).rpartition(":")[2] for i in (0, 1)] == ["7", "4"]
-    assert np.array_equal(some.values, np.concatenate([found.values[30:36], found.values[12:18]]))
+    assert np.array_equal(some.values, np.concatenate([result.values[30:36], result.values[12:18]]))
     assert read_sequences(numbers()).take(np.array([4])).take(np.array([0])).places.of(0) == "X, row 5"
 
 
 def test_other_kinds_and_channels_than_those_of_a_model_are_refused():
-    found = read_sequences(numbers())
-    check_alike(found, "numbers", ("values",))
+    result = read_sequences(numbers())
+    check_alike(result, "numbers", ("values",))
     with pytest.raises(BadInput, match=r"X: holds numbers, the model was fitted to DNA"):
-        check_alike(found, "dna", ("seq",))
+        check_alike(result, "dna", ("seq",))
     with pytest.raises(BadInput, match=r"X: has 1 channels \('values'\), the model was fitted to 2 \('a', 'b'\)"):
-        check_alike(found, "numbers", ("a", "b"))
+        check_alike(result, "numbers", ("a", "b"))
 
 
 @pytest.mark.parametrize(
@@ -111,19 +111,19 @@ def test_classes_are_told_from_numbers(labels, kind):
 
 
 def test_equal_sequences_are_told_by_values_gaps_and_length():
-    found = read_sequences([[1.0, 2.5], [1.0, 2.5], [1.0, 0, 2.5], [1.0, np.nan, 2.5], [-0.0, 1], [0.0, 1]])
-    assert found.copies().tolist() == [0, 0, 2, 3, 4, 4]
+    result = read_sequences([[1.0, 2.5], [1.0, 2.5], [1.0, 0, 2.5], [1.0, np.nan, 2.5], [-0.0, 1], [0.0, 1]])
+    assert result.copies().tolist() == [0, 0, 2, 3, 4, 4]
 
 
 def test_the_card_says_what_there_is():
-    given = [[1.5, np.nan, 3.0], [4.0], [5.0, 6.0], [7.0]]
-    card = data_card(read_sequences(given, labels=["b", None, "a", "b"], groups=list("xxyy")))
-    said = dict(card.head)
-    assert said["sequences"] == "4, 3 of them labelled"
-    assert said["length"] == "1 to 3, median 2"
-    assert said["missing"] == "14.3 % of the values, in 1 sequences"
-    assert said["target"] == "2 classes"
-    assert said["groups"] == "2"
+    data = [[1.5, np.nan, 3.0], [4.0], [5.0, 6.0], [7.0]]
+    card = data_card(read_sequences(data, labels=["b", None, "a", "b"], groups=list("xxyy")))
+    message = dict(card.head)
+    assert message["sequences"] == "4, 3 of them labelled"
+    assert message["length"] == "1 to 3, median 2"
+    assert message["missing"] == "14.3 % of the values, in 1 sequences"
+    assert message["target"] == "2 classes"
+    assert message["groups"] == "2"
     assert card.classes == (("a", "1", "33.3 %"), ("b", "2", "66.7 %"))
     assert card.channels[0][:3] == ("values", "14.3 %", "1.5")
 
@@ -137,9 +137,9 @@ def test_facts_are_json_without_rows_ids_or_files(tmp_path):
 
 
 def test_copies_labels_at_odds_and_leaks_between_groups_are_found():
-    given = [[1.0, 2.5], [3.0, 4.0], [1.0, 2.5], [3.0, 4.0], [5.0, 6.0]]
-    said = findings(given, labels=["a", "b", "b", "b", "a"], groups=["x", "x", "y", "x", "y"])
-    assert said[:3] == (
+    data = [[1.0, 2.5], [3.0, 4.0], [1.0, 2.5], [3.0, 4.0], [5.0, 6.0]]
+    message = findings(data, labels=["a", "b", "b", "b", "a"], groups=["x", "x", "y", "x", "y"])
+    assert message[:3] == (
         "2 sequences are an exact copy of an earlier one (X, row 1 and X, row 3); copies must not stand in train and "
         "test",
         "1 sequence has copies with another label ('a' in X, row 1, 'b' in X, row 3)",
@@ -150,14 +150,14 @@ def test_copies_labels_at_odds_and_leaks_between_groups_are_found():
 def test_lines_of_one_file_are_named_once(tmp_path):
     rows = wide()
     rows[7] = rows[3].replace("s02", "s06")
-    found = data_card(read(write(tmp_path / "f.csv", "\n".join(rows)))).findings
-    assert "f.csv:4 and 8)" in found[0]
+    result = data_card(read(write(tmp_path / "f.csv", "\n".join(rows)))).findings
+    assert "f.csv:4 and 8)" in result[0]
 
 
 def test_one_class_and_a_class_with_one_member_are_found():
     assert findings(numbers(), labels=["a"] * 12) == ("every label is 'a'; a classifier needs two classes or more",)
-    said = findings(numbers(), labels=["a"] * 8 + ["b"] + ["c"] * 3)
-    assert said == (
+    message = findings(numbers(), labels=["a"] * 8 + ["b"] + ["c"] * 3)
+    assert message == (
         "1 class has one member ('b'), which cannot be both learned and tested; give more, or join it with another",
         "1 class has fewer than 5 members ('c')",
     )
@@ -165,26 +165,26 @@ def test_one_class_and_a_class_with_one_member_are_found():
 
 def test_one_sequence_a_thousand_times_longer_is_read_and_found():
     rng = np.random.default_rng(0)
-    given = [rng.normal(size=10) for _ in range(50)]
-    given[20] = rng.normal(size=10_000)
-    found = read_sequences(given)
-    assert found.values.shape == (10_490, 1)
-    assert data_card(found).findings == (
+    data = [rng.normal(size=10) for _ in range(50)]
+    data[20] = rng.normal(size=10_000)
+    result = read_sequences(data)
+    assert result.values.shape == (10_490, 1)
+    assert data_card(result).findings == (
         "1 sequence is more than 10 times as long as the median, the longest with 10,000 positions (X, row 21)",
     )
 
 
 def test_sequences_of_length_one_are_read_and_found():
-    found = read_sequences([[1.5], [2.0, 3.0], [2.5, 3.5]])
-    assert found.lengths.tolist() == [1, 2, 2]
-    assert data_card(found).findings == ("1 sequence has one position (X, row 1)",)
+    result = read_sequences([[1.5], [2.0, 3.0], [2.5, 3.5]])
+    assert result.lengths.tolist() == [1, 2, 2]
+    assert data_card(result).findings == ("1 sequence has one position (X, row 1)",)
 
 
 def test_constant_and_missing_channels_are_found():
-    given = np.random.default_rng(0).normal(size=(6, 9, 4))
-    given[:, :, 1], given[:, :, 2] = 3, np.nan
-    given[:, :, 3] = np.arange(6)[:, None]
-    assert findings(given) == (
+    data = np.random.default_rng(0).normal(size=(6, 9, 4))
+    data[:, :, 1], data[:, :, 2] = 3, np.nan
+    data[:, :, 3] = np.arange(6)[:, None]
+    assert findings(data) == (
         "1 channel is missing everywhere ('channel 3')",
         "1 channel is constant ('channel 2')",
         "1 channel does not change within any sequence ('channel 4'); where it is the label, name it with --target",
@@ -195,8 +195,8 @@ def test_constant_and_missing_channels_are_found():
 
 
 def test_ids_that_repeat_are_found_with_the_way_out(tmp_path):
-    said = data_card(read(write(tmp_path / "f.csv", "\n".join(wide()).replace("s04", "s01")))).findings
-    assert said[0].endswith("f.csv:3 and 6); where rows of one id belong together, give --group id")
+    message = data_card(read(write(tmp_path / "f.csv", "\n".join(wide()).replace("s04", "s01")))).findings
+    assert message[0].endswith("f.csv:3 and 6); where rows of one id belong together, give --group id")
 
 
 def test_a_card_spells_control_characters_out():
@@ -212,10 +212,10 @@ def test_many_classes_are_cut():
 
 
 def test_tokens_and_texts_have_cards():
-    said = dict(data_card(read_sequences(["some text", "more of it"])).head)
-    assert said["kind"] == "text, as bytes of UTF-8"
-    said = dict(data_card(read_sequences([["a", "b", "c"], ["b", "a"]])).head)
-    assert said["kind"] == "tokens (3 symbols)"
+    message = dict(data_card(read_sequences(["some text", "more of it"])).head)
+    assert message["kind"] == "text, as bytes of UTF-8"
+    message = dict(data_card(read_sequences([["a", "b", "c"], ["b", "a"]])).head)
+    assert message["kind"] == "tokens (3 symbols)"
 
 
 def _with_ids(tmp_path, names):

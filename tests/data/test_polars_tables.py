@@ -14,28 +14,28 @@ def test_a_wide_table_with_labels_ids_and_gaps():
         {"id": [f"s{i}" for i in range(6)], "label": ["a", "b"] * 3, **{f"t{k}": values[:, k] for k in range(4)}}
     )
     table = table.with_columns(polars.when(polars.col("id") == "s2").then(None).otherwise(polars.col("t1")).alias("t1"))
-    found = read(table, target="label")
-    assert found.labels == ("a", "b") * 3
-    assert found.ids == tuple(f"s{i}" for i in range(6))
-    assert found.observed is not None
-    assert not found.observed.reshape(6, 4)[2, 1]
-    kept = found.observed.reshape(6, 4)
-    assert found.values.reshape(6, 4)[kept] == pytest.approx(values[kept], rel=1e-6)
+    result = read(table, target="label")
+    assert result.labels == ("a", "b") * 3
+    assert result.ids == tuple(f"s{i}" for i in range(6))
+    assert result.observed is not None
+    assert not result.observed.reshape(6, 4)[2, 1]
+    kept = result.observed.reshape(6, 4)
+    assert result.values.reshape(6, 4)[kept] == pytest.approx(values[kept], rel=1e-6)
 
 
 def test_list_columns_are_channels_of_unequal_length():
     table = polars.DataFrame({"x": [[1.0, 2.0], [3.0, 4.0, 5.0]], "y": [[0.5] * 2, [1.5] * 3], "label": ["a", "b"]})
-    found = read(table, target="label", values=("x", "y"), shape="list")
-    assert found.lengths.tolist() == [2, 3]
-    assert found.values[:, 1].tolist() == [0.5, 0.5, 1.5, 1.5, 1.5]
+    result = read(table, target="label", values=("x", "y"), shape="list")
+    assert result.lengths.tolist() == [2, 3]
+    assert result.values[:, 1].tolist() == [0.5, 0.5, 1.5, 1.5, 1.5]
 
 
 def test_arrays_categories_and_texts():
     labels = polars.Series(["p", "q"], dtype=polars.Categorical)
     table = polars.DataFrame({"text": ["one two", "three é \U0001f600"], "label": labels})
-    found = read(table, target="label", values=("text",), kind="text")
-    assert [found.speak(row) for row in range(2)] == ["one two", "three é \U0001f600"]
-    assert found.labels == ("p", "q")
+    result = read(table, target="label", values=("text",), kind="text")
+    assert [result.speak(row) for row in range(2)] == ["one two", "three é \U0001f600"]
+    assert result.labels == ("p", "q")
     fixed = polars.DataFrame({"x": polars.Series(np.arange(12.0).reshape(4, 3), dtype=polars.Array(polars.Float64, 3))})
     assert read_sequences(fixed, LayoutSpec(shape="list", values=("x",))).lengths.tolist() == [3] * 4
 

@@ -90,7 +90,7 @@ def test_a_damaged_folder_is_built_again(tmp_path: Path, harm: str) -> None:
 
 
 def test_two_that_ask_at_once_build_once(tmp_path: Path) -> None:
-    built, found = [], []
+    built, result = [], []
 
     def slow(builder: Builder) -> dict[str, int]:
         built.append(1)
@@ -98,7 +98,7 @@ def test_two_that_ask_at_once_build_once(tmp_path: Path) -> None:
         return _build(builder)
 
     def ask() -> None:
-        found.append(prepared(tmp_path, "made-up", DOCUMENT, slow).fingerprint)
+        result.append(prepared(tmp_path, "made-up", DOCUMENT, slow).fingerprint)
 
     threads = [threading.Thread(target=ask) for _ in range(4)]
     for thread in threads:
@@ -106,18 +106,18 @@ def test_two_that_ask_at_once_build_once(tmp_path: Path) -> None:
     for thread in threads:
         thread.join()
     assert len(built) == 1
-    assert len(set(found)) == 1
-    assert len(found) == 4
+    assert len(set(result)) == 1
+    assert len(result) == 4
 
 
 def test_whoever_watches_is_told_how_far_a_build_is(tmp_path: Path) -> None:
-    told: list[tuple[str, int, int]] = []
-    before = progress.set(lambda name, done, total: told.append((name, done, total)))
+    message: list[tuple[str, int, int]] = []
+    before = progress.set(lambda name, done, total: message.append((name, done, total)))
     try:
         prepared(tmp_path, "made-up", DOCUMENT, _build)
     finally:
         progress.reset(before)
-    assert told == [("made-up", 1, 2)]
+    assert message == [("made-up", 1, 2)]
 
 
 def test_a_full_disk_is_said_with_a_way_out(tmp_path: Path) -> None:
@@ -175,9 +175,9 @@ def test_the_cache_lists_what_it_holds_with_sizes_and_is_emptied(tmp_path: Path)
     prepared(tmp_path, "made-up", DOCUMENT, _build)
     (tmp_path / "own-cache" / "else.txt").write_text("not ours")
     runner = CliRunner()
-    said = runner.invoke(app, ["prepare", "--list"]).output
-    assert "made-up-" in said
-    assert "1 prepared data set, 0.0 MB in all" in " ".join(said.split())
+    message = runner.invoke(app, ["prepare", "--list"]).output
+    assert "made-up-" in message
+    assert "1 prepared data set, 0.0 MB in all" in " ".join(message.split())
     assert [entry.name.startswith("made-up-") for entry in cache_entries()] == [True]
     assert "1 prepared data set, 0.0 MB removed" in " ".join(runner.invoke(app, ["prepare", "--clear"]).output.split())
     assert cache_entries() == []

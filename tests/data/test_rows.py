@@ -25,11 +25,11 @@ COLUMNS = ("text", "label")
 def read(path, columns=COLUMNS, layouts=()):
     """(rows as (place after the file's name, values), mistakes)."""
     mistakes = Mistakes()
-    found = [
-        (place.removeprefix(str(path)), {name: row[name] for name in columns})
-        for place, row in read_rows(path, columns, mistakes, layouts)
+    result = [
+        (location.removeprefix(str(path)), {name: row[name] for name in columns})
+        for location, row in read_rows(path, columns, mistakes, layouts)
     ]
-    return found, [text.removeprefix(str(path)) for text in mistakes.texts]
+    return result, [text.removeprefix(str(path)) for text in mistakes.texts]
 
 
 def write(path, content):
@@ -46,9 +46,9 @@ def test_every_form_is_told_by_its_name():
 def test_json_lines_are_read_packed_or_not(tmp_path, ending):
     content = b'{"text": "a\\u2028b\xe2\x80\xa8c", "label": 1, "more": [1]}\r\n{"label": "x", "text": ""}'
     pack = {".jsonl": bytes, ".jsonl.gz": gzip.compress, ".jsonl.xz": lzma.compress}[ending]
-    found, mistakes = read(write(tmp_path / f"f{ending}", pack(content)))
+    result, mistakes = read(write(tmp_path / f"f{ending}", pack(content)))
     # A line separator of Unicode ends no line.
-    assert found == [(", row 1", {"text": "a\u2028b\u2028c", "label": 1}), (", row 2", {"text": "", "label": "x"})]
+    assert result == [(", row 1", {"text": "a\u2028b\u2028c", "label": 1}), (", row 2", {"text": "", "label": "x"})]
     assert mistakes == []
 
 
@@ -62,8 +62,8 @@ def test_every_line_that_is_no_row_is_named(tmp_path):
         b'{"text": "b", "label": 0}',
         b'{"a":' * 100_000,
     ]
-    found, mistakes = read(write(tmp_path / "f.jsonl", b"\n".join(lines)))
-    assert [place for place, _ in found] == [", row 6"]
+    result, mistakes = read(write(tmp_path / "f.jsonl", b"\n".join(lines)))
+    assert [location for location, _ in result] == [", row 6"]
     assert mistakes[0].startswith(", row 1: is no JSON (Expecting")
     assert mistakes[1] == ", row 2: is no JSON object; give one with text and label"
     assert mistakes[2] == ", row 3: has no 'label'"
@@ -90,9 +90,9 @@ def test_parquet_gives_texts_as_bytes_and_numbers_rows(tmp_path):
     for kind in (pa.string(), pa.large_string(), pa.binary()):
         table = pa.table({"text": pa.array(["å", "b", None], kind), "label": [0, 1, 1], "other": [1.0, 2.0, 3.0]})
         pa.parquet.write_table(table, path, row_group_size=2)
-        found, mistakes = read(path)
+        result, mistakes = read(path)
         assert mistakes == []
-        assert found == [
+        assert result == [
             (", row 1", {"text": "å".encode(), "label": 0}),
             (", row 2", {"text": b"b", "label": 1}),
             (", row 3", {"text": None, "label": 1}),
@@ -118,15 +118,15 @@ def test_parquet_with_bytes_that_are_no_utf_8_is_read_as_bytes(tmp_path):
 def test_tsv_takes_its_fields_from_a_header_or_from_their_number(tmp_path):
     layouts = (("label", "id", "text"), ("label", "text"))
     for content in (b"text\tlabel\na\t1\n", b"1\ta\n", b"1\tx\ta\n"):
-        found, mistakes = read(write(tmp_path / "f.tsv", content), COLUMNS, layouts)
-        assert [row for _, row in found] == [{"text": "a", "label": "1"}]
+        result, mistakes = read(write(tmp_path / "f.tsv", content), COLUMNS, layouts)
+        assert [row for _, row in result] == [{"text": "a", "label": "1"}]
         assert mistakes == []
-    found, mistakes = read(write(tmp_path / "f.tsv", b"1\ta\n1\n1\t2\t3\t4\n"), COLUMNS, layouts)
+    result, mistakes = read(write(tmp_path / "f.tsv", b"1\ta\n1\n1\t2\t3\t4\n"), COLUMNS, layouts)
     assert mistakes == [
         ", row 2: has 1 fields separated by tabs, not 2 or 3",
         ", row 3: has 4 fields separated by tabs, not 2 or 3",
     ]
-    assert len(found) == 1
+    assert len(result) == 1
 
 
 def test_quotes_around_a_tsv_field_are_taken_off(tmp_path):
@@ -137,8 +137,8 @@ def test_quotes_around_a_tsv_field_are_taken_off(tmp_path):
         (b'"', '"'),
         (b'""', ""),
     ):
-        found, _ = read(write(tmp_path / "f.tsv", b"1\t" + field), COLUMNS, (("label", "text"),))
-        assert found[0][1]["text"] == text
+        result, _ = read(write(tmp_path / "f.tsv", b"1\t" + field), COLUMNS, (("label", "text"),))
+        assert result[0][1]["text"] == text
 
 
 def test_texts_are_utf_8_and_not_empty():
@@ -182,13 +182,13 @@ def test_labels_are_names_or_whole_numbers_however_they_are_written():
 def test_what_is_written_is_what_is_read(examples):
     with tempfile.TemporaryDirectory() as folder:
         lines = "\n".join(json.dumps({"text": text, "label": label}, ensure_ascii=False) for text, label in examples)
-        found, mistakes = read(write(Path(folder) / "f.jsonl", lines.encode()))
-        assert [(row["text"], row["label"]) for _, row in found] == examples
+        result, mistakes = read(write(Path(folder) / "f.jsonl", lines.encode()))
+        assert [(row["text"], row["label"]) for _, row in result] == examples
         assert mistakes == []
         plain = [(text, label) for text, label in examples if not set(text) & set('\t\n\r"')]
         lines = "\n".join(f"{label}\t{text}" for text, label in plain)
-        found, mistakes = read(write(Path(folder) / "f.tsv", lines.encode()), COLUMNS, (("label", "text"),))
-        assert [(row["text"], int(row["label"])) for _, row in found] == plain
+        result, mistakes = read(write(Path(folder) / "f.tsv", lines.encode()), COLUMNS, (("label", "text"),))
+        assert [(row["text"], int(row["label"])) for _, row in result] == plain
 
 
 @settings(deadline=None, max_examples=80)
@@ -199,8 +199,8 @@ def test_what_is_written_is_what_is_read(examples):
 )
 def test_any_bytes_give_rows_or_mistakes(content, ending, start):
     with tempfile.TemporaryDirectory() as folder, contextlib.suppress(BadInput):
-        found, _ = read(write(Path(folder) / f"f.{ending}", start + content), COLUMNS, (("label", "text"),))
-        for place, row in found:
+        result, _ = read(write(Path(folder) / f"f.{ending}", start + content), COLUMNS, (("label", "text"),))
+        for location, row in result:
             mistakes = Mistakes()
-            text, label = text_of(row["text"], place, mistakes), label_of(row["label"], place, mistakes)
+            text, label = text_of(row["text"], location, mistakes), label_of(row["label"], location, mistakes)
             assert (text is None) + (label is None) == len(mistakes.texts)

@@ -55,7 +55,7 @@ def test_options_and_settings_say_how_a_file_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["train.csv", "--target", "lable"], "headstart: train.csv: target: no column 'lable'; did you mean 'label'?"),
         (
@@ -66,11 +66,11 @@ def test_options_and_settings_say_how_a_file_is_read(tmp_path):
         (["nothere.csv"], "headstart: nothere.csv: is not there; give the path of a file or a folder"),
     ],
 )
-def test_what_is_wrong_is_said_in_a_sentence_with_exit_code_2(tmp_path, words, said):
+def test_what_is_wrong_is_said_in_a_sentence_with_exit_code_2(tmp_path, words, message):
     write(tmp_path / "train.csv", "\n".join(wide()))
     done = show(*words, cwd=tmp_path)
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith(said)
+    assert done.stderr.startswith(message)
     assert "Traceback" not in done.stderr
 
 
@@ -85,34 +85,34 @@ def test_neither_torch_nor_scipy_is_imported_to_show_a_file(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("folder", "pattern", "said"),
+    ("folder", "pattern", "message"),
     [
         ("ucr", "**/GunPoint_TRAIN.tsv", ("50, all of them labelled", "2 classes", "150")),
         ("uea", "**/JapaneseVowels_TRAIN.ts", ("270, all of them labelled", "9 classes", "12 channels")),
         ("biology", "**/uci_splice.tsv", ("3,190, all of them labelled", "3 classes", "DNA, letter by letter")),
     ],
 )
-def test_files_of_the_archives_are_shown(linked, tmp_path, folder, pattern, said):
-    found = _unpacked(linked / folder, Path(pattern).name, tmp_path)
-    if found is None:
+def test_files_of_the_archives_are_shown(linked, tmp_path, folder, pattern, message):
+    result = _unpacked(linked / folder, Path(pattern).name, tmp_path)
+    if result is None:
         pytest.skip(f"{Path(pattern).name} is not in the data folder")
-    done = show(str(found), cwd=tmp_path)
+    done = show(str(result), cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert all(part in done.stdout for part in said)
+    assert all(part in done.stdout for part in message)
 
 
 def _unpacked(folder, name, out):
     """A file of this name below the folder, or out of an archive in it."""
     import tarfile
 
-    found = next(iter(folder.rglob(name)), None) if folder.is_dir() else None
-    for path in sorted(folder.glob("*.tar.*")) if folder.is_dir() and found is None else []:
+    result = next(iter(folder.rglob(name)), None) if folder.is_dir() else None
+    for path in sorted(folder.glob("*.tar.*")) if folder.is_dir() and result is None else []:
         with tarfile.open(path) as archive:
             for member in archive:
                 if member.name.endswith(f"/{name}") or member.name == name:
                     content = archive.extractfile(member)
                     return write(out / name, content.read()) if content is not None else None
-    return found
+    return result
 
 
 def test_a_wide_table_of_five_hundred_rows_is_shown(tmp_path):

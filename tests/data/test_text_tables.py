@@ -20,11 +20,11 @@ from headstart.errors import BadInput
 PLAIN = "\n".join(wide()) + "\n"
 
 
-def same(found, count=12, length=6):
-    assert len(found) == count
-    assert np.array_equal(found.values[:, 0], np.float32(numbers(count, length)).reshape(-1))
-    assert found.labels == tuple("ab"[i % 2] for i in range(count))
-    assert found.ids == tuple(f"s{i:02}" for i in range(count))
+def same(result, count=12, length=6):
+    assert len(result) == count
+    assert np.array_equal(result.values[:, 0], np.float32(numbers(count, length)).reshape(-1))
+    assert result.labels == tuple("ab"[i % 2] for i in range(count))
+    assert result.ids == tuple(f"s{i:02}" for i in range(count))
 
 
 @pytest.mark.parametrize("mark", [",", ";", "\t", "|"])
@@ -73,7 +73,7 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"", "f.csv: is empty; give a file with rows"),
         (b"\n\n  \n"[:2], "f.csv: is empty; give a file with rows"),
@@ -86,18 +86,18 @@ def test_an_encoding_that_is_none_is_refused(tmp_path):
         (b"a,b\n1,\0\n", "f.csv: is not text (byte 6 is 0); give a text file, or its --encoding"),
     ],
 )
-def test_files_without_rows_or_text_are_refused(tmp_path, content, said):
-    assert why(write(tmp_path / "f.csv", content)) == said
+def test_files_without_rows_or_text_are_refused(tmp_path, content, message):
+    assert why(write(tmp_path / "f.csv", content)) == message
 
 
 def test_lines_are_counted_as_an_editor_does_where_cells_hold_newlines(tmp_path):
     path = write(tmp_path / "f.csv", 'id,text,label\n1,"one ""two""\nthree\n four",a\n\n2,,b\n')
     assert why(path) == "f.csv:6 column 'text': the text is empty; leave the row out"
     path.write_text(path.read_text().replace("2,,b", "2,five six seven,b"))
-    found = read(path)
-    assert found.speak(0) == 'one "two"\nthree\n four'
-    assert [found.places.of(row).rpartition("/")[2] for row in (0, 1)] == ["f.csv:2", "f.csv:6"]
-    assert found.notes == ("1 empty lines were passed over",)
+    result = read(path)
+    assert result.speak(0) == 'one "two"\nthree\n four'
+    assert [result.places.of(row).rpartition("/")[2] for row in (0, 1)] == ["f.csv:2", "f.csv:6"]
+    assert result.notes == ("1 empty lines were passed over",)
 
 
 def test_a_quote_that_never_closes_is_named_where_it_opens(tmp_path):
@@ -105,8 +105,8 @@ def test_a_quote_that_never_closes_is_named_where_it_opens(tmp_path):
     assert why(path) == (
         "f.csv:3: a quote opens here and never closes; close it, or give --quote '' where quotes are part of the texts"
     )
-    found = read(path, quote="")
-    assert found.speak(1) == '"abc'
+    result = read(path, quote="")
+    assert result.speak(1) == '"abc'
 
 
 def test_rows_that_are_cut_short_or_too_long_are_each_named(tmp_path):
@@ -122,9 +122,9 @@ def test_rows_that_are_cut_short_or_too_long_are_each_named(tmp_path):
 def test_no_more_than_twenty_mistakes_are_gathered(tmp_path):
     lines = wide(40)
     path = write(tmp_path / "f.csv", "\n".join([lines[0], *(line + ",1" for line in lines[1:])]))
-    said = why(path).split("\n")
-    assert len(said) == 21
-    assert said[-1].startswith("reading stopped after 20 mistakes")
+    message = why(path).split("\n")
+    assert len(message) == 21
+    assert message[-1].startswith("reading stopped after 20 mistakes")
 
 
 def test_two_columns_of_one_name_are_refused(tmp_path):
@@ -149,17 +149,17 @@ def test_a_cell_that_is_no_number_is_named_once_with_its_rows_and_the_way_out(tm
     assert why(path) == (
         "train.csv:1043 column 'ecg_5': 'n/a' is not a number (37 such rows; --na n/a reads them as missing)"
     )
-    found = read(path, na=("n/a",))
-    assert len(found) == 1_100
-    assert (found.lengths == 5).sum() == 37
+    result = read(path, na=("n/a",))
+    assert len(result) == 1_100
+    assert (result.lengths == 5).sum() == 37
 
 
 def test_infinity_and_what_float32_cannot_hold_are_refused(tmp_path):
     lines = wide()
     for row, text in ((2, "inf"), (4, "1e400"), (6, "-Infinity"), (8, "1e39")):
         lines[row] = lines[row].rsplit(",", 1)[0] + f",{text}"
-    said = why(write(tmp_path / "f.csv", "\n".join(lines))).split("\n")
-    assert said == [
+    message = why(write(tmp_path / "f.csv", "\n".join(lines))).split("\n")
+    assert message == [
         f"f.csv:{row} column 't5': '{text}' is infinite, or beyond 3e38 (--na {text} reads it as missing)"
         for row, text in ((3, "inf"), (5, "1e400"), (7, "-Infinity"), (9, "1e39"))
     ]
@@ -168,19 +168,19 @@ def test_infinity_and_what_float32_cannot_hold_are_refused(tmp_path):
 
 def test_a_word_for_missing_may_be_a_number(tmp_path):
     path = write(tmp_path / "f.csv", "id,label,t0,t1,t2\n1,a,-999,2.5,1\n2,b,3,-999.0,1\n")
-    found = read(path, na=("-999",))
-    assert found.observed is not None
-    assert found.observed[:, 0].tolist() == [False, True, True, True, False, True]
-    assert found.values.min() == 0
+    result = read(path, na=("-999",))
+    assert result.observed is not None
+    assert result.observed[:, 0].tolist() == [False, True, True, True, False, True]
+    assert result.values.min() == 0
 
 
 def test_decimal_commas_are_read_in_values_and_targets(tmp_path):
     path = write(tmp_path / "f.csv", "id;y;t0;t1;t2\n" + "".join(f"{i};{i},5;1,5;-2,25;3\n" for i in range(30)))
-    found = read(path)
-    assert found.layout.written == "semicolon-separated with a header, decimal commas"
-    assert found.values[:3, 0].tolist() == [1.5, -2.25, 3]
-    assert found.target == "number"
-    assert found.numbers()[:2].tolist() == [0.5, 1.5]
+    result = read(path)
+    assert result.layout.written == "semicolon-separated with a header, decimal commas"
+    assert result.values[:3, 0].tolist() == [1.5, -2.25, 3]
+    assert result.target == "number"
+    assert result.numbers()[:2].tolist() == [0.5, 1.5]
 
 
 def test_numbers_without_a_header_begin_with_their_label(tmp_path):
@@ -188,40 +188,40 @@ def test_numbers_without_a_header_begin_with_their_label(tmp_path):
     path = write(
         tmp_path / "f.tsv", "\n".join("\t".join([str(1 + i % 2), *map(str, row)]) for i, row in enumerate(values))
     )
-    found = read(path)
-    assert found.labels == tuple(str(1 + i % 2) for i in range(12))
-    assert np.array_equal(found.values[:, 0], np.float32(values).reshape(-1))
-    assert "without a header" in found.layout.said
-    assert "target '1'" in found.layout.said
+    result = read(path)
+    assert result.labels == tuple(str(1 + i % 2) for i in range(12))
+    assert np.array_equal(result.values[:, 0], np.float32(values).reshape(-1))
+    assert "without a header" in result.layout.said
+    assert "target '1'" in result.layout.said
 
 
 def test_numbers_without_a_header_may_have_any_length(tmp_path):
     path = write(tmp_path / "f.csv", "\n".join(f"{1 + i % 2}," + ",".join(["0.5"] * (2 + i)) for i in range(1_100)))
-    found = read(path)
-    assert found.lengths.tolist() == [2 + i for i in range(1_100)]
-    assert "rows have 2 to 1,101 values" in found.notes[0]
+    result = read(path)
+    assert result.lengths.tolist() == [2 + i for i in range(1_100)]
+    assert "rows have 2 to 1,101 values" in result.notes[0]
 
 
 def test_a_file_whose_first_rows_are_alike_and_a_later_one_shorter_is_read_to_its_end(tmp_path):
     rows = [f"{1 + i % 2},0.5,0.25,{i}.5" for i in range(1_500)] + ["1,0.5"]
-    found = read(write(tmp_path / "f.csv", "\n".join(rows)))
-    assert len(found) == 1_501
-    assert found.lengths[-1] == 1
+    result = read(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert len(result) == 1_501
+    assert result.lengths[-1] == 1
 
 
 def test_numbers_may_be_separated_by_runs_of_blanks(tmp_path):
     path = write(tmp_path / "f.txt", "\n".join(f"  {1 + i % 2}.0000e+00   0.5  -2.5e-01   {i}.0" for i in range(12)))
-    found = read(path)
-    assert found.labels == tuple(str(1 + i % 2) for i in range(12))
-    assert found.values[:3, 0].tolist() == [0.5, -0.25, 0]
+    result = read(path)
+    assert result.labels == tuple(str(1 + i % 2) for i in range(12))
+    assert result.values[:3, 0].tolist() == [0.5, -0.25, 0]
 
 
 def test_prose_with_commas_is_one_text_a_line(tmp_path):
     path = write(
         tmp_path / "f.txt", "Once upon a time, there was a fox.\nIt lived, as foxes do, in a hole, far away.\nEnd\n"
     )
-    found = read(path)
-    assert (found.kind, len(found), found.speak(2)) == ("text", 3, "End")
+    result = read(path)
+    assert (result.kind, len(result), result.speak(2)) == ("text", 3, "End")
 
 
 def test_a_header_is_told_from_rows():
@@ -245,10 +245,10 @@ def test_ids_keep_their_zeros_and_labels_lose_their_point(tmp_path):
     path = write(
         tmp_path / "f.csv", "id,label,t0,t1,t2\n" + "".join(f"{i:03},{i % 2}.0,{i}.5,1,2\n" for i in range(12))
     )
-    found = read(path)
-    assert found.ids is not None
-    assert found.ids[:3] == ("000", "001", "002")
-    assert found.classes == ("0", "1")
+    result = read(path)
+    assert result.ids is not None
+    assert result.ids[:3] == ("000", "001", "002")
+    assert result.classes == ("0", "1")
 
 
 def test_labels_survive_whatever_they_hold(tmp_path):
@@ -257,8 +257,8 @@ def test_labels_survive_whatever_they_hold(tmp_path):
     writer = csv.writer(out)
     writer.writerow(["id", "label", "t0", "t1", "t2"])
     writer.writerows([[i, names[i % 6], i, 1.5, 2] for i in range(24)])
-    found = read(write(tmp_path / "f.csv", out.getvalue()))
-    assert found.labels[:6] == tuple(names)
+    result = read(write(tmp_path / "f.csv", out.getvalue()))
+    assert result.labels[:6] == tuple(names)
 
 
 def test_a_file_that_cannot_be_opened_is_named(tmp_path, monkeypatch):
@@ -282,8 +282,8 @@ def test_formats_that_are_not_read_are_named(tmp_path, name, what):
 def test_the_limit_of_a_cell_is_put_back(tmp_path):
     before = csv.field_size_limit()
     text = "abcdefghij " * 20_000  # longer than the limit
-    found = read(write(tmp_path / "f.csv", f"text,label\n{text},a\nshort text here,b\n"))
-    assert found.lengths[0] == len(text)
+    result = read(write(tmp_path / "f.csv", f"text,label\n{text},a\nshort text here,b\n"))
+    assert result.lengths[0] == len(text)
     assert csv.field_size_limit() == before
 
 
@@ -293,9 +293,9 @@ def test_rows_are_converted_alike_in_one_go_and_in_many(tmp_path, monkeypatch):
     path = write(tmp_path / "f.csv", "\n".join(lines))
     whole = read(path)
     monkeypatch.setattr(csv_module, "AT_ONCE", 1)
-    one = read(path)
-    assert np.array_equal(whole.values, one.values)
-    assert np.array_equal(whole.observed, one.observed)
+    item = read(path)
+    assert np.array_equal(whole.values, item.values)
+    assert np.array_equal(whole.observed, item.observed)
     assert whole.observed[18:24, 0].tolist() == [False, True, True, False, False, True]
 
 
@@ -311,10 +311,10 @@ def test_whatever_a_csv_writer_wrote_is_read_back(tmp_path_factory, rows):
     writer.writerows([[f"s{i}", text, a, b, 1.5] for i, (text, a, b) in enumerate(rows)])
     path = tmp_path_factory.getbasetemp() / "any.csv"
     path.write_bytes(out.getvalue().encode())
-    found = read(path, target="label", id="id", target_kind="class")
-    assert found.values[:, 0].tolist() == [float(np.float32(x)) for _, a, b in rows for x in (a, b, 1.5)]
-    assert found.ids == tuple(f"s{i}" for i in range(len(rows)))
-    assert [label is None for label in found.labels] == [text.strip().lower() in ("", "nan") for text, _, _ in rows]
+    result = read(path, target="label", id="id", target_kind="class")
+    assert result.values[:, 0].tolist() == [float(np.float32(x)) for _, a, b in rows for x in (a, b, 1.5)]
+    assert result.ids == tuple(f"s{i}" for i in range(len(rows)))
+    assert [label is None for label in result.labels] == [text.strip().lower() in ("", "nan") for text, _, _ in rows]
 
 
 @settings(max_examples=150, deadline=None)
@@ -326,10 +326,10 @@ def test_no_file_ends_in_anything_but_sequences_or_a_sentence(tmp_path_factory, 
         path = folder / name
         path.write_bytes(content)
         try:
-            said, count = "", len(read(path))
+            message, count = "", len(read(path))
         except BadInput as error:
-            said, count = str(error), 0
-        assert count > 0 or said.startswith((str(path), "layout."))
+            message, count = str(error), 0
+        assert count > 0 or message.startswith((str(path), "layout."))
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])

@@ -125,8 +125,8 @@ def _read(source: Any, spec: LayoutSpec, labels: Any, ids: Any, groups: Any, nam
         table = _memory(source, spec, name)
     if mistakes.texts:
         mistakes.check()
-    found = infer(table, spec, labels is not None)
-    return build(table, found, mistakes, labels, ids, groups)
+    layout = infer(table, spec, labels is not None)
+    return build(table, layout, mistakes, labels, ids, groups)
 
 
 def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
@@ -171,9 +171,9 @@ def format_of(path: Path) -> str:
 
 
 def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
-    found = frame(source, name)
-    if found is not None:
-        return found
+    table = frame(source, name)
+    if table is not None:
+        return table
     if isinstance(source, Mapping):
         return table_of(source, name)
     if isinstance(source, np.ndarray):

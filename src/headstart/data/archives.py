@@ -145,23 +145,23 @@ def _of_archive(path: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tupl
 
 
 def _content(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, place: str, wanted: Wanted, mistakes: Mistakes
+    archive: tarfile.TarFile, member: tarfile.TarInfo, location: str, wanted: Wanted, mistakes: Mistakes
 ) -> bytes | None:
     """The bytes of a wanted member, or None."""
     name = PurePosixPath(member.name)
     if name.is_absolute() or ".." in name.parts:
-        mistakes.add(place, "leads out of the archive's folder; make the archive anew")
+        mistakes.add(location, "leads out of the archive's folder; make the archive anew")
     elif wanted(_plain(member.name)) and not member.isdir():
         if not member.isreg():
-            mistakes.add(place, "is a link or no plain file, which is not followed; put the file itself there")
+            mistakes.add(location, "is a link or no plain file, which is not followed; put the file itself there")
         elif member.size > FILE:
-            mistakes.add(place, f"has {member.size} bytes, at most {FILE} are read")
+            mistakes.add(location, f"has {member.size} bytes, at most {FILE} are read")
         else:
             file = archive.extractfile(member)
             content = b"" if file is None else file.read()
             if len(content) == member.size:
                 return content
-            mistakes.add(place, f"is cut short: {len(content)} of {member.size} bytes; download the archive again")
+            mistakes.add(location, f"is cut short: {len(content)} of {member.size} bytes; download the archive again")
     return None
 
 

@@ -74,9 +74,9 @@ def build(
     return replace(whole, notes=tuple(notes))
 
 
-def _given(given: Any, column: str | None, table: Table, rows: np.ndarray, count: int, what: str) -> Words:
-    if given is not None:
-        return given_words(given, count, what)
+def _given(values: Any, column: str | None, table: Table, rows: np.ndarray, count: int, what: str) -> Words:
+    if values is not None:
+        return given_words(values, count, what)
     if column is None:
         return [None] * count
     words = table.columns[column].words
@@ -222,8 +222,8 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
     if not shorter or layout.spec.ends == "missing":
         return parts
     notes.append(f'{shorter:,} sequences end in missing values, which are cut off (ends="missing" keeps them)')
-    place = np.arange(len(there))
-    keep = place <= np.repeat(last, ends - starts)
+    position = np.arange(len(there))
+    keep = position <= np.repeat(last, ends - starts)
     offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
     return replace(parts, values=parts.values[keep], offsets=offsets)
 
@@ -248,19 +248,19 @@ def to_tokens(whole: Sequences, notes: list[str]) -> Sequences:
     flat = whole.values[:, 0]
     if not asked and not (flat[:1000] == flat[:1000].round()).all():
         return whole
-    found = np.unique(flat)
-    if not asked and not _plainly(found, len(flat)):
+    numbers = np.unique(flat)
+    if not asked and not _plainly(numbers, len(flat)):
         return whole
-    names = tuple(number_name(value) for value in found.tolist())
+    names = tuple(number_name(value) for value in numbers.tolist())
     symbols = spec.symbols or names
-    place = {name: i for i, name in enumerate(symbols)}
-    _refuse_unknown(whole, found, names, place)
+    codes = {name: i for i, name in enumerate(symbols)}
+    _refuse_unknown(whole, numbers, names, codes)
     if len(symbols) > MOST_SYMBOLS:
         raise BadInput(
             f"{whole.layout.source}: kind: {len(symbols):,} different values, at most {MOST_SYMBOLS:,} are tokens; "
             "set kind to numbers"
         )
-    ids = np.array([place[name] for name in names], dtype=np.uint16)[np.searchsorted(found, flat)]
+    ids = np.array([codes[name] for name in names], dtype=np.uint16)[np.searchsorted(numbers, flat)]
     if not asked:
         notes.append(
             f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
@@ -268,19 +268,19 @@ def to_tokens(whole: Sequences, notes: list[str]) -> Sequences:
     return replace(whole, values=ids, layout=replace(whole.layout, kind="tokens", symbols=symbols))
 
 
-def _plainly(found: np.ndarray, count: int) -> bool:
-    return bool(1 < len(found) <= PLAIN_TOKENS and (found == found.round()).all() and count >= 20 * len(found))
+def _plainly(numbers: np.ndarray, count: int) -> bool:
+    return bool(1 < len(numbers) <= PLAIN_TOKENS and (numbers == numbers.round()).all() and count >= 20 * len(numbers))
 
 
-def _refuse_unknown(whole: Sequences, found: np.ndarray, names: tuple[str, ...], place: dict[str, int]) -> None:
+def _refuse_unknown(whole: Sequences, numbers: np.ndarray, names: tuple[str, ...], codes: dict[str, int]) -> None:
     mistakes = Mistakes()
-    for value, name in zip(found.tolist(), names, strict=True):
-        if name not in place:
+    for value, name in zip(numbers.tolist(), names, strict=True):
+        if name not in codes:
             first = int(np.argmax(whole.values[:, 0] == value))
             row = int(np.searchsorted(whole.offsets, first, side="right")) - 1
             mistakes.add(
                 whole.places.of(row),
-                f"{name} is none of the {len(place)} symbols ({', '.join(list(place)[:8])}); "
+                f"{name} is none of the {len(codes)} symbols ({', '.join(list(codes)[:8])}); "
                 "correct it, or leave the row out",
             )
     mistakes.check()

@@ -103,9 +103,11 @@ def _class_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
     rows = []
-    for one in facts["channels"][:MOST]:
-        figures = ["" if one[name] is None else f"{one[name]:.4g}" for name in ("min", "mean", "max", "deviation")]
-        rows.append((_short(one["name"]), _share(one["missing"]) if one["missing"] else "0", *figures))
+    for channel in facts["channels"][:MOST]:
+        figures = [
+            "" if channel[name] is None else f"{channel[name]:.4g}" for name in ("min", "mean", "max", "deviation")
+        ]
+        rows.append((_short(channel["name"]), _share(channel["missing"]) if channel["missing"] else "0", *figures))
     if len(facts["channels"]) > MOST:
         rows.append((f"and {len(facts['channels']) - MOST} more", *[""] * 5))
     return tuple(rows)

@@ -41,9 +41,9 @@ def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         names = listed(path, lambda name: not any(part.startswith(".") for part in name.split("/")))
         kinds = Counter(kind for name in names if (kind := _kind(name)) is not None)
         if not kinds:
-            found = ", ".join(repr(name) for name in names[:4])
+            some = ", ".join(repr(name) for name in names[:4])
             raise BadInput(
-                f"{path}: holds no image, .wav or .txt file{f' (but {found})' if found else ''}; name a file, or "
+                f"{path}: holds no image, .wav or .txt file{f' (but {some})' if some else ''}; name a file, or "
                 "a folder with a folder for each class"
             )
         if len(kinds) > 1:
@@ -109,7 +109,7 @@ class _Reader:
         self.sizes: Counter[tuple[int, int]] = Counter()
         self.clear = 0
 
-    def image(self, content: bytes, place: str, mistakes: Mistakes) -> np.ndarray | None:
+    def image(self, content: bytes, location: str, mistakes: Mistakes) -> np.ndarray | None:
         """(pixels, 1) of a grey image or (pixels, 3) of one in colour, 0 to 255; None and a mistake."""
         from PIL import Image
 
@@ -118,7 +118,9 @@ class _Reader:
                 warnings.simplefilter("ignore")  # of odd metadata; what cannot be read raises
                 with Image.open(io.BytesIO(content), formats=FORMATS) as image:
                     if image.width * image.height > PIXELS:
-                        mistakes.add(place, f"has {image.width} x {image.height} pixels, at most {PIXELS:,} are read")
+                        mistakes.add(
+                            location, f"has {image.width} x {image.height} pixels, at most {PIXELS:,} are read"
+                        )
                         return None
                     self.sizes[image.size] += 1
                     self.clear += image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
@@ -126,13 +128,13 @@ class _Reader:
                     plain = image if image.mode in ("I;16", "I", "F") else image.convert("L" if grey else "RGB")
                     pixels = np.asarray(plain, dtype=np.float32)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            mistakes.add(place, f"is no image that can be read ({' '.join(str(error).split())[:80]}); give it again")
+            mistakes.add(location, f"is no image that can be read ({' '.join(str(error).split())[:80]}); give it again")
             return None
         return pixels.reshape(-1, 1 if grey else 3)
 
-    def sound(self, content: bytes, place: str, mistakes: Mistakes) -> np.ndarray | None:
+    def sound(self, content: bytes, location: str, mistakes: Mistakes) -> np.ndarray | None:
         """(samples, channels), -1 to 1, at the rate that all have; None and a mistake."""
-        read = read_wav(content, place, mistakes)
+        read = read_wav(content, location, mistakes)
         if read is None:
             return None
         rate, samples = read
@@ -142,7 +144,7 @@ class _Reader:
             return np.asarray(at_rate(samples, rate, self.wanted) / 2.0**15, dtype=np.float32)[:, None]
         if rate != self.rate:
             mistakes.add(
-                place,
+                location,
                 f"has {rate} samples per second, the first file has {self.rate}; set rate={self.rate} to "
                 "have every recording resampled and its channels mixed",
             )
@@ -153,10 +155,10 @@ class _Reader:
         """What to say of all files."""
         if kind == "images":
             sizes = ", ".join(f"{width} x {height} ({count:,})" for (width, height), count in self.sizes.most_common(3))
-            said = [f"images of {sizes}{' and others' if len(self.sizes) > 3 else ''}, pixel by pixel, row by row"]
+            notes = [f"images of {sizes}{' and others' if len(self.sizes) > 3 else ''}, pixel by pixel, row by row"]
             if len(self.sizes) > 1:
-                said.append("the images differ in size, so that a place in the sequence is another place in the image")
-            return said + ([f"transparency of {self.clear:,} images is not read"] if self.clear else [])
+                notes.append("the images differ in size, so that a place in the sequence is another place in the image")
+            return notes + ([f"transparency of {self.clear:,} images is not read"] if self.clear else [])
         if kind == "recordings":
             rates = ", ".join(f"{rate:,}" for rate in self.rates)
             resampled = f", resampled to {self.wanted:,}" if self.wanted is not None else ""
@@ -180,11 +182,11 @@ def _same_channels(lists: list[np.ndarray | None], table: Table) -> list[np.ndar
     )
 
 
-def _text(content: bytes, place: str, spec: LayoutSpec, mistakes: Mistakes) -> str | None:
+def _text(content: bytes, location: str, spec: LayoutSpec, mistakes: Mistakes) -> str | None:
     try:
         text = content.decode("utf-8-sig" if spec.encoding.lower() in ("utf-8", "utf8") else spec.encoding)
     except (UnicodeDecodeError, LookupError) as error:
-        mistakes.add(place, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its --encoding")
+        mistakes.add(location, f"is not {spec.encoding} ({str(error)[:80]}); save it as UTF-8, or give its --encoding")
         return None
     return text
 
@@ -195,7 +197,7 @@ RATES = (1_000, 768_000)
 """Samples per second that a recording may have."""
 
 
-def read_wav(content: bytes, place: str, mistakes: Mistakes) -> tuple[int, np.ndarray] | None:
+def read_wav(content: bytes, location: str, mistakes: Mistakes) -> tuple[int, np.ndarray] | None:
     """(samples per second, (L, channels) float64 in units of 16-bit levels, -32768 to 32767); None and a mistake."""
     try:
         rate, samples = _wav_samples(content)
@@ -205,7 +207,7 @@ def read_wav(content: bytes, place: str, mistakes: Mistakes) -> tuple[int, np.nd
             raise ValueError(f"has {len(samples)} samples; 1 to {SAMPLES} are read")
         return rate, _levels(samples).reshape(len(samples), -1)
     except ValueError as error:
-        mistakes.add(place, str(error))
+        mistakes.add(location, str(error))
         return None
 
 

@@ -57,24 +57,26 @@ def target_kind(names: Words) -> Literal["class", "number", "none"]:
     return "class" if len(values) <= MANY / 2 and 2 * len(values) <= len(there) else "number"
 
 
-def given_words(given: Any, count: int, what: str) -> Words:
+def given_words(values: Any, count: int, what: str) -> Words:
     """Labels, ids or groups that are given beside the sequences, one for each. Raises: BadInput for another number."""
-    if hasattr(given, "to_list"):
-        given = given.to_list()
-    elif hasattr(given, "to_pylist"):
-        given = given.to_pylist()
-    elif hasattr(given, "__array__"):
-        given = np.asarray(given)
-        if given.ndim == 2 and given.shape[1] == 1:
-            given = given[:, 0]
-        if given.ndim != 1:
-            raise BadInput(f"{what}: has shape {given.shape}; give one for each sequence")
-        given = given.tolist()
-    if isinstance(given, (str, bytes)) or not isinstance(given, Sequence):
-        raise BadInput(f"{what}: is of type {type(given).__name__}; give a list or an array with one for each sequence")
-    if len(given) != count:
-        raise BadInput(f"{what}: has {len(given):,} entries for {count:,} sequences; give one for each")
-    column = column_of(what, given, Places(what))
+    if hasattr(values, "to_list"):
+        values = values.to_list()
+    elif hasattr(values, "to_pylist"):
+        values = values.to_pylist()
+    elif hasattr(values, "__array__"):
+        values = np.asarray(values)
+        if values.ndim == 2 and values.shape[1] == 1:
+            values = values[:, 0]
+        if values.ndim != 1:
+            raise BadInput(f"{what}: has shape {values.shape}; give one for each sequence")
+        values = values.tolist()
+    if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
+        raise BadInput(
+            f"{what}: is of type {type(values).__name__}; give a list or an array with one for each sequence"
+        )
+    if len(values) != count:
+        raise BadInput(f"{what}: has {len(values):,} entries for {count:,} sequences; give one for each")
+    column = column_of(what, values, Places(what))
     if column.type in ("list", "other"):
         raise BadInput(
             f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"
@@ -82,7 +84,7 @@ def given_words(given: Any, count: int, what: str) -> Words:
     return column.words
 
 
-def label_of(value: Any, place: str, mistakes: Mistakes) -> str | None:
+def label_of(value: Any, location: str, mistakes: Mistakes) -> str | None:
     """A label as text (whole numbers as `0`, whatever their type), or None and a mistake."""
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
@@ -92,7 +94,7 @@ def label_of(value: Any, place: str, mistakes: Mistakes) -> str | None:
         except ValueError:
             return value.strip()
         return str(int(number)) if number.is_integer() else value.strip()
-    mistakes.add(place, f"the label is {value!r}; give a name or a whole number")
+    mistakes.add(location, f"the label is {value!r}; give a name or a whole number")
     return None
 
 

@@ -118,7 +118,9 @@ class Layout:
     def fixed(self) -> LayoutSpec:
         """What reads other files of the same layout without guessing; target, id and group may be absent there."""
         values = tuple(
-            one for channel in self.channels for one in ([channel.pattern] if channel.pattern else channel.columns)
+            column
+            for channel in self.channels
+            for column in ([channel.pattern] if channel.pattern else channel.columns)
         )
         return self.spec.model_copy(
             update={
@@ -156,9 +158,9 @@ class Layout:
         return f"a row per sequence, in the {columns}"
 
     def _roles(self) -> str:
-        said = [f"target {self.target!r}" if self.target else "no target"]
-        said += [f"{name} {value!r}" for name, value in (("ids", self.id), ("groups", self.group)) if value]
-        return ", ".join(said)
+        parts = [f"target {self.target!r}" if self.target else "no target"]
+        parts += [f"{name} {value!r}" for name, value in (("ids", self.id), ("groups", self.group)) if value]
+        return ", ".join(parts)
 
 
 def _named(noun: str, names: list[str]) -> str:
@@ -166,8 +168,8 @@ def _named(noun: str, names: list[str]) -> str:
 
 
 def _some(names: list[str] | tuple[str, ...], most: int = 6) -> str:
-    shown = ", ".join(repr(name) for name in names[:most])
-    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"
+    text = ", ".join(repr(name) for name in names[:most])
+    return text if len(names) <= most else f"{text} and {len(names) - most} more"
 
 
 # fmt: off
@@ -219,8 +221,8 @@ def numbered(names: Sequence[str]) -> dict[str, list[str]]:
 def matching(pattern: str, names: Iterable[str]) -> list[str]:
     """Names that `pattern` stands for, where `*` is a whole number, in the order of their numbers."""
     rule = re.compile("(\\d+)".join(re.escape(part) for part in pattern.split("*")))
-    found = [(int(match[1]), name) for name in names if (match := rule.fullmatch(name)) is not None]
-    return [name for _, name in sorted(found, key=lambda pair: pair[0])]
+    numbers = [(int(match[1]), name) for name in names if (match := rule.fullmatch(name)) is not None]
+    return [name for _, name in sorted(numbers, key=lambda pair: pair[0])]
 
 
 def lost(pattern: str, names: Sequence[str]) -> list[str]:
@@ -236,7 +238,7 @@ def lost(pattern: str, names: Sequence[str]) -> list[str]:
 
 
 def _runs(names: Sequence[str], which: int) -> dict[str, list[str]]:
-    found: dict[str, list[tuple[int, str]]] = {}
+    runs: dict[str, list[tuple[int, str]]] = {}
     for name in names:
         parts = list(_PARTS.finditer(name))
         if not parts or _is_fraction(name):
@@ -244,10 +246,10 @@ def _runs(names: Sequence[str], which: int) -> dict[str, list[str]]:
         number = parts[which]
         if len(number[0]) <= 18 and "*" not in name:
             pattern = f"{name[: number.start()]}*{name[number.end() :]}"
-            found.setdefault(pattern, []).append((int(number[0]), name))
+            runs.setdefault(pattern, []).append((int(number[0]), name))
     return {
         pattern: [name for _, name in sorted(run, key=lambda pair: pair[0])]
-        for pattern, run in found.items()
+        for pattern, run in runs.items()
         if len(run) > 1
     }
 

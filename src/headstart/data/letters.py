@@ -27,7 +27,7 @@ _AMINO = re.compile(rf"^[{ALPHABETS['protein']}\s*]*$")
 NAMES = {"protein": "amino acid", "dna": "base"}
 
 
-def encode(text: str, letters: str, place: str, mistakes: Mistakes) -> np.ndarray | None:
+def encode(text: str, letters: str, location: str, mistakes: Mistakes) -> np.ndarray | None:
     """Ids (L,) uint8 of a text in letters of either size; None and a mistake for the first that is none."""
     known = _TABLES[letters]
     raw = np.frombuffer(text.encode("utf-32-le"), dtype="<u4")
@@ -35,7 +35,7 @@ def encode(text: str, letters: str, place: str, mistakes: Mistakes) -> np.ndarra
     wrong = np.flatnonzero(ids == _NONE)
     if len(wrong):
         mistakes.add(
-            place,
+            location,
             f"letter {wrong[0] + 1} is {text[wrong[0]]!r}, no {NAMES[letters]} "
             f"({ALPHABETS[letters]}); correct it, or leave the sequence out",
         )
@@ -79,13 +79,13 @@ def letters_of(
     """(ids (S,) uint8, offsets (n + 1,)) of texts; an empty one, and a letter that is none, is a mistake."""
     parts, uracil = [], 0
     for row, word in enumerate(words):
-        place = places.cell(row, column)
+        location = places.cell(row, column)
         if word is None or not word.strip():
-            mistakes.add(place, "the text is empty; leave the row out")
+            mistakes.add(location, "the text is empty; leave the row out")
             continue
         if kind == "text":
-            content = text_of(word, place, mistakes)
-            found = None if content is None else np.frombuffer(content, dtype=np.uint8)
+            content = text_of(word, location, mistakes)
+            ids = None if content is None else np.frombuffer(content, dtype=np.uint8)
         else:
             plain = "".join(word.split())
             if kind == "dna" and ("U" in plain or "u" in plain):
@@ -93,9 +93,9 @@ def letters_of(
                 plain = plain.replace("U", "T").replace("u", "t")
             if kind == "protein":
                 plain = plain.removesuffix("*")  # marks the end
-            found = encode(plain, kind, place, mistakes)
-        if found is not None:
-            parts.append(found)
+            ids = encode(plain, kind, location, mistakes)
+        if ids is not None:
+            parts.append(ids)
     if uracil:
         notes.append(f"U is read as T in {uracil:,} sequences")
     offsets = np.concatenate([[0], np.cumsum([len(part) for part in parts])]).astype(np.int64)
@@ -116,11 +116,11 @@ def coded(
     ids = np.zeros(len(words), dtype=np.uint16)
     wrong: dict[str, list[int]] = {}
     for i, word in enumerate(words):
-        found = known.get((word or "").strip())
-        if found is None:
+        code = known.get((word or "").strip())
+        if code is None:
             wrong.setdefault((word or "").strip(), []).append(i)
         else:
-            ids[i] = found
+            ids[i] = code
     for word, where in wrong.items():
         many = f", {len(where):,} of them" if len(where) > 1 else ""
         what = f"{word[:40]!r} is none of the {len(known):,} symbols" if word else "a token is missing"
@@ -140,29 +140,29 @@ def read_fasta(
 
     An entry with a wrong letter or without a sequence is a mistake and is left out.
     """
-    for place, header, parts in _entries(lines, mistakes):
+    for location, header, parts in _entries(lines, mistakes):
         ids = [encode(text, letters, where, mistakes) for where, text in parts]
         whole = [part for part in ids if part is not None]
         if len(whole) == len(parts):
-            yield place, header, np.concatenate(whole)
+            yield location, header, np.concatenate(whole)
 
 
 def _entries(lines: Iterable[tuple[str, str]], mistakes: Mistakes) -> Iterator[tuple[str, str, list[tuple[str, str]]]]:
     """(place of the header, header, (place, text) of each line of the sequence) of each entry that has a sequence."""
     entry: tuple[str, str, list[tuple[str, str]]] | None = None
-    for place, line in itertools.chain(lines, [("", ">")]):
+    for location, line in itertools.chain(lines, [("", ">")]):
         text = line.strip()
         if text.startswith(">"):
             if entry is not None and entry[2]:
                 yield entry
             elif entry is not None:
                 mistakes.add(entry[0], f"{entry[1][:40]!r} has a header and no sequence; leave it out")
-            entry = (place, text[1:].strip(), [])
+            entry = (location, text[1:].strip(), [])
         elif text and not text.startswith(";"):
             if entry is None:
-                mistakes.add(place, "comes before the first header (a line that begins with >); give a FASTA file")
+                mistakes.add(location, "comes before the first header (a line that begins with >); give a FASTA file")
                 return
-            entry[2].append((place, text))
+            entry[2].append((location, text))
 
 
 def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
@@ -172,7 +172,7 @@ def read_fasta_file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     mistakes.check()
     if not entries:
         raise BadInput(f"{path}: is empty; give a FASTA file, whose entries begin with >")
-    places = Places(str(path), lines=np.array([int(place.rpartition(":")[2]) for place, _, _ in entries]))
+    places = Places(str(path), lines=np.array([int(location.rpartition(":")[2]) for location, _, _ in entries]))
     columns = _header_words([header for _, header, _ in entries])
     columns["sequence"] = Column(
         "sequence", "text", arrow_texts(["".join(text for _, text in parts) for _, _, parts in entries])

@@ -81,12 +81,12 @@ def _dates(words: Words) -> np.ndarray:
     out = np.full(len(words), np.nan)
     for row, word in enumerate(words):
         try:
-            found = datetime.fromisoformat((word or "").strip())
+            date = datetime.fromisoformat((word or "").strip())
         except ValueError:
             continue
-        found = found.replace(tzinfo=UTC) if found.tzinfo is None else found
-        first = first or found
-        out[row] = (found - first).total_seconds()
+        date = date.replace(tzinfo=UTC) if date.tzinfo is None else date
+        first = first or date
+        out[row] = (date - first).total_seconds()
     return out
 
 
@@ -133,11 +133,11 @@ def _one_each(
 ) -> Column:
     """The column with each sequence's one label (or group) in its first row."""
     words = table.columns[name].words
-    found: dict[int, int] = {}
+    first: dict[int, int] = {}
     for row, word in enumerate(words):
         if cells.missing(word):
             continue
-        before = found.setdefault(int(code[row]), row)
+        before = first.setdefault(int(code[row]), row)
         if (words[before] or "").strip() != (word or "").strip():
             mistakes.add(
                 table.places.cell(row, name),
@@ -146,6 +146,6 @@ def _one_each(
                 f"another --{role}",
             )
     out: Words = [None] * len(words)
-    for sequence, row in found.items():
+    for sequence, row in first.items():
         out[int(rows[sequence])] = words[row]
     return Column(name, "text", arrow_texts(out))

@@ -58,12 +58,12 @@ class Builder:
     def empty(self, array: str, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """A new array on disk of this shape, to be filled in place. Raises: OSError where the disk is full."""
         file = self.folder / f"{array}.npy"
-        made = np.lib.format.open_memmap(file, "w+", dtype=np.dtype(dtype), shape=shape)
+        values = np.lib.format.open_memmap(file, "w+", dtype=np.dtype(dtype), shape=shape)
         if hasattr(os, "posix_fallocate"):
             # Without its blocks the file is a hole, and a disk that fills up later ends the process by a signal.
             with file.open("r+b") as opened:
                 os.posix_fallocate(opened.fileno(), 0, file.stat().st_size)
-        return made
+        return values
 
     def drop(self, array: str) -> None:
         """Remove an array that was only needed on the way."""

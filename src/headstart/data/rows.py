@@ -46,17 +46,17 @@ def read_rows(
 
 
 def _json_lines(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
-    for place, line in lines(path, mistakes):
-        row = _json_row(line, place, mistakes, f"give one with {' and '.join(columns)}")
+    for location, line in lines(path, mistakes):
+        row = _json_row(line, location, mistakes, f"give one with {' and '.join(columns)}")
         if row is None:
             continue
         if lost := [column for column in columns if column not in row]:
-            mistakes.add(place, f"has no {' and no '.join(map(repr, lost))}")
+            mistakes.add(location, f"has no {' and no '.join(map(repr, lost))}")
         else:
-            yield place, row
+            yield location, row
 
 
-def _json_row(line: str, place: str, mistakes: Mistakes, way: str) -> dict[str, Any] | None:
+def _json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[str, Any] | None:
     """A line as an object, or None and a mistake."""
     twice: list[str] = []
 
@@ -69,12 +69,12 @@ def _json_row(line: str, place: str, mistakes: Mistakes, way: str) -> dict[str, 
         row = json.loads(line, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
         problem = error if isinstance(error, ValueError) else "nested too deep"
-        mistakes.add(place, f"is no JSON ({problem}); give one object a line")
+        mistakes.add(location, f"is no JSON ({problem}); give one object a line")
         return None
     if not isinstance(row, dict):
-        mistakes.add(place, f"is no JSON object; {way}")
+        mistakes.add(location, f"is no JSON object; {way}")
     elif twice:
-        mistakes.add(place, f"has {twice[0]!r} twice; rename one")
+        mistakes.add(location, f"has {twice[0]!r} twice; rename one")
     else:
         return row
     return None
@@ -117,15 +117,15 @@ def _values(column: Any) -> list[Any]:
 
 def _tsv(path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]) -> Iterator[Row]:
     known: dict[int, Sequence[str]] = {len(layout): layout for layout in layouts}
-    for place, line in lines(path, mistakes):
+    for location, line in lines(path, mistakes):
         fields = [_unquoted(field) for field in line.split("\t")]
-        if place.endswith(", row 1") and set(columns) <= set(fields):
+        if location.endswith(", row 1") and set(columns) <= set(fields):
             known = {len(fields): fields}
         elif len(fields) in known:
-            yield place, dict(zip(known[len(fields)], fields, strict=True))
+            yield location, dict(zip(known[len(fields)], fields, strict=True))
         else:
             sizes = " or ".join(map(str, sorted(known)))
-            mistakes.add(place, f"has {len(fields)} fields separated by tabs, not {sizes}")
+            mistakes.add(location, f"has {len(fields)} fields separated by tabs, not {sizes}")
 
 
 def _unquoted(field: str) -> str:
@@ -181,13 +181,13 @@ def table_of(columns: Mapping[Any, Any], source: str) -> Table:
     return Table({name: column_of(name, values, places) for name, values in cells.items()}, rows, places, "a table")
 
 
-def _cell(value: Any, place: str, mistakes: Mistakes) -> Any:
+def _cell(value: Any, location: str, mistakes: Mistakes) -> Any:
     """A cell; a list becomes an array at once, which takes a tenth of its memory."""
     if not isinstance(value, (list, tuple)):
         return value
     array = array_of(value)
     if array is None:
-        mistakes.add(place, NO_LIST)
+        mistakes.add(location, NO_LIST)
     return array
 
 

@@ -169,17 +169,17 @@ class Sequences:
         return groups(contents())
 
 
-def check_alike(given: Sequences, kind: Kind, channels: tuple[str, ...]) -> None:
+def check_alike(sequences: Sequences, kind: Kind, channels: tuple[str, ...]) -> None:
     """Raises: BadInput where sequences are of another kind, or have other channels, than those a model was made of."""
-    source = given.layout.source
-    if given.kind != kind:
+    source = sequences.layout.source
+    if sequences.kind != kind:
         raise BadInput(
-            f"{source}: holds {SOUNDS[given.kind]}, the model was fitted to {SOUNDS[kind]}; set the kind, or "
+            f"{source}: holds {SOUNDS[sequences.kind]}, the model was fitted to {SOUNDS[kind]}; set the kind, or "
             "give data of the same kind"
         )
-    if len(given.channels) != len(channels):
+    if len(sequences.channels) != len(channels):
         raise BadInput(
-            f"{source}: has {len(given.channels)} channels ({', '.join(map(repr, given.channels[:6]))}), the "
+            f"{source}: has {len(sequences.channels)} channels ({', '.join(map(repr, sequences.channels[:6]))}), the "
             f"model was fitted to {len(channels)} ({', '.join(map(repr, channels[:6]))}); name them with --values"
         )
 

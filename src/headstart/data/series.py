@@ -54,21 +54,21 @@ def read_tsv(lines: Lines, mistakes: Mistakes) -> Rows:
     may have any length.
     """
     out = Rows()
-    for place, line in lines:
+    for location, line in lines:
         first, _, rest = line.strip("\r\n ").partition("\t")
         if not first and not rest:
             continue
-        label = label_of(first.strip(), place, mistakes)
-        values = numbers(rest.split("\t"), place, mistakes, ("", "?"))
+        label = label_of(first.strip(), location, mistakes)
+        values = numbers(rest.split("\t"), location, mistakes, ("", "?"))
         if values is None or label is None:
             continue
         there = np.flatnonzero(~np.isnan(values))
         if not len(there):
-            mistakes.add(place, "has a label and no value; leave the row out")
+            mistakes.add(location, "has a label and no value; leave the row out")
             continue
         out.values.append(values[: there[-1] + 1, None])
         out.labels.append(label)
-        out.places.append(place)
+        out.places.append(location)
     return out
 
 
@@ -105,20 +105,20 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: Target | None =
         if _says(header, "equallength", "true") and header.get("serieslength", "").isdecimal()
         else 0
     )
-    for place, line in lines:
+    for location, line in lines:
         line = line.strip()
         if not line or line.startswith(("#", "%")):
             continue
         *fields, last = line.split(":") if target != "none" else [*line.split(":"), ""]
         expected = expected or len(fields)
-        values = _case(fields, expected, length, place, mistakes)
-        if values is not None and _labelled(out, last, known[1:], place, mistakes):
+        values = _case(fields, expected, length, location, mistakes)
+        if values is not None and _labelled(out, last, known[1:], location, mistakes):
             out.values.append(values)
-            out.places.append(place)
+            out.places.append(location)
     return out
 
 
-def numbers(fields: list[str], place: str, mistakes: Mistakes, missing: tuple[str, ...]) -> np.ndarray | None:
+def numbers(fields: list[str], location: str, mistakes: Mistakes, missing: tuple[str, ...]) -> np.ndarray | None:
     """(n,) float32, NaN for the texts of `missing` and for NaN; None and a mistake where one is no number."""
     try:
         values = np.array(list(map(float, fields)))
@@ -129,24 +129,24 @@ def numbers(fields: list[str], place: str, mistakes: Mistakes, missing: tuple[st
             try:
                 values[i] = np.nan if text in missing else float(text)
             except ValueError:
-                mistakes.add(place, f"value {i + 1} is {text[:20]!r}, no number; give one, or ? where it is missing")
+                mistakes.add(location, f"value {i + 1} is {text[:20]!r}, no number; give one, or ? where it is missing")
                 return None
     wrong = np.flatnonzero(np.abs(values) > LARGEST)
     if len(wrong):
-        mistakes.add(place, f"value {wrong[0] + 1} is {fields[wrong[0]].strip()[:20]!r}; give numbers of up to 3e38")
+        mistakes.add(location, f"value {wrong[0] + 1} is {fields[wrong[0]].strip()[:20]!r}; give numbers of up to 3e38")
         return None
     return values.astype(np.float32)
 
 
 def _header(lines: Lines) -> dict[str, str] | None:
     """What stands before `@data`, by keyword in small letters; None where it never comes."""
-    found: dict[str, str] = {}
+    header: dict[str, str] = {}
     for _, line in lines:
         word, _, rest = line.strip().partition(" ")
         if word.lower() == "@data":
-            return found
+            return header
         if word.startswith("@"):
-            found[word[1:].lower()] = rest.strip()
+            header[word[1:].lower()] = rest.strip()
     return None
 
 
@@ -158,55 +158,55 @@ def _dimensions(header: dict[str, str]) -> int:
     """How many the header says there are; 0 where it says nothing."""
     if _says(header, "univariate", "true"):
         return 1
-    said = header.get("dimensions") or header.get("dimension") or ""
-    return int(said) if said.isdecimal() else 0
+    count = header.get("dimensions") or header.get("dimension") or ""
+    return int(count) if count.isdecimal() else 0
 
 
-def _case(fields: list[str], expected: int, length: int, place: str, mistakes: Mistakes) -> np.ndarray | None:
+def _case(fields: list[str], expected: int, length: int, location: str, mistakes: Mistakes) -> np.ndarray | None:
     """The dimensions of one row as (L, F)."""
     if len(fields) != expected or not 0 < expected <= DIMENSIONS:
         mistakes.add(
-            place,
+            location,
             f"has {len(fields)} dimensions, there should be {expected} (at most {DIMENSIONS}); the row "
             "is cut short or the header is wrong",
         )
         return None
-    found = [numbers(one.split(","), place, mistakes, ("?",)) for one in fields]
-    parts = [part for part in found if part is not None]
-    if len(parts) < len(found):
+    dimensions = [numbers(field.split(","), location, mistakes, ("?",)) for field in fields]
+    parts = [part for part in dimensions if part is not None]
+    if len(parts) < len(dimensions):
         return None
     longest = max(len(part) for part in parts)
     if length and longest != length:
         mistakes.add(
-            place, f"has {longest} values, the header says {length}; the row is cut short or the header is wrong"
+            location, f"has {longest} values, the header says {length}; the row is cut short or the header is wrong"
         )
         return None
     out = np.full((longest, expected), np.nan, dtype=np.float32)
     for i, part in enumerate(parts):
         out[: len(part), i] = part
     if np.isnan(out).all():
-        mistakes.add(place, "has no value; leave the row out")
+        mistakes.add(location, "has no value; leave the row out")
         return None
     return out
 
 
-def _labelled(out: Rows, text: str, known: list[str], place: str, mistakes: Mistakes) -> bool:
+def _labelled(out: Rows, text: str, known: list[str], location: str, mistakes: Mistakes) -> bool:
     """Note the label or number of a row; False and a mistake where it is none."""
     if out.target == "none":
         return True
     if out.target == "number":
-        value = numbers([text], place, mistakes, ())
+        value = numbers([text], location, mistakes, ())
         if value is None or np.isnan(value[0]):
             if value is not None:
-                mistakes.add(place, "the target is NaN; leave the row out")
+                mistakes.add(location, "the target is NaN; leave the row out")
             return False
         out.numbers.append(float(value[0]))
         return True
-    label = label_of(text.strip(), place, mistakes)
+    label = label_of(text.strip(), location, mistakes)
     if label is None:
         return False
     if known and text.strip() not in known and label not in known:
-        mistakes.add(place, f"label {text.strip()[:40]!r} is none of the header's ({', '.join(known[:8])})")
+        mistakes.add(location, f"label {text.strip()[:40]!r} is none of the header's ({', '.join(known[:8])})")
         return False
     out.labels.append(label)
     return True

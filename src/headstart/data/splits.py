@@ -23,8 +23,8 @@ def groups(contents: Any) -> np.ndarray:
 
 def occurs_once(group: np.ndarray) -> np.ndarray:
     """(n,) bool: nothing else has this content."""
-    _, place, count = np.unique(group, return_inverse=True, return_counts=True)
-    once: np.ndarray = count[place] == 1
+    _, number, count = np.unique(group, return_inverse=True, return_counts=True)
+    once: np.ndarray = count[number] == 1
     return once
 
 
@@ -79,8 +79,8 @@ def joined(*kinds: np.ndarray) -> np.ndarray:
     for kind in kinds:
         known: dict[int, int] = {}
         for row, number in enumerate(kind.tolist()):
-            one, other = root(known.setdefault(number, row)), root(row)
-            first[max(one, other)] = min(one, other)
+            row_root, other = root(known.setdefault(number, row)), root(row)
+            first[max(row_root, other)] = min(row_root, other)
     return np.array([root(row) for row in range(len(first))], dtype=np.int64)
 
 
@@ -94,32 +94,32 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
     a label goes to train; rows without a label whose block goes elsewhere are on no side at all, so that train has
     nothing that belongs with a row of val or test.
     """
-    names, (blocks, place) = ["train", *shares], np.unique(block, return_inverse=True)
+    names, (blocks, block_of) = ["train", *shares], np.unique(block, return_inverse=True)
     labelled, classes = target != IGNORE, int(target.max(initial=0)) + 1
     counts = np.zeros((len(blocks), classes), dtype=np.int64)
-    np.add.at(counts, (place[labelled], target[labelled]), 1)
+    np.add.at(counts, (block_of[labelled], target[labelled]), 1)
     total, sizes = counts.sum(0), counts.sum(1)
     parts = np.array([1 - sum(shares.values()), *shares.values()])
     left = parts[:, None] * total  # rows of each class that each side still lacks
     side, waiting = np.zeros(len(blocks), dtype=np.int64), []
     learnt = np.zeros(classes, dtype=bool)
 
-    def give(one: int, to: int) -> None:
-        side[one] = to
-        left[to] -= counts[one]
-        learnt[counts[one] > 0] |= to == 0
+    def give(unit: int, to: int) -> None:
+        side[unit] = to
+        left[to] -= counts[unit]
+        learnt[counts[unit] > 0] |= to == 0
 
-    for one in np.lexsort((bits(seed, "task/sides", np.arange(len(blocks))), -sizes)).tolist():
-        there = np.flatnonzero(counts[one])
-        if sizes[one] == 1 and left[:, there].max().round(9) < 1:
-            waiting.append((one, int(there[0])))
+    for unit in np.lexsort((bits(seed, "task/sides", np.arange(len(blocks))), -sizes)).tolist():
+        there = np.flatnonzero(counts[unit])
+        if sizes[unit] == 1 and left[:, there].max().round(9) < 1:
+            waiting.append((unit, int(there[0])))
         elif len(there):
             # Rounded, so that what is a tie on paper is a tie here: then the side that lacks most in all has it.
-            lacks = (left[:, there] * (counts[one, there] / total[there])).sum(1).round(9)
-            give(one, int(np.lexsort((-left.sum(1).round(9), -lacks))[0]))
-    for one, of in waiting:
-        give(one, int(np.argmax(left.sum(1).round(9))) if learnt[of] else 0)
-    return {name: np.flatnonzero((side[place] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
+            lacks = (left[:, there] * (counts[unit, there] / total[there])).sum(1).round(9)
+            give(unit, int(np.lexsort((-left.sum(1).round(9), -lacks))[0]))
+    for unit, of in waiting:
+        give(unit, int(np.argmax(left.sum(1).round(9))) if learnt[of] else 0)
+    return {name: np.flatnonzero((side[block_of] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
 
 
 def check_sides(
@@ -133,10 +133,10 @@ def check_sides(
     labelled = int((target != IGNORE).sum())
     for side in ("train", *settings):
         if not (target[rows[side]] != IGNORE).any():
-            said = " and ".join(f"task.{name}_share: {share:g}" for name, share in settings.items())
+            shares = " and ".join(f"task.{name}_share: {share:g}" for name, share in settings.items())
             raise BadInput(
-                f"{said} of {labelled:,} labelled sequences, {blocks:,} of them apart from each other, leave none for "
-                f"{side}; give more sequences, other shares, or by_group=false where a group holds too much"
+                f"{shares} of {labelled:,} labelled sequences, {blocks:,} of them apart from each other, leave none "
+                f"for {side}; give more sequences, other shares, or by_group=false where a group holds too much"
             )
     lost = sorted({label for i, label in enumerate(labels) if not (target[rows["train"]] == i).any()})
     if lost:
@@ -151,10 +151,10 @@ def copies_note(group: np.ndarray, rows: Mapping[str, np.ndarray], what: str) ->
     """A note for each earlier split that official val or test sequences also stand in."""
     notes = []
     for later, earlier in (("val", ("train",)), ("test", ("train", "val"))):
-        found = {name: int(np.isin(group[rows[later]], group[rows[name]]).sum()) for name in earlier}
-        said = [f"{count} also stand in {name}" for name, count in found.items() if count]
-        if said:
-            notes.append(f"of the {len(rows[later])} {later} {what}, {' and '.join(said)}")
+        counts = {name: int(np.isin(group[rows[later]], group[rows[name]]).sum()) for name in earlier}
+        counts_text = [f"{count} also stand in {name}" for name, count in counts.items() if count]
+        if counts_text:
+            notes.append(f"of the {len(rows[later])} {later} {what}, {' and '.join(counts_text)}")
     return notes
 
 
@@ -181,9 +181,9 @@ def marks(examples: Examples) -> list[bytes]:
 
 def overlaps(task: Splits) -> dict[tuple[str, str], int]:
     """How many units of the later split stand in the earlier one, for each two splits."""
-    found = {name: marks(task.split(name)) for name in ("train", "val", "test")}
+    marked = {name: marks(task.split(name)) for name in ("train", "val", "test")}
     out = {}
-    for earlier, later in combinations(found, 2):
-        known = set(found[earlier])
-        out[earlier, later] = sum(mark in known for mark in found[later])
+    for earlier, later in combinations(marked, 2):
+        known = set(marked[earlier])
+        out[earlier, later] = sum(mark in known for mark in marked[later])
     return out

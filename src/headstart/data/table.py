@@ -185,13 +185,13 @@ def number_name(value: float) -> str:
     return str(int(value)) if whole else repr(float(value))
 
 
-def check_names(names: Iterable[str], place: str) -> list[str]:
+def check_names(names: Iterable[str], location: str) -> list[str]:
     """Names of columns, each once. Raises: BadInput naming those that are there twice."""
     seen: dict[str, int] = {}
     wrong = []
     for number, name in enumerate(names, 1):
         if name in seen:
-            wrong.append(f"{place}: column {name!r} is there twice (columns {seen[name]} and {number}); rename one")
+            wrong.append(f"{location}: column {name!r} is there twice (columns {seen[name]} and {number}); rename one")
         seen.setdefault(name, number)
     if wrong:
         raise BadInput("\n".join(wrong[:20]))
@@ -311,14 +311,14 @@ class Cells:
     def report(self, mistakes: Mistakes) -> None:
         """Hand what was noted to `mistakes`, one line for each text. Raises: BadInput once there are 20."""
         for (text, wrong), bad in sorted(self.bad.items(), key=lambda pair: pair[1].row):
-            shown = text if len(text) <= 40 else text[:40] + "..."
+            short = text if len(text) <= 40 else text[:40] + "..."
             many = f"{len(bad.rows):,} such rows; " if len(bad.rows) > 1 else ""
             way = f"--na {shlex.quote(text)} reads {'them' if len(bad.rows) > 1 else 'it'} as missing"
             if len(text) > 40:
                 way = "correct it, or name other columns with --values"
             elif "..." in text:
                 way = "whoever wrote the file shortened the list; write it whole"
-            mistakes.add(self.places.cell(bad.row, bad.column), f"{shown!r} {wrong} ({many}{way})")
+            mistakes.add(self.places.cell(bad.row, bad.column), f"{short!r} {wrong} ({many}{way})")
         if self.others and len(mistakes.texts) < MOST:
             mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
 

@@ -117,42 +117,42 @@ def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
         with unpacked(path) as file:
             row = 0
             while line := file.readline(LINE + 1):
-                row, place = row + 1, f"{path}, row {row + 1}"
+                row, location = row + 1, f"{path}, row {row + 1}"
                 if len(line) > LINE:
-                    raise BadInput(f"{place}: has more than {LINE} bytes; give one example per line")
-                text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), place, mistakes)
+                    raise BadInput(f"{location}: has more than {LINE} bytes; give one example per line")
+                text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), location, mistakes)
                 if text is not None:
-                    yield place, text
+                    yield location, text
     except DAMAGED as error:
         raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
 
 
-def decoded(content: bytes, place: str, mistakes: Mistakes) -> str | None:
+def decoded(content: bytes, location: str, mistakes: Mistakes) -> str | None:
     """UTF-8 as text, or None and a mistake."""
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         mistakes.add(
-            place, f"is not UTF-8 (byte {content[error.start]:#04x} at {error.start}); convert the file to UTF-8"
+            location, f"is not UTF-8 (byte {content[error.start]:#04x} at {error.start}); convert the file to UTF-8"
         )
         return None
 
 
-def text_of(value: Any, place: str, mistakes: Mistakes) -> bytes | None:
+def text_of(value: Any, location: str, mistakes: Mistakes) -> bytes | None:
     """A text as UTF-8, or None and a mistake where it is empty, no text, or cannot be UTF-8."""
     if isinstance(value, str):
         try:
             value = value.encode()
         except UnicodeEncodeError as error:  # half of a pair of escapes such as \ud83d
-            mistakes.add(place, f"character {error.start} of the text is none of its own (a lone surrogate)")
+            mistakes.add(location, f"character {error.start} of the text is none of its own (a lone surrogate)")
             return None
     if not isinstance(value, bytes):
-        mistakes.add(place, f"the text is {str(value)[:40]!r}, of type {type(value).__name__}; give a text")
+        mistakes.add(location, f"the text is {str(value)[:40]!r}, of type {type(value).__name__}; give a text")
     elif not value:
-        mistakes.add(place, "the text is empty; leave the row out")
-    elif decoded(value, place, mistakes) is not None:
+        mistakes.add(location, "the text is empty; leave the row out")
+    elif decoded(value, location, mistakes) is not None:
         return value
     return None
 
@@ -235,12 +235,12 @@ def texts(named: Named, mistakes: Mistakes, needed: Sequence[str]) -> Iterator[t
             raise BadInput(f"{places}: {nearest(name, seen)}; name another set, or put the file beside the archive")
 
 
-def _text_lines(content: bytes, place: str, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
+def _text_lines(content: bytes, location: str, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
     """(place, text) of each line that is UTF-8."""
     for row, line in enumerate(content.removesuffix(b"\n").split(b"\n"), 1):
-        text = decoded(line.removesuffix(b"\r"), f"{place}, row {row}", mistakes)
+        text = decoded(line.removesuffix(b"\r"), f"{location}, row {row}", mistakes)
         if text is not None:
-            yield f"{place}, row {row}", text
+            yield f"{location}, row {row}", text
 
 
 def _below(root: Path, name: str) -> Path | None:
@@ -262,9 +262,9 @@ def archives_or_files(root: Path, pattern: re.Pattern[str]) -> tuple[Path, tuple
     there = tuple(root / name for name in listed(root, lambda n: pattern.search(n) is not None))
     if there:
         return root, there
-    found = sorted(p for p in root.glob("*") if ARCHIVE.search(p.name) and p.is_file())
-    if len(found) > 1:
+    archives = sorted(p for p in root.glob("*") if ARCHIVE.search(p.name) and p.is_file())
+    if len(archives) > 1:
         raise BadInput(
-            f"{root}: holds several archives ({', '.join(p.name for p in found)}); leave the one that is meant"
+            f"{root}: holds several archives ({', '.join(p.name for p in archives)}); leave the one that is meant"
         )
-    return (found[0], (found[0],)) if found else None
+    return (archives[0], (archives[0],)) if archives else None
