@@ -15,8 +15,8 @@ from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.spec import read
+from headstart.tasks.stand_ins import CYCLE, DETUNE, WavesSpec, balanced, frequencies
 from headstart.tasks.task import SPLITS, Task, open_task
-from headstart.tasks.waves import CYCLE, DETUNE, WavesSpec, balanced, frequencies
 
 NOWHERE = Path("nowhere")
 SMALL: dict[str, Any] = {"train": 40, "val": 12, "test": 20}
@@ -157,7 +157,7 @@ def test_each_split_holds_each_class_alike_and_shares_no_window() -> None:
 
 def test_a_window_does_not_depend_on_how_many_there_are_nor_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     some = WavesSpec(**SMALL).load(NOWHERE)
-    monkeypatch.setattr("headstart.tasks.waves._AT_ONCE", 1000)
+    monkeypatch.setattr("headstart.tasks.stand_ins._AT_ONCE", 1000)
     more = WavesSpec(**{**SMALL, "train": 50}).load(NOWHERE)
     assert np.array_equal(more.train.values[: 40 * 256], some.train.values)
     assert np.array_equal(more.train.target[:40], some.train.target)

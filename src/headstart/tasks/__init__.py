@@ -92,12 +92,12 @@ TASKS: dict[str, Entry] = {
         "Rao et al. 2019; Lu et al. 2021",
     ),
     "waves": Entry(
-        "headstart.tasks.waves:WavesSpec",
+        "headstart.tasks.stand_ins:WavesSpec",
         "sums of sines, a stand-in for signals: which frequencies, or how slow?",
         "our own",
     ),
     "pairs": Entry(
-        "headstart.tasks.pairs:PairsSpec",
+        "headstart.tasks.stand_ins:PairsSpec",
         "two sequences of letters, a stand-in for retrieval: did one source write both?",
         "our own",
     ),

@@ -14,11 +14,11 @@ from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.seeds import below, bits, uniform
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.spec import Seed
-from headstart.tasks.task import Baseline, Task, TaskSpec, rule
+from headstart.tasks.build import GeneratedSpec
+from headstart.tasks.task import Baseline, Task, rule
 
 
-class _BitsSpec(TaskSpec):
+class _BitsSpec(GeneratedSpec):
     """What both share: sizes, seed and the stream.
 
     train: examples of one epoch; val, test: fixed sets. endless: each epoch has new train examples (False: the
@@ -30,13 +30,11 @@ class _BitsSpec(TaskSpec):
     val: int = Field(default=1_000, ge=1, le=1_000_000)
     test: int = Field(default=1_000, ge=1, le=1_000_000)
     endless: bool = True
-    data_seed: Seed = 0
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"},)
     shows_not: ClassVar[str] = (
         "random bits have no structure to learn besides the rule: this says nothing of natural data."
     )
-    generated: ClassVar[bool] = True
     loss: ClassVar[str] = "levels"
 
     def _task(self, signature: Signature, draw: Callable[[str, np.ndarray], Examples]) -> Task:

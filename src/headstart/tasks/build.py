@@ -7,19 +7,40 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypedDict, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, TypeVar
 
 import numpy as np
+from pydantic import Field
 
 from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Prepared, Writer, stored
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import Seed
 from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, patched_signature
 
 R = TypeVar("R")
 SAMPLE = 400
 """Train examples of a generated task whose lengths stand for those of all."""
+
+
+class GeneratedSpec(TaskSpec):
+    """A task that is generated from its spec alone: how many units each split has, and the seed of their content.
+
+    The stage's seed has no part in the data, and unit i of a split is the same whatever the sizes are.
+    """
+
+    train: int = Field(default=2_000, ge=1, le=1_000_000)
+    val: int = Field(default=500, ge=1, le=1_000_000)
+    test: int = Field(default=1_000, ge=1, le=1_000_000)
+    data_seed: Seed = 0
+
+    generated: ClassVar[bool] = True
+
+    @property
+    def firsts(self) -> dict[str, int]:
+        """The number of the first unit of each split, where train, val and test follow each other."""
+        return {"train": 0, "val": self.train, "test": self.train + self.val}
 
 
 class SplitExamples(TypedDict):

@@ -18,8 +18,7 @@ from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
-from headstart.spec import Seed
-from headstart.tasks.build import each_split, find_all, in_threads, prepared_task, write_split
+from headstart.tasks.build import GeneratedSpec, each_split, find_all, in_threads, prepared_task, write_split
 from headstart.tasks.listops.generate import CLOSE, SYMBOLS, Rules, Trees, before, decode, encode, grow
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Task, TaskSpec, rule
 
@@ -40,7 +39,7 @@ ORIGIN = (
 )
 
 
-class ListOpsSpec(TaskSpec):
+class ListOpsSpec(GeneratedSpec):
     """Expressions over digits with four operators: MIN, MAX, MED (median, cut to a whole number), SM (sum
     modulo 10).
 
@@ -68,7 +67,6 @@ class ListOpsSpec(TaskSpec):
     train: int = Field(default=96_000, ge=1)
     val: int = Field(default=2_000, ge=1)
     test: int = Field(default=2_000, ge=1)
-    data_seed: Seed = 0
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (
         *TaskSpec.baselines,
@@ -77,7 +75,6 @@ class ListOpsSpec(TaskSpec):
     )
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
     version: ClassVar[int] = 1
-    generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.1
 
     @property
@@ -98,8 +95,7 @@ class ListOpsSpec(TaskSpec):
         """The whole task, memory-mapped. Raises: BadInput where the range holds too few expressions."""
         ready = self._prepared(data, workers=1)
         arrays = {name: np.asarray(array) for name, array in ready.arrays.items()}  # plain views of mapped files
-        bounds = np.cumsum([0, *(getattr(self, name) for name in SPLITS)]).tolist()
-        rows = {name: slice(*bounds[i : i + 2]) for i, name in enumerate(SPLITS)}
+        rows = {name: slice(first, first + getattr(self, name)) for name, first in self.firsts.items()}
         longest, shortest = int(np.diff(arrays["offsets"]).max()), int(np.diff(arrays["offsets"]).min())
         return Task(
             Signature(

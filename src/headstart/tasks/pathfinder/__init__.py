@@ -18,8 +18,7 @@ from headstart.data.prepared import Builder, Prepared, prepared
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
-from headstart.spec import Seed
-from headstart.tasks.build import absent, each_split, in_threads
+from headstart.tasks.build import GeneratedSpec, absent, each_split, in_threads
 from headstart.tasks.images import decode, pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
@@ -39,7 +38,7 @@ _TOGETHER = {16: 4096, 32: 2048, 64: 1024, 128: 256, 256: 64}
 """Images of each size that are grown together: more are slower, as their maps leave the core's cache."""
 
 
-class PathfinderSpec(TaskSpec):
+class PathfinderSpec(GeneratedSpec):
     """Grey images, row by row as scalar positions: do two discs end one dashed contour, or two? 2 classes.
 
     Each image holds two long contours of paddles, short distractors, and two discs of brightness 1. Inputs
@@ -61,11 +60,9 @@ class PathfinderSpec(TaskSpec):
     train: int = Field(default=160_000, ge=1)
     val: int = Field(default=20_000, ge=1)
     test: int = Field(default=20_000, ge=1)
-    data_seed: Seed = 0
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (*TaskSpec.baselines, rule("distance of the discs"))
     shows_not: ClassVar[str] = LONG_RANGE_ARENA
-    generated: ClassVar[bool] = True
     mask_rate: ClassVar[float] = 0.5
     loss: ClassVar[str] = "levels"
 
@@ -91,8 +88,8 @@ class PathfinderSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         """The whole task, memory-mapped (generated first where it is not prepared)."""
         ready = self._prepared(data, workers=1)
-        first = {"train": 0, "val": self.train, "test": self.train + self.val}
-        task = grey_task(self.size, ready, {name: first[name] + np.arange(getattr(self, name)) for name in SPLITS})
+        numbers = {name: first + np.arange(getattr(self, name)) for name, first in self.firsts.items()}
+        task = grey_task(self.size, ready, numbers)
         note = "16 x 16 pixels are a size of our own, none of Long Range Arena's"
         baselines = tuple(Baseline(**line) for line in ready.facts["baselines"])
         return replace(task, baselines=baselines, notes=(note,) if self.size == 16 else ())
