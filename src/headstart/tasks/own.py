@@ -3,37 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field, model_validator
 
-from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of, stamps
 from headstart.data.layout import Kind
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.sequences import channel_moments, standardised, to_range
-from headstart.data.splits import check_sides, dealt, joined
+from headstart.data.splits import check_sides, copies_note, dealt, joined
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
-from headstart.spec import neutral, place, read
-from headstart.tasks.own_notes import about_copies, about_groups, about_labels, how_read, how_read_further
+from headstart.spec import Spec, neutral, place, read
+from headstart.tasks.build import each_split
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 _READER = 3
 """Raised when the same files give other arrays."""
 SHORT = ("target", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
-TEST_SHARE = 0.2
 
 
-@dataclass(frozen=True)
-class OwnFacts:
-    """What the file decides of a model that is to read other files: see `served.Preparation`, which holds the same.
+class OwnFacts(Spec):
+    """What the file decides of a model that is to read other files: see `serve.Preparation`, which holds the same.
 
     layout: reads other files as this one was read. mean, deviation: of each channel over train, none where values stay
     as they are; low, high: the numbers of train that stand as -1 and 1, None where targets stay as they are.
@@ -114,7 +112,7 @@ class OwnSpec(TaskSpec):
         if self.test is not None and self.test_share is not None:
             raise ValueError("test_share: the test split is the file task.test; leave one of them out")
         if self.test is None and self.test_share is None:
-            self.__dict__["test_share"] = TEST_SHARE
+            self.__dict__["test_share"] = 0.2
         if self.val_share + (self.test_share or 0) >= 1:
             raise ValueError(f"val_share: {self.val_share} and test_share: {self.test_share} leave no train; take less")
         return self
@@ -134,9 +132,7 @@ class OwnSpec(TaskSpec):
         facts = ready.facts
         return Task(
             Signature(**facts["signature"]),
-            stored(ready, "train"),
-            stored(ready, "val"),
-            stored(ready, "test"),
+            **each_split(lambda name: stored(ready, name)),
             labels=tuple(facts["labels"]),
             notes=tuple(facts["notes"]),
             fingerprint=ready.fingerprint,
@@ -146,11 +142,7 @@ class OwnSpec(TaskSpec):
 
     def facts(self, data: Path) -> OwnFacts:
         """What the file decides. Raises: BadInput for whatever is wrong with it."""
-        served: dict[str, Any] = {
-            name: tuple(value) if isinstance(value, list) else value
-            for name, value in self._prepared(data).facts["served"].items()
-        }
-        return OwnFacts(**{**served, "layout": read(LayoutSpec, served["layout"], "layout")})
+        return read(OwnFacts, self._prepared(data).facts["served"], "facts")
 
     def _paths(self, data: Path) -> dict[str, Path]:
         """The files by the names of their fields."""
@@ -179,46 +171,66 @@ class OwnSpec(TaskSpec):
     def _build(self, builder: Builder, data: Path) -> dict[str, Any]:
         paths = self._paths(data)
         train = read_sequences(paths["file"], self.layout)
-        _check_labels(train)
-        notes = how_read(train.layout, train.notes)
-        layout = train.layout.fixed()
+        layout = train.layout
+        if train.target == "class" and len(train.classes) == 1:
+            raise BadInput(
+                f'{layout.source}: every label is {train.classes[0]!r}; give two classes or more, or target="" to '
+                "pretrain alone"
+            )
+        # Without where it is: notes travel with a report.
+        text, _, _ = replace(layout, source="", guessed=()).said.removeprefix(": ").rpartition(".")
+        guessed = f"; guessed: {', '.join(layout.guessed)}" if layout.guessed else ""
+        notes = [_placeless(note, layout) for note in (f"read as {text}{guessed}", *train.notes)]
         if "unlabelled" in paths:
             more = _same_way(train, paths["unlabelled"], "unlabelled")
-            more = replace(more, labels=(None,) * len(more))
-            notes += how_read_further("unlabelled", more.layout, more.notes)
-            train = _both(train, more)
+            notes += [f"unlabelled file: {_placeless(note, more.layout)}" for note in more.notes]
+            train = _both(train, replace(more, labels=(None,) * len(more)))
         whole = train
         if "test" in paths:
             test = _same_way(train, paths["test"], "test")
-            notes += how_read_further("test", test.layout, test.notes)
+            notes += [f"test file: {_placeless(note, test.layout)}" for note in test.notes]
             whole = _both(train, test)
-        target, official = _codes(whole, train.classes), np.arange(len(train), len(whole))
-        rows, more_notes = self._sides(train, whole, target, official)
+        target = _codes(whole, train.classes)
+        rows, about = self._sides(train, whole, target)
         wanted, low, high, scaled = self._targets(whole, target, rows["train"])
         values, observed, mean, deviation = self._numbers(whole, rows["train"])
         # Cut last: however much is kept, splits and standards are those of the whole sequences.
         seen, cut = _cut(replace(whole, values=values, observed=observed), self.longest)
-        facts = _written(builder, seen, wanted, rows)
+        examples = Examples(seen.values, seen.offsets, wanted, np.arange(len(seen), dtype=np.int64), seen.observed)
+        for name in SPLITS:
+            builder.save_split(name, examples.take(rows[name]))
+        used = seen.lengths[np.concatenate([rows[name] for name in SPLITS])]
         counts = np.bincount(target[rows["train"]][target[rows["train"]] != IGNORE], minlength=len(train.classes))
-        served = {
-            "kind": train.kind,
-            "symbols": list(train.layout.symbols),
-            "channels": list(train.channels),
-            "labels": list(train.classes),
-            "layout": layout.model_dump(mode="json"),
-            "mean": mean,
-            "deviation": deviation,
-            "low": low,
-            "high": high,
-            "counts": counts.tolist() if train.target == "class" else [],
+        kind: Literal["floats", "tokens"] = "floats" if train.kind == "numbers" else "tokens"
+        lengths = (int(used.max()), int(used.min()))
+        missing = seen.observed is not None
+        signature = Signature(kind, train.width, *lengths, train.target, len(train.classes), missing=missing)
+        served = OwnFacts(
+            kind=train.kind,
+            symbols=layout.symbols,
+            channels=train.channels,
+            labels=train.classes,
+            layout=layout.fixed(),
+            mean=tuple(mean),
+            deviation=tuple(deviation),
+            low=low,
+            high=high,
+            counts=tuple(counts.tolist()) if train.target == "class" else (),
+        )
+        names = {"kind": train.kind, "symbols": list(layout.symbols), "labels": list(train.classes)}
+        decided = {**names, "width": train.width, "target": train.target, "scaled": scaled}
+        return {
+            **names,
+            "signature": vars(signature),
+            "decided": json.dumps(decided, sort_keys=True),
+            "served": served.model_dump(mode="json"),
+            "notes": [*notes, *cut, *about, *scaled],
         }
-        return {**facts, **_decided(train, scaled), "served": served, "notes": [*notes, *cut, *more_notes, *scaled]}
 
-    def _sides(
-        self, train: Sequences, whole: Sequences, target: np.ndarray, official: np.ndarray
-    ) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Rows of each split, and what must be known of them."""
-        own, copies, groups = target[: len(train)], whole.copies(), _group_numbers(whole)
+    def _sides(self, train: Sequences, whole: Sequences, target: np.ndarray) -> tuple[dict[str, np.ndarray], list[str]]:
+        """Rows of each split, and what must be known of them; rows of `whole` after `train` are the test file's."""
+        own, copies, official = target[: len(train)], whole.copies(), np.arange(len(train), len(whole))
+        groups = None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1]
         kinds = [copies] if groups is None or not self.by_group else [copies, groups]
         block = joined(*(kind[: len(train)] for kind in kinds))
         shares = {"val": self.val_share, **({"test": self.test_share} if self.test_share else {})}
@@ -229,9 +241,9 @@ class OwnSpec(TaskSpec):
         if len(official):
             rows["test"] = official[target[official] != IGNORE]
         return rows, [
-            *about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
-            *about_copies(whole.labels, copies, rows, len(official) > 0),
-            *about_groups(groups, rows, self.by_group, len(official) > 0),
+            *_about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
+            *_about_copies(whole.labels, copies, rows, len(official) > 0),
+            *_about_groups(groups, rows, self.by_group, len(official) > 0),
         ]
 
     def _targets(
@@ -261,14 +273,6 @@ class OwnSpec(TaskSpec):
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()
-
-
-def _check_labels(train: Sequences) -> None:
-    if train.target == "class" and len(train.classes) == 1:
-        raise BadInput(
-            f'{train.layout.source}: every label is {train.classes[0]!r}; give two classes or more, or target="" to '
-            "pretrain alone"
-        )
 
 
 def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]) -> Sequences:
@@ -333,38 +337,6 @@ def _codes(whole: Sequences, classes: tuple[str, ...]) -> np.ndarray:
     return np.where(whole.labelled, 0, IGNORE).astype(np.int64)
 
 
-def _group_numbers(whole: Sequences) -> np.ndarray | None:
-    return None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1].astype(np.int64)
-
-
-def _written(
-    builder: Builder, whole: Sequences, target: np.ndarray | None, rows: Mapping[str, np.ndarray]
-) -> dict[str, Any]:
-    """Write each split; gives its signature."""
-    examples = Examples(whole.values, whole.offsets, target, np.arange(len(whole), dtype=np.int64), whole.observed)
-    for name in SPLITS:
-        builder.save_split(name, examples.take(rows[name]))
-    used = whole.lengths[np.concatenate([rows[name] for name in SPLITS])]
-    return {
-        "signature": {
-            "input": "floats" if whole.kind == "numbers" else "tokens",
-            "width": whole.width,
-            "length": int(used.max()),
-            "shortest": int(used.min()),
-            "target": whole.target,
-            "classes": len(whole.classes) if whole.target == "class" else 0,
-            "missing": whole.observed is not None,
-        }
-    }
-
-
-def _decided(train: Sequences, scaled: list[str]) -> dict[str, Any]:
-    """What the file decides besides the arrays, and a text of it."""
-    out = {"kind": train.kind, "symbols": list(train.layout.symbols), "labels": list(train.classes)}
-    decided = {**out, "width": train.width, "target": train.target, "scaled": scaled}
-    return {**out, "decided": json.dumps(decided, sort_keys=True)}
-
-
 def _text(kind: str, symbols: list[str]) -> Callable[[np.ndarray], str] | None:
     """What turns ids back into what a person wrote."""
     if kind == "text":
@@ -372,3 +344,56 @@ def _text(kind: str, symbols: list[str]) -> Callable[[np.ndarray], str] | None:
     if kind in ("dna", "protein"):
         return spoken(kind)
     return (lambda ids: " ".join(symbols[int(i)] for i in ids)) if kind == "tokens" else None
+
+
+def _placeless(note: str, layout: Layout) -> str:
+    return note.replace(f"{layout.source}: ", "").replace(layout.source, "the file")
+
+
+def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: int) -> list[str]:
+    """How many sequences lack a label; `lost` of them, and `unscored` ones of a test file, are on no side."""
+    bare, train = int((own[rows["train"]] == IGNORE).sum()), len(rows["train"])
+    copies = "each is a copy of one of val or test, or of a group that is there"
+    notes = {
+        f"{bare:,} of {train:,} train sequences have no label and serve pretraining alone": bare,
+        f"{lost:,} sequences without a label are left out: {copies}": lost,
+        f"{unscored:,} sequences of the test file have no label and are left out": unscored,
+    }
+    return [note for note, count in notes.items() if count]
+
+
+def _about_copies(
+    labels: Sequence[str | None], copies: np.ndarray, rows: Mapping[str, np.ndarray], official: bool
+) -> list[str]:
+    """How many sequences are copies, stand in two splits, or have copies with another label."""
+    again = copies != np.arange(len(copies))
+    notes = copies_note(copies, rows, "sequences") if official else []
+    own = int(again[np.concatenate([rows["train"], rows["val"]])].sum()) if official else int(again.sum())
+    if own:
+        notes.append(
+            f"{own:,} sequences are exact copies of others; copies are kept in one split"
+            + (", the test file's apart" if official else "")
+        )
+    names: dict[int, set[str]] = {}
+    for row, label in zip(copies.tolist(), labels, strict=True):
+        if label is not None:
+            names.setdefault(row, set()).add(label)
+    odd = sum(len(several) > 1 for several in names.values())
+    return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
+
+
+def _about_groups(
+    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, official: bool
+) -> list[str]:
+    """Whether subjects that are learned from are tested on too."""
+    if groups is None:
+        return []
+    count, known = len(np.unique(groups)), np.concatenate([rows["train"], rows["val"]])
+    shared = len(np.intersect1d(groups[rows["test"]], groups[known]))
+    if by_group and not shared:
+        return [f"{count:,} groups, each in one split"]
+    why = "the test file's own rows" if official else "by_group is false"
+    return [
+        f"{shared:,} of the {len(np.unique(groups[rows['test']])):,} groups of test also stand in train or val "
+        f"({why}): the score says less of new groups"
+    ]
