@@ -237,7 +237,7 @@ def test_missing_files_are_named_with_their_folder_and_origin(data, tmp_path):
     for said in ("train/neg", "aclImdb_v1.tar.gz", folder, "https://ai.stanford.edu", "--data"):
         assert said in text
     (data / "imdb" / "imdb_test.jsonl").unlink()
-    assert "has imdb_train.jsonl and no file named test beside it" in why(data)
+    assert f"{data / 'imdb' / 'test.jsonl'} is missing" in why(data)
 
 
 def test_rows_that_are_wrong_are_all_named(data):

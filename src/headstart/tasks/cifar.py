@@ -18,7 +18,7 @@ from headstart.data.splits import copies_note, groups, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
-from headstart.tasks.build import each_split, size_note
+from headstart.tasks.build import absent, each_split, incomplete, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 
@@ -165,32 +165,29 @@ def find(data: Path, task: str) -> tuple[Path, tuple[Path, ...]]:
     outer = data / "cifar10"
     inner = sorted(p for p in outer.glob("*") if p.is_dir() and not p.name.startswith("."))
     folders = [outer, data / "cifar-10-batches-bin", *inner]
-    for root in folders:
-        missing = [root / name for name in BATCHES if not (root / name).is_file()]
-        if len(missing) < len(BATCHES):
-            _refuse_missing(missing, task)
-            return root, tuple(root / name for name in BATCHES)
     orders = tuple(file for split in OFFICIAL for root in folders if (file := root / order_file(split)).is_file())
-    for root in folders:
-        missing = [root / split for split in OFFICIAL if not (root / split).is_dir()]
-        if len(missing) < len(OFFICIAL):
-            _refuse_missing(missing, task)
-            return root, (*(root / name for name in listed(root, _is_image)), *orders)
+    for names in (BATCHES, tuple(OFFICIAL)):
+        for root in folders:
+            missing = [root / name for name in names if not (root / name).exists()]
+            if missing and len(missing) < len(names):
+                raise incomplete(task, missing, ORIGIN)
+            if not missing and names == BATCHES:
+                return root, tuple(root / name for name in BATCHES)
+            if not missing:
+                return root, (*(root / name for name in listed(root, _is_image)), *orders)
     archives = sorted(p for p in outer.glob("*") if _ARCHIVE.search(p.name) and "python" not in p.name)
     if len(archives) > 1:
-        raise BadInput(
-            f"task.kind: {task!r}: {outer} holds several archives ({', '.join(p.name for p in archives)}); "
-            "leave the one that is meant"
-        )
+        several = ", ".join(path.name for path in archives)
+        raise BadInput(f"task.kind: {task!r}: {outer} holds several archives ({several}); leave the one that is meant")
     if archives:
         return archives[0], (archives[0], *orders)
     pickled = any(outer.glob("*python*")) or (outer / "data_batch_1").is_file()
-    raise BadInput(
-        f"task.kind: {task!r} looks for {BATCHES[0]} to {BATCHES[4]} and {BATCHES[5]}, for folders train/<class> "
-        f"and test/<class> of images, or for a tar archive of either in {outer}, and none is there"
-        f"{' (files of the Python version are pickles, which are never opened)' if pickled else ''}; {ORIGIN}; "
-        "name the folder above it with --data or HEADSTART_DATA"
+    looks = (
+        f"{BATCHES[0]} to {BATCHES[4]} and {BATCHES[5]}, for folders train/<class> and test/<class> of images, or for "
+        "a tar archive of either"
     )
+    never = " (files of the Python version are pickles, which are never opened)" if pickled else ""
+    raise absent(task, data, ("cifar10",), looks + never, ORIGIN)
 
 
 def order_file(split: str) -> str:
@@ -218,26 +215,18 @@ def grey(pixels: np.ndarray) -> np.ndarray:
 
 def split_rows(spec: CifarSpec, base: Prepared) -> dict[str, np.ndarray]:
     """Rows of the images of each split, in ascending order."""
-    train, held = int(base.facts["train"]), int(base.facts["held_batch"])
+    train, last = int(base.facts["train"]), int(base.facts["held_batch"])
     label, group = np.asarray(base.arrays["label"]), np.asarray(base.arrays["group"])
     if spec.split == "drawn":
         val = hold_out(label[:train], occurs_once(group[:train]), spec.val, spec.split_seed, "task.val")
-    elif held:
-        val = np.arange(train - held, train)
+    elif last:
+        val = np.arange(train - last, train)
     else:
         raise BadInput(
             "task.split: 'rothermel' holds out a stock batch, and class folders do not say which images that is; "
             "put train_labels_official_order.u8 (one byte per label, in the official order) beside them"
         )
     return {"train": np.setdiff1d(np.arange(train), val), "val": val, "test": np.arange(train, len(label))}
-
-
-def _refuse_missing(missing: list[Any], task: str) -> None:
-    if missing:
-        raise BadInput(
-            f"task.kind: {task!r}: {', '.join(map(str, missing))} is missing; {ORIGIN}; name the folder that holds "
-            "all of it with --data or HEADSTART_DATA"
-        )
 
 
 def _is_image(name: str) -> bool:
@@ -275,14 +264,13 @@ def _write_splits(builder: Builder, spec: CifarSpec, base: Prepared) -> dict[str
 
 def _write_images(builder: Builder, root: Path, files: tuple[Path, ...]) -> dict[str, Any]:
     batches, images, formats = _read(builder, root)
-    splits, held = _from_batches(batches, root) if batches else _from_folders(images, root, files)
+    splits, last = _from_batches(batches, root) if batches else _from_folders(images, root, files)
     train = len(splits["train"][1])
     pixels = builder.empty("pixels", (train + len(splits["test"][1]), SIDE, SIDE, 3), np.uint8)
     pixels[:train], pixels[train:] = splits["train"][0], splits["test"][0]
     builder.save("label", np.concatenate([splits["train"][1], splits["test"][1]]).astype(np.uint8))
-    chunks = (grey(pixels[first : first + 1000]) for first in range(0, len(pixels), 1000))
-    builder.save("group", groups(image for chunk in chunks for image in chunk))
-    return {"train": train, "held_batch": held, "formats": sorted(formats), "folders": not batches}
+    builder.save("group", groups(grey(image) for image in pixels))
+    return {"train": train, "held_batch": last, "formats": sorted(formats), "folders": not batches}
 
 
 def _read(builder: Builder, root: Path) -> tuple[dict[str, bytes], Images, set[str]]:
@@ -317,25 +305,23 @@ def _key(stem: str) -> tuple[int, str]:
 
 def _from_batches(batches: dict[str, bytes], root: Path) -> tuple[LabelledImages, int]:
     """The official files, one after another, and the size of the fifth."""
-    _refuse_missing([f"{root}, member {name}" for name in BATCHES if name not in batches], "cifar10")
-    mistakes = Mistakes()
+    mistakes, missing = Mistakes(), [f"{root}, member {name}" for name in BATCHES if name not in batches]
+    if missing:
+        raise incomplete("cifar10", missing, ORIGIN)
     parts = [_records(batches[name], f"{root}, {name}", mistakes) for name in BATCHES]
     mistakes.check()
     pixels, labels = (np.concatenate(part) for part in zip(*parts[:5], strict=True))
     return {"train": (pixels, labels), "test": parts[5]}, len(parts[4][1])
 
 
-def _records(content: bytes, place: str, mistakes: Mistakes) -> tuple[np.ndarray, np.ndarray]:
+def _records(content: bytes, where: str, mistakes: Mistakes) -> tuple[np.ndarray, np.ndarray]:
     whole = len(content) // RECORD
     if len(content) % RECORD or not whole:
-        mistakes.add(
-            place,
-            f"{len(content)} bytes are no whole number of records of {RECORD} bytes: it is cut "
-            "short or of another kind; download it again",
-        )
+        problem = f"{len(content)} bytes are no whole number of records of {RECORD} bytes"
+        mistakes.add(where, f"{problem}: it is cut short or of another kind; download it again")
     table = np.frombuffer(content, dtype=np.uint8, count=whole * RECORD).reshape(whole, RECORD)
     for row in np.flatnonzero(table[:, 0] > 9):
-        mistakes.add(f"{place}, image {row}", f"label {table[row, 0]} is none of 0 to 9; download it again")
+        mistakes.add(f"{where}, image {row}", f"label {table[row, 0]} is none of 0 to 9; download it again")
     return table[:, 1:].reshape(whole, 3, SIDE, SIDE).transpose(0, 2, 3, 1), table[:, 0]
 
 
@@ -363,11 +349,8 @@ def _order(file: Path, counts: np.ndarray, mistakes: Mistakes) -> np.ndarray:
         mistakes.add(f"{file}, byte {row}", f"label {label[row]} is none of 0 to 9")
     for value, count in enumerate(np.bincount(label, minlength=10)[:10]):
         if count != counts[value]:
-            mistakes.add(
-                str(file),
-                f"has {count} labels of {CLASSES[value]}, the folder has {counts[value]} images; "
-                "give the file of this copy",
-            )
+            problem = f"has {count} labels of {CLASSES[value]}, the folder has {counts[value]} images"
+            mistakes.add(str(file), f"{problem}; give the file of this copy")
     return label
 
 

@@ -21,7 +21,7 @@ from headstart.data.splits import copies_note, drawn, groups
 from headstart.data.text import archives_or_files
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.tasks.build import prepared_task, size_note
+from headstart.tasks.build import Written, absent, prepared_task, size_note, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
 FOLDERS = {
@@ -114,11 +114,8 @@ class SpeechSpec(TaskSpec):
             files = archives_or_files(data / folder, self._pattern())
             if files is not None:
                 return files
-        raise BadInput(
-            f"task.kind: {self.kind!r} looks for {LOOKS[self.source]} in {' or '.join(FOLDERS[self.source])} of {data},"
-            f" and none is there; {ORIGINS[self.source]}; name the folder above it with --data or HEADSTART_DATA, or "
-            "take another task.source"
-        )
+        way = ", or take another task.source"
+        raise absent(self.kind, data, FOLDERS[self.source], LOOKS[self.source], ORIGINS[self.source], way)
 
     def _pattern(self) -> re.Pattern[str]:
         return _DIGIT if self.source == "digits" else re.compile(f"{_CLASSED.pattern}|{_LIST.pattern}", re.I)
@@ -132,9 +129,8 @@ class SpeechSpec(TaskSpec):
         labels = [key.partition("/")[0] if "/" in key else key[0] for key in keys]
         classes = _classes(root, labels, mistakes)
         target = np.array([classes.index(label) for label in labels], dtype=np.int64)
-        values = np.load(builder.folder / "all_values.npy", mmap_mode="r")
-        offsets = np.load(builder.folder / "all_offsets.npy")
-        clips = [values[offsets[i] : offsets[i + 1]] for i in order]
+        read = Written(builder).split("all")
+        clips = [read.values[read.offsets[i] : read.offsets[i + 1]] for i in order]
         group = groups(np.ascontiguousarray(clip) for clip in clips)
         official = self._official(recordings, keys, root, mistakes)
         free = np.setdiff1d(np.arange(len(keys)), np.concatenate([np.zeros(0, dtype=np.int64), *official.values()]))
@@ -147,12 +143,11 @@ class SpeechSpec(TaskSpec):
         mean, deviation = moments(_counts(clips, rows["train"]))  # of levels counted from 0
         if deviation == 0:
             raise BadInput(f"{root}: all train samples are equal; give recordings that can be heard")
+        longest = self.length if self.pad else 0
         for name in SPLITS:
-            writer = Writer(builder, name, np.int16)
-            for row in rows[name]:
-                writer.add(np.pad(clips[row], (0, max(0, self.length - len(clips[row])) if self.pad else 0)))
-            writer.finish(target[rows[name]], rows[name])
-        del values, clips
+            some = (np.pad(clips[i], (0, max(0, longest - len(clips[i])))) for i in rows[name])
+            write_split(builder, name, some, target[rows[name]], rows[name], np.int16)
+        del read, clips
         for name in ("values", "offsets", "target", "index"):
             builder.drop(f"all_{name}")
         return {
@@ -167,12 +162,12 @@ class SpeechSpec(TaskSpec):
         out, pattern = _Recordings(self.resample or RATES[self.source]), self._pattern()
         writer, total = Writer(builder, "all", np.int16), 0
         for name, content in members(root, lambda n: pattern.search(n) is not None, mistakes):
-            place = str(root / name) if root.is_dir() else f"{root}, member {name}"
+            where = str(root / name) if root.is_dir() else f"{root}, member {name}"
             if match := _LIST.search(name):
                 rows = enumerate(content.decode(errors="replace").splitlines(), 1)
-                out.lists[LISTS[match[1]]] = [(f"{place}, row {i}", row.strip()) for i, row in rows if row.strip()]
+                out.lists[LISTS[match[1]]] = [(f"{where}, row {i}", row.strip()) for i, row in rows if row.strip()]
                 continue
-            match, clip = pattern.search(name), self._clip(content, place, out, mistakes)
+            match, clip = pattern.search(name), self._clip(content, where, out, mistakes)
             total += 1
             if clip is not None and match is not None:
                 out.keys.append(match[1])
@@ -187,9 +182,9 @@ class SpeechSpec(TaskSpec):
             writer.finish(np.zeros(len(out.keys)), np.zeros(len(out.keys)))
         return out
 
-    def _clip(self, content: bytes, place: str, recordings: _Recordings, mistakes: Mistakes) -> np.ndarray | None:
+    def _clip(self, content: bytes, where: str, recordings: _Recordings, mistakes: Mistakes) -> np.ndarray | None:
         """One recording as levels (L,) int16 at the rate that all have."""
-        sound = read_wav(content, place, mistakes)
+        sound = read_wav(content, where, mistakes)
         if sound is None:
             return None
         rate, samples = sound
@@ -197,7 +192,7 @@ class SpeechSpec(TaskSpec):
         recordings.rates.add(rate)
         if self.resample is None and (rate != recordings.rate or samples.shape[1] != 1):
             mistakes.add(
-                place,
+                where,
                 f"has {rate} samples per second in {samples.shape[1]} channels, not {recordings.rate} in one; "
                 f"set task.resample = {recordings.rate} to have every recording mixed and resampled",
             )
@@ -219,9 +214,9 @@ class SpeechSpec(TaskSpec):
         row_of, rows = {key: i for i, key in enumerate(keys)}, {}
         for file, split in LISTS.items():
             names = recordings.lists.get(split, [])
-            for place, key in names:
+            for where, key in names:
                 if key not in row_of:
-                    mistakes.add(place, f"{key[:80]!r} is not there; give the whole data set")
+                    mistakes.add(where, f"{key[:80]!r} is not there; give the whole data set")
             rows[split] = np.unique(np.array([row_of[key] for _, key in names if key in row_of], dtype=np.int64))
             if not len(rows[split]) and (self.source == "commands" or split in recordings.lists):
                 mistakes.add(f"{root}, {file}", "is not there, or names no recording; give the file of the data set")

@@ -16,13 +16,13 @@ from pydantic import Field
 
 from headstart.data.archives import listed, members, stamps
 from headstart.data.labels import label_of
-from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
+from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.rows import read_rows
 from headstart.data.splits import copies_note, groups, hold_out, occurs_once
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.tasks.build import classes_of, each_split, length_range, size_note
+from headstart.tasks.build import absent, classes_of, each_split, incomplete, length_range, size_note, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 
 OFFICIAL = {"train": 25_000, "test": 25_000}
@@ -121,8 +121,8 @@ def decoder(characters: str | None) -> Callable[[np.ndarray], str]:
 
 
 def code_points(text: bytes) -> np.ndarray:
-    """UTF-8 -> the numbers of its characters."""
-    return np.frombuffer(text.decode().encode("utf-32-le"), dtype="<u4")
+    """UTF-8 -> the numbers of its characters, without one that is cut at the end."""
+    return np.frombuffer(text.decode(errors="ignore").encode("utf-32-le"), dtype="<u4")
 
 
 def vocabulary(sequences: Iterator[np.ndarray], least: int) -> str:
@@ -139,77 +139,48 @@ def _cut(spec: TextSpec, base: Prepared, row: int) -> np.ndarray:
     text = base.arrays["all_values"][first:last]
     if spec.symbols == "bytes":
         return np.asarray(text[: spec.length - 1])
-    return code_points(text[: 4 * spec.length].tobytes()[: _whole(text, 4 * spec.length)])[: spec.length - 1]
-
-
-def _whole(text: np.ndarray, most: int) -> int:
-    """The largest number up to `most` of bytes that splits no character of UTF-8."""
-    if most >= len(text):
-        return len(text)
-    while text[most] & 0xC0 == 0x80:  # a byte that continues a character
-        most -= 1
-    return most
-
-
-def split_rows(spec: TextSpec, base: Prepared, group: np.ndarray) -> dict[str, np.ndarray]:
-    """Rows of the reviews of each split, in ascending order; `group` tells equal examples."""
-    train, label = int(base.facts["train"]), np.asarray(base.arrays["all_target"])
-    rows = {"train": np.arange(train), "test": np.arange(train, len(label))}
-    if spec.split == "described":
-        count = round(spec.val_share * train)
-        val = hold_out(label[:train], occurs_once(group[:train]), count, spec.split_seed, "task.val_share")
-        rows = {"train": np.setdiff1d(rows["train"], val), "val": val, "test": rows["test"]}
-    return rows
+    return code_points(text[: 4 * spec.length].tobytes())[: spec.length - 1]
 
 
 def _write_splits(builder: Builder, spec: TextSpec, base: Prepared) -> dict[str, Any]:
-    """Write each split of the cut and numbered reviews."""
-    label = np.asarray(base.arrays["all_target"])
+    """Write each split of the cut and numbered reviews; facts with what a table must say of these texts."""
+    train, label, whole = (int(base.facts["train"]), *(np.asarray(base.arrays[n]) for n in ("all_target", "group")))
     group = groups(_cut(spec, base, row).tobytes() for row in range(len(label)))
-    rows = split_rows(spec, base, group)
+    rows = {"train": np.arange(train), "val": np.zeros(0, dtype=np.int64), "test": np.arange(train, len(label))}
+    if spec.split == "described":
+        count, once = round(spec.val_share * train), occurs_once(group[:train])
+        rows["val"] = hold_out(label[:train], once, count, spec.split_seed, "task.val_share")
+        rows["train"] = np.setdiff1d(rows["train"], rows["val"])
     characters, ids, end = None, None, END
     if spec.symbols == "characters":
-        characters = vocabulary((_cut(spec, base, row) for row in rows["train"]), spec.least)
+        characters = vocabulary((_cut(spec, base, row) for row in rows["train"].tolist()), spec.least)
         if len(characters) > 2**16 - 2:
             raise BadInput(f"task.least: {spec.least} leaves {len(characters)} characters; take a larger number")
         ids, end = np.zeros(0x110000, dtype=np.uint16), len(characters) + 1
         ids[[ord(c) for c in characters]] = np.arange(1, end)
     for name, chosen in rows.items():
-        writer = Writer(builder, name, np.uint8 if end < 256 else np.uint16)
-        for row in chosen:
-            symbols = _cut(spec, base, row)
-            writer.add(np.append(symbols if ids is None else ids[symbols], end))
-            if len(writer) % 1000 == 0:
-                builder.report(len(writer), len(chosen))
-        writer.finish(label[chosen], chosen)
-    return {
-        "width": end + 1,
-        "characters": characters,
-        "labels": base.facts["labels"],
-        "notes": _notes(spec, base, group, rows),
-    }
-
-
-def _notes(spec: TextSpec, base: Prepared, group: np.ndarray, rows: dict[str, np.ndarray]) -> list[str]:
-    """What a table must say of these texts."""
-    train, whole = int(base.facts["train"]), np.asarray(base.arrays["group"])
+        if len(chosen):
+            cut = (_cut(spec, base, row) for row in chosen.tolist())
+            sequences = (np.append(symbols if ids is None else ids[symbols], end) for symbols in cut)
+            write_split(builder, name, sequences, label[chosen], chosen, np.uint8 if end < 256 else np.uint16)
     notes = size_note("IMDb", {"train": train, "test": len(rows["test"])}, OFFICIAL, "texts")
     both = len(np.intersect1d(whole[:train], whole[train:]))
     if both:
         notes.append(f"{both} texts stand in both the official train and test files")
     if spec.split == "published":
         notes.append("val is the official test split, as in the released code: what is chosen on val has seen test")
-    return [*notes, *copies_note(group, {"val": np.zeros(0, dtype=np.int64), **rows}, "texts")]
+    notes += copies_note(group, rows, "texts")
+    return {"width": end + 1, "characters": characters, "labels": base.facts["labels"], "notes": notes}
 
 
 class Review(NamedTuple):
-    """One review: its split, label and text, its number within split and label (-1: not known), its place."""
+    """One review: its split, label and text, its number within split and label (-1: not known), where it stands."""
 
     split: str
     label: str
     number: int
     text: bytes
-    place: str
+    where: str
 
 
 def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
@@ -226,22 +197,19 @@ def find(data: Path, task: str) -> tuple[Path | None, tuple[Path, ...]]:
     for ending in (".jsonl", ".parquet"):
         for root in folders:
             files = sorted((_split(p) == "test", p) for p in root.glob("*") if _split(p) and ending in p.name)
-            missing = [split for split in OFFICIAL if split not in {_split(path) for _, path in files}]
+            missing = [root / f"{split}{ending}" for split in OFFICIAL if split not in {_split(p) for _, p in files}]
             if files and missing:
-                raise BadInput(
-                    f"task.kind: {task!r}: {root} has {files[0][1].name} and no file named "
-                    f"{' or '.join(missing)} beside it; {ORIGIN}; put it there"
-                )
+                raise incomplete(task, missing, ORIGIN)
             if files:
                 return None, tuple(path for _, path in files)
     for root in folders:
         for archive in sorted(p for p in root.glob("*") if _ARCHIVE.match(p.name)):
             return archive, (archive,)
-    raise BadInput(
-        f"task.kind: {task!r} looks for train/neg, train/pos, test/neg and test/pos with .txt files, for train and "
-        f"test files (.jsonl, .jsonl.gz, .jsonl.xz or .parquet), or for aclImdb_v1.tar.gz in {folders[0]}, and none "
-        f"is there; {ORIGIN}; name the folder above it with --data or HEADSTART_DATA"
+    looks = (
+        "train/neg, train/pos, test/neg and test/pos with .txt files, for train and test files (.jsonl, .jsonl.gz, "
+        ".jsonl.xz or .parquet), or for aclImdb_v1.tar.gz"
     )
+    raise absent(task, data, ("imdb",), looks, ORIGIN)
 
 
 def reviews(data: Path, task: str) -> Prepared:
@@ -264,17 +232,15 @@ def _write_reviews(builder: Builder, root: Path | None, files: tuple[Path, ...])
         if len(reviews) % 1000 == 0:
             builder.report(min(len(reviews), total), total)
     reviews.sort(key=lambda review: review.split == "test")
-    place = str(root or files[0].parent)
+    where = str(root or files[0].parent)
     for split in OFFICIAL:
         if not any(review.split == split for review in reviews):
-            mistakes.add(place, f"no review of {split}; give all four folders, or both files")
-    labels = classes_of(((r.split, r.label, r.place) for r in reviews), "review", place, mistakes)
+            mistakes.add(where, f"no review of {split}; give all four folders, or both files")
+    labels = classes_of(((r.split, r.label, r.where) for r in reviews), "review", where, mistakes)
     mistakes.check()
-    writer = Writer(builder, "all")
-    for review in reviews:
-        writer.add(np.frombuffer(review.text, dtype=np.uint8))
-    target = np.array([labels.index(review.label) for review in reviews])
-    writer.finish(target, np.array([review.number for review in reviews]))
+    sequences = (np.frombuffer(review.text, dtype=np.uint8) for review in reviews)
+    target, numbers = np.array([(labels.index(review.label), review.number) for review in reviews]).T
+    write_split(builder, "all", sequences, target, numbers)
     builder.save("group", groups(review.text for review in reviews))
     names = ["negative", "positive"] if any(set(labels) == set(same) for same in SAME) else labels
     return {"train": sum(review.split == "train" for review in reviews), "labels": names}
@@ -285,10 +251,10 @@ def _from_texts(root: Path, mistakes: Mistakes) -> Iterator[Review]:
     texts = []
     for name, content in members(root, lambda n: _REVIEW.search(n) is not None, mistakes):
         match = _REVIEW.search(name)
-        place = str(root / name) if root.is_dir() else f"{root}, member {name}"
-        text = text_of(content, place, mistakes)
+        where = str(root / name) if root.is_dir() else f"{root}, member {name}"
+        text = text_of(content, where, mistakes)
         if match is not None and text is not None:
-            review = Review(match[1], match[2], _number(match[3]), text, place)
+            review = Review(match[1], match[2], _number(match[3]), text, where)
             texts.append((review.label, review.number, name, review))
     for split in OFFICIAL:
         for label in ("neg", "pos"):
@@ -301,11 +267,11 @@ def _from_files(files: tuple[Path, ...], mistakes: Mistakes) -> Iterator[Review]
     """Reviews of JSON lines or Parquet files with `text`, `label` and, where it is there, `id`."""
     for file in files:
         count = 0
-        for place, row in read_rows(file, ("text", "label"), mistakes):
+        for where, row in read_rows(file, ("text", "label"), mistakes):
             count += 1
-            text, label = text_of(row["text"], place, mistakes), label_of(_plain(row["label"]), place, mistakes)
+            text, label = text_of(row["text"], where, mistakes), label_of(_plain(row["label"]), where, mistakes)
             if text is not None and label is not None:
-                yield Review(_split(file), label, _number(_plain(row.get("id"))), text, place)
+                yield Review(_split(file), label, _number(_plain(row.get("id"))), text, where)
         if not count:
             mistakes.add(str(file), "holds no review; download it again")
 
