@@ -13,6 +13,7 @@ from support.planning import SCALES, planned
 
 from headstart.models.heads import Output
 from headstart.models.mixers.parallel import ParallelSpec
+from headstart.models.mixers.s4 import S4Spec
 from headstart.models.model import ModelSpec, build_model
 from headstart.sequence import Signature
 from headstart.stage import StageSpec
@@ -20,6 +21,7 @@ from headstart.study.papers import read_paper
 from headstart.study.plan import Cell, Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
+from headstart.tasks.outline import outlined
 
 TABLES = ("amos-1", "amos-2", "amos-3", "amos-7", "amos-8", "amos-9")
 FIGURES = ("amos-f3", "amos-f4", "amos-f5")
@@ -90,6 +92,39 @@ def _examples(spec: StageSpec) -> int:
     }
     whole = known.get(spec.task.kind, 0) or spec.task.train
     return math.floor(spec.task.labelled or whole * spec.task.fraction)
+
+
+@pytest.mark.parametrize("name", ALL)
+def test_the_rate_is_constant_after_a_warm_up_since_the_paper_names_no_schedule(name: str, nowhere: Path) -> None:
+    for stage in planned(name, "paper", nowhere).stages.values():
+        assert (stage.spec.optim.schedule, stage.spec.optim.warmup_steps) == ("constant", 2000)
+
+
+def test_state_space_models_fine_tune_for_at_most_200_epochs(nowhere: Path) -> None:
+    for name in ALL:
+        for stage in planned(name, "paper", nowhere).stages.values():
+            assert (stage.spec.budget.epochs or 0) <= 200, (name, stage.name)
+    assert {s.budget.epochs for s in specs(planned("amos-2", "paper", nowhere), "s4")} == {200}
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+@pytest.mark.parametrize("name", ALL)
+def test_step_sizes_of_s4_are_scaled_with_the_length_of_the_sequences(name: str, scale: str, nowhere: Path) -> None:
+    lengths = {cell.column: _positions(cell) for cell in planned(name, "paper", nowhere).cells}
+    for cell in planned(name, scale, nowhere).cells:
+        for mixer in cell.chain[-1].spec.model.mixers:
+            if isinstance(mixer, S4Spec):
+                paper = 1e-4 if cell.column.startswith("pathx") else 1e-3
+                assert mixer.dt_max == pytest.approx(0.1 / paper * mixer.dt_min)
+                ratio = (mixer.dt_min / paper) * _positions(cell) / lengths[cell.column]
+                assert 0.45 < ratio < 2.3, (cell.column, _positions(cell), mixer)
+
+
+def _positions(cell: Cell) -> int:
+    """Positions of the longest sequence of a cell's task."""
+    task = outlined(cell.chain[-1].spec.task, Path("nowhere"))
+    assert task is not None
+    return task.signature.length
 
 
 @pytest.mark.parametrize("name", ["amos-1", "amos-2", "amos-3", "amos-7", "amos-f4"])
