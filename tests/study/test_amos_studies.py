@@ -9,7 +9,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from headstart.tasks.outline import outlined
 from support.planning import SCALES, planned
 
 from headstart.models.heads import Output
@@ -22,6 +21,7 @@ from headstart.study.papers import read_paper
 from headstart.study.plan import Cell, Plan, make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
+from headstart.tasks.build import outlined
 
 TABLES = ("amos-1", "amos-2", "amos-3", "amos-7", "amos-8", "amos-9")
 FIGURES = ("amos-f3", "amos-f4", "amos-f5")
