@@ -22,6 +22,7 @@ from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder
 from headstart.study.collect import gather
+from headstart.study.files import as_given
 from headstart.study.plan import Plan, idle_twins, make_plan, with_mixer, without_arms
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
@@ -77,7 +78,10 @@ class Study:
             own = functools.partial(with_mixer, kind=kind, rotary=MIXERS[kind].load().rotary)
             plain = read_study(source, scale=scale, data=self.data)
         spec = read_study(source, words, scale=scale, data=self.data, change=own)
-        plan = make_plan(spec, self.data, absent=absent)
+        try:
+            plan = make_plan(spec, self.data, absent=absent)
+        except BadInput as error:
+            raise BadInput(as_given(str(error), source, words)) from None
         if plain is not None:
             reasons = idle_twins(plan, spec.arms.keys() - plain.arms.keys())
             self.notes = [f"the arm {name!r} is left out: {reason}" for name, reason in reasons.items()]

@@ -34,6 +34,9 @@ STUDY: dict[str, Any] = {
 }
 
 
+BARE = {"report": {"choose": None, "against": "scratch"}}
+
+
 def plan(*overrides: str, **changes: Any) -> Plan:
     return make_plan(read_study(merge(STUDY, changes), overrides), DATA)
 
@@ -91,6 +94,44 @@ def test_labels_do_not_change_a_stage_that_uses_none() -> None:
     pretrained = {p.identity for p in plan().stages.values() if p.name == "pretrain"}
     assert {p.identity for p in few.stages.values() if p.name == "pretrain"} == pretrained
     assert {p.spec.task.labelled for p in few.stages.values() if p.name == "finetune"} == {30}
+
+
+def test_a_setting_of_one_arm_is_overridden_in_that_arm_alone() -> None:
+    cells = plan("arms.scratch.model.width=8", "finetune.model.blocks=1", arms={"a.b": {}}).cells
+    widths = {cell.arm: {planned.spec.model.width for planned in cell.chain} for cell in cells}
+    assert widths["scratch"] == {8}
+    assert 8 not in widths["self_pretrained"] | widths["a.b"]
+    dotted = plan("arms.a.b.finetune.model={blocks=1, width=16}", arms={"a.b": {}}).cells
+    assert {cell.chain[-1].spec.model.width for cell in dotted if cell.arm == "a.b"} == {16}
+
+
+def test_an_axis_of_the_model_is_chosen_only_where_the_study_says_so() -> None:
+    axes = {"model.width": [8, 16], "finetune.model.blocks": [1, 2], "finetune.optim.lr": [1e-3], "seed": [0]}
+    result = plan(**{**BARE, "axes": axes})
+    assert result.choose == ("pretrain.optim.lr", "finetune.optim.lr")
+    named = plan("report.choose=['model.width']", **{**BARE, "axes": axes})
+    assert named.choose == ("model.width",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "place"),
+    [
+        ({"stages": {"finetune": {"model": {"width": "wide"}}}}, "stages.finetune.model.width: 'wide'"),
+        ({"columns": {"b": {"model": {"width": "wide"}}}}, "columns.b.model.width: 'wide'"),
+        ({"columns": {"b": {"finetune": {"optim": {"lrr": 1}}}}}, "columns.b.finetune.optim.lrr: no 'lrr'"),
+        ({"arms": {"scratch": {"model": {"width": "wide"}}}}, "arms.scratch.model.width: 'wide'"),
+        ({"axes": {"model.width": ["wide"]}}, "axes.model.width: 'wide'"),
+        (
+            {
+                "arms": {"scratch": {"variant": "v"}},
+                "columns": {n: {"variants": {"v": {"model": {"width": "x"}}}} for n in "ab"},
+            },
+            "columns.a.variants.v.model.width: 'x'",
+        ),
+    ],
+)
+def test_a_mistake_is_named_where_it_is_written(changes: dict[str, Any], place: str) -> None:
+    assert why(**changes).startswith(place)
 
 
 def test_a_list_makes_an_axis_a_value_fixes_it_and_arms_can_be_kept() -> None:
@@ -217,6 +258,16 @@ def test_a_table_can_be_an_axis() -> None:
     [
         (["finetune.seed=3"], {}, "'finetune.seed' is a part of what the axis 'seed' sets; override 'seed' itself"),
         (["pretrain.model.width=8"], {"axes": {"model.width": [8, 16]}}, "override 'model.width' itself"),
+        (["arms.scratchy.model.width=8"], {}, "override: arms: no 'scratchy'; did you mean 'scratch'?"),
+        (
+            ["arms.scratch=8"],
+            {},
+            "override: arms.scratch: name a setting of the arm, as in arms.scratch.model.width=64",
+        ),
+        (["arms.scratch.optim.lr=1e-3"], {}, "override: arms.scratch: 'optim.lr' names no stage; write"),
+        (["arms.scratch.model.width=[8, 16]"], {}, "one of all arms; give one value, or write model.width=[8, 16]"),
+        (["arms.scratch.finetune.optim.lr=1"], {}, "the axis 'finetune.optim.lr' sets it in every arm"),
+        (["amrs.scratch.model.width=8"], {}, "override: 'amrs.scratch.model.width': no 'amrs'; did you mean 'arms'?"),
         (
             ["finetune.optim.lr=1"],
             {"axes": {"finetune.optim.lr": [1.0], "finetune.optim": [{"lr": 1.0}]}},

@@ -15,13 +15,20 @@ if TYPE_CHECKING:
     from headstart.study.spec import AverageSpec
 
 
-def side_by_side(plan: Plan) -> dict[tuple[str, str], list[Cell]]:
-    """(column, arm) -> runs. An axis that is not chosen over makes a column of each of its values, named so:
-    `digits fraction=0.1`. An arm without that axis stands, the same, in each of them.
+Axes = Mapping[str, tuple[str, Mapping[str, Any]]]
+"""Column of a table -> the study's column that it is, and the values of axes that it is at."""
+
+
+def side_by_side(plan: Plan) -> tuple[dict[tuple[str, str], list[Cell]], Axes]:
+    """(column, arm) -> runs, and the axes of each column.
+
+    An axis that is not chosen over makes a column of each of its values, named so: `digits fraction=0.1`. An arm
+    without that axis stands, the same, in each of them.
     """
     wide = _wide_axes(plan)
     names = short_names(wide)
     labels: dict[tuple[str, str], list[Cell]] = {}
+    axes: dict[str, tuple[str, Mapping[str, Any]]] = {}
     for column in dict.fromkeys(cell.column for cell in plan.cells):
         # Arm -> text of its values of those axes -> the values, and its runs at them.
         groups: dict[str, dict[str, tuple[dict[str, Any], list[Cell]]]] = {}
@@ -34,12 +41,13 @@ def side_by_side(plan: Plan) -> dict[tuple[str, str], list[Cell]]:
             if part and not any(key in group and len(group) > 1 for group in groups.values()):
                 continue
             label = " ".join([column, *(f"{names[k]}={plain(v)}".replace(" ", "") for k, v in values.items())])
+            axes[label] = column, values
             for arm, group in groups.items():
                 # The arm's runs at these values; without such an axis, its only ones.
                 fitting = [(own, cells) for own, cells in group.values() if own.items() <= values.items()]
                 if fitting:
                     labels[label, arm] = max(fitting, key=lambda pair: len(pair[0]))[1]
-    return labels
+    return labels, axes
 
 
 def _wide_axes(plan: Plan) -> list[str]:

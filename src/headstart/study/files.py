@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -95,6 +95,24 @@ def study_text(path: Path) -> str:
         ) from None
     except OSError as error:
         raise BadInput(f"{path}: cannot be read: {error.strerror}") from None
+
+
+def as_given(text: str, source: Any, overrides: Iterable[str]) -> str:
+    """Lines of an error: the places of a study with the file that they stand in, or as the command line gave them."""
+    names = [word.partition("=")[0].strip() for word in overrides]
+    file = "" if isinstance(source, Mapping) else f"{study_path(str(source)).name}: "
+    lines = []
+    for line in text.splitlines():
+        place, colon, message = line.partition(": ")
+        name = next((name for name in names if f".{name}." in f".{place}."), None)
+        if not place.startswith(("arms.", "axes.", "columns.", "stages.")):
+            lines.append(line)
+        elif name is None:
+            lines.append(file + line)
+        else:
+            rest = f".{place}.".partition(f".{name}.")[2]
+            lines.append(f"override: {'.'.join(filter(None, [name, rest.strip('.')]))}{colon}{message}")
+    return "\n".join(lines)
 
 
 def to_toml(document: Mapping[str, Any]) -> str:

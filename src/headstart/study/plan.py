@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -19,7 +19,7 @@ from headstart.sequence import Signature
 from headstart.spec import digest, merge, read
 from headstart.stage import StageSpec, identity
 from headstart.study.scales import VARIANTS, names_of, overlay
-from headstart.study.spec import SHARED_KEYS, StudySpec, nested
+from headstart.study.spec import SHARED_KEYS, StudySpec, nested, set_by
 from headstart.tasks.task import available
 
 BASELINE = "baseline"
@@ -96,10 +96,10 @@ class Plan:
 
 
 def chosen_axes(study: StudySpec) -> tuple[str, ...]:
-    """`report.choose`, or every axis but seed."""
+    """`report.choose`, or every axis but seed and those of the model: what is compared is reported side by side."""
     if study.report.choose is not None:
         return study.report.choose
-    return tuple(path for path in study.axes if path != "seed")
+    return tuple(path for path in study.axes if path != "seed" and "model" not in path.split(".")[:2])
 
 
 def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"] = "refuse") -> Plan:
@@ -117,6 +117,9 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
                     chain, seed = _chain(study, wide, bundle, axes, data, absent == "open")
                 except LacksData as error:
                     raise BadInput(f"{error}\n{_way_out(study, column)}") from None
+                except BadInput as error:
+                    lines = [_as_written(study, arm, column, line) for line in str(error).splitlines()]
+                    raise BadInput("\n".join(lines)) from None
                 cell = _cell(arm, column, seed, axes, chain)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, cell)
@@ -155,6 +158,32 @@ def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
         field = path.partition("model.")[2].split(".")[0]
         if field and field not in known:
             raise BadInput(f"axes.{path}: {nearest(field, known)}")
+
+
+def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
+    """A line of an error with the place where its setting is written (`columns.image.model.width` of
+    `finetune.model.width`): in the strongest of the bundles that have it. Any other line is left as it is."""
+    place, colon, message = line.partition(": ")
+    stage, _, path = place.partition(".")
+    if stage not in study.stages or not path:
+        return line
+    for axis, values in study.axes.items():
+        if set_by(study.stages, axis, values, place):
+            return f"axes.{axis}{colon}{message}"
+    bundle = study.columns.get(column, {})
+    variants = [f"columns.{column}.{VARIANTS}.{name}" for name in names_of(study.arms[arm].get("variant", ()))]
+    layers = [bundle.get(VARIANTS, {}).get(name, {}) for name in names_of(study.arms[arm].get("variant", ()))]
+    sources = [(f"arms.{arm}", study.arms[arm]), *zip(variants, layers, strict=True), (f"columns.{column}", bundle)]
+    for name, table in [*sources, ("stages", study.stages)]:
+        for inner in (place, path) if name != "stages" else (place,):
+            if _has(table, inner.split(".")):
+                return f"{name}.{inner}{colon}{message}"
+    return line
+
+
+def _has(table: Any, keys: Sequence[str]) -> bool:
+    """The tables in a table hold something under these keys."""
+    return not keys or (isinstance(table, Mapping) and keys[0] in table and _has(table[keys[0]], keys[1:]))
 
 
 def _cell(arm: str, column: str, seed: int, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:

@@ -261,6 +261,7 @@ class Results:
 
     `match` is the arm whose score the others are to reach. `scale` and `scale_note` say what of the paper's setting
     was left out. `paper` holds the numbers that a paper printed. `baselines` are the rows of the tasks' own baselines.
+    `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
     """
 
     name: str
@@ -279,6 +280,7 @@ class Results:
     paper: Paper | None = None
     claims: tuple[Claim, ...] = ()
     baselines: tuple[Row, ...] = ()
+    axes: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
 
     @property
     def heading(self) -> str:

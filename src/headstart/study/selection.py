@@ -71,7 +71,7 @@ def summarise(
     `Store.records`) brings what a run scored on the way: without it no row has a pace.
     """
     known_facts = dict(facts or {})
-    groups = side_by_side(plan)
+    groups, axes = side_by_side(plan)
     columns = tuple(dict.fromkeys(column for column, _ in groups))
     arms = tuple(dict.fromkeys(cell.arm for cell in plan.cells))
     lookup, on_the_way = remembered(find), undamaged(records)
@@ -106,6 +106,7 @@ def summarise(
         paper=read_paper(study.paper) if study.paper else None,
         claims=study.claims,
         baselines=tuple(_baseline(cell, lookup) for cell in plan.baselines),
+        axes=axes,
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))

@@ -34,6 +34,8 @@ from headstart.tasks.task import available
 
 SHARED_KEYS = ("task", "model", "seed")
 """Settings that may be named without a stage: they mean the same in every stage of a chain."""
+OVERRIDES = ("arms", "columns", "report")
+"""What an override may begin with besides stages and shared settings."""
 LISTS = ("start", "mixer", "choose", "arms", "columns")
 """Keys whose value is a list: it replaces the value and makes no axis."""
 LONGEST = 100
@@ -60,7 +62,8 @@ class MarkSpec(Spec):
 
 
 class ReportSpec(Spec):
-    """choose: axes whose value is chosen on validation (default: every axis but seed).
+    """choose: axes whose value is chosen on validation (default: every axis but seed and those of the model, whose
+    values are reported side by side).
 
     against: the arm that the others are compared with (default: none).
     match: an arm; the report says after how many steps the others reach its best validation score.
@@ -271,22 +274,22 @@ def _sets(path: str, value: Any, name: str) -> bool:
     return key in value and _sets(f"{path}.{key}", value[key], name)
 
 
-def check_path(study: StudySpec, path: str, location: str) -> None:
-    """A setting's full name: `STAGE.key...`, `task...`, `model...` or `seed`."""
+def check_path(study: StudySpec, path: str, location: str, more: Sequence[str] = ()) -> None:
+    """A setting's full name: `STAGE.key...`, `task...`, `model...` or `seed`. more: other names that would be right."""
     first = path.split(".")[0]
     if first in study.stages or first in SHARED_KEYS:
         return
     if first in STAGE_KEYS:
         full = " or ".join(f"'{name}.{path}'" for name in study.stages)
         raise BadInput(f"{location}: '{path}' names no stage; write {full}")
-    raise BadInput(f"{location}: '{path}': {nearest(first, [*study.stages, *SHARED_KEYS])}")
+    raise BadInput(f"{location}: '{path}': {nearest(first, [*study.stages, *SHARED_KEYS, *more])}")
 
 
 def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
     """`name=value` words win over all: a list makes or replaces an axis, a value fixes one setting everywhere.
 
-    `arms=[...]` and `columns=[...]` keep those named. A new axis of `optim` is chosen on validation, any
-    other one multiplies the columns.
+    `arms=[...]` and `columns=[...]` keep those named; `arms.NAME.key=value` fixes a setting of one arm. Where the study
+    names what it chooses, a new axis of `optim` joins it, any other one multiplies the columns.
     """
     table: dict[str, Any] = study.model_dump()
     for word in overrides:
@@ -297,8 +300,10 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
             table["stood_in"] = {name: kinds for name, kinds in table["stood_in"].items() if name in table["columns"]}
         elif first == "report":
             set_path(table, path.split("."), value)
+        elif first == "arms":
+            _fix_arm(study, table, path, value)
         else:
-            check_path(study, path, "override")
+            check_path(study, path, "override", OVERRIDES)
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
                 _replace_axes(table, path, value)
                 _new_axis(table, path, value)
@@ -306,7 +311,7 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
                 _replace_axes(table, path, [value])
                 table["axes"].pop(path, None)
                 table["report"]["choose"] = _without(table["report"]["choose"], path)
-                _fix(table, path, value)
+                _fix(table["stages"], table["arms"].values(), path, value)
     return read(StudySpec, table)
 
 
@@ -350,10 +355,26 @@ def _without(names: Any, path: str) -> Any:
     return None if names is None else tuple(n for n in names if n != path)
 
 
-def _fix(table: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value in every arm, the strongest of the bundles, so that it wins over all."""
-    stages = table["stages"]
-    for arm in table["arms"].values():
+def _fix_arm(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> None:
+    """Set one value in the arm that the path `arms.NAME.key` names; names may have dots."""
+    arms, word = table["arms"], path.removeprefix("arms.")
+    name = max((arm for arm in arms if word.startswith(f"{arm}.")), key=len, default=word.split(".")[0])
+    check_known(name, arms, "override: arms")
+    setting = word.removeprefix(f"{name}.")
+    if setting == name:
+        raise BadInput(f"override: {path}: name a setting of the arm, as in arms.{name}.model.width=64")
+    check_path(study, setting, f"override: arms.{name}")
+    if isinstance(value, list) and setting.rsplit(".", 1)[-1] not in LISTS:
+        raise BadInput(f"override: {path}: an axis is one of all arms; give one value, or write {setting}={value}")
+    for axis, values in table["axes"].items():
+        if set_by(table["stages"], axis, values, setting) or set_by(table["stages"], setting, [value], axis):
+            raise BadInput(f"override: {path}: the axis '{axis}' sets it in every arm; override '{axis}' instead")
+    _fix(table["stages"], [arms[name]], setting, value)
+
+
+def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any) -> None:
+    """Set one value in arms, the strongest of the bundles, so that it wins over all."""
+    for arm in arms:
         for name in full_names(stages, path):
             stage, _, rest = name.partition(".")
             if not rest and not isinstance(value, Mapping):

@@ -18,6 +18,7 @@ from headstart.report.figures.arms import (
     gains_caption,
 )
 from headstart.report.figures.attention import attention_drawings
+from headstart.report.figures.axis import along_axis, numeric_axes
 from headstart.report.figures.curves import TRAIN, curves
 from headstart.report.figures.deviations import deviation_drawings
 from headstart.report.figures.kernels import kernel_drawings
@@ -55,7 +56,11 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
         out.append(("averages", "Averages over columns", averages_caption, averages))
     if plan.study.report.gain:
         out.append(("gains", f"Relative gain over {results.against}", gains_caption, gains))
-    return [
+    along = [
+        Drawing(line.file, line.title, line.caption(results), partial(along_axis, results, line), stand_in=stand_in)
+        for line in numeric_axes(results)
+    ]
+    return along + [
         Drawing(name, title, text(results), partial(draw, results), stand_in=stand_in)
         for name, title, text, draw in out
     ]
