@@ -187,26 +187,46 @@ def test_a_gap_that_shrinks_is_one_that_is_there() -> None:
         results, paper = run(made(rows=rows, claims=[claim]), score=score, arms=arms)
         return verdicts(results, paper)[0].parts[0]
 
-    assert part(0.3, presumed=True).outcome == "holds"
-    assert part(0.02, presumed=True).outcome == "the other way round", "a lead that grows"
+    assert part(0.3, premise=("other", "scratch")).outcome == "holds"
+    assert part(0.02, premise=("other", "scratch")).outcome == "the other way round", "a lead that grows"
     assert part(-0.2).outcome == "the other way round", "nothing is taken for granted where the claim does not say so"
     for lead, within in ((-0.2, 0.0), (0.02, 0.2)):
-        behind = part(lead, within, presumed=True)
-        assert (behind.outcome, behind.difference) == ("not measured", None)
-        assert "other less scratch, which it takes to be above 0, is " in behind.why
+        behind = part(lead, within, premise=("other", "scratch"))
+        assert behind.outcome == "undecided"
+        assert behind.why.startswith("it rests on other above scratch, and that difference is ")
+
+
+def test_where_nothing_is_gained_what_carries_the_gain_is_undecided() -> None:
+    arms = {"scratch": False, "full": True, "query_key": True}
+    rows = [{"row": arm, "arm": arm, "cells": {"a": "40.2"}} for arm in arms]
+    claim = {"says": "S", "higher": "full", "lower": "query_key", "columns": ["a"], "within": 0.02}
+
+    def outcome(gain: float, **more: Any) -> str:
+        def score(cell: Cell) -> tuple[float, float]:
+            up = 0.0 if cell.arm == "scratch" else gain
+            return usual(cell)[0], 0.4 + up + (0.001 * (cell.seed % 3) if cell.arm == "full" else 0.0)
+
+        results, paper = run(made(rows=rows, claims=[{**claim, **more}]), score=score, arms=arms)
+        return str(verdicts(results, paper)[0].parts[0].outcome)
+
+    premise = {"premise": ["full", "scratch"]}
+    assert outcome(0.1, **premise) == "holds"
+    assert outcome(0.0) == "holds", "both are as good: without a premise that is all that is claimed"
+    assert outcome(0.0, **premise) == "undecided"
 
 
 @pytest.mark.parametrize(
     "claim",
     [
-        {"higher": "other"},
         {"higher": ["self_pretrained", "scratch"], "lower": None, "than": 0.5},
         {"higher": ["self_pretrained", "scratch"], "pairs": [["a", "b"]]},
     ],
 )
-def test_only_a_gap_held_against_a_gap_is_presumed(claim: dict[str, Any]) -> None:
-    given = {key: value for key, value in {**OVER, "presumed": True, **claim}.items() if value is not None}
-    with pytest.raises(BadInput, match="'presumed' is of a claim whose 'higher' is two arms"):
+def test_a_premise_belongs_to_two_sides_without_pairs(claim: dict[str, Any]) -> None:
+    given = {
+        key: value for key, value in {**OVER, "premise": ["other", "scratch"], **claim}.items() if value is not None
+    }
+    with pytest.raises(BadInput, match="'premise' belongs to a claim with 'higher' and 'lower'"):
         check_claim(Claim.model_validate(given), (), (), "claims[0]")
 
 

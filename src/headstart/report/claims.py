@@ -107,9 +107,23 @@ def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part
     compared = compared or [(column, list(claim.terms(column))) for column in _columns(results, paper, claim)]
     for label, terms in compared:
         try:
-            yield _judged(claim, label, *_difference(results, paper, claim, terms))
+            part = _judged(claim, label, *_difference(results, paper, claim, terms))
+            missing = _missing_premise(results, paper, claim, label)
         except _Unknown as why:
             yield Part(label, "not measured", None, str(why))
+            continue
+        yield replace(part, outcome="undecided", why=missing) if missing else part
+
+
+def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column: str) -> str:
+    """Why the claim has nothing to say on this column, where what it rests on is not there. Raises: _Unknown."""
+    if claim.premise is None:
+        return ""
+    higher, lower = claim.premise
+    gap, _, _ = _difference(results, paper, claim, [(1, higher, column), (-1, lower, column)])
+    if gap is not None and gap.clear and gap.mean > 0:
+        return ""
+    return f"it rests on {higher} above {lower}, and that difference is {words.difference(gap)} here"
 
 
 def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
@@ -136,7 +150,7 @@ def _difference(
 ) -> tuple[Difference | None, str, _Open]:
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
     if any(column == AVERAGE for _, _, column in terms):
-        return _compared(claim, terms, _averages(results, terms)), "", _Open()
+        return _summed(claim, terms, _averages(results, terms)), "", _Open()
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
         raise _Unknown("not run here")
@@ -151,7 +165,7 @@ def _difference(
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
     short = {sign for (sign, _, _), row in zip(terms, rows, strict=True) if _never(row, claim.quantity)}
     remarks = "; ".join(dict.fromkeys(_remarks(rows, claim)))
-    return _compared(claim, terms, numbers), remarks, _Open(above=1 in short, below=-1 in short)
+    return _summed(claim, terms, numbers), remarks, _Open(above=1 in short, below=-1 in short)
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:
@@ -187,16 +201,6 @@ def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, floa
     if len({(a.missing, a.columns, a.over) for a in averages if a}) > 1:
         raise _Unknown("the averages are not over the same columns")
     return [average.seeds for average in averages if average]
-
-
-def _compared(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
-    """The sum of the terms. Raises: _Unknown where what the claim takes for granted does not hold here."""
-    if claim.presumed:
-        premise = _summed(claim, terms[:2], numbers[:2])
-        if premise is None or not premise.clear or premise.mean < 0:
-            gap = " less ".join(claim.higher or ())
-            raise _Unknown(f"{gap}, which it takes to be above 0, is {words.difference(premise)} here")
-    return _summed(claim, terms, numbers)
 
 
 def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:

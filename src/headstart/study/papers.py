@@ -75,9 +75,10 @@ class Claim(Spec):
     Two arms in a list stand for what the first has more than the second, so that gains can be held against gains.
     pairs: two columns each, in place of `columns`: the first holds more than the second (`higher` alone: the arm's own
     score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
-    points). than: a number in place of `lower`; no score on stand-in data is held against it. presumed: the two arms of
-    `higher` are a gap that the claim takes to be there (a lag that shrinks), without which nothing can be said of it.
-    at: settings of the sweep, in place of those that validation chose. Without `higher` it is told and not checked.
+    points). than: a number in place of `lower`; no score on stand-in data is held against it. premise: two arms, of
+    which the first has to be above the second: where there is no gain, nothing can be said of what carries it, nor of
+    a lag that shrinks where there is none; such a claim is undecided. at: settings of the sweep, in place of those
+    that validation chose. Without `higher` it is told and not checked.
     """
 
     says: str = Field(min_length=1)
@@ -88,13 +89,13 @@ class Claim(Spec):
     quantity: Quantity = "test"
     within: float | None = Field(default=None, gt=0)
     than: float | None = None
-    presumed: bool = False
+    premise: Pair | None = None
     at: dict[str, Any] = Field(default_factory=dict)
 
     @property
     def arms(self) -> tuple[str, ...]:
         """The arms that are compared, each once."""
-        return tuple(dict.fromkeys(arm for _, arm in self._sides()))
+        return tuple(dict.fromkeys([*(arm for _, arm in self._sides()), *(self.premise or ())]))
 
     @property
     def compares(self) -> str:
@@ -137,10 +138,9 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], l
         )
     if claim.than is not None and (claim.lower is not None or claim.pairs):
         raise BadInput(f"{location}: 'than' is a number in place of 'lower' and 'pairs'; leave one of them out")
-    if claim.presumed and (isinstance(claim.higher, str) or claim.lower is None or claim.pairs):
+    if claim.premise and (claim.lower is None or claim.pairs):
         raise BadInput(
-            f"{location}: 'presumed' is of a claim whose 'higher' is two arms, with a 'lower' and without "
-            "'pairs'; leave it out"
+            f"{location}: 'premise' belongs to a claim with 'higher' and 'lower' and without 'pairs'; leave it out"
         )
     if claim.at and claim.quantity not in SCORES:
         raise BadInput(
@@ -149,7 +149,7 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], l
         )
     if claim.pairs and claim.columns:
         raise BadInput(f"{location}: 'pairs' are columns already; leave 'columns' out")
-    for key, side in (("higher", claim.higher), ("lower", claim.lower)):
+    for key, side in (("higher", claim.higher), ("lower", claim.lower), ("premise", claim.premise)):
         for arm in (side,) if isinstance(side, str) else side or ():
             check_known(arm, arms or [arm], f"{location}.{key}")
     for key, names in (("columns", claim.columns), ("pairs", [name for pair in claim.pairs for name in pair])):
