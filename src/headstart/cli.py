@@ -54,6 +54,13 @@ ScaleOption = Annotated[
     str | None,
     typer.Option("--scale", metavar="SCALE", help="tiny (the default), small or paper, of a study that has scales."),
 ]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[name=value ...]", help="Settings that win over the file, in TOML; a list makes an axis."),
+]
+UseOption = Annotated[
+    str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
+]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
 
 
@@ -77,12 +84,7 @@ def run(
     study: Annotated[
         str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
     ],
-    overrides: Annotated[
-        list[str] | None,
-        typer.Argument(
-            metavar="[name=value ...]", help="Settings that win over the file; values are TOML, a list makes an axis."
-        ),
-    ] = None,
+    overrides: Overrides = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the distinct stages, their parameters and cost; train nothing.")
     ] = False,
@@ -113,7 +115,7 @@ def run(
 @app.command()
 def report(
     study: Annotated[str, typer.Argument(metavar="STUDY")],
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+    overrides: Overrides = None,
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
@@ -141,29 +143,27 @@ def predict(
         str | None,
         typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV, printed)."),
     ] = None,
-    use: Annotated[
-        str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
-    ] = None,
+    use: UseOption = None,
+    plugin: PluginOption = None,
     layout: Any = None,
 ) -> None:
     """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
     from headstart.verbs.predict import predict_file
 
-    predict_file(model, file, out, use, layout, settings or [])
+    predict_file(model, file, out, use, layout, settings or [], plugin or [])
 
 
 @app.command()
 def export(
     model: Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model.")],
     onnx: Annotated[str, typer.Option("--onnx", metavar="FILE", help="The file to write.")],
-    use: Annotated[
-        str | None, typer.Option("--use", metavar="NAME", help="network, where the folder serves another model.")
-    ] = None,
+    use: UseOption = None,
+    plugin: PluginOption = None,
 ) -> None:
     """Write the network of a model folder as an ONNX file, checked against torch."""
     from headstart.verbs.predict import export_model
 
-    export_model(model, onnx, use)
+    export_model(model, onnx, use, plugin or [])
 
 
 @app.command()
@@ -277,7 +277,7 @@ def check(
     what: Annotated[
         str | None, typer.Argument(metavar="[WHAT]", help="A study, a task or a mixer (or --mixer alone).")
     ] = None,
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+    overrides: Overrides = None,
     data: DataOption = None,
     mixer: MixerOption = None,
     plugin: PluginOption = None,
@@ -292,7 +292,7 @@ def check(
 @app.command()
 def prepare(
     task: Annotated[str | None, typer.Argument(metavar="TASK")] = None,
-    overrides: Annotated[list[str] | None, typer.Argument(metavar="[name=value ...]")] = None,
+    overrides: Overrides = None,
     data: DataOption = None,
     workers: WorkersOption = None,
     listed: Annotated[bool, typer.Option("--list", help="List the prepared data in the cache, with sizes.")] = False,

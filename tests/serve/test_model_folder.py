@@ -150,7 +150,7 @@ def _mixer(document: Any) -> Any:
 
 
 CHANGED: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "unknown key": (lambda d: d.update(runs="os.system"), "model/config.json: runs: no 'runs'; there are: "),
+    "unknown key": (lambda d: d.update(x_run="os.system"), "model/config.json: x_run: no 'x_run'; there are: "),
     "unknown key within": (
         lambda d: d["preparation"].update(chanels=1),
         "model/config.json: preparation.chanels: no 'chanels'; did you mean 'channels'?",
@@ -335,7 +335,7 @@ def test_a_name_that_is_no_file_is_refused(saved: Path) -> None:
     assert why(saved).startswith("model/config.json: is no file; give the folder")
 
 
-def test_a_mixer_of_ones_own_is_neither_saved_nor_loaded(
+def test_a_mixer_of_no_plugin_that_the_folder_knows_is_neither_saved_nor_loaded(
     saved: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(MIXERS, "mine", Entry("headstart.models.mixers.attention:AttentionSpec", ""))
@@ -344,7 +344,7 @@ def test_a_mixer_of_ones_own_is_neither_saved_nor_loaded(
     assert "network.model.mixer.kind: no 'mine'" in why(saved)
     served = made(walks())
     monkeypatch.setitem(MIXERS, "attention", Entry("my_mixer:DecaySpec", "", "given by module:Class"))
-    with pytest.raises(BadInput, match="serves mixers that come with headstart alone"):
+    with pytest.raises(BadInput, match="come with headstart, or from a plugin whose digest it holds"):
         save_model(served, tmp_path / "new")
     assert not (tmp_path / "new").exists()
 

@@ -245,6 +245,17 @@ def test_an_override_for_all_stages_wins_over_an_axis_of_one() -> None:
     assert {p.spec.model.width for p in result.stages.values()} == {8}
 
 
+def test_an_overridden_setting_of_models_is_for_the_arms_whose_kind_has_it() -> None:
+    arms = {"scratch": {}, "kernels": {"model": {"kind": "kernels"}}}
+    cells = plan("model.width=8", arms=arms).cells
+    assert {cell.chain[-1].spec.model.width for cell in cells if cell.arm == "scratch"} == {8}
+    assert {cell.chain[-1].spec.model.kind for cell in cells if cell.arm == "kernels"} == {"kernels"}
+    only = {"kernels": {"model": {"kind": "kernels"}}}
+    assert "override: model.width: no 'width'; there are: alpha, features, kind" in why(
+        "arms=['kernels']", "model.width=8", arms=only
+    )
+
+
 def test_a_table_can_be_an_axis() -> None:
     result = plan("finetune.optim=[{lr=1e-3, batch_size=4}, {lr=2e-3, batch_size=8}]")
     assert {(c.chain[-1].spec.optim.lr, c.chain[-1].spec.optim.batch_size) for c in result.cells} == {

@@ -34,6 +34,7 @@ from headstart.estimator.inputs import (
     with_labels,
     workers_of,
 )
+from headstart.plugins import load_plugins
 from headstart.spec import read
 
 if TYPE_CHECKING:
@@ -84,17 +85,24 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @classmethod
     def from_pretrained(
-        cls, source: str | os.PathLike[str], *, revision: str | None = None, token: str | bool | None = None
+        cls,
+        source: str | os.PathLike[str],
+        *,
+        revision: str | None = None,
+        token: str | bool | None = None,
+        plugins: Sequence[str | os.PathLike[str]] = (),
     ) -> Self:
         """The model of a folder (of `save_pretrained` or `headstart fit`), or of a repository `owner/name` on the hub.
 
         Of a repository config.json and model.safetensors are downloaded, nothing else. revision, token: of the hub.
+        plugins: files or modules of your own that the network was made with; a copy in the folder is never run.
         Raises: BadInput for anything but a headstart model of this target; ImportError where the hub's package is
         needed and not there.
         """
         from headstart.estimator.hub import fetched, is_repository
         from headstart.serve.folder import load_model
 
+        load_plugins(plugins)
         if not Path(source).exists() and isinstance(source, str) and is_repository(source):
             with fetched(source, revision, token) as folder:
                 return cls()._adopt(load_model(folder), str(source))

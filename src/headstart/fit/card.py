@@ -73,7 +73,7 @@ def _named(name: str) -> str:
 def _use(outcome: Outcome) -> Iterator[str]:
     kind = "SequenceClassifier" if outcome.labels else "SequenceRegressor"
     yield "With headstart installed, on the command line:"
-    yield "```\nheadstart predict model/ new.csv -o predictions.csv\n```"
+    yield f"```\n{wording.predict_command(outcome)}\n```"
     yield "and from Python:"
     more = "\nmodel.predict_proba(sequences)  # a column for each of model.classes_" if outcome.labels else ""
     yield (

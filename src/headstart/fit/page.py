@@ -64,6 +64,7 @@ def write_page(outcome: Outcome, examples: Mapping[str, np.ndarray] | None = Non
         tables=[part for part in ((CLASSES, outcome.card.classes), (CHANNELS, outcome.card.channels)) if part[1]],
         runs=[_runs(row, outcome) for row in outcome.results.table if row.runs],
         about=_about(outcome),
+        predict=wording.predict_command(outcome),
         dash=words.NONE,
     )
 

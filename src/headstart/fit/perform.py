@@ -15,6 +15,7 @@ import numpy as np
 
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
+from headstart.errors import BadInput
 from headstart.fit.budget import Known
 from headstart.fit.candidates import candidates_of, winner
 from headstart.fit.occlusion import where_it_looks
@@ -102,6 +103,13 @@ class Fit:
         self.plan = plan
         table = with_places(plan.study, self.source.places)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
+        for stage in self.study.stages.values():
+            for part in (stage.spec.objective, stage.spec.model):
+                if part.source_digest:
+                    raise BadInput(
+                        f"override: {stage.name}: {part.kind!r} comes from a plugin, and of those a fit serves mixers "
+                        "alone; compare it with others by `headstart run`"
+                    )
         return plan
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
@@ -184,7 +192,8 @@ class Fit:
     def study_file(self) -> str:
         """The study that was run, as `headstart run` reads it; it names the files of this fit by their paths."""
         assert self.study is not None, "make_plan comes first"
-        return to_toml(self.study.study.model_dump(mode="json"))
+        requires = {plugin.name: plugin.digest for plugin in self.study.plugins}
+        return to_toml(self.study.study.model_copy(update={"requires": requires}).model_dump(mode="json"))
 
     def left(self) -> int:
         """Stages that are not done."""

@@ -9,6 +9,7 @@ from headstart.data import LayoutSpec
 from headstart.errors import BadInput
 from headstart.fit.candidates import NETWORKS, winner
 from headstart.fit.outcome import Candidate
+from headstart.plugins import plugins_of
 from headstart.runner.machine import version
 from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparation
 from headstart.serve.model import Served
@@ -67,6 +68,7 @@ def served_model(
         network=None if stage is None or network is None else _network_config(stage, network),
         classics={name: fitted.facts for name, fitted in classics.items()},
         serve=serve if serve in classics else NETWORK,
+        plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
     )
     return Served(config, None if stage is None else stage.model().float(), classics)
 

@@ -12,6 +12,7 @@ from headstart.baselines.measures import scores_of
 from headstart.data.layout import SOUNDS
 from headstart.fit.candidates import NETWORKS
 from headstart.fit.outcome import Answers, Outcome
+from headstart.plugins import plugin_options
 from headstart.sequence import IGNORE
 from headstart.study import words
 from headstart.study.results import Row
@@ -32,6 +33,11 @@ EXPLAINED = {
 }
 HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
+
+
+def predict_command(outcome: Outcome) -> str:
+    """What predicts with the folder of this fit, whose plugins lie in its `source/`."""
+    return f"headstart predict model/ new.csv -o predictions.csv{plugin_options(outcome.served.config, 'model/source')}"
 
 
 def measures(outcome: Outcome) -> list[str]:

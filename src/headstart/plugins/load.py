@@ -371,21 +371,26 @@ def plugins_of(value: Any) -> tuple[Plugin, ...]:
     return tuple(out.values())
 
 
-def require_plugins(needed: Mapping[str, str], option: str) -> None:
-    """Compare what a study or a stage needs (name of a plugin -> digest) with what is loaded; nothing is imported.
+def plugin_options(value: Any, folder: str | os.PathLike[str]) -> str:
+    """` --plugin FOLDER/my_mixer.py` for each plugin of a spec, whose sources lie in that folder."""
+    return "".join(f" --plugin {folder}/{plugin.word}" for plugin in plugins_of(value))
+
+
+def require_plugins(needed: Mapping[str, str], option: str) -> tuple[Plugin, ...]:
+    """The plugins that a study, a stage or a model needs (name -> digest), of those that are loaded; none is imported.
 
     Raises: BadInput saying which plugin is missing and how it is named.
     """
-    digests = {plugin.digest for plugin in _loaded.values()}
+    digests = {plugin.digest: plugin for plugin in _loaded.values()}
     for name, digest in needed.items():
-        if digest in digests:
-            continue
-        if name in _loaded:
+        if digest not in digests and name in _loaded:
             raise BadInput(
                 f"{option}: {name} is there with the digest {_loaded[name].digest}, and {digest} is needed: its code "
                 "is another one; name the file as it was with --plugin or plugins=[...]"
             )
-        raise BadInput(
-            f"{option}: the plugin {name} (digest {digest}) is needed and not loaded; name its file with "
-            f'--plugin {name}.py, or plugins=["{name}.py"] in Python'
-        )
+        if digest not in digests:
+            raise BadInput(
+                f"{option}: the plugin {name} (digest {digest}) is needed and not loaded; name its file with "
+                f'--plugin {name}.py, or plugins=["{name}.py"] in Python'
+            )
+    return tuple(digests[digest] for digest in needed.values())

@@ -100,7 +100,8 @@ class ModelConfig(Spec):
     """`config.json` of a model folder.
 
     layout: how the fitted file was read, so that others are read alike. serve: the model that predicts unless another
-    is named: `network`, or one of `classics`. label_type: of the labels in Python (`text` from files).
+    is named: `network`, or one of `classics`. label_type: of the labels in Python (`text` from files). plugins: digests
+    of the code of a person's own that the network is made of, by name; they are compared, never imported from here.
     """
 
     kind: Literal["headstart model"] = "headstart model"
@@ -112,6 +113,7 @@ class ModelConfig(Spec):
     classics: dict[str, Facts] = Field(default_factory=dict)
     serve: str
     label_type: Literal["text", "integer", "number", "boolean"] = "text"
+    plugins: dict[str, str] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _together(self) -> ModelConfig:

@@ -1,6 +1,7 @@
 """A model as a folder: `config.json`, `model.safetensors` and whatever a person reads beside them.
 
-Nothing in it can name code: weights are numbers in a known layout, mixers are those that come with headstart.
+Nothing in it can name code: weights are numbers in a known layout; mixers come with headstart, or from a plugin that a
+person has loaded and that the folder knows by its digest. The copy of its source in `source/` is never run.
 """
 
 from __future__ import annotations
@@ -21,13 +22,14 @@ from headstart.data.text import reading
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.model import SequenceModel, build_model
+from headstart.plugins import own_kinds, plugins_of, require_plugins
 from headstart.serve.config import NETWORK, ModelConfig
 from headstart.serve.model import Served
 from headstart.spec import read
 from headstart.store import Damaged, disk_full, publish, seal, unseal
 from headstart.store.files import canonical
 
-CONFIG, WEIGHTS = "config.json", "model.safetensors"
+CONFIG, WEIGHTS, SOURCE = "config.json", "model.safetensors", "source"
 NEWEST = 1
 """Format of a config."""
 PICKLED = (".pt", ".pth", ".bin", ".pkl", ".pickle", ".ckpt", ".joblib", ".npy", ".h5", ".msgpack")
@@ -42,8 +44,10 @@ SAVED = "the folder that `headstart fit` or save_pretrained wrote"
 def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str, bytes] | None = None) -> None:
     """Write the folder, making it where it is not there: weights, then `more` files by name, the config last.
 
-    Each file is whole or absent, and a config does not go with other weights than those it was saved with.
-    Raises: BadInput where there is no room or no right to write, or where a mixer is not headstart's own.
+    Each file is whole or absent, and a config does not go with other weights than those it was saved with. The source
+    of plugins goes into `source/`, to be looked at.
+    Raises: BadInput where there is no room or no right to write, or where a mixer is neither headstart's own nor from
+    a plugin that the config names.
     """
     path = Path(folder)
     document = served.config.model_dump(mode="json")
@@ -55,7 +59,9 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
     try:
         path.mkdir(parents=True, exist_ok=True)
         publish(path / WEIGHTS, seal(_tensors(served), with_config))
-        for name, content in (more or {}).items():
+        sources = [item for plugin in plugins_of(served.config) for item in plugin.sources.items()]
+        for name, content in [*((f"{SOURCE}/{name}", content) for name, content in sources), *(more or {}).items()]:
+            (path / name).parent.mkdir(parents=True, exist_ok=True)
             publish(path / name, content)
         publish(path / CONFIG, _json(document))
     except OSError as error:
@@ -186,9 +192,12 @@ def _config(document: dict[str, Any], path: Path) -> ModelConfig:
 
 
 def _check_mixers(document: Mapping[str, Any], path: Path) -> None:
-    """Raises: BadInput for a mixer that does not come with headstart, even where this process has adopted it."""
+    """Raises: BadInput for a mixer that comes neither with headstart nor from a plugin that the document names, and
+    for such a plugin that is not loaded as it was."""
+    needed = document.get("plugins")
+    plugins = require_plugins(needed, str(path)) if isinstance(needed, Mapping) else ()
     own = {kind for kind, line in MIXERS.items() if line.path.startswith("headstart.")}
-
+    own |= set(own_kinds(plugins, "mixer"))
     network = document.get("network")
     model = network.get("model") if isinstance(network, Mapping) else None
     waiting = [model.get("mixer") if isinstance(model, Mapping) else None]
@@ -198,7 +207,7 @@ def _check_mixers(document: Mapping[str, Any], path: Path) -> None:
             if "kind" in value and str(value["kind"]) not in own:
                 raise BadInput(
                     f"{path}: network.model.mixer.kind: {nearest(value['kind'], own)}; a model folder names "
-                    "no code, and serves mixers that come with headstart alone"
+                    "no code, and serves mixers that come with headstart, or from a plugin whose digest it holds"
                 )
             waiting += value.values()
         elif isinstance(value, (list, tuple)):

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from headstart.errors import BadInput, nearest
+from headstart.models.kind import model_class
 from headstart.plugins import require_plugins
 from headstart.spec import Spec, merge, read, set_path
 from headstart.study.files import study_path, table_of
@@ -373,10 +374,23 @@ def _fix_arm(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> 
 
 
 def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any) -> None:
-    """Set one value in arms, the strongest of the bundles, so that it wins over all."""
+    """Set one value in arms, the strongest of the bundles, so that it wins over all.
+
+    A setting of models is for the arms whose kind of model has it, as an axis over it is.
+    """
+    known: set[str] = set()
+    fits = False
     for arm in arms:
         for name in full_names(stages, path):
             stage, _, rest = name.partition(".")
             if not rest and not isinstance(value, Mapping):
                 raise BadInput(f"override: {stage}: {value!r} is not a table of settings")
+            model = overlay(arm.get("model", {}), arm.get(stage, {}).get("model", {}))
+            if rest.startswith("model.") and "kind" in model:
+                known |= model_class(model).model_fields.keys()
+                if rest.split(".")[1] not in model_class(model).model_fields:
+                    continue
             arm[stage] = overlay(arm.get(stage, {}), nested(rest, value) if rest else value)
+            fits = True
+    if not fits:
+        raise BadInput(f"override: {path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")

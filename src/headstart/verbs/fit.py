@@ -17,7 +17,7 @@ from headstart.errors import BadInput
 from headstart.fit.plan_file import PLAN
 from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
 from headstart.fit.source import read_source
-from headstart.plugins import load_plugins
+from headstart.plugins import load_plugins, plugin_options
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
 from headstart.store import store_folder
 from headstart.study import words
@@ -185,6 +185,7 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
         Text(
             f"model {folder}\npage {folder / PAGE}\nstudy {folder / STUDY}\n"
             f"next  headstart predict {folder} NEW_FILE -o predictions.csv"
+            f"{plugin_options(outcome.served.config, folder / 'source')}"
         )
     )
 

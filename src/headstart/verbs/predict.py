@@ -11,6 +11,7 @@ import typer
 from rich.text import Text
 
 from headstart.errors import BadInput
+from headstart.plugins import load_plugins
 from headstart.study import words
 from headstart.verbs.data import layout_of
 from headstart.verbs.terminal import console
@@ -25,7 +26,13 @@ ROLES = ("target", "id", "group")
 
 
 def predict_file(
-    folder: str, source: str, out: str | None, use: str | None, flags: Mapping[str, Any], settings: Sequence[str] = ()
+    folder: str,
+    source: str,
+    out: str | None,
+    use: str | None,
+    flags: Mapping[str, Any],
+    settings: Sequence[str] = (),
+    plugins: Sequence[str] = (),
 ) -> None:
     """Predict every sequence of a file, which is read as the fitted one was; flags and settings win over that.
 
@@ -43,6 +50,7 @@ def predict_file(
         check_path(target)
         if target.exists() and Path(source).exists() and target.samefile(source):
             raise BadInput(f"{target}: is the file that is read; name another for the predictions")
+    load_plugins(plugins)
     served = load_model(folder)
     name = served.chosen(use)
     options = layout_of(flags, settings)
@@ -129,7 +137,7 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
         yield f"on the {int(there.sum()):,} rows with a label: {text}"
 
 
-def export_model(folder: str, onnx: str, use: str | None) -> None:
+def export_model(folder: str, onnx: str, use: str | None, plugins: Sequence[str] = ()) -> None:
     """Write the network of a folder to `onnx`, and say what goes in, what comes out and how it compares with torch.
 
     Raises: BadInput where the folder serves another model and `use` does not ask for the network, and as `load_model`
@@ -139,6 +147,7 @@ def export_model(folder: str, onnx: str, use: str | None) -> None:
     from headstart.serve.folder import load_model
     from headstart.serve.onnx import export_onnx
 
+    load_plugins(plugins)
     served = load_model(folder)
     _check_network(served, folder, use)
     done = export_onnx(served, Path(onnx))

@@ -1,0 +1,104 @@
+"""A fit with code of a person's own: saved with the digest of the plugin, served where the person names its file."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.own_code import OBJECTIVE, REGISTERED, clean_process
+
+from headstart.api import Study
+from headstart.cli import main
+from headstart.errors import BadInput
+from headstart.estimator import SequenceClassifier
+from headstart.plugins import load_plugin
+from headstart.serve.folder import load_model
+
+FIT = ["fit", "data.csv", "--target", "label", "--seeds", "1", "--workers", "0", "--serve", "network", "-o", "model"]
+SMALL = ["finetune.budget.steps=2", "pretrain.budget.steps=2", "model.width=8"]
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder with a file, a plugin and a model that was fitted with it; and what was printed."""
+    folder = tmp_path_factory.mktemp("fitted")
+    rows = np.random.default_rng(0).normal(size=(60, 6)).round(3)
+    lines = [",".join(["label", *(f"t{i}" for i in range(6))])]
+    lines += [",".join(["up" if row[0] > 0 else "down", *map(str, row)]) for row in rows]
+    (folder / "data.csv").write_text("\n".join(lines) + "\n")
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    printed = io.StringIO()
+    with contextlib.chdir(folder), clean_process(), contextlib.redirect_stdout(printed):
+        assert headstart(*FIT, *SMALL, "--plugin", "my_mixer.py", 'model.mixer={kind="scale"}') == 0
+    return folder, printed.getvalue()
+
+
+@pytest.fixture
+def folder(fitted: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A copy of that folder, which is the present one, in a process without plugins."""
+    shutil.copytree(fitted[0], tmp_path, dirs_exist_ok=True)
+    monkeypatch.chdir(tmp_path)
+    with clean_process():
+        yield tmp_path
+
+
+def headstart(*words: str) -> int:
+    with pytest.raises(SystemExit) as caught:
+        main(list(words))
+    return int(caught.value.code or 0)
+
+
+def test_a_model_folder_holds_the_source_and_the_digest_of_its_plugins(folder: Path, fitted: tuple[Path, str]) -> None:
+    printed = " ".join(fitted[1].split())
+    assert "of scale, width 8" in printed
+    assert "--plugin model/source/my_mixer.py" in printed
+    assert (folder / "model" / "source" / "my_mixer.py").read_text() == REGISTERED
+    for page in ("README.md", "report.html"):
+        assert "predictions.csv --plugin model/source/my_mixer.py" in (folder / "model" / page).read_text()
+    assert "my_mixer" in json.loads((folder / "model" / "config.json").read_text())["plugins"]
+    with pytest.raises(BadInput, match=r"requires\.my_mixer: the plugin my_mixer"):
+        Study("model/study.toml")
+
+
+def test_its_network_serves_where_a_person_names_the_plugin(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert headstart("predict", "model", "data.csv", "-o", "p.csv") == 2
+    assert "model/config.json: the plugin my_mixer (digest" in capsys.readouterr().err
+    (folder / "edited.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
+    assert headstart("predict", "model", "data.csv", "-o", "p.csv", "--plugin", "edited.py") == 2
+    assert "is needed and not loaded" in capsys.readouterr().err
+    assert headstart("predict", "model", "data.csv", "-o", "p.csv", "--plugin", "model/source/my_mixer.py") == 0
+    assert len((folder / "p.csv").read_text().splitlines()) == 61
+    assert headstart("export", "model", "--onnx", "m.onnx", "--plugin", "my_mixer.py") == 0
+
+
+def test_an_estimator_takes_the_plugins_of_a_folder(folder: Path) -> None:
+    with pytest.raises(BadInput, match="is needed and not loaded"):
+        SequenceClassifier.from_pretrained("model")
+    model = SequenceClassifier.from_pretrained("model", plugins=["my_mixer.py"])
+    assert list(model.classes_) == ["down", "up"]
+
+
+def test_a_folder_cannot_name_a_kind_of_a_plugin_that_it_does_not_know_by_its_digest(folder: Path) -> None:
+    load_plugin("my_mixer.py")
+    path = folder / "model" / "config.json"
+    config = json.loads(path.read_text())
+    path.write_text(json.dumps({**config, "plugins": {}}))
+    with pytest.raises(BadInput, match=r"network\.model\.mixer\.kind: no 'scale'; .* from a plugin whose digest it"):
+        load_model("model")
+    path.write_text(json.dumps({**config, "plugins": ["my_mixer"]}))
+    with pytest.raises(BadInput, match=r"network\.model\.mixer\.kind: no 'scale'"):
+        load_model("model")
+
+
+def test_what_a_fit_cannot_serve_is_refused_before_anything_is_trained(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "my_loss.py").write_text(OBJECTIVE)
+    assert headstart(*FIT, *SMALL, "-o", "new", "--plugin", "my_loss.py", "finetune.objective.kind=sure") == 2
+    assert "override: finetune: 'sure' comes from a plugin, and of those a fit serves mixers" in capsys.readouterr().err
