@@ -133,7 +133,7 @@ def test_an_archive_that_is_cut_short_is_refused(tmp_path):
     for mode in ("w", "w:gz", "w:xz"):
         path = tar(tmp_path / "t", [("a", os.urandom(5000)), ("b", os.urandom(5000))], mode)
         path.write_bytes(path.read_bytes()[:7000])
-        with pytest.raises(BadInput, match=r"t: is cut short or damaged \(.*\); download it again"):
+        with pytest.raises(BadInput, match=r"t: is cut short or damaged \(.*\); give the file again"):
             read(path)
     path.write_bytes(b"no archive at all" * 100)
     with pytest.raises(BadInput, match="t: is cut short or damaged"):

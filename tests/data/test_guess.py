@@ -301,7 +301,7 @@ def test_a_fixed_layout_keeps_its_symbols_and_names_others(tmp_path):
     result = read_sequences(write(tmp_path / "g.csv", "t0,t1,t2\n7,7,7\n"), fixed)
     assert result.values.tolist() == [1, 1, 1]
     message = _refused(write(tmp_path / "h.csv", "t0,t1,t2\n7,7,7\n7,8,7\n"), fixed)
-    assert message.endswith("h.csv:3: 8 is none of the 2 symbols (3, 7); correct it, or leave the row out")
+    assert message.endswith("h.csv:3 column 't': '8' is none of the 2 symbols (3, 7); correct it, or leave the row out")
 
 
 def _refused(path, spec):

@@ -17,7 +17,8 @@ from headstart.sequence import IGNORE
 
 
 def lines(data, **settings):
-    return data_card(read_sequences(data, **settings)).lines()
+    card = data_card(read_sequences(data, **settings))
+    return ["  ".join(row) for row in (*card.head, *card.classes, *card.channels)]
 
 
 def findings(data, **settings):

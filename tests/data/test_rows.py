@@ -81,7 +81,7 @@ def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
 def test_a_packed_file_that_is_cut_short_is_refused(tmp_path):
     content = b"".join(b'{"text": "%d", "label": 0}\n' % i for i in range(1000))
     for name, pack in (("f.jsonl.gz", gzip.compress), ("f.jsonl.xz", lzma.compress)):
-        with pytest.raises(BadInput, match=rf"{name}: is cut short or damaged \(.*\); download it again"):
+        with pytest.raises(BadInput, match=rf"{name}: is cut short or damaged \(.*\); (give the file|write it) again"):
             read(write(tmp_path / name, pack(content)[:-20]))
 
 
@@ -104,7 +104,9 @@ def test_parquet_that_is_none_or_lacks_a_column_is_named(tmp_path):
     pa.parquet.write_table(pa.table({"text": ["a"], "labels": [0]}), path)
     assert read(path) == ([], [": has no column 'label' (it has 'text', 'labels')"])
     for content in (b"", b"PAR1", path.read_bytes()[:-3]):
-        with pytest.raises(BadInput, match=r"f\.parquet: is no whole Parquet file \(.*\); download it again"):
+        with pytest.raises(
+            BadInput, match=r"f\.parquet: is no whole Parquet file \(.*\); (give the file|write it) again"
+        ):
             read(write(path, content))
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import files_of, stamps, unpacked
+from headstart.data.archives import files_of, reading, stamps, unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz
 from headstart.data.build import build
 from headstart.data.csv import read_csv
@@ -23,51 +23,31 @@ from headstart.data.rows import frame, read_arrow, read_json_lines, read_parquet
 from headstart.data.sequences import Sequences, check_alike, check_ids
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table
-from headstart.data.text import reading
 from headstart.errors import BadInput, Mistakes
 
 __all__ = ["Channel", "Layout", "LayoutSpec", "Sequences", "check_alike", "check_ids", "read_sequences"]
 
-ENDINGS = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".tab": "csv",
-    ".psv": "csv",
-    ".dat": "csv",
-    ".data": "csv",
-    ".txt": "csv",
-    ".jsonl": "jsonl",
-    ".ndjson": "jsonl",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".feather": "arrow",
-    ".arrow": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
-    ".npy": "npy",
-    ".ts": "ts",
-    ".fa": "fasta",
-    ".fasta": "fasta",
-    ".fna": "fasta",
-    ".faa": "fasta",
+_ENDINGS = {
+    "csv": "csv tsv tab psv dat data txt",
+    "jsonl": "jsonl ndjson",
+    "parquet": "parquet pq",
+    "arrow": "feather arrow ipc",
+    "npz": "npz",
+    "npy": "npy",
+    "ts": "ts",
+    "fasta": "fa fasta fna faa",
 }
-"""Formats by the ending of a file's name; text ones may be packed as .gz, .xz or .bz2 besides."""
-OTHERS = {
-    ".xlsx": "a spreadsheet",
-    ".xls": "a spreadsheet",
-    ".ods": "a spreadsheet",
-    ".pkl": "pickled",
-    ".pickle": "pickled",
-    ".pt": "pickled",
-    ".joblib": "pickled",
-    ".mat": "a MATLAB file",
-    ".h5": "an HDF5 file",
-    ".hdf5": "an HDF5 file",
-    ".zip": "a zip archive",
-    ".tar": "an archive",
-    ".rds": "a file of R",
-    ".json": "a JSON document",
-    ".arff": "an ARFF file",
+"""Endings of files' names by format; text ones may be packed as .gz, .xz or .bz2 besides."""
+_OTHERS = {
+    "a spreadsheet": "xlsx xls ods",
+    "pickled": "pkl pickle pt joblib",
+    "a MATLAB file": "mat",
+    "an HDF5 file": "h5 hdf5",
+    "a zip archive": "zip",
+    "an archive": "tar",
+    "a file of R": "rds",
+    "a JSON document": "json",
+    "an ARFF file": "arff",
 }
 """What is not read, and is told from damage."""
 MAGIC = {b"PAR1": "parquet", b"ARROW1": "arrow", b"\x93NUMPY": "npy", b">": "fasta", b"{": "jsonl"}
@@ -155,18 +135,20 @@ def format_of(path: Path) -> str:
     plain = path.name.lower()
     for ending in PACKED:
         plain = plain.removesuffix(ending)
-    ending = os.path.splitext(plain)[1]
+    ending = os.path.splitext(plain)[1].removeprefix(".")
     with unpacked(path) as file:
         start = file.read(64).lstrip(b"\xef\xbb\xbf \t\r\n")
     for magic in (b"PAR1", b"ARROW1", b"\x93NUMPY"):
         if start.startswith(magic):
             return MAGIC[magic]
-    if ending in ENDINGS:
-        return ENDINGS[ending]
-    if ending in OTHERS:
-        raise BadInput(
-            f"{path}: is {OTHERS[ending]}, which is not read; save it as CSV, JSON lines (.jsonl), Parquet or .npz"
-        )
+    for form, endings in _ENDINGS.items():
+        if ending in endings.split():
+            return form
+    for what, endings in _OTHERS.items():
+        if ending in endings.split():
+            raise BadInput(
+                f"{path}: is {what}, which is not read; save it as CSV, JSON lines (.jsonl), Parquet or .npz"
+            )
     return next((form for magic, form in MAGIC.items() if start.startswith(magic)), "csv")
 
 

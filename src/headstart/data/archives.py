@@ -15,6 +15,7 @@ import stat
 import tarfile
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -84,6 +85,23 @@ def unpacked(path: Path) -> io.BufferedReader:
     return path.open("rb")
 
 
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Whatever keeps a file from being read becomes a BadInput that names it."""
+    try:
+        yield
+    except BadInput:
+        raise
+    except DAMAGED as error:
+        raise BadInput(f"{path}: is cut short or damaged ({error}); give the file again") from None
+    except OSError as error:
+        raise BadInput(
+            f"{path}: cannot be read ({error.strerror or error}); give access to it, or name another file"
+        ) from None
+    except MemoryError:
+        raise BadInput(f"{path}: does not fit into memory; give it in parts") from None
+
+
 class _Limited(io.RawIOBase):
     """A reader that stops a file which unpacks to more than TOTAL bytes."""
 
@@ -128,20 +146,13 @@ def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple
 
 
 def _of_archive(path: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple[str, bytes]]:
-    try:
-        with unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
-            for count, member in enumerate(archive):
-                if count >= MEMBERS:
-                    raise BadInput(f"{path}: more than {MEMBERS} members; give the official archive")
-                content = _content(archive, member, f"{path}, member {member.name!r}", wanted, mistakes)
-                if content is not None:
-                    yield _plain(member.name), content
-    except BadInput:
-        raise
-    except (*DAMAGED, ValueError) as error:
-        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
+    with reading(path), unpacked(path) as file, tarfile.open(fileobj=file, mode="r|") as archive:
+        for count, member in enumerate(archive):
+            if count >= MEMBERS:
+                raise BadInput(f"{path}: more than {MEMBERS} members; give the official archive")
+            content = _content(archive, member, f"{path}, member {member.name!r}", wanted, mistakes)
+            if content is not None:
+                yield _plain(member.name), content
 
 
 def _content(

@@ -9,12 +9,11 @@ from typing import IO, Any
 
 import numpy as np
 
-from headstart.data.archives import TOTAL
+from headstart.data.archives import TOTAL, reading
 from headstart.data.arrow import arrow_lists
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Places, Table
-from headstart.data.text import reading
 from headstart.errors import BadInput, Mistakes, nearest
 
 MOST_ARRAYS = 10_000

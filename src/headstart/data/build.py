@@ -10,7 +10,7 @@ import numpy as np
 from headstart.data.arrow import Words, texts_of
 from headstart.data.labels import class_names, given_words, target_kind
 from headstart.data.layout import Layout
-from headstart.data.letters import MOST_SYMBOLS, coded, letters_of, text_kind
+from headstart.data.letters import coded, letters_of, text_kind
 from headstart.data.long_format import in_sequences
 from headstart.data.sequences import Sequences
 from headstart.data.table import Cells, Places, Table, is_number, number_name
@@ -248,39 +248,17 @@ def to_tokens(whole: Sequences, notes: list[str]) -> Sequences:
     flat = whole.values[:, 0]
     if not asked and not (flat[:1000] == flat[:1000].round()).all():
         return whole
-    numbers = np.unique(flat)
-    if not asked and not _plainly(numbers, len(flat)):
+    numbers, first, which = np.unique(flat, return_index=True, return_inverse=True)
+    plain = 1 < len(numbers) <= PLAIN_TOKENS and (numbers == numbers.round()).all() and len(flat) >= 20 * len(numbers)
+    if not asked and not plain:
         return whole
-    names = tuple(number_name(value) for value in numbers.tolist())
-    symbols = spec.symbols or names
-    codes = {name: i for i, name in enumerate(symbols)}
-    _refuse_unknown(whole, numbers, names, codes)
-    if len(symbols) > MOST_SYMBOLS:
-        raise BadInput(
-            f"{whole.layout.source}: kind: {len(symbols):,} different values, at most {MOST_SYMBOLS:,} are tokens; "
-            "set kind to numbers"
-        )
-    ids = np.array([codes[name] for name in names], dtype=np.uint16)[np.searchsorted(numbers, flat)]
+    names = [number_name(value) for value in numbers.tolist()]
+    places = whole.places.take(np.searchsorted(whole.offsets, first, side="right") - 1)
+    mistakes = Mistakes()
+    codes, symbols = coded(names, spec.symbols or tuple(names), places, whole.channels[0], mistakes)
+    mistakes.check()
     if not asked:
         notes.append(
             f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
         )
-    return replace(whole, values=ids, layout=replace(whole.layout, kind="tokens", symbols=symbols))
-
-
-def _plainly(numbers: np.ndarray, count: int) -> bool:
-    return bool(1 < len(numbers) <= PLAIN_TOKENS and (numbers == numbers.round()).all() and count >= 20 * len(numbers))
-
-
-def _refuse_unknown(whole: Sequences, numbers: np.ndarray, names: tuple[str, ...], codes: dict[str, int]) -> None:
-    mistakes = Mistakes()
-    for value, name in zip(numbers.tolist(), names, strict=True):
-        if name not in codes:
-            first = int(np.argmax(whole.values[:, 0] == value))
-            row = int(np.searchsorted(whole.offsets, first, side="right")) - 1
-            mistakes.add(
-                whole.places.of(row),
-                f"{name} is none of the {len(codes)} symbols ({', '.join(list(codes)[:8])}); "
-                "correct it, or leave the row out",
-            )
-    mistakes.check()
+    return replace(whole, values=codes[which], layout=replace(whole.layout, kind="tokens", symbols=symbols))

@@ -34,15 +34,6 @@ class Card:
     findings: tuple[str, ...]
     facts: dict[str, Any]
 
-    def lines(self) -> list[str]:
-        """The card as plain text."""
-        wide = max(len(name) for name, _ in self.head)
-        out = [f"{name:<{wide}}  {text}" for name, text in self.head]
-        for heads, rows in ((CLASSES, self.classes), (CHANNELS, self.channels)):
-            out += ["", *_aligned([heads, *rows])] if rows else []
-        out += ["", "worth a look:" if self.findings else "nothing looks wrong"]
-        return out + [f"  - {finding}" for finding in self.findings]
-
 
 CLASSES = ("class", "rows", "share")
 CHANNELS = ("channel", "missing", "min", "mean", "max", "deviation")
@@ -229,15 +220,6 @@ def _share(share: float) -> str:
     return f"{100 * share:.1f} %" if share >= 0.001 or share == 0 else "under 0.1 %"
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    lines = (
-        [cell.rjust(width) if i else cell.ljust(width) for i, (cell, width) in enumerate(zip(row, wide, strict=True))]
-        for row in rows
-    )
-    return ["  ".join(line).rstrip() for line in lines]
-
-
 def card_facts(s: Sequences) -> dict[str, Any]:
     """What the card says, as JSON material: counts and figures, names of classes and channels; no row, id or file."""
     lengths = s.lengths
@@ -257,7 +239,7 @@ def card_facts(s: Sequences) -> dict[str, Any]:
             "with other labels": len(_clashes(first, s.labels)),
             "in two groups": len(_clashes(first, s.groups)),
         },
-        "repeated ids": _repeated(s.ids),
+        "repeated ids": sum(count > 1 for count in Counter(s.ids or ()).values()),
         "constant positions": _constant_positions(s),
         "notes": list(s.notes),
     }
@@ -307,10 +289,6 @@ def _clashes(first: np.ndarray, names: Sequence[str | None] | None) -> list[tupl
         if name is not None and names is not None and names[before := known.setdefault(copy, row)] != name:
             out.setdefault(copy, (row, before))
     return list(out.values())
-
-
-def _repeated(names: Sequence[str] | None) -> int:
-    return 0 if names is None else sum(count > 1 for count in Counter(names).values())
 
 
 def _constant_positions(s: Sequences) -> int:

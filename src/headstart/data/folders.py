@@ -10,12 +10,11 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
-from headstart.data.archives import listed, members
+from headstart.data.archives import listed, members, reading
 from headstart.data.arrow import arrow_texts
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
 from headstart.data.table import Column, Places, Table
-from headstart.data.text import reading
 from headstart.errors import BadInput, Mistakes
 
 ENDINGS = {

@@ -89,11 +89,7 @@ def label_of(value: Any, location: str, mistakes: Mistakes) -> str | None:
     if isinstance(value, int) or (isinstance(value, float) and value.is_integer()):
         return str(int(value))
     if isinstance(value, str) and value.strip():
-        try:
-            number = float(value)
-        except ValueError:
-            return value.strip()
-        return str(int(number)) if number.is_integer() else value.strip()
+        return class_name(value)
     mistakes.add(location, f"the label is {value!r}; give a name or a whole number")
     return None
 

@@ -11,8 +11,9 @@ from typing import Literal
 import numpy as np
 
 from headstart.data.arrow import Words, arrow_texts
+from headstart.data.labels import in_order
 from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Places, Table, is_number
+from headstart.data.table import Column, Places, Table
 from headstart.data.text import text_lines, text_of
 from headstart.errors import BadInput, Mistakes
 
@@ -107,7 +108,7 @@ def coded(
 ) -> tuple[np.ndarray, tuple[str, ...]]:
     """(ids (S,), symbols in the order of their ids) of words; a missing one, or one that is none of `symbols`, is a
     mistake."""
-    known = {word: i for i, word in enumerate(symbols or _ordered({word.strip() for word in words if word}))}
+    known = {word: i for i, word in enumerate(symbols or in_order({word.strip() for word in words if word} - {""}))}
     if len(known) > MOST_SYMBOLS:
         raise BadInput(
             f"{places.source}: column {column!r} holds {len(known):,} different words, at most {MOST_SYMBOLS:,} "
@@ -123,14 +124,10 @@ def coded(
             ids[i] = code
     for word, where in wrong.items():
         many = f", {len(where):,} of them" if len(where) > 1 else ""
-        what = f"{word[:40]!r} is none of the {len(known):,} symbols" if word else "a token is missing"
+        unknown = f"{word[:40]!r} is none of the {len(known):,} symbols ({', '.join(list(known)[:8])})"
+        what = unknown if word else "a token is missing"
         mistakes.add(places.cell(where[0], column), f"{what}{many}; correct it, or leave the row out")
     return ids, tuple(known)
-
-
-def _ordered(words: set[str]) -> list[str]:
-    words.discard("")
-    return sorted(words, key=float) if all(map(is_number, words)) else sorted(words)
 
 
 def read_fasta(

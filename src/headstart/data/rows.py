@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import TOTAL
+from headstart.data.archives import TOTAL, reading
 from headstart.data.arrow import arrow_lists, arrow_numbers, arrow_texts, is_list, is_numeric, is_text
 from headstart.data.layout import LayoutSpec
 from headstart.data.table import Column, Places, Table, Type, check_names, is_number, number_name
-from headstart.data.text import lines, reading, text_lines
+from headstart.data.text import lines, text_lines
 from headstart.errors import BadInput, Mistakes
 
 FORMS = ("jsonl", "parquet", "tsv")
@@ -81,38 +82,22 @@ def _json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[st
 
 
 def _parquet(path: Path, columns: Sequence[str], mistakes: Mistakes) -> Iterator[Row]:
-    import pyarrow
     import pyarrow.parquet
 
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            names = file.schema_arrow.names
-            if lost := [column for column in columns if column not in names]:
-                known = ", ".join(map(repr, names[:8]))
-                mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has {known})")
-                return
-            size = sum(file.metadata.row_group(i).total_byte_size for i in range(file.num_row_groups))
-            if size > TOTAL:
-                raise BadInput(f"{path}: unpacks to {size} bytes, more than {TOTAL}; give it in parts")
-            wanted, row = [*columns, *(name for name in ("id",) if name in names)], 0
-            for batch in file.iter_batches(batch_size=1024, columns=wanted):
-                table = {name: _values(batch.column(name)) for name in wanted}
-                for i in range(batch.num_rows):
-                    row += 1
-                    yield f"{path}, row {row}", {name: table[name][i] for name in wanted}
-    except BadInput:
-        raise
-    except (pyarrow.ArrowException, OSError, ValueError) as error:
-        raise BadInput(f"{path}: is no whole Parquet file ({str(error)[:200]}); download it again") from None
-
-
-def _values(column: Any) -> list[Any]:
-    """A column as Python values; strings as bytes, as Parquet does not promise that they are UTF-8."""
-    import pyarrow
-
-    if pyarrow.types.is_string(column.type) or pyarrow.types.is_large_string(column.type):
-        column = column.cast(pyarrow.large_binary())
-    return list(column.to_pylist())
+    with _whole(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+        names, count = file.schema_arrow.names, 0
+        if lost := [column for column in columns if column not in names]:
+            known = ", ".join(map(repr, names[:8]))
+            mistakes.add(str(path), f"has no column {' and no '.join(map(repr, lost))} (it has {known})")
+            return
+        wanted = [*columns, *(name for name in ("id",) if name in names)]
+        for batch in _limited(file.iter_batches(batch_size=1024, columns=wanted), path):
+            # Strings as bytes, as Parquet does not promise that they are UTF-8.
+            texts = (pyarrow.string(), pyarrow.large_string())
+            parts = [part.cast(pyarrow.large_binary()) if part.type in texts else part for part in batch.columns]
+            for values in zip(*(part.to_pylist() for part in parts), strict=True):
+                count += 1
+                yield f"{path}, row {count}", dict(zip(batch.schema.names, values, strict=True))
 
 
 def _tsv(path: Path, columns: Sequence[str], mistakes: Mistakes, layouts: Sequence[Sequence[str]]) -> Iterator[Row]:
@@ -264,56 +249,49 @@ def read_parquet(path: Path) -> Table:
     """A Parquet file. Raises: BadInput where it is damaged or unpacks to more than 4 GiB."""
     import pyarrow.parquet
 
-    def load() -> Any:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            # What the file says of its size counts repeated values once: the batches tell.
-            return _limited(file.iter_batches(batch_size=1024), file.schema_arrow, path)
-
-    return arrow_table(_loaded(path, "Parquet", load), str(path), "a Parquet table")
+    with _whole(path, "Parquet"), pyarrow.parquet.ParquetFile(path) as file:
+        # What the file says of its size counts repeated values once: the batches tell.
+        table = pyarrow.Table.from_batches(_limited(file.iter_batches(batch_size=1024), path), file.schema_arrow)
+        table.validate(full=True)
+    return arrow_table(table, str(path), "a Parquet table")
 
 
 def read_arrow(path: Path) -> Table:
     """A file of Arrow's own format (Feather), or its stream. Raises: BadInput where it is damaged or over 4 GiB."""
     import pyarrow
 
-    def load() -> Any:
-        with pyarrow.OSFile(str(path)) as file:
-            magic = file.read(6)
-            file.seek(0)
-            if magic != b"ARROW1":
-                stream = pyarrow.ipc.open_stream(file)
-                return _limited(stream, stream.schema, path)
-            reader = pyarrow.ipc.open_file(file)
-            return _limited((reader.get_batch(i) for i in range(reader.num_record_batches)), reader.schema, path)
-
-    return arrow_table(_loaded(path, "Arrow", load), str(path), "an Arrow table")
+    with _whole(path, "Arrow"), pyarrow.OSFile(str(path)) as file:
+        magic = file.read(6)
+        file.seek(0)
+        reader = pyarrow.ipc.open_file(file) if magic == b"ARROW1" else pyarrow.ipc.open_stream(file)
+        batches = map(reader.get_batch, range(reader.num_record_batches)) if magic == b"ARROW1" else reader
+        table = pyarrow.Table.from_batches(_limited(batches, path), reader.schema)
+        table.validate(full=True)
+    return arrow_table(table, str(path), "an Arrow table")
 
 
-def _limited(batches: Iterable[Any], schema: Any, path: Path) -> Any:
-    """A table of these batches. Raises: BadInput once they hold more than 4 GiB."""
-    import pyarrow
-
-    parts, size = [], 0
+def _limited(batches: Iterable[Any], path: Path) -> Iterator[Any]:
+    """The batches. Raises: BadInput once they hold more than 4 GiB."""
+    size = 0
     for batch in batches:
         size += batch.nbytes
         if size > TOTAL:
             raise BadInput(f"{path}: unpacks to more than {TOTAL:,} bytes; give it in parts")
-        parts.append(batch)
-    return pyarrow.Table.from_batches(parts, schema)
+        yield batch
 
 
-def _loaded(path: Path, what: str, load: Callable[[], Any]) -> Any:
+@contextmanager
+def _whole(path: Path, what: str) -> Iterator[None]:
+    """Whatever keeps a file of Arrow's from being read becomes a BadInput that names it."""
     import pyarrow
 
     with reading(path):
         try:
-            table = load()
-            table.validate(full=True)
+            yield
         except (pyarrow.ArrowException, ValueError) as error:
             if isinstance(error, BadInput):
                 raise
             raise BadInput(f"{path}: is no whole {what} file ({_short(error)}); write it again") from None
-    return table
 
 
 def frame(data: Any, source: str) -> Table | None:

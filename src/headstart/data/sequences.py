@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from hashlib import blake2b
+from itertools import pairwise
+from typing import Any, Literal
 
 import numpy as np
 
 from headstart.data.labels import in_order
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
-from headstart.data.splits import groups
 from headstart.data.table import LARGEST, Places
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples
@@ -156,17 +156,7 @@ class Sequences:
 
     def copies(self) -> np.ndarray:
         """(n,) number of the first row that holds the same sequence: equal length, values and gaps."""
-        ends = self.offsets.tolist()
-        seen = self.observed
-
-        def contents() -> Iterator[bytes]:
-            for first, last in itertools.pairwise(ends):
-                values = self.values[first:last]
-                plain = values + 0 if values.dtype.kind == "f" else values  # -0.0 is 0.0
-                gaps = b"" if seen is None else np.packbits(seen[first:last]).tobytes()
-                yield (last - first).to_bytes(8, "little") + plain.tobytes() + gaps
-
-        return groups(contents())
+        return groups(marks(Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed)))
 
 
 def check_alike(sequences: Sequences, kind: Kind, channels: tuple[str, ...]) -> None:
@@ -198,6 +188,29 @@ def check_ids(sequences: Sequences) -> None:
         f"{sequences.places.of(second)}), so {column!r} does not tell sequences apart; name the column of the ids with "
         f"--id (--id '' for none), or, where rows of one id belong together, give --group {shlex.quote(column)}"
     )
+
+
+def groups(contents: Any) -> np.ndarray:
+    """(n,) number of the first of `contents` (buffers) that equals each: equal content, equal number."""
+    first: dict[bytes, int] = {}
+    marks = (blake2b(content, digest_size=16).digest() for content in contents)
+    return np.array([first.setdefault(mark, i) for i, mark in enumerate(marks)], dtype=np.int64)
+
+
+def marks(examples: Examples) -> list[bytes]:
+    """16 bytes for each unit, equal where the sequences (both of a pair) and their gaps are equal, targets apart."""
+    values, offsets, observed = examples.values, examples.offsets.tolist(), examples.observed
+    step = 2 if examples.paired else 1
+    out = []
+    for first in range(0, len(examples), step):
+        total = blake2b(digest_size=16)
+        for begin, end in pairwise(offsets[first : first + step + 1]):
+            total.update((end - begin).to_bytes(8, "little"))
+            part = np.ascontiguousarray(values[begin:end])
+            total.update((part + 0 if part.dtype.kind == "f" else part).tobytes())  # -0.0 is 0.0
+            total.update(b"" if observed is None else np.packbits(observed[begin:end]).tobytes())
+        out.append(total.digest())
+    return out
 
 
 def moments(counts: np.ndarray) -> tuple[float, float]:

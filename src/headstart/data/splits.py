@@ -1,24 +1,22 @@
-"""Which rows train, choose and test: classes in proportion, copies and groups on one side; copies across splits."""
+"""Which rows train, choose and test: classes in proportion, copies and groups on one side; copies across splits.
+
+`dealt` splits a person's own file, whose rows may belong together in blocks. `hold_out` takes an exact number of rows
+out of an official train set, as the papers do; splits that it has drawn are part of the identity of stored stages, so
+that it is not expressed by `dealt`, which would draw others.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from hashlib import blake2b
 from itertools import combinations
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
+from headstart.data.sequences import marks
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples
-
-
-def groups(contents: Any) -> np.ndarray:
-    """(n,) number of the first of `contents` (buffers) that equals each: equal content, equal number."""
-    first: dict[bytes, int] = {}
-    marks = (blake2b(content, digest_size=16).digest() for content in contents)
-    return np.array([first.setdefault(mark, i) for i, mark in enumerate(marks)], dtype=np.int64)
 
 
 def occurs_once(group: np.ndarray) -> np.ndarray:
@@ -163,20 +161,6 @@ class Splits(Protocol):
 
     def split(self, name: str) -> Examples:
         """The examples of one split."""
-
-
-def marks(examples: Examples) -> list[bytes]:
-    """16 bytes for each unit, equal where the sequences (both of a pair) are equal, targets apart."""
-    values, offsets = examples.values, examples.offsets.tolist()
-    step = 2 if examples.paired else 1
-    out = []
-    for first in range(0, len(examples), step):
-        total = blake2b(digest_size=16)
-        for i in range(first, first + step):
-            total.update((offsets[i + 1] - offsets[i]).to_bytes(8, "little"))
-            total.update(np.ascontiguousarray(values[offsets[i] : offsets[i + 1]]).tobytes())
-        out.append(total.digest())
-    return out
 
 
 def overlaps(task: Splits) -> dict[tuple[str, str], int]:

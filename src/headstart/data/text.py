@@ -6,11 +6,10 @@ import codecs
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
 
-from headstart.data.archives import DAMAGED, listed, members, unpacked
+from headstart.data.archives import listed, members, reading, unpacked
 from headstart.errors import BadInput, Mistakes, nearest
 
 LINE = 2**26
@@ -26,23 +25,6 @@ BINARY = {
 }
 """How files begin that are no text, whatever their name."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-
-
-@contextmanager
-def reading(path: Path) -> Iterator[None]:
-    """Whatever keeps a file from being read becomes a BadInput that names it."""
-    try:
-        yield
-    except BadInput:
-        raise
-    except DAMAGED as error:
-        raise BadInput(f"{path}: is cut short or damaged ({error}); give the file again") from None
-    except OSError as error:
-        raise BadInput(
-            f"{path}: cannot be read ({error.strerror or error}); give access to it, or name another file"
-        ) from None
-    except MemoryError:
-        raise BadInput(f"{path}: does not fit into memory; give it in parts") from None
 
 
 def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
@@ -113,20 +95,15 @@ def printable(text: str) -> str:
 
 def lines(path: Path, mistakes: Mistakes) -> Iterator[tuple[str, str]]:
     """(place, text) of each line that is UTF-8. Lines end at a newline only."""
-    try:
-        with unpacked(path) as file:
-            row = 0
-            while line := file.readline(LINE + 1):
-                row, location = row + 1, f"{path}, row {row + 1}"
-                if len(line) > LINE:
-                    raise BadInput(f"{location}: has more than {LINE} bytes; give one example per line")
-                text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), location, mistakes)
-                if text is not None:
-                    yield location, text
-    except DAMAGED as error:
-        raise BadInput(f"{path}: is cut short or damaged ({error}); download it again") from None
-    except OSError as error:
-        raise BadInput(f"{path}: cannot be read ({error.strerror or error}); download it again") from None
+    with reading(path), unpacked(path) as file:
+        row = 0
+        while line := file.readline(LINE + 1):
+            row, location = row + 1, f"{path}, row {row + 1}"
+            if len(line) > LINE:
+                raise BadInput(f"{location}: has more than {LINE} bytes; give one example per line")
+            text = decoded(line.removesuffix(b"\n").removesuffix(b"\r"), location, mistakes)
+            if text is not None:
+                yield location, text
 
 
 def decoded(content: bytes, location: str, mistakes: Mistakes) -> str | None:

@@ -18,7 +18,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from headstart.baselines import from_arrays, shapes
-from headstart.data.text import reading
+from headstart.data.archives import reading
 from headstart.errors import BadInput, nearest
 from headstart.models.mixers import MIXERS
 from headstart.models.model import SequenceModel, build_model

@@ -13,8 +13,8 @@ from pydantic import Field
 
 from headstart.data.archives import listed, members, stamps
 from headstart.data.prepared import Builder, Prepared, prepared, stored
-from headstart.data.sequences import moments
-from headstart.data.splits import copies_note, groups, hold_out, occurs_once
+from headstart.data.sequences import groups, moments
+from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral

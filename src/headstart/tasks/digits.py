@@ -15,8 +15,7 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import DAMAGED, unpacked
-from headstart.data.sequences import moments
-from headstart.data.splits import groups
+from headstart.data.sequences import groups, moments
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature

@@ -15,7 +15,8 @@ from headstart.data.archives import stamps
 from headstart.data.labels import label_of
 from headstart.data.letters import ALPHABETS, encode, read_fasta, spoken
 from headstart.data.prepared import Builder, prepared
-from headstart.data.splits import copies_note, drawn, groups
+from headstart.data.sequences import groups
+from headstart.data.splits import copies_note, drawn
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import BadInput, Mistakes
 from headstart.tasks.build import absent, classes_of, incomplete, prepared_task, write_split

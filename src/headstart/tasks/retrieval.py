@@ -19,7 +19,8 @@ from headstart.data.archives import listed, members, stamps
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
 from headstart.data.rows import read_rows
-from headstart.data.splits import groups, hold_out, marks, occurs_once, overlaps
+from headstart.data.sequences import groups, marks
+from headstart.data.splits import hold_out, occurs_once, overlaps
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits, permutation

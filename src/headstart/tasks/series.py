@@ -11,9 +11,9 @@ from pydantic import Field
 
 from headstart.data.archives import stamps
 from headstart.data.prepared import Builder, prepared
-from headstart.data.sequences import channel_moments, standardised
+from headstart.data.sequences import channel_moments, groups, standardised
 from headstart.data.series import Rows, read_ts, read_tsv
-from headstart.data.splits import copies_note, drawn, groups
+from headstart.data.splits import copies_note, drawn
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import Mistakes
 from headstart.sequence import Examples, ragged

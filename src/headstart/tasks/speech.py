@@ -16,8 +16,8 @@ from headstart.data.archives import members, stamps
 from headstart.data.folders import at_rate, read_wav, to_levels
 from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Writer, prepared
-from headstart.data.sequences import moments
-from headstart.data.splits import copies_note, drawn, groups
+from headstart.data.sequences import groups, moments
+from headstart.data.splits import copies_note, drawn
 from headstart.data.text import archives_or_files
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature

@@ -18,7 +18,8 @@ from headstart.data.archives import listed, members, stamps
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.rows import read_rows
-from headstart.data.splits import copies_note, groups, hold_out, occurs_once
+from headstart.data.sequences import groups
+from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
