@@ -22,7 +22,29 @@ FEEDS = [
     FeedForwardSpec(kind="glu"),
     FeedForwardSpec(kind="glu", width=5),
     FeedForwardSpec(kind="none"),
+    FeedForwardSpec(activation="relu"),
 ]
+
+
+@pytest.mark.parametrize(
+    ("activation", "formula"),
+    [
+        ("gelu", lambda x: 0.5 * x * (1 + torch.erf(x / 2**0.5))),
+        ("gelu_tanh", lambda x: 0.5 * x * (1 + torch.tanh((2 / torch.pi) ** 0.5 * (x + 0.044715 * x**3)))),
+        ("relu", lambda x: torch.where(x > 0, x, 0 * x)),
+        ("silu", lambda x: x / (1 + torch.exp(-x))),
+    ],
+)
+def test_an_mlp_has_the_activation_that_its_spec_names(activation: Any, formula: Any) -> None:
+    layer: Any = build_feed_forward(FeedForwardSpec(width=7, activation=activation), 5)
+    layer = layer.double()
+    x = torch.randn(2, 3, 5, generator=torch.Generator().manual_seed(0)).double()
+    torch.testing.assert_close(layer(x), layer.back(formula(layer.into(x))), atol=1e-12, rtol=0)
+
+
+def test_an_activation_is_for_an_mlp() -> None:
+    with pytest.raises(ValueError, match=r"activation 'relu' is for kind 'mlp', not 'glu'; leave it out"):
+        FeedForwardSpec(kind="glu", activation="relu")
 
 
 @pytest.mark.parametrize(("place", "residual"), list(product(["before", "after"], [True, False])))

@@ -168,3 +168,25 @@ def test_a_stack_of_models_with_batch_norm_and_dropout_trains_like_each_apart() 
             torch.testing.assert_close(stacked[name][seed], slope, rtol=1e-4, atol=1e-6)
         for name, value in new.items():
             torch.testing.assert_close(statistics[name][seed], value, rtol=1e-5, atol=1e-6)
+
+
+def test_blocks_start_as_those_of_gpt2_where_the_spec_says_so() -> None:
+    spec = read(ModelSpec, {"width": 64, "blocks": 3, "init": "gpt2"}, "model")
+    model, usual = (build_model(s, TOKENS, ASKED, 0) for s in (spec, spec.model_copy(update={"init": "standard"})))
+    for block in model.blocks:
+        for name, layer in block.named_modules():
+            if isinstance(layer, torch.nn.Linear):
+                expected = 0.02 / 6**0.5 if name in ("mixer.output", "feed_forward.back") else 0.02
+                assert layer.weight.std().item() == pytest.approx(expected, rel=0.05)
+                assert not layer.bias.any()
+    for part in ("encoder", "head"):
+        ours, theirs = getattr(model, part).state_dict(), getattr(usual, part).state_dict()
+        assert all(torch.equal(ours[name], theirs[name]) for name in theirs), "only blocks are drawn so"
+    again = build_model(spec, TOKENS, ASKED, 0)
+    assert torch.equal(again.blocks[0].mixer.query.weight, model.blocks[0].mixer.query.weight)
+
+
+@pytest.mark.parametrize("mixer", [{"kind": "s4d"}, {"kind": "attention", "init": "tied"}])
+def test_gpt2s_start_is_of_attention_whose_layers_are_drawn_apart(mixer: dict[str, Any]) -> None:
+    with pytest.raises(BadInput, match=r"init 'gpt2' draws query, key, value and output layers apart"):
+        read(ModelSpec, {"init": "gpt2", "mixer": mixer}, "model")

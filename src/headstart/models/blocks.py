@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Literal
 
 import torch
 import torch.nn.functional as F
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import nn
 
 from headstart.models.norms import Tensors
 from headstart.seeds import Draw
-from headstart.spec import Spec
+from headstart.spec import Spec, neutral
+
+Activation = Literal["gelu", "gelu_tanh", "relu", "silu"]
+ACTIVATIONS: dict[Activation, Callable[[torch.Tensor], torch.Tensor]] = {
+    "gelu": F.gelu,
+    "gelu_tanh": partial(F.gelu, approximate="tanh"),
+    "relu": F.relu,
+    "silu": F.silu,
+}
+GPT2_SPREAD = 0.02
+"""Standard deviation of fresh weights (Radford et al. 2019; `initializer_range` of the released models)."""
 
 
 class FeedForwardSpec(Spec):
@@ -19,32 +32,43 @@ class FeedForwardSpec(Spec):
 
     kind: `mlp` (D -> width -> GELU -> D), `glu` (a sigmoid(b), a and b of `width` each, then back to D) or
     `none`. width: default 4 D for `mlp`. For `glu` the default is D without a layer back, the gated linear
-    unit of S4's blocks (2 D^2 weights).
+    unit of S4's blocks (2 D^2 weights). activation: that of `mlp`; `gelu_tanh` is GPT-2's approximation of the GELU.
     """
 
     kind: Literal["mlp", "glu", "none"] = "mlp"
     width: int | None = Field(default=None, ge=1)
+    activation: Activation = neutral("gelu")
+
+    @model_validator(mode="after")
+    def _activation_of_an_mlp(self) -> FeedForwardSpec:
+        if self.activation != "gelu" and self.kind != "mlp":
+            raise ValueError(f"activation {self.activation!r} is for kind 'mlp', not {self.kind!r}; leave it out")
+        return self
 
     def describe(self) -> str:
         """`an MLP of width 12 as feed-forward layer`."""
-        name = {"mlp": "an MLP", "glu": "a gated linear unit", "none": ""}[self.kind]
-        return (
-            f"{name}{f' of width {self.width}' if self.width else ''} as feed-forward layer"
-            if name
-            else "no feed-forward layer"
-        )
+        if self.kind == "none":
+            return "no feed-forward layer"
+        name = {"mlp": "an MLP", "glu": "a gated linear unit"}[self.kind]
+        width = f" of width {self.width}" if self.width else ""
+        activation = f" with {self.activation}" if self.activation != "gelu" else ""
+        return f"{name}{width}{activation} as feed-forward layer"
 
 
 class MLP(nn.Module):
-    """Two linear layers around a GELU. Shapes: (B, L, D) -> (B, L, D). Source: Hendrycks and Gimpel 2016."""
+    """Two linear layers around an activation. Shapes: (B, L, D) -> (B, L, D).
 
-    def __init__(self, width: int, hidden: int) -> None:
+    Source: the GELU and its approximation by tanh: Hendrycks and Gimpel 2016.
+    """
+
+    def __init__(self, width: int, hidden: int, activation: Activation = "gelu") -> None:
         super().__init__()
+        self.activation = ACTIVATIONS[activation]
         self.into = nn.Linear(width, hidden)
         self.back = nn.Linear(hidden, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        answer: torch.Tensor = self.back(F.gelu(self.into(x)))
+        answer: torch.Tensor = self.back(self.activation(self.into(x)))
         return answer
 
 
@@ -68,7 +92,22 @@ def build_feed_forward(spec: FeedForwardSpec, width: int) -> nn.Module | None:
     """The feed-forward layer, or None where there is none."""
     if spec.kind == "none":
         return None
-    return GLU(width, spec.width) if spec.kind == "glu" else MLP(width, spec.width or 4 * width)
+    return GLU(width, spec.width) if spec.kind == "glu" else MLP(width, spec.width or 4 * width, spec.activation)
+
+
+def gpt2_start(blocks: Iterable[nn.Module], count: int) -> None:
+    """Draw the linear layers of attention and MLPs as GPT-2 does, in place.
+
+    Weights are N(0, 0.02^2) and biases 0; layers that end on the residual path are divided by sqrt(2 blocks).
+    Source: Radford et al. 2019, section 2.3.
+    """
+    for block in blocks:
+        for name, layer in block.named_modules():
+            if isinstance(layer, nn.Linear):
+                last = name.rpartition(".")[2] in ("output", "back")
+                nn.init.normal_(layer.weight, std=GPT2_SPREAD / (math.sqrt(2 * count) if last else 1.0))
+                if layer.bias is not None:
+                    nn.init.zeros_(layer.bias)
 
 
 def feed_forward_flops(spec: FeedForwardSpec, width: int, length: int) -> float:

@@ -17,13 +17,14 @@ from headstart.models.blocks import (
     build_feed_forward,
     dropout,
     feed_forward_flops,
+    gpt2_start,
 )
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.attention import AttentionSpec
-from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.mixer import HeadsSpec, MixerSpec
 from headstart.models.norms import NoNorm, NormKind, Tensors, build_norm
 from headstart.models.positions import PositionSpec, build_position
 from headstart.seeds import Draw, bits
@@ -59,7 +60,8 @@ class ModelSpec(ModelKind):
     (`layer`), over valid positions of the batch (`batch`) or `none`; norm_place: `before` each layer (a last
     norm follows the blocks) or `after` it. residual: whether a layer's input is added to its output. causal:
     no position sees a later one. dropout: share of numbers zeroed in training after the encoder, each mixer
-    and each feed-forward layer. pool: how a sequence becomes one vector, over its valid positions.
+    and each feed-forward layer. pool: how a sequence becomes one vector, over its valid positions. init: how fresh
+    blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of attention alone.
     """
 
     kind: Literal["sequence"] = neutral("sequence")
@@ -75,6 +77,7 @@ class ModelSpec(ModelKind):
     causal: bool = False
     dropout: float = Field(default=0.0, ge=0, lt=1)
     pool: Pool = "mean"
+    init: Literal["standard", "gpt2"] = neutral("standard")
 
     @model_validator(mode="after")
     def _one_mixer_per_block(self) -> ModelSpec:
@@ -90,8 +93,18 @@ class ModelSpec(ModelKind):
             )
         return self
 
+    @model_validator(mode="after")
+    def _gpt2_is_of_attention(self) -> ModelSpec:
+        other = [m for m in self.mixers if not isinstance(m, HeadsSpec) or m.init != "independent"]
+        if self.init == "gpt2" and other:
+            raise ValueError(
+                f"init 'gpt2' draws query, key, value and output layers apart, which mixer {other[0].kind!r} "
+                "does not have or ties (mixer.init); use init = 'standard'"
+            )
+        return self
+
     described: ClassVar[tuple[str, ...]] = (
-        *("width", "blocks", "mixer", "norm", "feed_forward", "position.kind", "encoder.init"),
+        *("width", "blocks", "mixer", "norm", "feed_forward", "position.kind", "encoder.init", "init"),
         *("causal", "dropout", "pool"),
     )
 
@@ -108,7 +121,9 @@ class ModelSpec(ModelKind):
 
     def describe_fresh(self) -> str:
         """How fresh weights of its encoder differ from the usual ones."""
-        return "fresh weights of its encoder being orthogonal" if self.encoder.init == "orthogonal" else ""
+        texts = ["fresh weights of its encoder being orthogonal"] if self.encoder.init == "orthogonal" else []
+        texts += ["fresh blocks being drawn as GPT-2's"] if self.init == "gpt2" else []
+        return " and ".join(texts)
 
     def _blocks(self) -> str:
         """`2 blocks of attention (4 heads)`, or which mixer is in which blocks."""
@@ -218,6 +233,8 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
         "head": _seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
     }
     blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
+    if spec.init == "gpt2":
+        _seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
     return SequenceModel(parts, blocks, spec.dropout)
 
 
