@@ -134,6 +134,19 @@ def test_a_mistake_is_named_where_it_is_written(changes: dict[str, Any], place: 
     assert why(**changes).startswith(place)
 
 
+def test_a_stage_is_named_by_its_arms_column_seed_and_rate() -> None:
+    result = plan("finetune.optim.lr=[1e-3]", "seed=[4]")
+    texts = result.runs_of()
+    last = {(cell.arm, cell.column): texts[cell.chain[-1].identity] for cell in result.cells}
+    assert last["scratch", "b"] == "scratch on b, seed 4, rate 0.001"
+    alone = plan("finetune.optim.lr=[1e-3]", "seed=[4]", "columns=['a']", arms={"other": {}, "third": {}})
+    texts = alone.runs_of()
+    assert {texts[name] for name in alone.stages} == {
+        "scratch and 2 more, seed 4, rate 0.001",
+        "self_pretrained, seed 4, rate 0.001",
+    }
+
+
 def test_a_list_makes_an_axis_a_value_fixes_it_and_arms_can_be_kept() -> None:
     assert len(plan("finetune.optim.lr=3e-4", "seed=[7]").cells) == 2 * 2
     assert {c.seed for c in plan("seed=7").cells} == {7}

@@ -8,12 +8,16 @@ import sys
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from headstart.study.statistics import (
+    Difference,
     binomial_error,
     estimate,
+    holm,
     mean,
     mean_ranks,
+    p_value,
     paired_difference,
     ranks,
     spread,
@@ -77,6 +81,22 @@ def test_one_pair_has_a_difference_without_an_interval_and_no_pair_has_none() ->
     assert result is not None
     assert (result.mean, result.sem, result.interval, result.clear) == (0.25, None, None, False)
     assert paired_difference({0: 0.5}, {1: 0.25}) is None
+
+
+def test_the_p_value_is_that_of_scipys_paired_test() -> None:
+    first, second = {0: 0.5, 1: 0.7, 2: 0.4}, {0: 0.4, 1: 0.65, 2: 0.39}
+    gap = paired_difference(first, second)
+    assert gap is not None
+    expected = stats.ttest_rel(list(first.values()), list(second.values())).pvalue
+    assert p_value(gap) == pytest.approx(expected)
+    assert p_value(Difference(0.1, None, None, None, 1)) is None
+    assert [p_value(Difference(mean, 0.0, mean, mean, 3)) for mean in (0.1, 0.0)] == [0.0, 1.0]
+
+
+def test_holms_correction_is_that_of_its_definition() -> None:
+    assert holm([0.01, 0.04, 0.03, 0.005]) == pytest.approx([0.03, 0.06, 0.06, 0.02])
+    assert holm([0.9, 0.8]) == [1.0, 1.0]
+    assert holm([]) == []
 
 
 def test_an_interval_that_holds_zero_is_not_clear() -> None:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart.study import words
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
 from headstart.study.results import Results, Row, scores_by_seed
-from headstart.study.statistics import Difference, paired_difference
+from headstart.study.statistics import LEVEL, Difference, holm, p_value, paired_difference
 
 if TYPE_CHECKING:
     from headstart.study.papers import Paper
@@ -97,7 +97,30 @@ def unprinted(results: Results) -> str:
 def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
     """Each claim of the paper and of the study, checked on its columns (all that there are, where it names none)."""
     claims = [*(paper.claims if paper else ()), *results.claims]
-    return [Verdict(claim, tuple(_parts(results, paper, claim))) for claim in claims]
+    return _corrected([Verdict(claim, tuple(_parts(results, paper, claim))) for claim in claims])
+
+
+def _corrected(every: list[Verdict]) -> list[Verdict]:
+    """The verdicts of one page, of which those that rest on an interval without 0 must stand Holm's correction."""
+    tested = {
+        (i, j): p
+        for i, verdict in enumerate(every)
+        for j, part in enumerate(verdict.parts)
+        if verdict.claim.within is None and part.outcome != "not measured" and part.difference is not None
+        if (p := p_value(part.difference)) is not None
+    }
+    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+
+    def judged(part: Part, p: float) -> Part:
+        if part.outcome == "undecided" or p < 1 - LEVEL:
+            return part
+        why = f"clear alone, but not among {len(tested)} verdicts (Holm's correction, p = {p:.2g})"
+        return replace(part, outcome="undecided", why=_joined(why, part.why))
+
+    return [
+        replace(verdict, parts=tuple(judged(part, corrected.get((i, j), 0.0)) for j, part in enumerate(verdict.parts)))
+        for i, verdict in enumerate(every)
+    ]
 
 
 def _parts(results: Results, paper: Paper | None, claim: Claim) -> Iterator[Part]:

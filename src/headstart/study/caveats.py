@@ -9,7 +9,7 @@ from headstart.study import words
 from headstart.study.collect import Find, score_of
 from headstart.study.papers import made_of
 from headstart.study.results import Caveat, Results, Row, sharing_stage
-from headstart.study.statistics import binomial_error, mean
+from headstart.study.statistics import LEVEL, binomial_error, holm, mean, p_value
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
@@ -34,6 +34,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "at chance": _chance(results),
         "baseline": _baselines(results),
         "interval": _undecided(results),
+        "comparisons": _comparisons(results),
         "seeds": _seeds(results),
         "edge": _edges(results),
         "configurations": _tried(results),
@@ -160,6 +161,23 @@ def _undecided(results: Results) -> Texts:
             yield column, f"Whether {results.against} differs from {arms} is undecided: the {noun} 0."
 
 
+def _comparisons(results: Results) -> Texts:
+    """Which differences are still clear once Holm's correction counts how many are looked at."""
+    tested = [(row, p) for row in results.table if row.difference and (p := p_value(row.difference)) is not None]
+    corrected = dict(zip([row.key for row, _ in tested], holm([p for _, p in tested]), strict=True))
+    clear = [row for row, _ in tested if row.difference is not None and row.difference.clear]
+    lost = [row for row in clear if corrected[row.key] >= 1 - LEVEL]
+    several = len(results.columns) > 1
+    if len(tested) > 1 and lost:
+        names = [f"{row.arm}{f' on {row.column}' if several else ''} (p = {corrected[row.key]:.2g})" for row in lost]
+        yield (
+            "",
+            f"After Holm's correction for {len(tested)} comparisons with {results.against}, "
+            f"{len(clear) - len(lost)} of the {len(clear)} intervals without 0 still count as clear; "
+            f"undecided then: {words.listed(names)}.",
+        )
+
+
 def _seeds(results: Results) -> Texts:
     few = _grouped(results, lambda row: [row.n] if row.test is not None and row.n < FEW_SEEDS else [])
     for column, number, rows in few:
@@ -223,10 +241,13 @@ def _budget_gap(row: Row, base: Row) -> str:
 
 
 def _averages(results: Results) -> Texts:
+    lacking: dict[tuple[str, str], dict[str, None]] = {}
     for average in results.averages:
         for columns, text in ((average.chance, "chance stands in for it"), (average.missing, "it is left out")):
             if columns:
-                yield "", f"The average of {average.arm} lacks a number for {words.listed(columns)}: {text}."
+                lacking.setdefault((average.arm, text), {}).update(dict.fromkeys(columns))
+    for (arm, text), names in lacking.items():
+        yield "", f"The average of {arm} lacks a number for {words.listed(list(names))}: {text}."
 
 
 def _steps(results: Results) -> Texts:
@@ -276,19 +297,25 @@ def _mixed(results: Results, find: Find) -> Texts:
 
 
 def _test_error(results: Results) -> Texts:
+    """Columns with test sets of one size share a sentence."""
+    errors: dict[int, dict[str, float]] = {}
     for column in results.columns:
         rows = [row for row in results.in_column(column) if row.test is not None]
         for row in rows:
             units = results.facts[row.task].sizes.get("test", 0) if row.task in results.facts else 0
             if row.metric == "accuracy" and units:
                 best = max(other.test.mean for other in rows if other.test is not None)
-                error = binomial_error(min(max(best, 0.0), 1.0), units)
-                yield (
-                    column,
-                    f"The test set has {units:,} examples: its own binomial standard error is "
-                    f"{words.score(error)} at the best arm's score, from one draw that all arms share.",
-                )
+                errors.setdefault(units, {})[column] = binomial_error(min(max(best, 0.0), 1.0), units)
                 break
+    for units, by_column in errors.items():
+        values = (min(by_column.values()), max(by_column.values()))
+        for column in by_column:
+            yield (
+                column,
+                f"The test set has {units:,} examples: its own binomial standard error is "
+                f"{' to '.join(dict.fromkeys(map(words.score, values)))} at the best arm's score, from one draw that "
+                "all arms share.",
+            )
 
 
 def _training_error(results: Results) -> Texts:

@@ -84,6 +84,24 @@ class Plan:
         """Identities of stages that follow each other."""
         return {tuple(planned.identity for planned in cell.chain) for cell in self.cells}
 
+    def runs_of(self) -> dict[str, str]:
+        """Identity -> the runs that a stage is part of, in short: `scratch on digits, seed 0, rate 0.001`."""
+        arms: dict[str, dict[str, None]] = {}
+        columns: dict[str, dict[str, None]] = {}
+        for cell in (*self.cells, *self.baselines):
+            for planned in cell.chain:
+                arms.setdefault(planned.identity, {})[cell.arm] = None
+                columns.setdefault(planned.identity, {})[cell.column] = None
+        several = len({cell.column for cell in self.cells}) > 1
+        texts = {}
+        for key, planned in self.every_stage.items():
+            names = list(arms[key])
+            text = f"{names[0]} and {len(names) - 1} more" if len(names) > 2 else " and ".join(names)
+            where = f" on {', '.join(columns[key])}" if several else ""
+            rate = f", rate {planned.spec.optim.lr:g}" if planned.spec.uses("optim.lr") else ""
+            texts[key] = f"{text}{where}, seed {planned.spec.seed}{rate}"
+        return texts
+
     @property
     def plugins(self) -> tuple[Plugin, ...]:
         """Code of a person's own that its stages come from."""

@@ -98,6 +98,26 @@ def paired_difference(
     return Difference(centre, sem, centre - reach, centre + reach, len(values))
 
 
+def p_value(gap: Difference) -> float | None:
+    """Two-sided p-value of a paired t-test of the difference being 0, or None for one pair."""
+    from scipy.special import stdtr
+
+    if gap.sem is None:
+        return None
+    if gap.sem == 0:
+        return 1.0 if gap.mean == 0 else 0.0
+    return float(2 * stdtr(gap.n - 1, -abs(gap.mean) / gap.sem))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """p-values corrected for their number, so that the chance of any wrong rejection is kept. Source: Holm 1979."""
+    out, largest = [0.0] * len(p_values), 0.0
+    for rank, index in enumerate(sorted(range(len(p_values)), key=lambda i: p_values[i])):
+        largest = max(largest, (len(p_values) - rank) * p_values[index])
+        out[index] = min(largest, 1.0)
+    return out
+
+
 def binomial_error(share: float, n: int) -> float:
     """Standard error of a share in [0, 1] that was measured on n independent examples.
 

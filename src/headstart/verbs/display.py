@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from types import TracebackType
 from typing import Any
 
@@ -47,13 +47,20 @@ def watch(
 ) -> Display:
     """The display of a run that does these stages, as far as they are not done."""
     rest = [cost for cost in costs if store.status(cost.planned.identity) not in DONE]
-    return Display(TimeLeft(rest, plan.chains, slots, speed), len(plan.stages) - len(rest), partial)
+    left = TimeLeft(rest, plan.chains, slots, speed)
+    return Display(left, len(plan.stages) - len(rest), partial, plan.runs_of())
 
 
 class Display:
-    """Counts what runs and what is done; `partial` gives the table so far. `left` knows how long the rest takes."""
+    """Counts what runs and what is done; `partial` gives the table so far. `left` knows how long the rest takes.
 
-    def __init__(self, left: TimeLeft, done: int, partial: Callable[[], RenderableType | None]) -> None:
+    runs: identity -> the arm, seed and rate of a stage.
+    """
+
+    def __init__(
+        self, left: TimeLeft, done: int, partial: Callable[[], RenderableType | None], runs: Mapping[str, str]
+    ) -> None:
+        self.runs = runs
         self.console: Console = console(stderr=True)
         self.left, self.partial = left, partial
         self.done, self.total = done, done + len(left.costs)
@@ -88,7 +95,8 @@ class Display:
     def show(self, event: Event) -> None:
         """Take an event of the run into account, and print what is to stay."""
         self.left.follow(event)
-        name = f"{event.name} {event.identity}"
+        run = self.runs.get(event.identity)
+        name = f"{event.name} {event.identity}" + (f" ({run})" if run else "")
         if isinstance(event, Started):
             self.running[event.identity] = {"name": event.name, "step": event.step, "steps": 0, "scores": ""}
         elif isinstance(event, Progress):
@@ -143,7 +151,9 @@ class Display:
     def _render(self) -> RenderableType:
         grid = Table.grid(padding=(0, 2))
         rows = [("study", self.done, self.total, self._summary())]
-        rows += [(s["name"], s["step"], s["steps"], f"{i}  {s['scores']}") for i, s in list(self.running.items())]
+        for identity, state in list(self.running.items()):
+            text = f"{identity}  {self.runs.get(identity, '')}  {state['scores']}"
+            rows.append((state["name"], state["step"], state["steps"], text))
         for name, completed, total, text in rows:
             grid.add_row(Text(name), ProgressBar(total=max(total, 1), completed=completed, width=20), Text(text))
         return Group(self.table, grid) if self.table is not None else grid
