@@ -167,9 +167,9 @@ def test_all_checks_of_a_broken_class_are_told_at_once_whatever_it_raises() -> N
     def fails(self: Mean, x: Tensor, valid: Tensor | None, draw: Any = None) -> Tensor:
         raise KeyError("lost")
 
-    found = check_mixer(changed(fails))
-    assert found["shape"] == "KeyError: 'lost'"
-    assert found["names"] is None
+    problems = check_mixer(changed(fails))
+    assert problems["shape"] == "KeyError: 'lost'"
+    assert problems["names"] is None
 
 
 def test_work_that_a_count_cannot_see_may_be_stated_with_words() -> None:

@@ -45,13 +45,13 @@ def test_each_head_answers_in_its_shape(signature: Signature, kind: Any, shape: 
 
 
 def test_equal_seeds_give_equal_models_and_a_component_does_not_see_the_others() -> None:
-    one = build_model(ModelSpec(width=16), FLOATS, ASKED, 3).state_dict()
+    plain = build_model(ModelSpec(width=16), FLOATS, ASKED, 3).state_dict()
     two = build_model(ModelSpec(width=16, blocks=3, norm="batch"), FLOATS, Output("pair", 5), 3).state_dict()
     other = build_model(ModelSpec(width=16), FLOATS, ASKED, 4).state_dict()
     for name in ("encoder.input.weight", "blocks.1.mixer.key.weight", "blocks.0.feed_forward.into.bias"):
-        assert torch.equal(one[name], two[name])
-        assert not torch.equal(one[name], other[name])
-    assert not torch.equal(one["blocks.0.mixer.key.weight"], one["blocks.1.mixer.key.weight"])
+        assert torch.equal(plain[name], two[name])
+        assert not torch.equal(plain[name], other[name])
+    assert not torch.equal(plain["blocks.0.mixer.key.weight"], plain["blocks.1.mixer.key.weight"])
 
 
 def test_building_a_model_leaves_torchs_own_random_numbers_alone() -> None:

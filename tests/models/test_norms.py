@@ -53,12 +53,12 @@ def test_batch_norm_is_torchs_over_the_valid_positions_and_so_are_its_running_va
 def test_no_number_in_the_padding_can_change_the_statistics() -> None:
     ours, _ = normed()
     x, valid = inputs()
-    one: dict[str, torch.Tensor] = {}
+    clean: dict[str, torch.Tensor] = {}
     two: dict[str, torch.Tensor] = {}
-    first = ours(x, valid, one)[valid]
+    first = ours(x, valid, clean)[valid]
     second = ours(x.masked_fill(~valid[:, :, None], float("inf")), valid, two)[valid]
     assert torch.equal(first, second)
-    assert all(torch.equal(one[name], two[name]) for name in one)
+    assert all(torch.equal(clean[name], two[name]) for name in clean)
 
 
 def test_a_still_norm_uses_its_running_values_and_writes_nothing() -> None:

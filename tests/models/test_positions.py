@@ -18,11 +18,11 @@ from headstart.spec import read
 @pytest.mark.parametrize("width", [6, 7])
 def test_sinusoids_follow_their_formula_at_any_width(width: int) -> None:
     table = sinusoids(5, width, 100.0)
-    for place in range(5):
+    for position in range(5):
         for column in range(width):
-            angle = place / 100.0 ** (2 * (column // 2) / width)
+            angle = position / 100.0 ** (2 * (column // 2) / width)
             expected = math.cos(angle) if column % 2 else math.sin(angle)
-            assert float(table[place, column]) == pytest.approx(expected, abs=1e-12)
+            assert float(table[position, column]) == pytest.approx(expected, abs=1e-12)
 
 
 def test_sinusoids_go_on_beyond_the_length_they_were_built_for() -> None:
@@ -65,8 +65,8 @@ def test_fewer_places_than_the_task_needs_are_refused() -> None:
 
 
 def test_rotary_positions_need_a_mixer_that_turns() -> None:
-    given = {"position": {"kind": "rotary"}, "mixer": {"kind": "lstm"}, "blocks": 1}
+    table = {"position": {"kind": "rotary"}, "mixer": {"kind": "lstm"}, "blocks": 1}
     with pytest.raises(BadInput, match=r"no mixer here has them \(lstm\); use 'sinusoidal', 'learned' or 'none'"):
-        read(ModelSpec, given, "model")
-    both = {**given, "blocks": 2, "mixer": [{"kind": "lstm"}, {"kind": "attention"}]}
+        read(ModelSpec, table, "model")
+    both = {**table, "blocks": 2, "mixer": [{"kind": "lstm"}, {"kind": "attention"}]}
     assert read(ModelSpec, both, "model").mixers[1].rotary

@@ -28,13 +28,13 @@ def test_a_convolution_and_its_gradients_equal_the_sum_term_by_term(directions, 
     x = torch.randn(2, 3, length, dtype=torch.float64, requires_grad=True)
     k = torch.randn(directions, 3, length, dtype=torch.float64, requires_grad=True)
     skip = torch.randn(3, dtype=torch.float64, requires_grad=True)
-    found, expected = convolve(x, k, skip), direct(x, k, skip)
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
-    cotangent = torch.randn_like(found)
-    ours = torch.autograd.grad(found, [x, k, skip], cotangent)
+    output, expected = convolve(x, k, skip), direct(x, k, skip)
+    torch.testing.assert_close(output, expected, rtol=0, atol=1e-12)
+    cotangent = torch.randn_like(output)
+    ours = torch.autograd.grad(output, [x, k, skip], cotangent)
     theirs = torch.autograd.grad(expected, [x, k, skip], cotangent, materialize_grads=True)
-    for one, other in zip(ours, theirs, strict=True):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    for grad, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(grad, other, rtol=0, atol=1e-12)
 
 
 def test_convolutions_stack_under_vmap_whatever_is_stacked():
@@ -60,11 +60,11 @@ def test_a_fast_length_is_the_smallest_even_product_of_2_3_and_5(least):
                 n //= p
         return n == 1
 
-    found = fast_length(least)
-    assert found >= least
-    assert found % 2 == 0
-    assert smooth(found)
-    assert not any(smooth(n) and n % 2 == 0 for n in range(max(least, 2), found))
+    length = fast_length(least)
+    assert length >= least
+    assert length % 2 == 0
+    assert smooth(length)
+    assert not any(smooth(n) and n % 2 == 0 for n in range(max(least, 2), length))
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -75,18 +75,18 @@ def test_a_diagonal_kernel_equals_its_sum_of_exponentials(shared, length, built)
     rate = torch.randn(2, *(() if shared else (d,)), n, dtype=torch.float64)
     rate[0] = -rate[0].abs() * 0.1
     rate.requires_grad_()
-    found = diagonal_kernel((weight[0], weight[1]), (rate[0], rate[1]), length, stride_of(built))
+    kernel = diagonal_kernel((weight[0], weight[1]), (rate[0], rate[1]), length, stride_of(built))
     steps = torch.arange(length, dtype=torch.float64)
     power = torch.exp(torch.complex(rate[0], rate[1])[..., None] * steps)
     expected = (torch.complex(weight[0], weight[1])[..., None] * power).sum(-2).real
-    torch.testing.assert_close(found, expected, rtol=0, atol=1e-11)
-    cotangent = torch.randn_like(found)
-    for one, other in zip(
-        torch.autograd.grad(found, [weight, rate], cotangent),
+    torch.testing.assert_close(kernel, expected, rtol=0, atol=1e-11)
+    cotangent = torch.randn_like(kernel)
+    for grad, other in zip(
+        torch.autograd.grad(kernel, [weight, rate], cotangent),
         torch.autograd.grad(expected, [weight, rate], cotangent),
         strict=True,
     ):
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-9)
+        torch.testing.assert_close(grad, other, rtol=0, atol=1e-9)
 
 
 def test_a_kernel_is_never_held_as_width_by_state_by_length():
@@ -97,9 +97,9 @@ def test_a_kernel_is_never_held_as_width_by_state_by_length():
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
-            for one in out if isinstance(out, (tuple, list)) else [out]:
-                if isinstance(one, torch.Tensor):
-                    Largest.size = max(Largest.size, one.numel())
+            for tensor in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(tensor, torch.Tensor):
+                    Largest.size = max(Largest.size, tensor.numel())
             return out
 
     d, n, length = 8, 32, 4096

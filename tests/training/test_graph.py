@@ -103,9 +103,9 @@ def run(case: Case, record: Any, steps: int = STEPS) -> tuple[Progress, list[Any
     return progress, [{k: v for k, v in record.items() if k != "seconds"} for record in records]
 
 
-def same(one: Progress, two: Progress) -> bool:
+def same(first: Progress, second: Progress) -> bool:
     """All tensors and numbers equal to the bit, times apart."""
-    (tensors, numbers), (others, theirs) = one.state(), two.state()
+    (tensors, numbers), (others, theirs) = first.state(), second.state()
     numbers.pop("seconds"), theirs.pop("seconds")
     if numbers != theirs or tensors.keys() != others.keys():
         return False
@@ -248,9 +248,9 @@ def test_numbers_on_the_device_draw_the_same_masks_and_dropout():
     setting, _ = CASES["masks"].make(None)
     batch = setting.train.batch(np.arange(5))
     there = [torch.full((), number, dtype=torch.int64) for number in (7, 3)]
-    one = setting.objective.prepare(batch, setting.signature, 7, 3).masked
+    masked = setting.objective.prepare(batch, setting.signature, 7, 3).masked
     two = setting.objective.prepare(batch, setting.signature, *there).masked
-    assert torch.equal(cast(torch.Tensor, one), cast(torch.Tensor, two))
+    assert torch.equal(cast(torch.Tensor, masked), cast(torch.Tensor, two))
     assert torch.equal(Draw(7, 3, batch.index)("a", (5, 4)), Draw(*there, batch.index)("a", (5, 4)))
     assert on_device(7, torch.device("cpu")) == 7
     assert on_device(7, torch.device("meta")).shape == ()
@@ -260,15 +260,15 @@ def test_a_batch_picked_by_rows_on_the_device_is_the_batch_of_its_units():
     for name in ("masks", "pairs"):
         feed = CASES[name].make(None)[0].train
         places = np.array([5, 0, 21])
-        one, two = feed.batch(places), feed.picked(torch.from_numpy(feed.rows(places)))
-        assert torch.equal(one.inputs, two.inputs)
-        assert torch.equal(one.index, two.index)
-        assert list(two.index) == list(feed.rows(places))
+        first, second = feed.batch(places), feed.picked(torch.from_numpy(feed.rows(places)))
+        assert torch.equal(first.inputs, second.inputs)
+        assert torch.equal(first.index, second.index)
+        assert list(second.index) == list(feed.rows(places))
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
 def test_a_cuda_graph_agrees_with_plain_steps():
-    found = []
+    outcomes = []
     for record in (None, "auto"):
         setting, progress = CASES["masks"].make(record)
         progress.model.cuda()
@@ -276,9 +276,9 @@ def test_a_cuda_graph_agrees_with_plain_steps():
         progress = Progress(progress.model, FlatParameters(progress.model, names, set(), {}))
         feed = Batches(setting.train.examples, np.arange(UNITS), torch.device("cuda"), torch.float32)
         list(train(replace(setting, train=feed, val=feed, budget=BudgetSpec(steps=20)), progress))
-        found.append(progress)
-    assert found[1].how == "recorded"
-    one, two = (progress.flat.tensors for progress in found)
+        outcomes.append(progress)
+    assert outcomes[1].how == "recorded"
+    plain, graphed = (progress.flat.tensors for progress in outcomes)
     # The gradient of a key's bias is zero but for rounding, and AdamW makes whole steps of rounding.
-    far = max(float((one[name] - two[name]).abs().max()) for name in one if "key.bias" not in name)
-    assert far <= 1e-5 * float(found[0].flat.weights.abs().max())
+    far = max(float((plain[name] - graphed[name]).abs().max()) for name in plain if "key.bias" not in name)
+    assert far <= 1e-5 * float(outcomes[0].flat.weights.abs().max())

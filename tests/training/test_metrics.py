@@ -44,8 +44,8 @@ Seen = tuple[torch.Tensor, Batch]
 def started(name: str, resume: Any = None, **more: Any) -> TrainedRun:
     changes = merge(CASES[name], more)
     task = changes.pop("task", MadeSpec())
-    given = read(StageSpec, {**merge(BASE, changes), "task": task})
-    return begin(given, open_task(task, Path("none")), None, resume=resume)
+    spec = read(StageSpec, {**merge(BASE, changes), "task": task})
+    return begin(spec, open_task(task, Path("none")), None, resume=resume)
 
 
 def ended(run: TrainedRun) -> list[dict[str, Any]]:
@@ -69,33 +69,33 @@ def watched(run: TrainedRun, monkeypatch: pytest.MonkeyPatch) -> list[Seen]:
 
 def answers(name: str, output: torch.Tensor, batch: Batch) -> list[tuple[int, int]]:
     """(answer, truth) of everything that was asked of a batch, one at a time."""
-    found = []
+    pairs = []
     if name == "masked tokens":
         assert batch.masked is not None
         for row, position in batch.masked.nonzero().tolist():
-            found.append((int(output[row, position].argmax()), int(batch.inputs[row, position])))
-        return found
+            pairs.append((int(output[row, position].argmax()), int(batch.inputs[row, position])))
+        return pairs
     assert batch.target is not None
     target = batch.target[::2] if name == "pairs" else batch.target.flatten()
-    for said, truth in zip(output.reshape(-1, output.shape[-1]), target.tolist(), strict=True):
+    for logits, truth in zip(output.reshape(-1, output.shape[-1]), target.tolist(), strict=True):
         if truth != IGNORE:
-            found.append((int(said.argmax()), truth))
-    return found
+            pairs.append((int(logits.argmax()), truth))
+    return pairs
 
 
 def accuracies(name: str, batches: list[Seen]) -> dict[str, float]:
     pairs = [pair for output, batch in batches for pair in answers(name, output, batch)]
-    found = {"accuracy": sum(said == truth for said, truth in pairs) / len(pairs)}
+    scores = {"accuracy": sum(answer == truth for answer, truth in pairs) / len(pairs)}
     if name == "weighted":
         weights = [(1.0, 3.0)[truth] for _, truth in pairs]
-        hits = [weight for weight, (said, truth) in zip(weights, pairs, strict=True) if said == truth]
-        found["weighted_accuracy"] = sum(hits) / sum(weights)
-    return found
+        hits = [weight for weight, (answer, truth) in zip(weights, pairs, strict=True) if answer == truth]
+        scores["weighted_accuracy"] = sum(hits) / sum(weights)
+    return scores
 
 
 def r2(name: str, batches: list[Seen]) -> dict[str, float]:
     """1 - squared error / squared distance from the mean of the window, averaged over two targets or channels."""
-    said: list[list[float]] = [[], []]
+    outputs: list[list[float]] = [[], []]
     true: list[list[float]] = [[], []]
     for output, batch in batches:
         if name == "numbers":
@@ -105,11 +105,11 @@ def r2(name: str, batches: list[Seen]) -> dict[str, float]:
             assert batch.masked is not None
             assert batch.observed is not None
             answer, truth, there = output, batch.inputs, batch.masked.unsqueeze(-1) & batch.observed
-        for *place, column in there.nonzero().tolist():
-            said[column].append(float(answer[(*place, column)]))
-            true[column].append(float(truth[(*place, column)]))
+        for *position, column in there.nonzero().tolist():
+            outputs[column].append(float(answer[(*position, column)]))
+            true[column].append(float(truth[(*position, column)]))
     shares = []
-    for ours, theirs in zip(said, true, strict=True):
+    for ours, theirs in zip(outputs, true, strict=True):
         mean = sum(theirs) / len(theirs)
         error = sum((a - b) ** 2 for a, b in zip(ours, theirs, strict=True))
         shares.append(1 - error / sum((b - mean) ** 2 for b in theirs))
@@ -125,10 +125,10 @@ def test_train_scores_are_those_of_the_outputs_that_training_had(name, monkeypat
     reference = r2 if name in ("numbers", "masked with gaps") else accuracies
     last = 0
     for record in records:
-        found = dict(record["train"])
-        assert found.keys() == record["val"].keys()
-        assert found.pop("loss") > 0
-        assert found == pytest.approx(reference(name, seen[last : record["step"]]), abs=1e-6)
+        scores = dict(record["train"])
+        assert scores.keys() == record["val"].keys()
+        assert scores.pop("loss") > 0
+        assert scores == pytest.approx(reference(name, seen[last : record["step"]]), abs=1e-6)
         last = record["step"]
     assert last == run.progress.step
     assert len({record["train"]["loss"] for record in records}) > 1
@@ -181,8 +181,8 @@ def test_a_sum_that_is_no_number_leaves_the_loss_alone():
     good = {"loss": torch.tensor(3.0), "count": torch.tensor(4), "hits": torch.tensor(2)}
     running.add({**good, "hits": torch.tensor(math.inf)})
     assert running.scores(ClassifySpec()) == {"loss": 0.75}
-    place = running.flat.data_ptr()
+    address = running.flat.data_ptr()
     running.clear()
     running.add(good)
     assert running.scores(ClassifySpec()) == {"loss": 0.75, "accuracy": 0.5}
-    assert running.flat.data_ptr() == place
+    assert running.flat.data_ptr() == address

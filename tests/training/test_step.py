@@ -69,7 +69,7 @@ def test_weights_from_elsewhere_give_the_bits_of_the_models_own(objective: Objec
 def test_a_stack_of_models_takes_the_steps_that_each_takes_alone(objective: ObjectiveSpec) -> None:
     """Mapped over models with rates, decays, clips and step counts of their own; float64, within 1e-10."""
     alone = [started(objective, seed, optim) for seed, optim in enumerate(SETTINGS)]
-    one, layout = started(objective, 0, SETTINGS[1])
+    model, layout = started(objective, 0, SETTINGS[1])
     groups, ahead, seeds = layout.groups, (0, 3, 5), torch.arange(3)
     weights = torch.stack([flat.weights for _, flat in alone])
     moments = Moments(torch.zeros_like(weights), torch.zeros_like(weights))
@@ -87,11 +87,11 @@ def test_a_stack_of_models_takes_the_steps_that_each_takes_alone(objective: Obje
         for name, tensor in layout.tensors.items():
             tensors[name] = leaf[:, first : first + tensor.numel()].view(3, *tensor.shape)
             first += tensor.numel()
-        forward = vmap(one.forward_loss, in_dims=(0, 0, None, 0, None))
+        forward = vmap(model.forward_loss, in_dims=(0, 0, None, 0, None))
         sums, statistics = forward(tensors, statistics, batch, seeds, 0)
         (grad,) = torch.autograd.grad((sums["loss"] / sums["count"]).sum(), leaf)
         table = torch.tensor(numbers, dtype=weights.dtype).T.unsqueeze(2)  # (columns, models, 1)
-        adamw_(weights, moments, grad, table, one.optim, groups)
+        adamw_(weights, moments, grad, table, model.optim, groups)
     for number, (_, flat) in enumerate(alone):
         assert (weights[number] - flat.weights).abs().max() < 1e-10
         for name, value in states[number].items():

@@ -52,8 +52,8 @@ class BudgetSpec(Spec):
                 # Equal budgets must have equal identities: 0.1 of 3 is 0.3, not 0.30000000000000004.
                 self.__dict__["epochs"] = round(self.epochs * self.share, 9)
             for name in ("steps", "tokens"):
-                if (given := getattr(self, name)) is not None:
-                    self.__dict__[name] = round(given * self.share)
+                if (amount := getattr(self, name)) is not None:
+                    self.__dict__[name] = round(amount * self.share)
             self.__dict__["share"] = 1.0
         return self
 

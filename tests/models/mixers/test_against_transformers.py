@@ -26,7 +26,7 @@ def whole(length: int) -> tuple[Sizes, torch.Tensor]:
 def mixed(module, x: torch.Tensor) -> torch.Tensor:
     """What a mixer hands to its output layer."""
     seen: list[torch.Tensor] = []
-    hook = module.output.register_forward_pre_hook(lambda _, given: seen.append(given[0]))
+    hook = module.output.register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
     module(x, None)
     hook.remove()
     return seen[0].detach()
@@ -57,10 +57,10 @@ def test_longformer_is_that_of_transformers():
     # Their code for a position: 0 local, above 0 global, below 0 padding.
     seen[:, :2] = 10_000.0
     with torch.no_grad():
-        found = layer(
+        output = layer(
             x, attention_mask=seen, is_index_masked=seen < 0, is_index_global_attn=seen > 0, is_global_attn=True
         )[0]
-    close(mixed(module, x), found, 1e-5)
+    close(mixed(module, x), output, 1e-5)
 
 
 def test_bigbird_is_that_of_transformers(monkeypatch):
@@ -96,10 +96,10 @@ def test_bigbird_is_that_of_transformers(monkeypatch):
         torch.ones(2, block * count), block
     )
     with torch.no_grad():
-        found = layer(
+        output = layer(
             x, band_mask=band, from_mask=of_queries, to_mask=of_keys, from_blocked_mask=blocked, to_blocked_mask=blocked
         )[0]
-    close(mixed(module, x), found, 1e-5)
+    close(mixed(module, x), output, 1e-5)
 
 
 def test_reformer_in_one_chunk_is_that_of_transformers():
@@ -121,5 +121,5 @@ def test_reformer_in_one_chunk_is_that_of_transformers():
     layer = LSHSelfAttention(config)
     copied(module, layer, {"query": "query_key", "value": "value"})
     with torch.no_grad():
-        found = layer(x).hidden_states
-    close(mixed(module, x), found, 1e-5)
+        output = layer(x).hidden_states
+    close(mixed(module, x), output, 1e-5)

@@ -16,23 +16,23 @@ def some(*shape, seed=0):
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def masks(batch, asked, told, seed=0):
+def masks(batch, asked, keys, seed=0):
     """Masks of every shape that broadcasts, each query seeing at least one key."""
-    noise = some(batch, 1, asked, told, seed=seed) > 0
+    noise = some(batch, 1, asked, keys, seed=seed) > 0
     noise[..., 0] = True
     return [noise, noise[:1], noise[:, :, :1], noise[:1, :, :1]]
 
 
-@pytest.mark.parametrize(("asked", "told"), [(1, 1), (5, 9), (300, 70)])
-def test_it_is_the_formula_with_outputs_and_gradients(asked, told):
-    q, k, v = some(2, 3, asked, 4), some(2, 3, told, 4, seed=1), some(2, 3, told, 4, seed=2)
-    for seen in (None, *masks(2, asked, told)):
-        given = [x.clone().requires_grad_() for x in (q, k, v)]
-        found = attend(*given, seen)
-        expected = written_out(*given, torch.ones(1) if seen is None else seen)
-        torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-12)
-        weight = some(*found.shape, seed=3)
-        ours, theirs = (torch.autograd.grad((y * weight).sum(), given) for y in (found, expected))
+@pytest.mark.parametrize(("asked", "keys"), [(1, 1), (5, 9), (300, 70)])
+def test_it_is_the_formula_with_outputs_and_gradients(asked, keys):
+    q, k, v = some(2, 3, asked, 4), some(2, 3, keys, 4, seed=1), some(2, 3, keys, 4, seed=2)
+    for seen in (None, *masks(2, asked, keys)):
+        leaves = [x.clone().requires_grad_() for x in (q, k, v)]
+        output = attend(*leaves, seen)
+        expected = written_out(*leaves, torch.ones(1) if seen is None else seen)
+        torch.testing.assert_close(output, expected, rtol=1e-10, atol=1e-12)
+        weight = some(*output.shape, seed=3)
+        ours, theirs = (torch.autograd.grad((y * weight).sum(), leaves) for y in (output, expected))
         torch.testing.assert_close(ours, theirs, rtol=1e-9, atol=1e-12)
 
 
@@ -59,11 +59,11 @@ def test_a_stack_is_each_of_its_members(shared_mask):
         def loss(q, k, v, seen):
             return attend(q, k, v, seen).square().sum()
 
-        found = vmap(grad(loss, (0, 1, 2)), (0, 0, 0, None if shared_mask else 0))(q, k, v, stacked)
-        for place in range(3):
-            own = seen if shared_mask else stacked[place]
-            alone = grad(loss, (0, 1, 2))(q[place], k[place], v[place], own)
-            torch.testing.assert_close(tuple(g[place] for g in found), alone)
+        grads = vmap(grad(loss, (0, 1, 2)), (0, 0, 0, None if shared_mask else 0))(q, k, v, stacked)
+        for member in range(3):
+            own = seen if shared_mask else stacked[member]
+            alone = grad(loss, (0, 1, 2))(q[member], k[member], v[member], own)
+            torch.testing.assert_close(tuple(g[member] for g in grads), alone)
 
 
 def test_what_a_stack_shares_gets_the_sum_of_its_gradients():
@@ -72,5 +72,5 @@ def test_what_a_stack_shares_gets_the_sum_of_its_gradients():
     def loss(k, q):
         return attend(q, k, k).square().sum()
 
-    found = grad(lambda k: vmap(loss, (None, 0))(k, q).sum())(k)
-    torch.testing.assert_close(found, sum(grad(loss)(k, one) for one in q))
+    total = grad(lambda k: vmap(loss, (None, 0))(k, q).sum())(k)
+    torch.testing.assert_close(total, sum(grad(loss)(k, member) for member in q))

@@ -18,8 +18,8 @@ def dense(query, key, value, seen):
     return (scores.softmax(-1) @ v), (q, k, v)
 
 
-def far(one, two):
-    return float((one.detach().double() - two.detach()).norm() / two.detach().norm())
+def far(first, second):
+    return float((first.detach().double() - second.detach()).norm() / second.detach().norm())
 
 
 @pytest.mark.parametrize(("asked", "keys", "width"), [(40, 40, 16), (9, 70, 8), (130, 33, 4)])
@@ -61,8 +61,8 @@ def test_bfloat16_gradients_of_a_stack_are_those_of_its_models(monkeypatch):
     monkeypatch.setattr(module, "dot_products", lambda: True)
     x = torch.randn(3, 2, 2, 30, 8).bfloat16()
 
-    def gradient(one):
-        return torch.func.grad(lambda q: attend(q, q, q).float().square().sum())(one)
+    def gradient(inputs):
+        return torch.func.grad(lambda q: attend(q, q, q).float().square().sum())(inputs)
 
     together = torch.func.vmap(gradient)(x)
     for i in range(3):

@@ -86,7 +86,7 @@ def test_a_bucket_that_covers_all_is_shared_query_key_attention(causal):
     of = Sizes(heads=2, width=8, lengths=[20, 13], seed=1)
     x, valid = inputs(of)
     module = built(ReformerSpec(heads=2, chunk=40, hashes=3), of, causal)
-    found = module(x, valid)
+    output = module(x, valid)
     for number, length in enumerate(of.lengths):
         row = x[number, :length]
         q, v = heads_of(module.query, row, 2), heads_of(module.value, row, 2)
@@ -97,7 +97,7 @@ def test_a_bucket_that_covers_all_is_shared_query_key_attention(causal):
         seen[0, 0] = float(causal)
         weights = torch.exp(q @ k.transpose(1, 2)) * seen
         mixed = (weights @ v / weights.sum(-1, keepdim=True)).transpose(0, 1).reshape(length, -1)
-        close(found[number, :length], mixed @ module.output.weight.T + module.output.bias, 1e-10)
+        close(output[number, :length], mixed @ module.output.weight.T + module.output.bias, 1e-10)
 
 
 def test_buckets_hold_about_a_chunk_and_their_number_follows_the_length():
@@ -112,8 +112,8 @@ def test_buckets_hold_about_a_chunk_and_their_number_follows_the_length():
 def test_near_vectors_share_buckets_more_often_than_far_ones():
     module = ReformerSpec(heads=1, chunk=4, hashes=64).build(16, 64, False)
     torch.manual_seed(0)
-    one = torch.randn(1, 1, 32, 16)
-    together = torch.cat([one, one + 0.1 * torch.randn_like(one)], 2)
+    vector = torch.randn(1, 1, 32, 16)
+    together = torch.cat([vector, vector + 0.1 * torch.randn_like(vector)], 2)
     buckets = module._buckets(together, torch.ones(1, 64, dtype=torch.bool), None)[0, 0]
     near = (buckets[:, :32] == buckets[:, 32:]).float().mean()
     far = (buckets[:, :32] == buckets[:, 32:].roll(1, -1)).float().mean()

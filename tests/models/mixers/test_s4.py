@@ -23,11 +23,11 @@ def build(spec: S4Spec, width: int = 3, length: int = 40, causal=False, dtype=to
 
 def bilinear(matrix, column, row, dt, length):
     """(A_bar, B_bar, C) of matrices A (D, N, N), with C of the learned C (1 - A_bar^length)."""
-    one = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
+    identity = torch.eye(matrix.shape[-1], dtype=matrix.dtype)
     half = dt[:, None, None] / 2 * matrix
-    stepped = torch.linalg.solve(one - half, one + half)
-    entering = torch.linalg.solve(one - half, (dt[:, None] * column)[..., None])[..., 0]
-    kept = one - torch.linalg.matrix_power(stepped, length)
+    stepped = torch.linalg.solve(identity - half, identity + half)
+    entering = torch.linalg.solve(identity - half, (dt[:, None] * column)[..., None])[..., 0]
+    kept = identity - torch.linalg.matrix_power(stepped, length)
     # x kept = row for each row vector
     return stepped, entering, torch.linalg.solve(kept.mT, row[..., None])[..., 0]
 
@@ -83,8 +83,8 @@ def test_a_fresh_s4_steps_the_full_hippo_legs_matrices(length):
     vectors = vectors[:, order] / vectors[:, order].norm(dim=0)
     entering = torch.complex(module.kernel.column[0, :, 0], module.kernel.column[0, :, 1]).detach()
     # Eigenvectors are found up to a phase; B in their basis fixes it.
-    found = vectors.conj().T @ column.to(vectors.dtype)
-    vectors = vectors * (found / entering)
+    projected = vectors.conj().T @ column.to(vectors.dtype)
+    vectors = vectors * (projected / entering)
     row = torch.complex(module.kernel.row[..., 0], module.kernel.row[..., 1]).detach()
     real = 2 * (row @ vectors.conj().T).real
     system = bilinear(
@@ -174,9 +174,9 @@ def test_no_table_over_width_state_and_length_is_ever_held():
 
         def __torch_dispatch__(self, func, types, args=(), kwargs=None):
             out = func(*args, **(kwargs or {}))
-            for one in out if isinstance(out, (tuple, list)) else [out]:
-                if isinstance(one, torch.Tensor):
-                    Largest.size = max(Largest.size, one.numel())
+            for tensor in out if isinstance(out, (tuple, list)) else [out]:
+                if isinstance(tensor, torch.Tensor):
+                    Largest.size = max(Largest.size, tensor.numel())
             return out
 
     width, state, length = 32, 64, 4096

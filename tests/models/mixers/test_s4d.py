@@ -44,9 +44,9 @@ def test_s4d_equals_its_recurrence_stepped_one_position_at_a_time(gate, directio
 def test_legs_less_its_low_rank_part_has_the_eigenvalues_that_s4d_starts_from():
     matrix, _, low = legs(16)
     angles, _ = normal_basis(16)
-    found = torch.linalg.eigvals(matrix + torch.outer(low, low))
-    torch.testing.assert_close(found.real, torch.full((16,), -0.5, dtype=torch.float64))
-    torch.testing.assert_close(found.imag.sort().values[8:], angles.sort().values)
+    eigenvalues = torch.linalg.eigvals(matrix + torch.outer(low, low))
+    torch.testing.assert_close(eigenvalues.real, torch.full((16,), -0.5, dtype=torch.float64))
+    torch.testing.assert_close(eigenvalues.imag.sort().values[8:], angles.sort().values)
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [(torch.float64, 1e-12), (torch.float32, 1e-5)])
@@ -110,5 +110,5 @@ def test_eigenvectors_have_one_phase_whatever_solver_found_them():
     share = vectors.conj().T @ column.to(vectors.dtype)
     assert float(share.real.min()) > 0
     assert float(share.imag.abs().max()) < 1e-12
-    found = (matrix + torch.outer(low, low)).to(vectors.dtype) @ vectors
-    torch.testing.assert_close(found, vectors * torch.complex(torch.full_like(angles, -0.5), angles))
+    product = (matrix + torch.outer(low, low)).to(vectors.dtype) @ vectors
+    torch.testing.assert_close(product, vectors * torch.complex(torch.full_like(angles, -0.5), angles))
