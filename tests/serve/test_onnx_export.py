@@ -270,6 +270,8 @@ GROUPS = (
     ("attention", "linear_attention", "linformer", "performer", "reformer"),
     ("bigbird", "local_attention", "longformer", "parallel"),
     ("dlr", "s4", "s4d", "mega", "lstm"),
+    ("min_gru", "gru", "gated_linear_attention", "retnet"),
+    pytest.param(("delta_net", "mamba", "hyena", "rwkv6"), marks=pytest.mark.slow),
 )
 
 
@@ -288,7 +290,7 @@ def test_a_file_of_every_mixer_answers_as_predict_does(
     kinds: tuple[str, ...], tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     mixers = [{"kind": kind, **MIXERS[kind].load().example} for kind in kinds]
-    rotary = "rotary" if kinds is not GROUPS[2] else "learned"
+    rotary = "rotary" if any(MIXERS[kind].load().rotary for kind in kinds) else "learned"
     sequences = walks(channels=2, gaps=True)
     served = made(sequences, mixer=mixers, model={"blocks": len(kinds), "position": {"kind": rotary}})
     done = export_onnx(served, tmp_path / "m.onnx")

@@ -1,4 +1,4 @@
-"""Long convolutions by FFT, and kernels of diagonal recurrences from two small power tables.
+"""Long convolutions by FFT, kernels of diagonal recurrences from two small power tables, and recurrences in chunks.
 
 Real arithmetic throughout (a complex number is a pair of real tensors): it is as fast, runs on every device
 and stacks under `torch.func`. Nothing here keeps state, and nothing holds D x N x L numbers.
@@ -17,6 +17,11 @@ from torch.nn.functional import conv1d, pad
 
 Pair = tuple[Tensor, Tensor]
 """Real and imaginary parts."""
+
+
+def precise(x: Tensor) -> Tensor:
+    """Half-precision numbers as float32, for sums and exponents that 8 bits would spoil."""
+    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def multiply(a: Pair, b: Pair) -> Pair:
@@ -82,8 +87,7 @@ def convolve(inputs: Tensor, kernels: Tensor, skip: Tensor | None = None) -> Ten
     """
     length = inputs.shape[-1]
     dtype = inputs.dtype
-    if dtype in (torch.bfloat16, torch.float16):
-        inputs, kernels = inputs.float(), kernels.float()
+    inputs, kernels = precise(inputs), precise(kernels)
     forward = kernels[0]
     if skip is not None:
         now = forward[:, :1] + skip.to(forward.dtype)[:, None]
@@ -146,3 +150,125 @@ def diagonal_kernel(weight: Pair, rate: Pair, length: int, stride: int) -> Tenso
             out = out.reshape(out.shape[0], -1, rows, stride).movedim(1, 0)
     kernel: Tensor = out.flatten(2)[..., :length]
     return kernel
+
+
+def recurrence(decay: Tensor, inputs: Tensor) -> Tensor:
+    """h[l] = decay[l] h[l-1] + inputs[l] along the last axis but one, from 0.
+
+    Positions are cut into about sqrt(L) chunks that advance side by side, so that 3 sqrt(L) operations follow one
+    another. Shapes: decay and inputs (..., L, C) -> (..., L, C).
+    """
+    if torch.compiler.is_exporting():
+        return _advance(decay, inputs, False)
+    out: Tensor = _Recurrence.apply(decay, inputs, False)  # type: ignore[no-untyped-call]
+    return out
+
+
+def _advance(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:
+    """`recurrence`, or the same from the last position back."""
+    length = inputs.shape[-2]
+    chunk = 2 ** math.ceil(math.log2(length) / 2)
+    decay, inputs = (torch.unflatten(pad(x, (0, 0, 0, -length % chunk)), -2, (-1, chunk)) for x in (decay, inputs))
+    way = -1 if back else 1
+    steps = list(zip(decay.unbind(-2), inputs.unbind(-2), strict=True))[::way]
+    state = torch.zeros_like(steps[0][1])
+    if inputs.shape[-3] > 1:
+        # What each chunk makes of a zero state, and what it keeps of another one.
+        (keep, end), *rest = steps
+        for fade, new in rest:
+            keep, end = keep * fade, torch.addcmul(new, fade, end)
+        states = [state[..., 0, :]]
+        for fade, new in list(zip(keep.unbind(-2), end.unbind(-2), strict=True))[::way][:-1]:
+            states.append(torch.addcmul(new, fade, states[-1]))
+        state = torch.stack(states[::way], -2)
+    out = torch.empty_like(inputs)
+    for (fade, new), row in zip(steps, out.unbind(-2)[::way], strict=True):
+        state = torch.addcmul(new, fade, state, out=row)
+    return out.flatten(-3, -2)[..., :length, :]
+
+
+class _Recurrence(torch.autograd.Function):
+    """(decay, inputs, whether from the last position back) -> states; the gradient is the same the other way."""
+
+    @staticmethod
+    def forward(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:
+        return _advance(decay, inputs, back)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor, bool], output: Tensor) -> None:
+        ctx.back = inputs[2]
+        ctx.save_for_backward(inputs[0], output)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
+        decay, states = ctx.saved_tensors
+        here, there = (slice(1, None), slice(None, -1))[:: -1 if ctx.back else 1]
+        before, after = ((0, 0, 1, 0), (0, 0, 0, 1))[:: -1 if ctx.back else 1]
+        fade = pad(decay[..., here, :], after)
+        for_inputs = _Recurrence.apply(fade, grad, not ctx.back)  # type: ignore[no-untyped-call]
+        return pad(for_inputs[..., here, :] * states[..., there, :], before), for_inputs, None
+
+    @staticmethod
+    def vmap(info: Any, dims: tuple[int | None, ...], decay: Tensor, inputs: Tensor, back: bool) -> tuple[Tensor, int]:
+        decay, inputs = (
+            x.expand(info.batch_size, *x.shape) if dim is None else x.movedim(dim, 0)
+            for x, dim in zip((decay, inputs), dims[:2], strict=True)
+        )
+        return _Recurrence.apply(decay, inputs, back), 0  # type: ignore[no-untyped-call]
+
+
+def gated_sums(
+    query: Tensor, key: Tensor, value: Tensor, fade: Tensor, chunk: int, bonus: Tensor | None = None
+) -> Tensor:
+    """out[i] = q[i] S[i] of the matrix state S[i] = exp(fade[i]) S[i-1] + k[i]^T v[i], from 0.
+
+    With `bonus`, out[i] = q[i] (S[i-1] + bonus k[i]^T v[i]). Positions go in chunks: within one, weights are written
+    out, from exponents that are never above 0; what came before a chunk enters as its state.
+    Shapes: query and key (..., L, K), value (..., L, V); fade (..., L, K), or (..., L, 1) where all of K fade alike, at
+    most 0; bonus (..., 1, K) -> (..., L, V). Cost O(L (c K + c V + K V)), memory O(L (c + K V / c)), where fades are
+    K numbers O(L (c K + K V / c)).
+    """
+    with torch.autocast(query.device.type, enabled=False):
+        parts = (precise(query), precise(key), precise(value), precise(fade))
+        return _gated_sums(*parts, chunk, bonus).to(value.dtype)
+
+
+def _gated_sums(query: Tensor, key: Tensor, value: Tensor, fade: Tensor, chunk: int, bonus: Tensor | None) -> Tensor:
+    length = query.shape[-2]
+    chunk = min(chunk, length)
+    query, key, value, fade = (
+        torch.unflatten(pad(x, (0, 0, 0, -length % chunk)), -2, (-1, chunk)) for x in (query, key, value, fade)
+    )
+    total = fade.cumsum(-2)
+    since = total if bonus is None else total - fade
+    later = torch.ones(chunk, chunk, dtype=torch.bool, device=query.device).triu(1 if bonus is None else 0)
+    gap = since.unsqueeze(-2) - total.unsqueeze(-3)
+    weight = gap.masked_fill(later.unsqueeze(-1), -torch.inf).exp()
+    if fade.shape[-1] == 1:
+        inside = (query @ key.mT) * weight.squeeze(-1)
+    else:
+        inside = ((query.unsqueeze(-2) * weight) * key.unsqueeze(-3)).sum(-1)
+    if bonus is not None:
+        inside = inside + torch.diag_embed((query * bonus.unsqueeze(-3) * key).sum(-1))
+    out = inside @ value
+    if query.shape[-3] > 1:
+        end = total[..., :-1, -1:, :]
+        states = (key[..., :-1, :, :] * (end - total[..., :-1, :, :]).exp()).mT @ value[..., :-1, :, :]
+        decay = end.exp().mT.expand(states.shape)
+        states = torch.unflatten(recurrence(decay.flatten(-2), states.flatten(-2)), -1, states.shape[-2:])
+        before = (query * since.exp())[..., 1:, :, :] @ states
+        out = out + pad(before, (0, 0, 0, 0, 1, 0))
+    return out.flatten(-3, -2)[..., :length, :]
+
+
+def gated_sums_flops(length: int, chunk: int, key: int, value: int) -> float:
+    """Of one head of `gated_sums`: multiply-adds times two, positions padded to chunks."""
+    chunk = min(chunk, length)
+    padded = -(-length // chunk) * chunk
+    return 2.0 * padded * chunk * (key + value) + 4.0 * (padded - chunk) * key * value
+
+
+def short_convolution(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Each channel's last W positions with its own kernel: x (B, L, D), weight (D, W) -> (B, L, D)."""
+    behind = pad(x.transpose(1, 2), (weight.shape[-1] - 1, 0))
+    return conv1d(behind, weight.unsqueeze(1), bias, groups=x.shape[-1]).transpose(1, 2)

@@ -5,7 +5,8 @@ import torch
 from support.stepping import check_against, check_padding, check_stacked_training, close, ragged_batch
 
 from headstart.errors import BadInput
-from headstart.models.mixers.lstm import LSTMSpec, turn
+from headstart.models.mixers.lstm import LSTMSpec
+from headstart.models.mixers.recurrent import turn
 
 
 def build(spec: LSTMSpec, width: int = 4, causal=False, dtype=torch.float64, seed=0):

@@ -14,7 +14,8 @@ from pydantic import Field
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere, precise
+from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere, head_width
+from headstart.models.scan import precise
 from headstart.seeds import normal
 from headstart.spec import Seed
 
@@ -180,7 +181,7 @@ class Performer(HeadsMixer):
 
     def __init__(self, spec: PerformerSpec, width: int, length: int, causal: bool) -> None:
         super().__init__(spec, width, length, causal)
-        directions = orthogonal_features(spec.features, spec.head_width(width), spec.features_seed)
+        directions = orthogonal_features(spec.features, head_width(spec.heads, width), spec.features_seed)
         # Not learned and rebuilt from the spec: no part of the saved weights.
         self.register_buffer("directions", directions.to(torch.get_default_dtype()), persistent=False)
 

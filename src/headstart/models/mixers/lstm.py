@@ -16,8 +16,9 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.state_space import directions_of
+from headstart.models.mixers.mixer import MixerSpec, directions_of
+from headstart.models.mixers.recurrent import turn
+from headstart.models.scan import precise
 
 
 class LSTMSpec(MixerSpec):
@@ -96,15 +97,6 @@ class LSTM(nn.Module):
         shape = (x.shape[1], 1, x.shape[0], state)
         out = torch.onnx.ops.symbolic("LSTM", inputs, {"hidden_size": state}, dtype=x.dtype, shape=shape, version=14)
         return out[:, 0].transpose(0, 1)
-
-
-def turn(x: Tensor, valid: Tensor | None) -> Tensor:
-    """x (B, L, D) with each row's valid positions turned round and its padding left: its own inverse."""
-    if valid is None:
-        return x.flip(1)
-    position = torch.arange(valid.shape[1], device=valid.device)
-    source = torch.where(valid, valid.sum(1, keepdim=True) - 1 - position, position)
-    return x.gather(1, source.unsqueeze(-1).expand_as(x))
 
 
 def _fold(info: Any, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], axes: tuple[int, ...]) -> list[Tensor]:
@@ -220,8 +212,7 @@ def lstm(gates: Tensor, weight: Tensor) -> Tensor:
     is computed in float32. Raises: NotImplementedError when a gradient of its gradient is asked for.
     """
     dtype = gates.dtype
-    if dtype in (torch.bfloat16, torch.float16):
-        gates = gates.float()
+    gates = precise(gates)
     with torch.autocast(gates.device.type, enabled=False):
         hidden: Tensor = _Step.apply(gates, weight.to(gates.dtype))[0]  # type: ignore[no-untyped-call]
     return hidden.to(dtype)

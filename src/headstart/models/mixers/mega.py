@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from torch.nn.functional import logsigmoid, pad, silu
 
 from headstart.models.exporting import AtLength, FixedKernel, replaced
-from headstart.models.mixers.mixer import MixerSpec
-from headstart.models.mixers.state_space import directions_of
+from headstart.models.mixers.mixer import MixerSpec, directions_of
 from headstart.models.scan import convolve, diagonal_kernel, fast_length, stride_of
 
 Weighing = Literal["softmax", "laplace"]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
@@ -56,7 +56,7 @@ class MixerSpec(Spec):
     uncounted: ClassVar[str] = ""
 
     def describe(self) -> str:
-        """`local_attention (4 heads, window 9)`: its window and state, and whatever is not as usual."""
+        """`local_attention (4 heads, window 9)`: its heads, window and state, and whatever is not as usual."""
         return self.in_words({})
 
     def in_words(self, texts: Mapping[str, str], inner: str = "") -> str:
@@ -67,7 +67,9 @@ class MixerSpec(Spec):
             usual = value == info.get_default(call_default_factory=True)
             if name in texts:
                 settings.append(texts[name])
-            elif name != "kind" and (name in ALWAYS or not usual):
+            elif name == "heads":
+                settings.append(many(value, "head"))
+            elif name != "kind" and ((name in ALWAYS and value is not None) or not usual):
                 settings.append(f"{name} {plain(value)}")
         listed = ", ".join(text for text in settings if text)
         return self.kind + inner + (f" ({listed})" if listed else "")
@@ -95,27 +97,9 @@ class HeadsSpec(MixerSpec):
     init: Literal["independent", "tied"] = "independent"
 
     def describe(self) -> str:
-        """With its heads, and how their layers start."""
-        texts = {"heads": many(self.heads, "head")}
-        if self.init == "tied":
-            texts["init"] = "query, key, value and output starting as equal copies"
-        return self.in_words(texts)
-
-    def head_width(self, width: int, theta: float | None = None) -> int:
-        """E. Raises: BadInput where heads do not divide the width, or have no planes for rotary positions."""
-        if width % self.heads:
-            divisors = [h for h in range(1, width + 1) if width % h == 0]
-            best = min(divisors, key=lambda h: abs(h - self.heads))
-            raise BadInput(
-                f"model.mixer.heads: {self.heads} heads do not divide a model width of {width}; "
-                f"{best} do, or take a width of {self.heads * max(1, round(width / self.heads))}"
-            )
-        if theta is not None and width // self.heads % 2:
-            raise BadInput(
-                f"model.mixer.heads: rotary positions need heads of even width, "
-                f"{width} / {self.heads} is {width // self.heads}; take another number of heads"
-            )
-        return width // self.heads
+        """With how its layers start."""
+        tied = {"init": "query, key, value and output starting as equal copies"}
+        return self.in_words(tied if self.init == "tied" else {})
 
     def layers(self, count: int, width: int) -> Iterator[nn.Linear]:
         """`count` layers D -> D, drawn apart, or with equal values in separate tensors (`tied`)."""
@@ -128,6 +112,43 @@ class HeadsSpec(MixerSpec):
             yield layer
 
 
+def head_width(heads: int, width: int, theta: float | None = None) -> int:
+    """E. Raises: BadInput where heads do not divide the width, or have no planes for rotary positions."""
+    if width % heads:
+        divisors = [h for h in range(1, width + 1) if width % h == 0]
+        best = min(divisors, key=lambda h: abs(h - heads))
+        raise BadInput(
+            f"model.mixer.heads: {heads} heads do not divide a model width of {width}; "
+            f"{best} do, or take a width of {heads * max(1, round(width / heads))}"
+        )
+    if theta is not None and width // heads % 2:
+        raise BadInput(
+            f"model.mixer.heads: rotary positions need heads of even width, "
+            f"{width} / {heads} is {width // heads}; take another number of heads"
+        )
+    return width // heads
+
+
+def directions_of(directions: int | None, causal: bool) -> int:
+    """One direction where causal, else two, unless the spec says.
+
+    Raises: BadInput where two directions are asked of a causal model.
+    """
+    if causal and directions == 2:
+        raise BadInput("model.mixer.directions: 2 cannot be causal; leave it out or set 1")
+    return directions or (1 if causal else 2)
+
+
+def prefixed(name: str, modules: Iterable[nn.Module], what: str) -> dict[str, Any]:
+    """What each module of a list `name` says of its parameters (`parts`, `rates`, `undecayed`), by their full names."""
+    table: dict[str, Any] = {}
+    for number, module in enumerate(modules):
+        entries: Mapping[str, Any] | set[str] = getattr(module, what, {})
+        values = entries if isinstance(entries, Mapping) else dict.fromkeys(entries)
+        table.update({f"{name}.{number}.{prefix}": value for prefix, value in values.items()})
+    return table
+
+
 def split(x: Tensor, heads: int) -> Tensor:
     """(B, L, D) -> (B, H, L, D / H)."""
     return torch.unflatten(x, -1, (heads, -1)).transpose(1, 2)
@@ -136,11 +157,6 @@ def split(x: Tensor, heads: int) -> Tensor:
 def joined(x: Tensor) -> Tensor:
     """(B, H, L, E) -> (B, L, H E)."""
     return x.transpose(1, 2).flatten(-2)
-
-
-def precise(x: Tensor) -> Tensor:
-    """Half-precision numbers as float32, for sums and exponents that 8 bits would spoil."""
-    return x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
 
 
 def everywhere(x: Tensor, valid: Tensor | None) -> Tensor:
@@ -160,7 +176,7 @@ class HeadsMixer(nn.Module):
     def __init__(self, spec: HeadsSpec, width: int, length: int, causal: bool, theta: float | None = None) -> None:
         super().__init__()
         self.heads, self.causal = spec.heads, causal
-        each = spec.head_width(width, theta)
+        each = head_width(spec.heads, width, theta)
         self.query, self.key, self.value, self.output = spec.layers(4, width)
         self.turn = Rotary(length, each, theta)
 

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from headstart.errors import BadInput
 from headstart.models.exporting import exportable, replaced
 from headstart.models.mixers import MIXERS
-from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.mixer import MixerSpec, prefixed
 from headstart.seeds import Draw
 from headstart.spec import kind_field, spec_of_kind
 from headstart.text import listed
@@ -98,11 +98,9 @@ class Parallel(nn.Module):
         self.joint = nn.Linear(len(mixers) * width, width) if spec.combine == "concat" else None
         for number in spec.frozen:
             mixers[number].requires_grad_(False)
-        self.parts: dict[str, str] = {"norms": "norm", **_named(mixers, "parts")}
-        self.rates: dict[str, float] = _named(mixers, "rates")
-        self.undecayed: set[str] = set()
-        for i, mixer in enumerate(mixers):
-            self.undecayed |= {f"mixers.{i}.{prefix}" for prefix in getattr(mixer, "undecayed", ())}
+        self.parts: dict[str, str] = {"norms": "norm", **prefixed("mixers", mixers, "parts")}
+        self.rates: dict[str, float] = prefixed("mixers", mixers, "rates")
+        self.undecayed = set(prefixed("mixers", mixers, "undecayed"))
 
     def exportable(self, length: int) -> nn.Module:
         """Itself, of what its mixers export."""
@@ -116,12 +114,3 @@ class Parallel(nn.Module):
             return torch.stack(outputs).sum(0)
         out: Tensor = self.joint(torch.cat(outputs, -1))
         return out
-
-
-def _named(mixers: list[nn.Module], what: str) -> dict[str, Any]:
-    """What each mixer says of its own parameters, under their names here."""
-    return {
-        f"mixers.{i}.{prefix}": value
-        for i, mixer in enumerate(mixers)
-        for prefix, value in getattr(mixer, what, {}).items()
-    }

@@ -12,7 +12,8 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.models.exporting import AtLength, replaced
-from headstart.models.mixers.mixer import HeadsSpec, everywhere, joined, precise, split
+from headstart.models.mixers.mixer import HeadsSpec, everywhere, head_width, joined, split
+from headstart.models.scan import precise
 from headstart.seeds import Draw, normal
 from headstart.spec import Seed
 
@@ -71,7 +72,7 @@ class Reformer(nn.Module):
         self.heads, self.chunk, self.hashes = spec.heads, spec.chunk, spec.hashes
         self.length = length if causal else None
         self.query, self.value, self.output = spec.layers(3, width)
-        shape = (spec.heads, spec.hashes, spec.head_width(width), 2, most_sides(length, spec.chunk))
+        shape = (spec.heads, spec.hashes, head_width(spec.heads, width), 2, most_sides(length, spec.chunk))
         axes = torch.meshgrid(*(torch.arange(size) for size in shape), indexing="ij")
         fixed = normal(spec.hash_seed, "reformer/directions", *axes)
         # Not learned and rebuilt from the spec: no part of the saved weights.

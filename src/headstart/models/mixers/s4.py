@@ -20,13 +20,12 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
-from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.mixer import MixerSpec, directions_of
 from headstart.models.mixers.state_space import (
     Gate,
     StateSpace,
     after_kernel_flops,
     check_range,
-    directions_of,
     even_state,
     legs,
     log_uniform,

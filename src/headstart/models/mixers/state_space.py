@@ -12,20 +12,10 @@ from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.exporting import FixedKernel, replaced
-from headstart.models.mixers.mixer import MixerSpec
+from headstart.models.mixers.mixer import MixerSpec, directions_of
 from headstart.models.scan import Pair, convolve, diagonal_kernel, fast_length, multiply, stride_of
 
 Gate = Literal["glu", "linear", "none"]
-
-
-def directions_of(directions: int | None, causal: bool) -> int:
-    """One direction where causal, else two, unless the spec says.
-
-    Raises: BadInput where two directions are asked of a causal model.
-    """
-    if causal and directions == 2:
-        raise BadInput("model.mixer.directions: 2 cannot be causal; leave it out or set 1")
-    return directions or (1 if causal else 2)
 
 
 def log_uniform(size: int, least: float, most: float) -> Tensor:

@@ -1,0 +1,97 @@
+"""Mamba's whole block: a short convolution, a state space that selects by its input, and a gate (Gu and Dao 2023)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
+
+import torch
+from pydantic import Field
+from torch import Tensor, nn
+from torch.nn.functional import silu, softplus
+
+from headstart.models.mixers.recurrent import RecurrentSpec
+from headstart.models.mixers.state_space import check_range, log_uniform
+from headstart.models.scan import precise, recurrence, short_convolution
+
+
+class MambaSpec(RecurrentSpec):
+    """`expand` D channels of `state` real numbers each, after a convolution over `filter` positions.
+
+    Step sizes start log-uniform in [dt_min, dt_max], decays at 1, 2, ... `state`; steps pass a rank of D / 16.
+    """
+
+    kind: Literal["mamba"] = "mamba"
+    state: int = Field(default=16, ge=1)
+    expand: int = Field(default=2, ge=1)
+    filter: int = Field(default=4, ge=1)
+    dt_min: float = 1e-3
+    dt_max: float = 0.1
+
+    example: ClassVar[Mapping[str, Any]] = {"state": 4}
+    uncounted: ClassVar[str] = "the scan: decays, inputs and three operations for each number of the state"
+
+    def layer(self, width: int, length: int) -> nn.Module:
+        del length
+        check_range("dt", self.dt_min, self.dt_max)
+        return Mamba(self, width)
+
+    def layer_flops(self, width: int, length: int) -> float:
+        """The layers and the filter, the readout of the state, and 7 operations for each of its numbers."""
+        inner, rank = self.expand * width, rank_of(width)
+        layers = inner * (3 * width + self.filter + 2 * rank + 2 * self.state)
+        return 2.0 * length * (layers + inner * self.state) + 7.0 * length * inner * self.state
+
+
+def rank_of(width: int) -> int:
+    """Rank of the layer that makes the steps."""
+    return math.ceil(width / 16)
+
+
+class Mamba(nn.Module):
+    """h <- exp(dt A) h + dt B u, y = C h + skip u per channel; then y silu(z) through the output layer.
+
+    u is silu of the convolution of half of the input layer, z the other half; dt, B and C are linear in u.
+    Shapes: x (B, L, D) -> (B, L, D). Cost O(L D (D + N)), memory O(L D N).
+    Source: Gu and Dao 2023, "Mamba", algorithm 2 and section 3.6, with the first values of its released code.
+    """
+
+    parts: Mapping[str, str] = {"log_decay": "kernel"}
+    undecayed = frozenset({"log_decay", "skip"})
+
+    def __init__(self, spec: MambaSpec, width: int) -> None:
+        super().__init__()
+        inner, rank = spec.expand * width, rank_of(width)
+        self.state = spec.state
+        self.input, self.output = nn.Linear(width, 2 * inner, bias=False), nn.Linear(inner, width, bias=False)
+        bound = spec.filter**-0.5
+        self.filter = nn.Parameter(torch.empty(inner, spec.filter).uniform_(-bound, bound))
+        self.filter_bias = nn.Parameter(torch.empty(inner).uniform_(-bound, bound))
+        self.select = nn.Linear(inner, rank + 2 * spec.state, bias=False)
+        self.step = nn.Linear(rank, inner)
+        nn.init.uniform_(self.step.weight, -(rank**-0.5), rank**-0.5)
+        step = torch.exp(log_uniform(inner, spec.dt_min, spec.dt_max)).clamp(min=1e-4)
+        # softplus of this bias is the step.
+        self.step.bias.data.copy_(step + torch.log(-torch.expm1(-step)))
+        self.log_decay = nn.Parameter(torch.log(torch.arange(1.0, spec.state + 1)).repeat(inner, 1))
+        self.skip = nn.Parameter(torch.ones(inner))
+
+    def forward(self, x: Tensor) -> Tensor:
+        u, z = self.input(x).chunk(2, -1)
+        u = silu(short_convolution(u, self.filter, self.filter_bias))
+        rank = self.step.in_features
+        step, enter, leave = self.select(u).split((rank, self.state, self.state), -1)
+        step = softplus(precise(self.step(step)))
+        with torch.autocast(x.device.type, enabled=False):
+            y = self._scan(precise(u), step, precise(enter), precise(leave))
+        out: Tensor = self.output(y.to(u.dtype) * silu(z))
+        return out
+
+    def _scan(self, u: Tensor, step: Tensor, enter: Tensor, leave: Tensor) -> Tensor:
+        """u and step (B, L, inner), enter and leave (B, L, N) -> (B, L, inner)."""
+        decay = torch.exp(-step.unsqueeze(-1) * torch.exp(self.log_decay))
+        inputs = (step * u).unsqueeze(-1) * enter.unsqueeze(-2)
+        hidden = torch.unflatten(recurrence(decay.flatten(-2), inputs.flatten(-2)), -1, (-1, self.state))
+        out: Tensor = (hidden @ leave.unsqueeze(-1)).squeeze(-1) + self.skip * u
+        return out
