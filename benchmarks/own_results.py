@@ -201,20 +201,21 @@ def measure(one: Set, work: Path, seconds: float, workers: int) -> dict[str, Any
     return found
 
 
-def _row(one: Candidate) -> dict[str, Any]:
+def _row(candidate: Candidate) -> dict[str, Any]:
+    row = candidate.row
     return {
-        "n": one.n,
-        "chosen": dict(one.chosen),
-        "seconds": one.seconds,
+        "n": row.n,
+        "chosen": dict(row.chosen),
+        "seconds": row.budget.get("seconds", 0.0),
         **{
-            split: None if found is None else {"mean": found.mean, "sem": found.sem}
-            for split, found in (("val", one.val), ("test", one.test))
+            split: None if score is None else {"mean": score.mean, "sem": score.sem}
+            for split, score in (("val", row.val), ("test", row.test))
         },
     }
 
 
 def _gain(outcome: Outcome) -> dict[str, Any] | None:
-    gap = next((c.difference for c in outcome.candidates if c.name == "self_pretrained"), None)
+    gap = next((c.row.difference for c in outcome.candidates if c.name == "self_pretrained"), None)
     return None if gap is None else {"mean": gap.mean, "low": gap.low, "high": gap.high, "n": gap.n}
 
 

@@ -14,11 +14,10 @@ import pytest
 from support.made_outcomes import NASTY, examples, outcome
 
 from headstart.baselines.measures import reliability
-from headstart.fit.confusion import FEW, confusion_matrix
-from headstart.fit.figures import single
+from headstart.fit.evidence import FEW, confusion_of, single
 from headstart.fit.outcome import Answers, Outcome
 from headstart.fit.page import write_page
-from headstart.fit.wording import likely_share
+from headstart.fit.wording import own_score
 from headstart.report.figures.reconstruction import read_predictions
 from headstart.sequence import IGNORE
 from headstart.study import words
@@ -62,7 +61,7 @@ class Reader(HTMLParser):
 
 
 @cache
-def made(name: str) -> Outcome:
+def an_outcome(name: str) -> Outcome:
     """Outcomes that tests only read."""
     kinds: dict[str, Any] = {
         "classes": lambda: outcome(),
@@ -78,8 +77,8 @@ def made(name: str) -> Outcome:
         ),
         "balanced": lambda: outcome(metric="balanced_accuracy"),
     }
-    found: Outcome = kinds[name]()
-    return found
+    result: Outcome = kinds[name]()
+    return result
 
 
 def lean(one: Outcome) -> Outcome:
@@ -89,10 +88,10 @@ def lean(one: Outcome) -> Outcome:
 
 @cache
 def page(name: str) -> str:
-    return write_page(made(name))
+    return write_page(an_outcome(name))
 
 
-def said(name: str) -> str:
+def text_of(name: str) -> str:
     return " ".join(Reader(page(name)).said.split())
 
 
@@ -124,58 +123,62 @@ def test_the_page_is_whole_and_loads_and_runs_nothing(name: str) -> None:
 @pytest.mark.parametrize("name", ALL)
 def test_the_answer_comes_before_anything_else_and_the_table_next(name: str) -> None:
     text = page(name)
-    assert text.index(made(name).answer) < text.index("<h2")
+    assert text.index(an_outcome(name).answer) < text.index("<h2")
     assert titles(text)[0] == "The models"
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_model_stands_in_the_table_with_its_scores(name: str) -> None:
-    text, one = page(name), made(name)
-    body = text[text.index("<tbody") : text.index("</tbody>")]
-    lines = [" ".join(re.sub("<[^>]*>", " ", line).split()) for line in body.split("</tr>")[:-1]]
+    text, one = page(name), an_outcome(name)
+    lines = table_lines(text)
+    scores = [candidate.row.val for candidate in one.candidates if candidate.row.val is not None]
     assert len(lines) == len(one.candidates)
     for line, candidate in zip(lines, one.candidates, strict=True):
-        assert line.startswith(candidate.name)
-        assert words.plus_minus(candidate.val) in line
-        assert candidate.test is None or words.plus_minus(candidate.test) in line
-        assert (words.difference(candidate.difference) in line) or candidate.difference is None
-        assert ("best on validation" in line) == (candidate.name == one.winner)
-        assert ("served" in line.split()) == (candidate.name == one.serves)
+        row, plain = candidate.row, " ".join(re.sub("<[^>]*>", "", f"<tr {line}").split())
+        assert plain.startswith(candidate.name)
+        assert ("(served)" in plain) == (candidate.name == one.serves)
+        assert words.plus_minus(row.val) in plain
+        assert row.test is None or words.plus_minus(row.test) in plain
+        assert row.difference is None or words.difference(row.difference) in plain
+        assert ("best" in line.split(">")[0]) == (row.val == max(scores, key=lambda score: score.mean))
+
+
+def table_lines(text: str) -> list[str]:
+    """The lines of the first table."""
+    return text[text.index("<tbody") : text.index("</tbody>")].split("<tr ")[1:]
 
 
 def test_each_measure_of_the_table_is_explained_beneath_it() -> None:
-    assert all(f"{name}: " in said("classes") for name in ("Accuracy", "Balanced accuracy", "Macro-F1"))
-    assert all(f"{name}: " in said("numbers") for name in ("R²", "MAE", "RMSE"))
-    assert "Accuracy:" not in said("numbers")
-    assert "val balanced accuracy" in said("balanced")
-    assert "difference to scratch" not in said("classic")
-    assert "learning rate 0.003" in said("classes")
+    assert all(f"{name}: " in text_of("classes") for name in ("Accuracy", "Balanced accuracy", "Macro-F1"))
+    assert all(f"{name}: " in text_of("numbers") for name in ("R²", "MAE", "RMSE"))
+    assert "Accuracy:" not in text_of("numbers")
+    assert "val balanced accuracy" in text_of("balanced")
+    assert "lr 0.003" in text_of("classes")
 
 
 def test_what_was_asked_for_is_told_apart_from_what_is_best() -> None:
-    other = write_page(replace(lean(made("classes")), serves="scratch"))
-    body = other[other.index("<tbody") : other.index("</tbody>")]
-    lines = body.split("</tr>")
-    assert "served</span>" in lines[0]
-    assert "best on validation" not in lines[0]
-    assert "best on validation" in lines[1]
+    other = write_page(replace(lean(an_outcome("classes")), serves="scratch"))
+    lines = table_lines(other)
+    assert "scratch (served)" in lines[0]
+    assert "best" not in lines[0].split(">")[0]
+    assert "best" in lines[1].split(">")[0]
     assert "The model that is served was asked for." in other
     assert "was asked for" not in page("classes")
 
 
 def test_the_matrix_counts_each_answer_under_its_true_class() -> None:
     target = np.array([0, 0, 0, 1, 1, IGNORE])
-    matrix = confusion_matrix(target, np.array([0, 0, 1, 1, 1, 0]), ("a", "b", "c"))
-    assert [[cell.count for cell in line] for line in matrix.lines] == [[2, 1, 0], [0, 2, 0], [0, 0, 0]]
-    assert matrix.lines[0][1].share == pytest.approx(1 / 3)
-    assert [counts.recall for counts in matrix.classes] == [pytest.approx(2 / 3), 1.0, None]
-    assert [counts.precision for counts in matrix.classes] == [1.0, pytest.approx(2 / 3), None]
+    matrix = confusion_of(target, np.array([0, 0, 1, 1, 1, 0]), ("a", "b", "c"))
+    assert [[count for count, _, _ in cells] for _, _, cells, _ in matrix.rows] == [[2, 1, 0], [0, 2, 0], [0, 0, 0]]
+    assert matrix.rows[0][2][1][1] == pytest.approx(1 / 3)
+    assert [recall for *_, recall in matrix.rows] == [("2 of 3", "67 %"), ("2 of 2", "100 %"), ("0 of 0", words.NONE)]
+    assert matrix.precision == (("2 of 2", "100 %"), ("2 of 3", "67 %"), ("0 of 0", words.NONE))
     assert matrix.heads == ("a", "b", "c")
     assert not matrix.numbered
 
 
 def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
-    one = lean(made("classes"))
+    one = lean(an_outcome("classes"))
     few = replace(one, test=Answers(np.array([0, 0]), one.test.predicted[:2]), uncalibrated=None)
     text = Reader(write_page(few)).said
     assert "0 of 0" in text
@@ -185,18 +188,15 @@ def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
 def test_of_many_classes_the_commonest_mistakes_are_listed_and_each_class_by_itself() -> None:
     classes = tuple(str(i) for i in range(FEW + 1))
     target = np.array([5] * 4 + [7] * 9 + [2])
-    matrix = confusion_matrix(target, np.array([6, 6, 6, 5] + [8, 8] + [7] * 7 + [2]), classes)
-    assert matrix.lines == ()
-    assert [(mistake.true, mistake.predicted, mistake.count) for mistake in matrix.mistakes] == [
-        ("5", "6", 3),
-        ("7", "8", 2),
-    ]
-    assert matrix.mistakes[0].share == 0.75
+    matrix = confusion_of(target, np.array([6, 6, 6, 5] + [8, 8] + [7] * 7 + [2]), classes)
+    assert matrix.rows == ()
+    mistakes = [[cell.text for cell in line.cells.values()] for line in matrix.tables[0].lines]
+    assert mistakes == [["5", "6", "3", "75 %"], ["7", "8", "2", "22 %"]]
     assert 'class="matrix"' not in page("many")
-    assert "too many for a matrix" in said("many")
+    assert "too many for a matrix" in text_of("many")
     text = page("many")
     part = text[text.index("Each class by itself") :]
-    assert part[: part.index("</table>")].count("<tr>") == 1 + len(FORTY)
+    assert part[: part.index("</tbody>")].count("<tr ") == 1 + len(FORTY)
 
 
 def test_a_hundred_classes_and_two_fit_too() -> None:
@@ -207,33 +207,34 @@ def test_a_hundred_classes_and_two_fit_too() -> None:
 
 
 def test_the_calibration_error_is_told_before_and_after() -> None:
-    one = made("classes")
+    one = an_outcome("classes")
     assert one.uncalibrated is not None
     for probabilities in (one.test.predicted, one.uncalibrated):
-        assert words.score(reliability(one.test.target, probabilities).error) in said("classes")
-    assert "one temperature, 1.7, chosen on validation" in said("classes")
-    assert "without calibration" not in said("classic")
+        assert words.score(reliability(one.test.target, probabilities).error) in text_of("classes")
+    assert "one temperature, 1.7, chosen on validation" in text_of("classes")
+    assert "without calibration" not in text_of("classic")
 
 
 def test_the_served_models_own_test_score_has_an_interval_for_the_draw() -> None:
-    one = made("classes")
+    one = an_outcome("classes")
     right = int((one.test.predicted.argmax(1) == one.test.target).sum())
-    low, high = likely_share(right, 120)
-    assert f"right on {right} of 120 test sequences, {words.score(right / 120)}" in said("classes")
-    assert f"{words.score(low)} to {words.score(high)} (95 % interval)" in said("classes")
-    off = float(np.abs(made("numbers").test.predicted - made("numbers").test.target).mean())
-    assert f"{words.score(off)} off on average" in said("numbers")
+    assert f"right on {right} of 120 test sequences, {words.score(right / 120)}" in text_of("classes")
+    off = float(np.abs(an_outcome("numbers").test.predicted - an_outcome("numbers").test.target).mean())
+    assert f"{words.score(off)} off on average" in text_of("numbers")
 
 
 @pytest.mark.parametrize(("right", "count"), [(0, 10), (10, 10), (7, 10), (450, 500), (1, 1)])
-def test_the_interval_of_a_share_holds_it_and_stays_between_0_and_1(right: int, count: int) -> None:
-    """The ends are where a share lies just 1.96 of its own standard errors from what was seen."""
-    low, high = likely_share(right, count)
-    assert 0 <= low <= right / count <= high <= 1
+def test_the_interval_of_a_share_ends_where_the_share_lies_just_1_96_of_its_own_errors_off(
+    right: int, count: int
+) -> None:
+    predicted = np.eye(3)[[0] * right + [1] * (count - right)]
+    text = own_score(replace(an_outcome("classes"), test=Answers(np.zeros(count, np.int64), predicted)))
+    low, high = (float(end) for end in re.findall(r"may be ([\d.]+) to ([\d.]+) \(95 % interval\)", text)[0])
+    assert 0 <= low <= round(right / count, 3) <= high <= 1
     for end in (low, high):
         if 0 < end < 1:
             error = (end * (1 - end) / count) ** 0.5
-            assert abs(end - right / count) / error == pytest.approx(1.959964, abs=1e-4)
+            assert abs(end - right / count) / error == pytest.approx(1.959964, rel=0.05)
 
 
 def test_numbers_have_errors_where_classes_have_a_matrix() -> None:
@@ -241,33 +242,33 @@ def test_numbers_have_errors_where_classes_have_a_matrix() -> None:
     assert "Right and wrong on test" in heads
     assert "Can its probabilities be believed?" not in heads
     assert 'class="matrix"' not in page("numbers")
-    assert "SequenceRegressor" in said("numbers")
-    assert "the absolute error grows" in said("numbers")
+    assert "SequenceRegressor" in text_of("numbers")
+    assert "the absolute error grows" in text_of("numbers")
 
 
 def test_without_a_test_split_the_page_says_so_and_shows_what_it_has() -> None:
     heads = titles(page("untested"))
-    assert "No sequence was held out for a test" in said("untested")
+    assert "No sequence was held out for a test" in text_of("untested")
     assert not {"Right and wrong on test", "Can its probabilities be believed?"} & set(heads)
-    assert "test accuracy" not in said("untested").split("Runs of")[0]
+    assert "test accuracy" not in text_of("untested").split("The runs behind each row")[0]
     assert "Where the model looks" in heads
     Reader(write_page(lean(outcome((), test=0))))
 
 
 def test_without_self_pretraining_nothing_is_said_of_it() -> None:
     assert "What self-pretraining learnt to fill in" not in titles(page("classic"))
-    assert "--show-examples" not in said("classic")
+    assert "--show-examples" not in text_of("classic")
     assert "How the networks learnt" not in titles(page("classic"))
 
 
 def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
-    one = made("classic")
+    one = an_outcome("classic")
     config = one.served.config.model_copy(update={"network": None})
     bare = replace(
         one,
         served=replace(one.served, config=config, network=None),
         candidates=one.candidates[1:],
-        results=replace(one.results, table=(), columns=(), arms=()),
+        results=replace(one.results, table=one.results.table[1:]),
         seeds=(),
         plan=(),
         versions={},
@@ -278,7 +279,7 @@ def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
 
 
 def test_foreign_names_are_never_markup() -> None:
-    one = lean(made("nasty"))
+    one = lean(an_outcome("nasty"))
     channel = ("<b>ch</b>", "0", "1", "2", "3", "4")
     held = replace(
         one, title=NASTY[0], answer=NASTY[3], notes=NASTY, plan=NASTY, card=replace(one.card, channels=(channel,))
@@ -293,15 +294,15 @@ def test_foreign_names_are_never_markup() -> None:
 
 
 def test_the_score_of_filling_in_is_told_and_how_to_see_it() -> None:
-    assert "explains 0.850 of the variance of the hidden values" in said("classes")
-    assert "give --show-examples" in said("classes")
-    one = made("classes")
+    assert "explains 0.850 of the variance of the hidden values" in text_of("classes")
+    assert "give --show-examples" in text_of("classes")
+    one = an_outcome("classes")
     tokens = {name: [{**r, "val": {"accuracy": 0.25}} for r in lines] for name, lines in one.records.items()}
     assert "names 25 % of the hidden symbols right" in write_page(replace(one, records=tokens, occlusion=None))
 
 
 def test_data_come_into_the_page_only_as_examples_that_were_given() -> None:
-    one = made("classes")
+    one = an_outcome("classes")
     without, given = Reader(page("classes")), Reader(write_page(one, examples()))
     assert len(given.sources) == len(without.sources) + 2
     assert "It holds no sequence, id or file name" in without.said
@@ -311,8 +312,7 @@ def test_data_come_into_the_page_only_as_examples_that_were_given() -> None:
 
 
 def test_neither_files_nor_places_nor_the_command_stand_on_the_page() -> None:
-    one = made("classes")
-    assert "secret" in one.command
+    one = an_outcome("classes")
     assert any("secret" in text for _, text in one.card.head)
     assert any("row" in text for text in one.card.findings)
     text = write_page(replace(lean(one), notes=(*one.card.findings, "Kept.")))
@@ -342,23 +342,24 @@ def test_tokens_are_drawn_as_strips() -> None:
         "val/valid": np.ones((3, 12), dtype=bool),
         "val/output": rng.normal(size=(3, 12, 4)),
     }
-    text = Reader(write_page(lean(made("classes")), tokens)).said
+    text = Reader(write_page(lean(an_outcome("classes")), tokens)).said
     assert "Validation tokens that pretraining never trained on" in text
 
 
 def test_each_seed_and_each_setting_stands_behind_its_network() -> None:
     text = page("classes")
-    first, second = made("classes").results.table
+    first, second, *_ = an_outcome("classes").results.table
     for row in (first, second):
-        part = text[text.index(f"Runs of {row.arm}<") :]
-        part = part[: part.index("</details>")]
+        part = text[text.index(f"<h3>{row.arm} ") :]
+        part = part[: part.index('<div class="row"')]
         lines = [re.findall(r"<t[hd][^>]*>(.*?)</t[hd]>", line) for line in re.findall("<tr>(.*?)</tr>", part)[1:4]]
-        told = [[str(run.seed), words.score(run.val), words.score(run.test)] for run in row.runs]
-        assert [line[:3] for line in lines] == told
-        assert "learning rate 0.003 (chosen)" in part
+        scores = [[str(run.seed), words.score(run.val), words.score(run.test)] for run in row.runs]
+        assert [line[:3] for line in lines] == scores
+        assert "lr 0.003 (chosen)" in part
     gaps = [second.by_seed()[seed] - first.by_seed()[seed] for seed in (0, 1, 2)]
     assert [line[3] for line in lines] == [words.signed(gap) for gap in gaps]
+    assert 'href="#stage' not in text
 
 
 def test_the_same_outcome_gives_the_same_bytes() -> None:
-    assert write_page(made("classes")) == page("classes")
+    assert write_page(an_outcome("classes")) == page("classes")

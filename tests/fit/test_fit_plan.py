@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit import budget, plan, plan_file, timing
+from headstart.fit import budget, plan
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
 from headstart.fit.settings import FitSettings
+from headstart.runner.events import StepTime
 from headstart.sequence import Signature
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
@@ -88,28 +89,28 @@ def test_a_study_without_pretraining_has_one_network() -> None:
 
 
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
-    made = plan_file.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
-    plan_file.keep_plan(tmp_path / "model", made)
-    assert plan_file.kept_plan(tmp_path / "model", "abc") == made
-    assert plan_file.kept_plan(tmp_path / "nowhere", "abc") is None
+    made = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
+    plan.keep_plan(tmp_path / "model", made)
+    assert plan.kept_plan(tmp_path / "model", "abc") == made
+    assert plan.kept_plan(tmp_path / "nowhere", "abc") is None
     with pytest.raises(BadInput, match=r"plan.json: was made for other data or settings; give another folder with -o"):
-        plan_file.kept_plan(tmp_path / "model", "xyz")
+        plan.kept_plan(tmp_path / "model", "xyz")
 
 
 def test_a_damaged_plan_is_told(tmp_path) -> None:
-    plan_file.keep_plan(tmp_path, plan_file.FitPlan(made_for="abc", study={}, seconds=3.0, texts=()))
+    plan.keep_plan(tmp_path, plan.FitPlan(made_for="abc", study={}, seconds=3.0, texts=()))
     (tmp_path / "plan.json").write_text((tmp_path / "plan.json").read_text().replace("abc", "abd"))
     with pytest.raises(BadInput, match="digest does not fit; delete it to plan anew"):
-        plan_file.kept_plan(tmp_path, "abc")
+        plan.kept_plan(tmp_path, "abc")
 
 
 def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
-    assert timing.side_by_side(1) == 1.0
-    assert 1.0 <= timing.side_by_side(2) <= 2.0
+    assert budget.side_by_side(1) == 1.0
+    assert 1.0 <= budget.side_by_side(2) <= 2.0
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
-    seconds = {"finetune": budget.Seconds(0.01, 0.001), "pretrain": budget.Seconds(0.02, 0.002)}
+    seconds = {"finetune": StepTime(0.01, 0.001), "pretrain": StepTime(0.02, 0.002)}
     amount = budget.Amount((1e-3,), 100, 200)
     settings = FitSettings()
     few, many = (budget.cost_of(replace(_known(), test=n), settings, amount, seconds) for n in (100, 10_100))
@@ -123,7 +124,7 @@ def test_few_sequences_are_seen_more_often() -> None:
 
 
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
-    seconds = {"finetune": budget.Seconds(0.1), "pretrain": budget.Seconds(0.1)}
+    seconds = {"finetune": StepTime(0.1, 0.0), "pretrain": StepTime(0.1, 0.0)}
     amount = budget.Amount((1e-3,), 1_000, 2_000)
     one, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
     assert one == pytest.approx(3 * (2 * 100 + 200), rel=1e-9)

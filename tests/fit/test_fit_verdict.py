@@ -4,14 +4,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from support.made_outcomes import row
 
 from headstart.errors import BadInput
-from headstart.fit.candidates import winner
-from headstart.fit.outcome import Answers, Candidate, TrainedModel
-from headstart.fit.serving import serving
-from headstart.fit.verdict import answer, notes
+from headstart.fit.outcome import Answers, Candidate, TrainedModel, serving, winner
+from headstart.fit.wording import answer, notes
 from headstart.study.results import Caveat, Results
-from headstart.study.statistics import estimate, paired_difference
+from headstart.study.statistics import paired_difference
 
 EMPTY = Results("fit", "", (), (), None, (), ())
 
@@ -28,17 +27,18 @@ def candidate(name: str, val: list[float], test: list[float], n_test: int = 50) 
         TrainedModel(seed, f"{name}{seed}", answers(v, 9), answers(t, n_test), (v, 0.0))
         for seed, (v, t) in enumerate(zip(val, test, strict=True))
     )
-    return Candidate(name, "in words", len(val), estimate(val), estimate(test), models=models)
+    return Candidate(row(name, "accuracy", dict(enumerate(val)), dict(enumerate(test))), "in words", models=models)
 
 
 def against(candidates: tuple[Candidate, ...]) -> list[Candidate]:
     """With differences to `scratch`, as the study pairs them."""
-    scores = {c.name: dict(enumerate(c.test.values)) for c in candidates if c.test is not None}
-    if "scratch" not in scores:
+    base = next((c.row for c in candidates if c.name == "scratch"), None)
+    if base is None:
         return list(candidates)
+    gaps = [paired_difference(c.row.by_seed(), base.by_seed()) for c in candidates]
     return [
-        c if c.name == "scratch" else replace(c, difference=paired_difference(scores[c.name], scores["scratch"]))
-        for c in candidates
+        replace(c, row=replace(c.row, difference=None if c.row is base else gap))
+        for c, gap in zip(candidates, gaps, strict=True)
     ]
 
 
@@ -46,7 +46,7 @@ def conclusion(*candidates: Candidate, serve: str = "auto") -> str:
     compared = against(candidates)
     best = winner(compared)
     serves, _ = serving(serve, best, compared)
-    return answer(compared, best, serves, "accuracy")
+    return answer(compared, best, serves)
 
 
 def test_a_model_without_gradients_that_wins_is_named_first() -> None:
@@ -123,56 +123,25 @@ def test_a_network_that_was_never_trained_cannot_be_served() -> None:
         serving("network", candidate("kernels", [0.6], [0.6]), [candidate("kernels", [0.6], [0.6])])
 
 
-def test_notes_name_rare_classes_unfinished_stages_and_small_tests() -> None:
-    one = candidate("kernels", [0.6], [0.6])
+def test_notes_name_rare_classes_unfinished_stages_and_every_caveat_of_the_study() -> None:
     target = np.array([0] * 60 + [1] * 4)
-    results = Results(
-        "fit",
-        "",
-        (),
-        (),
-        None,
-        (),
-        (),
-        caveats=(Caveat("edge", "the rate is at its edge."), Caveat("seeds", "never said here.")),
-    )
-    text = notes(
-        [one],
-        one,
-        results,
-        left=2,
-        metric="accuracy",
-        train=target,
-        labels=("a", "b"),
-        failed=(),
-        task_notes=("read as rows",),
-    )
+    caveats = (Caveat("edge", "the rate is at its edge."), Caveat("data", "Read as rows."))
+    results = replace(EMPTY, caveats=caveats)
+    text = notes(results, candidate("kernels", [0.6], [0.6]), left=2, train=target, labels=("a", "b"), failed=())
     assert text[0].startswith("The time was over before 2 stages were done")
-    assert any("only 50 sequences" in note for note in text)
     assert any("'b' (4)" in note for note in text)
     assert any("--balanced" in note for note in text)
-    assert "the rate is at its edge." in text
-    assert "Read as rows." in text
-    assert not any("never said" in note for note in text)
+    assert text[-2:] == ["the rate is at its edge.", "Read as rows."]
+
+
+def test_stages_that_failed_are_named_before_anything_else() -> None:
+    text = notes(
+        EMPTY, candidate("kernels", [0.6], [0.6]), left=2, train=None, labels=("a", "b"), failed=("scratch", "scratch")
+    )
+    assert text == ["Not every stage was trained (scratch): what depends on those is not in the table."]
 
 
 def test_no_test_split_is_said() -> None:
-    one = candidate("kernels", [0.6], [0.6], n_test=0)
-    text = notes([one], one, EMPTY, left=0, metric="accuracy", train=None, labels=("a", "b"), failed=(), task_notes=())
+    model = candidate("kernels", [0.6], [0.6], n_test=0)
+    text = notes(EMPTY, model, left=0, train=None, labels=("a", "b"), failed=())
     assert any("No sequence was held out as a test" in note for note in text)
-
-
-def test_a_network_no_better_than_the_commonest_class_is_said() -> None:
-    candidates = [candidate("scratch", [0.5], [0.4]), candidate("majority", [0.5], [0.5])]
-    text = notes(
-        candidates,
-        candidates[0],
-        EMPTY,
-        left=0,
-        metric="accuracy",
-        train=None,
-        labels=("a", "b"),
-        failed=(),
-        task_notes=(),
-    )
-    assert any(note.startswith("scratch is no better on test than naming the commonest class") for note in text)

@@ -10,7 +10,8 @@ import numpy as np
 from headstart.baselines.measures import scores_of, softmax
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.card import data_card
-from headstart.fit.outcome import Answers, Candidate, Occlusion, Outcome
+from headstart.fit.occlusion import Occlusion
+from headstart.fit.outcome import NETWORKS, Answers, Candidate, Outcome
 from headstart.fit.settings import SERVABLE
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
@@ -46,19 +47,17 @@ def outcome(
     names = ["scratch", *(["self_pretrained"] if pretrained else []), "kernels", "summary", "majority"]
     winner = winner or names[-4]
     served = served_model(s, labels, patch, serves or winner)
-    val, tested = answers(labels, 100, rng), answers(labels, test, rng)
+    tested = answers(labels, test, rng)
     raw = softmax(np.log(tested.predicted) * 2.2) if labels and test else None
     results, candidates = compared(names, labels, metric, test, rng)
     return Outcome(
         title=f"{len(s):,} sequences",
-        metric=metric,
         card=data_card(s),
         labels=labels,
         candidates=candidates,
         winner=winner,
         serves=serves or winner,
         served=served,
-        val=val,
         test=tested,
         uncalibrated=raw,
         results=results,
@@ -70,7 +69,6 @@ def outcome(
         records=records(results),
         versions={"headstart": "0.1.0", "torch": "2.13.0", "numpy": "2.4.0"},
         seeds=SEEDS,
-        command="headstart fit /home/jane/secret.csv --target label",
     )
 
 
@@ -103,38 +101,23 @@ def answers(labels: tuple[str, ...], count: int, rng: np.random.Generator) -> An
 def compared(
     names: list[str], labels: tuple[str, ...], metric: str, test: int, rng: np.random.Generator
 ) -> tuple[Results, tuple[Candidate, ...]]:
-    """The study of the networks, and the lines of the table."""
+    """The study, and its arms as models that could be served."""
     rows: list[Row] = []
-    out = []
-    base: dict[int, float] = {}
-    for place, name in enumerate(names):
-        seeds = SEEDS if name in ("scratch", "self_pretrained", "kernels") else (0,)
-        level = 0.9 - 0.03 * abs(place - 1) - (0.4 if name == "majority" else 0.0)
-        val, held = ({seed: level + 0.01 * float(rng.normal()) for seed in seeds} for _ in range(2))
-        base = base or held
-        gap = paired_difference(held, base) if test and name == "self_pretrained" else None
-        tested = estimate(held.values()) if test else None
-        chosen = {LR: 0.003} if name in ("scratch", "self_pretrained") else {}
-        out.append(
-            Candidate(
-                name,
-                _said(name),
-                len(seeds),
-                estimate(val.values()),
-                tested,
-                _more(labels, tested),
-                chosen,
-                gap,
-                12.5 * (place + 1),
-            )
-        )
-        if chosen:
-            rows.append(row(name, metric, val, held if test else {}))
-    arms = tuple(one.arm for one in rows)
-    return Results("fit", "T", arms, ("data",), "scratch", (LR,), tuple(rows)), tuple(out)
+    candidates = []
+    for index, name in enumerate(names):
+        seeds = SEEDS if name in (*NETWORKS, "kernels") else (0,)
+        level = 0.9 - 0.03 * abs(index - 1) - (0.4 if name == "majority" else 0.0)
+        val, scores = ({seed: level + 0.01 * float(rng.normal()) for seed in seeds} for _ in range(2))
+        line = row(name, metric, val, scores if test else {})
+        if test and name == "self_pretrained":
+            line = replace(line, difference=paired_difference(line.by_seed(), rows[0].by_seed()))
+        rows.append(line)
+        candidates.append(Candidate(line, _text(name), _more(labels, line.test)))
+    arms = tuple(line.arm for line in rows)
+    return Results("fit", "T", arms, ("data",), "scratch", (LR,), tuple(rows)), tuple(candidates)
 
 
-def _said(name: str) -> str:
+def _text(name: str) -> str:
     return {
         "scratch": "network, from random weights",
         "self_pretrained": "network, self-pretrained on the sequences",
@@ -148,22 +131,22 @@ def _more(labels: tuple[str, ...], tested: Estimate | None) -> dict[str, Estimat
     if tested is None:
         return {}
     target = np.array([0, 1, 1, 0])
-    said = np.eye(2)[[0, 1, 0, 0]] if labels else np.array([0.1, 1.2, 0.8, 0.0])
-    found = scores_of(target if labels else target.astype(float), said, 2 if labels else 0)
+    predicted = np.eye(2)[[0, 1, 0, 0]] if labels else np.array([0.1, 1.2, 0.8, 0.0])
+    scores = scores_of(target if labels else target.astype(float), predicted, 2 if labels else 0)
     return {
         name: replace(tested, mean=value if name.endswith("se") or name == "mae" else tested.mean)
-        for name, value in found.items()
+        for name, value in scores.items()
     }
 
 
 def row(arm: str, metric: str, val: dict[int, float], test: dict[int, float]) -> Row:
-    """An arm at two rates, of which the second is chosen."""
-    before = (("pretrain", "p{}"),) if arm == "self_pretrained" else ()
+    """An arm: a network at two rates, of which the second is chosen, or another model at its only setting."""
+    before = ((("pretrain", "p{}"),) if arm == "self_pretrained" else ()) + (("finetune", arm + "{}"),)
     runs = tuple(
         Run(
             seed,
             "complete",
-            (*((name, text.format(seed)) for name, text in before), ("finetune", f"{arm}{seed}")),
+            tuple((name, text.format(seed)) for name, text in before),
             val[seed],
             test.get(seed),
             {"seconds": 12.0},
@@ -171,21 +154,20 @@ def row(arm: str, metric: str, val: dict[int, float], test: dict[int, float]) ->
         )
         for seed in val
     )
-    points = (
-        Point({LR: 0.001}, "complete", Estimate(0.7, 0.01, 3), None, runs),
-        Point({LR: 0.003}, "complete", estimate(val.values()), estimate(test.values()), runs),
-    )
+    settings = [{LR: 0.001}, {LR: 0.003}] if arm in NETWORKS else [{}]
+    chosen = Point(settings[-1], "complete", estimate(val.values()), estimate(test.values()), runs)
+    points = (*(Point(other, "complete", Estimate(0.7, 0.01, 3), None, runs) for other in settings[:-1]), chosen)
     return Row(
         arm,
         "data",
-        {LR: 0.003},
+        settings[-1],
         "measured",
         metric,
         True,
         len(val),
         len(val),
-        estimate(val.values()),
-        estimate(test.values()),
+        chosen.val,
+        chosen.test,
         None,
         {"seconds": 12.0},
         {},
@@ -199,10 +181,10 @@ def row(arm: str, metric: str, val: dict[int, float], test: dict[int, float]) ->
 def records(results: Results) -> dict[str, list[dict[str, Any]]]:
     """Ten epochs of every stage."""
     out: dict[str, list[dict[str, Any]]] = {}
-    for one in results.table:
-        for run in one.runs:
+    for line in results.table:
+        for run in line.runs if line.arm in NETWORKS else ():
             for name, identity in run.stages:
-                score = "r2" if name == "pretrain" else one.metric
+                score = "r2" if name == "pretrain" else line.metric
                 out[identity] = [
                     {
                         "step": 10 * e,

@@ -1,12 +1,16 @@
-"""How much is trained: all that the defaults would, or what fits into a time; and what it costs."""
+"""How much is trained: all that the defaults would, or what fits into a time; and what it takes on this machine."""
 
 from __future__ import annotations
 
 import math
+import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import torch
 
 from headstart.fit.defaults import (
     EPOCHS,
@@ -19,7 +23,14 @@ from headstart.fit.defaults import (
     batch_size,
 )
 from headstart.fit.settings import FitSettings
+from headstart.runner.events import StepTime
+from headstart.runner.job import Runtime
+from headstart.runner.machine import use_threads
 from headstart.sequence import Signature
+from headstart.study.costs import speed_here
+from headstart.study.estimate import measure, survey
+from headstart.study.plan import make_plan
+from headstart.study.spec import StudySpec
 
 EVALUATIONS = 10
 """Looks at validation in each training."""
@@ -44,14 +55,6 @@ class Known:
     data: Path
     places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
-
-
-@dataclass(frozen=True)
-class Seconds:
-    """What a stage takes on this machine: of a step, and of a sequence that is only scored."""
-
-    step: float = 0.0
-    scored: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -107,17 +110,59 @@ def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], set
 
 
 def cost_of(
-    known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, Seconds], share: float = 1.0
+    known: Known, settings: FitSettings, amount: Amount, seconds: Mapping[str, StepTime], share: float = 1.0
 ) -> float:
     """Seconds of all stages: steps, looks at validation, and the scores at the end, at two weights.
 
     share: processes' worth of work that is done at once. A network waits for its own pretraining, however many cores
     there are.
     """
-    tuned, filled = seconds.get("finetune", Seconds()), seconds.get("pretrain", Seconds())
-    held = known.val + known.test
-    train = tuned.step * amount.steps + tuned.scored * (EVALUATIONS * known.val + 2 * (known.labelled + held))
-    before = filled.step * amount.pretrain_steps + filled.scored * (EVALUATIONS * known.val + 2 * (known.rows + held))
+    none = StepTime(0.0, 0.0)
+    tuned, filled = seconds.get("finetune", none), seconds.get("pretrain", none)
+    rest = known.val + known.test
+    train = tuned.step * amount.steps + tuned.unit * (EVALUATIONS * known.val + 2 * (known.labelled + rest))
+    before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
     before = before if settings.pretrain else 0.0
     each = (2 if settings.pretrain else 1) * len(amount.rates) * train + before
     return max(len(settings.seeds) * each / share, before + train)
+
+
+def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:
+    """Stage's name -> what it takes here and now."""
+    costs, speed = measure(survey(make_plan(study, data)), Runtime(data, device), speed_here())
+    slowest: dict[str, StepTime] = {}
+    for cost in costs:
+        known = slowest.get(cost.planned.name, StepTime(0.0, 0.0))
+        now = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
+        slowest[cost.planned.name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))
+    return slowest
+
+
+def side_by_side(slots: int) -> float:
+    """How many processes' worth of work this machine does with so many of them: 1 to `slots`.
+
+    Matrix products are measured, side by side in threads. Half of a small network's step is the interpreter's own work,
+    which two threads of one core do at once: the answer lies half-way between what was measured and `slots`.
+    """
+    if slots <= 1:
+        return 1.0
+    matrix = torch.randn(192, 192)
+
+    def work(seconds: list[float], times: int = 150) -> None:
+        begun = time.perf_counter()
+        for _ in range(times):
+            torch.mm(matrix, matrix)
+        seconds.append(time.perf_counter() - begun)
+
+    with use_threads(1):
+        alone: list[float] = []
+        for _ in range(3):
+            work(alone)
+        together: list[float] = []
+        threads = [threading.Thread(target=work, args=(together,)) for _ in range(slots)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    products = min(float(slots), max(1.0, slots * min(alone) / max(together)))
+    return (products + slots) / 2

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from headstart.data.card import CHANNELS, CLASSES, SMALL
 from headstart.fit import wording
-from headstart.fit.outcome import Candidate, Outcome
-from headstart.report.tables.model import markdown
+from headstart.fit.outcome import Outcome
+from headstart.report.tables.model import markdown, text_table, to_markdown
 from headstart.study import words
 
-FEW_SEEDS = 3
-"""Seeds below which the spread over them is hardly known."""
 _TAGS = {"numbers": "time-series", "text": "text", "dna": "dna", "protein": "protein", "tokens": "sequences"}
 
 
@@ -58,16 +57,11 @@ def _what(outcome: Outcome) -> str:
     )
 
 
-def _classes(outcome: Outcome) -> list[str]:
-    if not outcome.labels:
-        return []
-    names = ", ".join(_named(name) for name in outcome.labels)
-    return [f"Classes, in the order of their probabilities: {names}."]
-
-
-def _named(name: str) -> str:
-    """A class between quotation marks: names may hold commas, or nothing that is seen."""
-    return f"“{markdown(wording.short(name))}”"
+def _classes(outcome: Outcome) -> Iterator[str]:
+    # Between quotation marks: names may hold commas, or nothing that is seen.
+    names = ", ".join(f"“{markdown(wording.short(name))}”" for name in outcome.labels)
+    if outcome.labels:
+        yield f"Classes, in the order of their probabilities: {names}."
 
 
 def _use(outcome: Outcome) -> Iterator[str]:
@@ -90,41 +84,24 @@ def _use(outcome: Outcome) -> Iterator[str]:
 def _data(outcome: Outcome) -> Iterator[str]:
     yield _list(f"{name}: {text}" for name, text in wording.data_pairs(outcome))
     # Of channels their gaps alone: a smallest or largest value is that of one row.
-    for heads, rows, shown_columns in ((CLASSES, outcome.card.classes, 3), (CHANNELS, outcome.card.channels, 2)):
+    for heads, rows, columns in ((CLASSES, outcome.card.classes, 3), (CHANNELS, outcome.card.channels, 2)):
         if rows:
-            yield _table(heads[:shown_columns], [row[:shown_columns] for row in rows])
+            yield to_markdown(text_table(heads[:columns], [row[:columns] for row in rows])).rstrip()
     if wording.data_findings(outcome):
         yield _list(wording.data_findings(outcome))
 
 
 def _scores(outcome: Outcome) -> Iterator[str]:
-    first, *more = wording.measures(outcome)
-    name = words.metric(first)
-    others = [f"test {words.metric(measure)}" for measure in more]
-    heads = ["model", f"val {name}", f"test {name}", "difference to scratch", *others, "n"]
-    yield _table(heads, [_line(candidate, more) for candidate in outcome.candidates])
-    yield (
-        f"Mean ± one standard error over n seeds. {wording.how_chosen(outcome)} Differences are on test, paired by "
-        "seed, with their 95 % interval: where it contains 0, the comparison is undecided."
-    )
+    yield to_markdown(replace(wording.models_table(outcome), title="")).rstrip()
+    yield _list(f"{candidate.name}: {candidate.text}" for candidate in outcome.candidates)
+    yield f"{wording.how_chosen(outcome)} Where the interval of a difference contains 0, the comparison is undecided."
     yield markdown(wording.own_score(outcome))
-    scores = wording.scores_on_test(outcome)
+    scores = outcome.test.labelled.scores
     if scores:
         texts = [f"{words.metric(key)} {words.score(value)}" for key, value in scores.items() if key in words.METRICS]
         sure = f"; expected calibration error {words.score(scores['calibration_error'])}" if outcome.labels else ""
         yield markdown(f"The served model on test: {', '.join(texts)}{sure}.")
-    yield _list(wording.EXPLAINED[measure] for measure in (first, *more))
-
-
-def _line(candidate: Candidate, more: Sequence[str]) -> list[str]:
-    return [
-        f"{candidate.name}: {candidate.text}",
-        words.plus_minus(candidate.val),
-        words.plus_minus(candidate.test),
-        words.difference(candidate.difference),
-        *(words.plus_minus(candidate.more.get(name)) for name in more),
-        str(candidate.n),
-    ]
+    yield _list(wording.EXPLAINED[measure] for measure in wording.measures_of(outcome))
 
 
 def _limits(outcome: Outcome) -> Iterator[str]:
@@ -145,23 +122,17 @@ def _limits(outcome: Outcome) -> Iterator[str]:
             f"probabilities were calibrated on validation, and mean what they say only where classes are {often}."
         )
         yield from _rare(outcome)
-    if 0 < len(outcome.seeds) < FEW_SEEDS:
-        yield f"Networks were trained with {words.many(len(outcome.seeds), 'seed')}, which says little of their spread."
     yield "Where a mistake does harm, let it not decide alone."
     yield from wording.caveats(outcome)
 
 
 def _rare(outcome: Outcome) -> Iterator[str]:
-    tested = wording.labelled(outcome.test).target
+    tested = outcome.test.labelled.target
     counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
-    rare = [_plain(outcome.labels[i]) for i in np.flatnonzero(counts < SMALL)]
+    rare = [f"“{wording.short(outcome.labels[i])}”" for i in np.flatnonzero(counts < SMALL)]
     if rare and len(tested):
         names = ", ".join(rare[:5]) + (f" and {len(rare) - 5} more" if len(rare) > 5 else "")
         yield f"Test held fewer than {SMALL} sequences of {names}: how well these are found is hardly measured."
-
-
-def _plain(name: str) -> str:
-    return f"“{wording.short(name)}”"
 
 
 def _made(outcome: Outcome) -> Iterator[str]:
@@ -174,13 +145,5 @@ def _made(outcome: Outcome) -> Iterator[str]:
     yield "The report page beside this file shows where it is right and wrong, and how the networks learnt."
 
 
-def _list(texts: Iterator[str] | Sequence[str]) -> str:
+def _list(texts: Iterable[str]) -> str:
     return "\n".join(f"- {markdown(text)}" for text in texts)
-
-
-def _table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A pipe table; every column but the first holds numbers."""
-    lines = [heads, *rows]
-    rule = ["---", *["---:"] * (len(heads) - 1)]
-    written = ["| " + " | ".join(markdown(cell) for cell in line) + " |" for line in lines]
-    return "\n".join([written[0], "| " + " | ".join(rule) + " |", *written[1:]])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headstart.fit.outcome import Occlusion
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
 from headstart.serve.model import Served, of_examples
@@ -18,6 +17,20 @@ Answer = Callable[[Examples], np.ndarray]
 WINDOWS = 20
 MOST = 200
 """Sequences that are looked at; each is answered once per window."""
+
+
+@dataclass(frozen=True)
+class Occlusion:
+    """Where a model looks: `drop` (windows,) mean loss of its score where that window of a sequence, from its start
+    (0) to its end (1), holds another sequence's values; `error` (windows,) its standard error over sequences.
+
+    what: the score in words (`probability of the true class`).
+    """
+
+    drop: np.ndarray
+    error: np.ndarray
+    what: str
+    rows: int
 
 
 def where_it_looks(

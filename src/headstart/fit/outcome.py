@@ -1,17 +1,47 @@
-"""What a fit found, as values: the screen, the report page and the model card are made of it."""
+"""What a fit found, as values: its models at the settings that validation chose, their answers, and what is served."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from headstart.baselines.measures import fit_temperature, scores_of, softmax
+from headstart.data import LayoutSpec
 from headstart.data.card import Card
+from headstart.errors import BadInput
+from headstart.fit.occlusion import Occlusion
+from headstart.plugins import plugins_of
+from headstart.runner.machine import version
+from headstart.sequence import IGNORE
+from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparation
 from headstart.serve.model import Served
-from headstart.study.results import Results
-from headstart.study.statistics import Difference, Estimate
+from headstart.stage.finished import FinishedStage, open_stage
+from headstart.store import Store
+from headstart.study.results import Results, Row, Run
+from headstart.study.statistics import Estimate, estimate
+from headstart.tasks.own import OwnFacts
+
+SIMPLEST = ("majority", "summary", "kernels", "scratch", "self_pretrained")
+"""Arms, the simplest first: of models with equal validation scores the first of these is taken."""
+NETWORKS = {"scratch": "network, from random weights", "self_pretrained": "network, self-pretrained on the sequences"}
+"""Arms that are networks, in words."""
+WITHOUT_GRADIENTS = {
+    "numbers": {
+        "kernels": "random convolution kernels with ridge",
+        "summary": "a linear model of summary features",
+        "majority": "shares of the classes, or the mean",
+    },
+    "tokens": {
+        "kernels": "a linear model of n-grams",
+        "summary": "a linear model of single symbols and pairs",
+        "majority": "shares of the classes, or the mean",
+    },
+}
+"""The other arms in words, by what the sequences hold."""
 
 
 @dataclass(frozen=True)
@@ -21,6 +51,18 @@ class Answers:
 
     target: np.ndarray
     predicted: np.ndarray
+
+    @property
+    def labelled(self) -> Answers:
+        """The rows that have a target."""
+        known = ~np.isnan(self.target) if self.target.dtype.kind == "f" else self.target != IGNORE
+        return Answers(self.target[known], self.predicted[known])
+
+    @property
+    def scores(self) -> dict[str, float]:
+        """Every measure (`baselines.measures.scores_of`); none without rows."""
+        classes = self.predicted.shape[1] if self.predicted.ndim == 2 else 0
+        return scores_of(self.target, self.predicted, classes) if len(self.target) else {}
 
 
 @dataclass(frozen=True)
@@ -39,23 +81,26 @@ class TrainedModel:
 
 @dataclass(frozen=True)
 class Candidate:
-    """One model that could be served: an arm of the study, a line of the table.
+    """One model that could be served: an arm of the study with a finished run.
 
-    name: of the arm. text: what it is, in words. n, val, test, chosen, difference: of the arm's row in the study's
-    results. more: test measures by name (`baselines.measures.scores_of`) over the same seeds; numbers in the target's
-    own unit. seconds: of one run, with pretraining. models: of each seed.
+    row: of the study's results. text: what it is, in words. more: test measures by name over the same seeds; numbers in
+    the target's own unit. models: of each seed; one where no random numbers are drawn.
     """
 
-    name: str
+    row: Row
     text: str
-    n: int
-    val: Estimate | None
-    test: Estimate | None
     more: Mapping[str, Estimate] = field(default_factory=dict)
-    chosen: Mapping[str, Any] = field(default_factory=dict)
-    difference: Difference | None = None
-    seconds: float = 0.0
     models: tuple[TrainedModel, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """Of its arm."""
+        return self.row.arm
+
+    @property
+    def is_network(self) -> bool:
+        """It is a neural network, not a model without gradients."""
+        return self.name in NETWORKS
 
     @property
     def worth(self) -> float:
@@ -68,38 +113,22 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Occlusion:
-    """Where a model looks: `drop` (windows,) mean loss of its score where that window of a sequence, from its start
-    (0) to its end (1), holds another sequence's values; `error` (windows,) its standard error over sequences.
-
-    what: the score in words (`probability of the true class`).
-    """
-
-    drop: np.ndarray
-    error: np.ndarray
-    what: str
-    rows: int
-
-
-@dataclass(frozen=True)
 class Outcome:
     """A fit, whole.
 
-    metric: the one of the study. candidates: in the order of the table. winner: the candidate with the best validation
+    candidates: in the order of the table. winner: the candidate with the best validation
     score, and `serves` the one that `predict` serves (another only where that was asked for). served: the model itself.
-    val, test: its answers. `uncalibrated` are its test probabilities at temperature 1 (None for numbers). results: of
+    test: its answers. `uncalibrated` are its test probabilities at temperature 1 (None for numbers). results: of
     the study. notes: caveats and findings, the gravest first. plan: what was resolved, in words.
     """
 
     title: str
-    metric: str
     card: Card
     labels: tuple[str, ...]
     candidates: tuple[Candidate, ...]
     winner: str
     serves: str
     served: Served
-    val: Answers
     test: Answers
     uncalibrated: np.ndarray | None
     results: Results
@@ -111,8 +140,142 @@ class Outcome:
     records: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
-    command: str = ""
+
+    @property
+    def metric(self) -> str:
+        """The score of the study."""
+        return self.results.table[0].metric
 
     def candidate(self, name: str) -> Candidate:
         """The line of this name."""
         return next(candidate for candidate in self.candidates if candidate.name == name)
+
+
+def candidates_of(results: Results, store: Store, facts: OwnFacts, balanced: bool = False) -> list[Candidate]:
+    """One candidate per arm with a finished run, at the settings that validation chose.
+
+    balanced: temperatures of networks are fitted as if all classes were equally frequent.
+    """
+    counts = np.array(facts.counts, dtype=np.float64)
+    weights = counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
+    texts = {**NETWORKS, **WITHOUT_GRADIENTS["numbers" if facts.kind == "numbers" else "tokens"]}
+    out = []
+    for row in results.table:
+        # Where all validation targets are equal R² is no number, and nothing is chosen: the first setting stands.
+        runs = row.runs or (row.points[0].runs if row.points else ())
+        models = tuple(_model(run, row.arm, store, facts, weights) for run in runs if run.status == "complete")
+        if models:
+            tests = [model.test.scores for model in models]
+            more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
+            means = {name: value for name, values in more.items() if (value := estimate(values)) is not None}
+            out.append(Candidate(row, texts[row.arm], means, models))
+    return out
+
+
+def distinct(row: Row) -> Row:
+    """The row with each stage once: a model that draws no random numbers is one stage for all seeds, without spread."""
+    if len({run.stages[-1][1] for point in row.points for run in point.runs}) != 1 or row.expected == 1:
+        return row
+    val, test = (estimate([value.mean]) if value else None for value in (row.val, row.test))
+    points = tuple(replace(p, runs=p.runs[:1], val=val, test=test) for p in row.points[:1])
+    return replace(row, n=min(row.n, 1), expected=1, val=val, test=test, runs=row.runs[:1], points=points)
+
+
+def winner(candidates: Sequence[Candidate]) -> Candidate:
+    """The best on validation, by the mean over its seeds; of equals the simplest."""
+    order = sorted(candidates, key=lambda candidate: SIMPLEST.index(candidate.name))
+    return max(order, key=lambda candidate: candidate.worth)
+
+
+def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> TrainedModel:
+    identity = run.stages[-1][1]
+    outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
+    temperature = 1.0
+    if facts.labels and arm in NETWORKS:  # the others are calibrated where they are fitted
+        temperature = fit_temperature(outputs["val/output"], outputs["val/target"].astype(np.int64), True, weights)
+    val, test = (_answers(outputs, split, facts, temperature) for split in ("val", "test"))
+    raw = outputs.get("test/output") if arm in NETWORKS else None
+    scores = val.scores
+    worth = (run.val if run.val is not None else -(scores["rmse"] ** 2), -scores.get("log_loss", 0.0))
+    return TrainedModel(run.seed, identity, val, test, worth, temperature, raw)
+
+
+def _answers(outputs: Mapping[str, np.ndarray], split: str, facts: OwnFacts, temperature: float) -> Answers:
+    output, target = outputs.get(f"{split}/output"), outputs.get(f"{split}/target")
+    if output is None or target is None:
+        return Answers(np.zeros(0), np.zeros((0, len(facts.labels)) if facts.labels else 0))
+    if facts.labels:
+        return Answers(target.astype(np.int64), softmax(output, temperature))
+    return Answers(own_unit(target.reshape(-1), facts), own_unit(output.reshape(-1), facts))
+
+
+def own_unit(numbers: np.ndarray, facts: OwnFacts) -> np.ndarray:
+    """(n,) numbers as a task scales them, in the target's own unit."""
+    if facts.low is None or facts.high is None:
+        return numbers.astype(np.float64)
+    return (numbers.astype(np.float64) + 1) / 2 * (facts.high - facts.low) + facts.low
+
+
+def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate | None]:
+    """(the candidate that is served, the best network). serve: `auto`, `network` or the name of an arm.
+
+    Raises: BadInput where it was not trained to its end.
+    """
+    networks = [candidate for candidate in candidates if candidate.is_network]
+    network = winner(networks) if networks else None
+    if serve == "auto":
+        return best, network
+    by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})
+    if serve not in by_name:
+        raise BadInput(f"--serve: {serve!r}, but none was trained to its end; give the same command again")
+    return by_name[serve], network
+
+
+def served_model(
+    facts: OwnFacts,
+    layout: LayoutSpec,
+    serve: str,
+    network: Candidate | None,
+    candidates: Sequence[Candidate],
+    store: Store,
+    data: Path,
+) -> Served:
+    """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed.
+
+    Raises: BadInput where a stage of it is gone.
+    """
+    without = [candidate for candidate in candidates if not candidate.is_network]
+    classics = {candidate.name: open_stage(store, candidate.best().identity, data).model() for candidate in without}
+    stage = None if network is None else open_stage(store, network.best().identity, data)
+    preparation = Preparation(
+        kind=facts.kind,
+        symbols=facts.symbols,
+        channels=facts.channels,
+        classes=facts.labels,
+        mean=facts.mean,
+        deviation=facts.deviation,
+        low=facts.low,
+        high=facts.high,
+        patch=stage.spec.task.patch if stage is not None else 1,
+        missing=stage is not None and stage.task.signature.missing,
+    )
+    config = ModelConfig(
+        made_by=f"headstart {version('headstart')}",
+        layout=layout,
+        preparation=preparation,
+        network=None if stage is None or network is None else _network_config(stage, network),
+        classics={name: fitted.facts for name, fitted in classics.items()},
+        serve=serve if serve in classics else NETWORK,
+        plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
+    )
+    return Served(config, None if stage is None else stage.model().float(), classics)
+
+
+def _network_config(stage: FinishedStage, network: Candidate) -> NetworkConfig:
+    return NetworkConfig(
+        model=stage.spec.model,
+        objective=stage.spec.objective,
+        length=stage.task.signature.length,
+        temperature=network.best().temperature,
+        arm=network.name,
+    )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-import shlex
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -17,15 +18,21 @@ from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit.budget import Known
-from headstart.fit.candidates import candidates_of, winner
 from headstart.fit.occlusion import where_it_looks
-from headstart.fit.outcome import Outcome
-from headstart.fit.plan import COLUMN, plan_for, study_without_networks, with_places
-from headstart.fit.plan_file import FitPlan, keep_plan, kept_plan, made_for
-from headstart.fit.serving import served_model, serving
+from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
+from headstart.fit.plan import (
+    COLUMN,
+    FitPlan,
+    keep_plan,
+    kept_plan,
+    made_for,
+    plan_for,
+    study_without_networks,
+    with_places,
+)
 from headstart.fit.settings import FitSettings
 from headstart.fit.source import PLACES, Source, read_source
-from headstart.fit.verdict import answer, notes
+from headstart.fit.wording import answer, notes
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, default_workers, version
@@ -35,6 +42,8 @@ from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
+from headstart.study.caveats import caveats
+from headstart.study.collect import of_task, task_key
 from headstart.study.files import to_toml
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
@@ -81,7 +90,7 @@ class Fit:
         """
         begun = time.monotonic()
         for seed in self.settings.seeds:
-            table = with_places(study_without_networks(self._known(), self.settings, seed), self.source.places)
+            table = with_places(study_without_networks(self.known, self.settings, seed), self.source.places)
             stages = make_plan(read_study(table), self.data).stages.values()
             list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
             spent = time.monotonic() - begun
@@ -97,7 +106,7 @@ class Fit:
         if plan is None:
             spent = time.monotonic() - self.begun
             timed = self.settings.time is not None or self.out is not None
-            plan = plan_for(self._known(), self.settings, wanted, spent, slots, self.device, timed=timed)
+            plan = plan_for(self.known, self.settings, wanted, spent, slots, self.device, timed=timed)
             if keep:
                 keep_plan(folder, plan)
         self.plan = plan
@@ -134,9 +143,16 @@ class Fit:
             yield event
 
     def results(self) -> Results:
-        """The results of the study so far."""
+        """The results of the study so far. Its arm `majority` is the baseline that others are held against."""
         assert self.study is not None, "make_plan comes first"
-        return summarise(self.study, self.store.result, self.store.status, None, self.store.records)
+        # Networks may read patches or a cut of a sequence: another task by its key, of the same rows.
+        keys = {task_key(cell.chain[-1].spec) for cell in self.study.cells}
+        facts = dict.fromkeys(keys, of_task("own", self.task))
+        results = summarise(self.study, self.store.result, self.store.status, facts, self.store.records)
+        floors = [row for row in results.table if row.arm == "majority" and row.test is not None]
+        results = replace(results, baselines=tuple(replace(row, task=key) for row in floors for key in sorted(keys)))
+        results = replace(results, caveats=tuple(caveats(results, self.study, self.store.result)))
+        return replace(results, table=tuple(map(distinct, results.table)))
 
     def outcome(self) -> Outcome:
         """Compare, choose on validation, and put together what is served."""
@@ -146,45 +162,30 @@ class Fit:
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
         served = served_model(self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data)
-        model, metric = serves.best(), results.table[0].metric
-        tested = len(model.test.target) > 0
-        where = where_it_looks(
-            served, self.task.test if tested else self.task.val, (model.test if tested else model.val).target
-        )
-        stages = [identity for row in results.table for identity in row.stages]
+        model, labels = serves.best(), self.facts.labels
+        split, answers = (self.task.test, model.test) if len(model.test.target) else (self.task.val, model.val)
+        stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
+        train = self.task.train
         return Outcome(
             title=_title(self.facts),
-            metric=metric,
             card=self.card,
-            labels=self.facts.labels,
+            labels=labels,
             candidates=tuple(candidates),
             winner=best.name,
             serves=serves.name,
             served=served,
-            val=model.val,
             test=model.test,
-            uncalibrated=softmax(model.raw) if model.raw is not None and self.facts.labels and len(model.raw) else None,
+            uncalibrated=softmax(model.raw) if model.raw is not None and labels and len(model.raw) else None,
             results=results,
-            answer=answer(candidates, best, serves, metric),
+            answer=answer(candidates, best, serves),
             plan=self.plan.texts,
             notes=tuple(
-                notes(
-                    candidates,
-                    serves,
-                    results,
-                    left=self.left(),
-                    metric=metric,
-                    labels=self.facts.labels,
-                    train=self.task.train.target,
-                    failed=self.failed,
-                    task_notes=self.task.notes,
-                )
+                notes(results, serves, left=self.left(), labels=labels, train=train.target, failed=self.failed)
             ),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
-            | {"labelled": len(self.task.train.labelled_units())},
-            occlusion=where,
-            command=_command(self.source, self.settings),
-            records={identity: list(self.store.records(identity)) for identity in dict.fromkeys(stages)},
+            | {"labelled": len(train.labelled_units())},
+            occlusion=where_it_looks(served, split, answers.target),
+            records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.seeds,
         )
@@ -209,7 +210,9 @@ class Fit:
         pretrained = runs[0].stages[0][1]
         return {name: tensor.numpy() for name, tensor in self.store.predictions(pretrained).items()}
 
-    def _known(self) -> Known:
+    @cached_property
+    def known(self) -> Known:
+        """What a plan is made from."""
         train, task = self.task.train, self.task
         target = train.target
         # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
@@ -218,33 +221,27 @@ class Fit:
         if self.settings.balanced and self.facts.labels and target is not None:
             classes = target[target != IGNORE].astype(np.int64)
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
-        task_table = {name: value for name, value in self.source.task.items() if name not in PLACES}
         return Known(
-            task_table,
-            self.facts.kind,
-            task.signature,
-            len(train.labelled_units()),
-            train.units,
-            task.val.units,
-            task.test.units,
-            lengths,
-            weights,
-            self.data,
-            self.source.places,
-            self._split(),
+            task={name: value for name, value in self.source.task.items() if name not in PLACES},
+            kind=self.facts.kind,
+            signature=task.signature,
+            labelled=len(train.labelled_units()),
+            rows=train.units,
+            val=task.val.units,
+            test=task.test.units,
+            lengths=lengths,
+            weights=weights,
+            data=self.data,
+            places=self.source.places,
+            split=self._split(),
         )
 
     def _split(self) -> str:
         """How the rows were dealt out, in words."""
         sizes = ", ".join(f"{self.task.split(name).units:,} {name}" for name in ("train", "val", "test"))
-        grouped = self.source.sequences.groups is not None and self.settings.by_group
-        how = (
-            "each group on one side"
-            if grouped
-            else "each class in proportion"
-            if self.facts.labels
-            else "drawn at random"
-        )
+        how = "each class in proportion" if self.facts.labels else "drawn at random"
+        if self.source.sequences.groups is not None and self.settings.by_group:
+            how = "each group on one side"
         test = ", test from its own file" if self.settings.test is not None else ""
         return f"{sizes}; {how}{test}"
 
@@ -303,10 +300,3 @@ def _title(facts: OwnFacts) -> str:
         "tokens": "sequences of tokens",
     }[facts.kind]
     return f"A classifier of {what} into {len(facts.labels)} classes" if facts.labels else f"A regressor of {what}"
-
-
-def _command(source: Source, settings: FitSettings) -> str:
-    """The command without what it names of a person's machine."""
-    target = source.sequences.layout.target
-    named = f" --target {shlex.quote(target)}" if target else ""
-    return f"headstart fit FILE{named}{' --balanced' if settings.balanced else ''}"

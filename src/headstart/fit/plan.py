@@ -1,4 +1,4 @@
-"""How much to train in the time that there is: steps timed on this machine, then a study table that fits."""
+"""The plan of a fit: a study that fits into the time, kept as a file that the same command finds again."""
 
 from __future__ import annotations
 
@@ -6,9 +6,22 @@ import math
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-from headstart.fit.budget import EVALUATIONS, Amount, Known, Seconds, cost_of, scaled_down, whole_amount
+from pydantic import Field
+
+from headstart.errors import BadInput
+from headstart.fit.budget import (
+    EVALUATIONS,
+    Amount,
+    Known,
+    cost_of,
+    scaled_down,
+    side_by_side,
+    stage_seconds,
+    whole_amount,
+)
 from headstart.fit.defaults import (
     KINDS,
     LEAST_STEPS,
@@ -23,10 +36,11 @@ from headstart.fit.defaults import (
     objective_table,
     shape_of,
 )
-from headstart.fit.plan_file import FitPlan
-from headstart.fit.settings import FitSettings
-from headstart.fit.timing import side_by_side, stage_seconds
+from headstart.fit.settings import PLAN, FitSettings
+from headstart.runner.events import StepTime
 from headstart.runner.machine import version
+from headstart.spec import Spec, digest, read
+from headstart.store import Damaged, publish_json, read_json
 from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
@@ -38,6 +52,53 @@ START = 8.0
 SQUEEZES = (1, 2, 4)
 """How many times fewer positions are tried where time is short."""
 COLUMN = "data"
+
+
+class FitPlan(Spec):
+    """What a fit resolved: a study of the networks, the seconds it should take here, and what was decided, in words.
+
+    made_for: digest of the data and of the settings; a plan for others is not this one.
+    """
+
+    kind: str = "headstart plan"
+    made_for: str
+    made_by: str = ""
+    study: dict[str, Any]
+    seconds: float = Field(ge=0)
+    texts: tuple[str, ...]
+
+
+def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings) -> str:
+    """What a plan belongs to: the data by their content, and the settings."""
+    plain = {name: value for name, value in task.items() if name not in ("file", "test", "unlabelled")}
+    return digest({"content": content, "task": plain, "settings": settings.document()})
+
+
+def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
+    """The plan that an earlier run of the same command left. Raises: BadInput where it was made for something else."""
+    path = folder / PLAN
+    try:
+        plan = read(FitPlan, {k: v for k, v in read_json(path).items() if k != "format"}, str(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except BadInput as error:
+        raise BadInput(
+            f"{error}\n{path}: is no plan that this headstart reads; give another folder with -o, or delete "
+            "it to plan anew"
+        ) from None
+    except Damaged as error:
+        raise BadInput(f"{error}; delete it to plan anew") from None
+    if plan.made_for != wanted:
+        raise BadInput(
+            f"{path}: was made for other data or settings; give another folder with -o, or delete it to plan anew"
+        )
+    return plan
+
+
+def keep_plan(folder: Path, plan: FitPlan) -> None:
+    """Write the plan where the same command finds it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    publish_json(folder / PLAN, plan.model_dump(mode="json"))
 
 
 def plan_for(
@@ -66,7 +127,7 @@ def _fitted(
     shape: Shape,
     settings: FitSettings,
     made_for: str,
-    seconds: Mapping[str, Seconds],
+    seconds: Mapping[str, StepTime],
     spent: float,
     share: float,
 ) -> tuple[FitPlan, bool]:
@@ -238,7 +299,7 @@ def _texts(
     return lines
 
 
-def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, Seconds]:
+def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
     few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)

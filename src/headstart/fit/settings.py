@@ -11,6 +11,8 @@ from typing import Any
 from headstart.data import LayoutSpec
 from headstart.errors import BadInput, nearest
 
+PLAN = "plan.json"
+"""The file of a plan in the folder of a model."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
 SERVABLE = ("auto", "network", "majority", "summary", "kernels")

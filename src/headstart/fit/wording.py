@@ -1,23 +1,26 @@
-"""What the page and the model card say of a fit in words: no row, id, place or name of a file among it."""
+"""What a fit says, on the screen, the page and the model card: no row, id, place or name of a file among it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from statistics import NormalDist
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from headstart.baselines.measures import scores_of
 from headstart.data.layout import SOUNDS
-from headstart.fit.candidates import NETWORKS
-from headstart.fit.outcome import Answers, Outcome
+from headstart.fit.outcome import Candidate, Outcome
 from headstart.plugins import plugin_options
-from headstart.sequence import IGNORE
+from headstart.report.tables.model import Table
+from headstart.report.tables.scores import make_table
 from headstart.study import words
-from headstart.study.results import Row
+from headstart.study.results import Results
 from headstart.study.statistics import LEVEL, mean, t_quantile
 
+NORMAL = 1.96
+"""Standard errors that a 95 % interval reaches to each side."""
+WIDE = 0.1
+"""An interval of the difference wider than this says little."""
+RARE = 10
+"""Train sequences of a class below which it is named."""
 EXPLAINED = {
     "accuracy": "Accuracy: the share of sequences whose class was right.",
     "weighted_accuracy": "Class-weighted accuracy: the share of sequences whose class was right, where each class "
@@ -35,34 +38,140 @@ HIDDEN = ("layout", "note")
 """Lines of a data card that may name a file."""
 
 
-def predict_command(outcome: Outcome) -> str:
-    """What predicts with the folder of this fit, whose plugins lie in its `source/`."""
-    return f"headstart predict model/ new.csv -o predictions.csv{plugin_options(outcome.served.config, 'model/source')}"
+def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) -> str:
+    """The first sentences of the screen and of the page: the best model, and whether self-pretraining helped."""
+    return " ".join([_winner(candidates, best, serves), *_helped({c.name: c for c in candidates})])
 
 
-def measures(outcome: Outcome) -> list[str]:
+def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) -> str:
+    row = best.row
+    on_test = f" (test {words.plus_minus(row.test)})" if row.test is not None else ""
+    scores = f"{words.metric(row.metric)} {words.plus_minus(row.val)} on validation{on_test}"
+    network = max((c for c in candidates if c.is_network), key=lambda candidate: candidate.worth, default=None)
+    model = f"{best.name} ({best.text})"
+    if best.is_network or network is None:
+        sentence = f"The best model is {model}: {scores}"
+    elif best.worth == network.worth:
+        sentence = f"{model[0].upper()}{model[1:]} is as good as the best network: {scores}"
+    else:
+        sentence = f"{model[0].upper()}{model[1:]} beats the networks: {scores}"
+        if network.row.val is not None:
+            sentence += f"; the best network has {words.score(network.row.val.mean)} on validation"
+    if serves is best:
+        return f"{sentence}. It is what predict serves."
+    return f"{sentence}. As asked for, predict serves {serves.name}."
+
+
+def _helped(candidates: Mapping[str, Candidate]) -> Iterator[str]:
+    """Whether self-pretraining helped: every fit tries it."""
+    pretrained, scratch = candidates.get("self_pretrained"), candidates.get("scratch")
+    if pretrained is None or scratch is None:
+        trained = "neither network" if pretrained is scratch else "only one of the two networks"
+        yield f"Whether self-pretraining helped is not known: {trained} was trained to its end."
+        return
+    gap, name = pretrained.row.difference, words.metric(pretrained.row.metric)
+    if gap is None:
+        yield "Whether self-pretraining helped is not known: no sequences were held out as a test."
+        return
+    text = f"{words.difference(gap)} test {name} over training from scratch"
+    if gap.interval is None:
+        yield f"Whether self-pretraining helped is undecided with one seed ({text})."
+        return
+    drawn, seeds = draw_error(pretrained, scratch), words.many(gap.n, "seed")
+    beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
+    if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
+        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {text} ({seeds}{beside})."
+    else:
+        yield f"Whether self-pretraining helped is undecided: {text} ({seeds}{beside})."
+    low, high = gap.interval
+    wide = max(high - low, 2 * NORMAL * (drawn or 0.0))
+    if wide > WIDE:
+        yield f"This comparison is underpowered: its interval is {words.score(wide)} wide."
+
+
+def draw_error(first: Candidate, second: Candidate) -> float | None:
+    """Standard error of the difference in accuracy of two networks from the draw of the test sequences alone: over
+    sequences, of the mean over shared seeds. None for numbers, or fewer than two sequences."""
+    pairs = [(a.test, b.test) for a in first.models for b in second.models if a.seed == b.seed]
+    if not pairs or pairs[0][0].predicted.ndim != 2 or len(pairs[0][0].target) < 2:
+        return None
+    right = [[(side.predicted.argmax(1) == side.target).astype(float) for side in pair] for pair in pairs]
+    gaps = np.mean([a - b for a, b in right], axis=0)
+    return float(gaps.std(ddof=1) / np.sqrt(len(gaps)))
+
+
+def notes(
+    results: Results,
+    serves: Candidate,
+    *,
+    left: int,
+    train: np.ndarray | None,
+    labels: tuple[str, ...],
+    failed: Sequence[str],
+) -> list[str]:
+    """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
+
+    left: stages that are not done. train: targets of the train split. failed: stages, by name.
+    """
+    texts = []
+    if failed:
+        lost = words.listed(list(dict.fromkeys(failed)))
+        texts.append(f"Not every stage was trained ({lost}): what depends on those is not in the table.")
+    elif left:
+        verb = "was" if left == 1 else "were"
+        texts.append(
+            f"The time was over before {words.many(left, 'stage')} {verb} done, so that models may have other seeds, "
+            "and the choice may change: the same command goes on with them."
+        )
+    model = serves.best()
+    if not len(model.test.target):
+        texts.append("No sequence was held out as a test: the scores are those of validation, which chose the models.")
+    if serves.row.metric == "r2":
+        if len(model.val.target) and np.ptp(model.val.target) == 0:
+            texts.append("All validation sequences have one target: models were chosen by their squared error there.")
+    elif train is not None:
+        texts += _rare(np.bincount(train[train >= 0].astype(np.int64), minlength=len(labels)), labels)
+    return [*texts, *map(str, results.caveats)]
+
+
+def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
+    rare = [f"{labels[i]!r} ({counts[i]})" for i in np.flatnonzero(counts < RARE)]
+    if rare:
+        more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
+        yield f"Classes with fewer than {RARE} train sequences are hardly learnt: {', '.join(rare[:5])}{more}."
+    if len(counts) > 1 and counts.min() and counts.max() > 5 * counts.min():
+        yield (
+            "Classes are of very different size: read balanced accuracy and macro-F1 beside accuracy; --balanced "
+            "makes all classes weigh the same."
+        )
+
+
+def models_table(outcome: Outcome) -> Table:
+    """The table of the study, with the other measures of a person's own data; which model is served is marked."""
+    measures = {
+        f"test {words.metric(name)}": {c.name: c.more[name] for c in outcome.candidates if name in c.more}
+        for name in measures_of(outcome)[1:]
+    }
+    return make_table(outcome.results, measures, {outcome.serves: "served"})
+
+
+def measures_of(outcome: Outcome) -> list[str]:
     """Measures of the table, the one that was chosen by first; those that no model has are left out."""
     known = ("accuracy", "balanced_accuracy", "macro_f1") if outcome.labels else ("r2", "mae", "rmse")
     more = [name for name in known if any(name in candidate.more for candidate in outcome.candidates)]
     return [outcome.metric, *(name for name in more if name != outcome.metric)]
 
 
-def is_network(name: str) -> bool:
-    """Whether a candidate is a neural network, not a classic model."""
-    return name in NETWORKS
-
-
-def labelled(answers: Answers) -> Answers:
-    """The rows that have a target."""
-    known = ~np.isnan(answers.target) if answers.target.dtype.kind == "f" else answers.target != IGNORE
-    return Answers(answers.target[known], answers.predicted[known])
+def predict_command(outcome: Outcome) -> str:
+    """What predicts with the folder of this fit, whose plugins lie in its `source/`."""
+    return f"headstart predict model/ new.csv -o predictions.csv{plugin_options(outcome.served.config, 'model/source')}"
 
 
 def served_words(outcome: Outcome) -> str:
     """The model that `predict` serves: `network, from random weights (2 blocks of attention, width 32, 21k
     parameters)`."""
     candidate, config = outcome.candidate(outcome.serves), outcome.served.config
-    if not is_network(candidate.name) or config.network is None or outcome.served.network is None:
+    if not candidate.is_network or config.network is None or outcome.served.network is None:
         return candidate.text
     spec = config.network.model
     kinds = words.listed(list(dict.fromkeys(mixer.kind.replace("_", " ") for mixer in spec.mixers)))
@@ -74,31 +183,30 @@ def input_words(outcome: Outcome) -> str:
     """What it takes and what it gives, in one sentence."""
     known = outcome.served.config.preparation
     channels = f" in {words.many(len(known.channels), 'channel')}" if known.kind == "numbers" else ""
-    answer = f"one of {len(outcome.labels)} classes" if outcome.labels else "a number"
+    result = f"one of {len(outcome.labels)} classes" if outcome.labels else "a number"
     limit = outcome.served.limit()
     cut = f" Of longer sequences the first {limit:,} positions are read." if limit is not None else ""
     gaps = " Missing values are allowed." if known.missing else ""
-    return f"It takes sequences of {SOUNDS[known.kind]}{channels} and gives {answer} for each.{cut}{gaps}"
+    return f"It takes sequences of {SOUNDS[known.kind]}{channels} and gives {result} for each.{cut}{gaps}"
 
 
 def own_score(outcome: Outcome) -> str:
     """How the served model itself did on test, and how sure that is by the number of test sequences alone."""
-    answers = labelled(outcome.test)
+    answers = outcome.test.labelled
     count = len(answers.target)
     if not count:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
-    others = (
-        " The table holds means over seeds; this is the one model of them that is served."
-        if (outcome.candidate(outcome.serves).n > 1)
-        else ""
-    )
+    several = outcome.candidate(outcome.serves).row.n > 1
+    others = " The table holds means over seeds; this is the one model of them that is served." if several else ""
     if outcome.labels:
+        from scipy.stats import binomtest
+
         right = int((answers.predicted.argmax(1) == answers.target).sum())
-        low, high = likely_share(right, count)
+        ends = binomtest(right, count).proportion_ci(LEVEL, method="wilson")
         return (
             f"The model that is served was right on {right:,} of {words.many(count, 'test sequence')}, "
-            f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(low)} to "
-            f"{words.score(high)} (95 % interval).{others}"
+            f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(ends.low)} to "
+            f"{words.score(ends.high)} (95 % interval).{others}"
         )
     errors = np.abs(answers.predicted - answers.target)
     off, between = float(errors.mean()), ""
@@ -114,27 +222,12 @@ def own_score(outcome: Outcome) -> str:
     )
 
 
-def likely_share(right: int, count: int) -> tuple[float, float]:
-    """Wilson's interval (level 0.95) of a share that was seen in so many independent sequences."""
-    z = NormalDist().inv_cdf(0.5 + LEVEL / 2)
-    share = right / count
-    middle = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    reach = z / (1 + z**2 / count) * (share * (1 - share) / count + z**2 / (4 * count**2)) ** 0.5
-    return max(0.0, min(share, middle - reach)), min(1.0, max(share, middle + reach))
-
-
 def how_chosen(outcome: Outcome) -> str:
     """What validation decided, and that test decided nothing."""
     test = "; test was used for no choice" if len(outcome.test.target) else ""
     if outcome.serves != outcome.winner:
         return f"Settings and weights were chosen on validation (val){test}. The model that is served was asked for."
     return f"Settings, weights and the model that is served were chosen on validation (val){test}."
-
-
-def scores_on_test(outcome: Outcome) -> dict[str, float]:
-    """All measures of the served model on test; none without one."""
-    answers = labelled(outcome.test)
-    return scores_of(answers.target, answers.predicted, len(outcome.labels)) if len(answers.target) else {}
 
 
 def data_pairs(outcome: Outcome) -> list[tuple[str, str]]:
@@ -148,31 +241,25 @@ def data_pairs(outcome: Outcome) -> list[tuple[str, str]]:
 
 def data_findings(outcome: Outcome) -> list[str]:
     """What may be wrong with the data, as counts: the card's own findings name places."""
-    return [text for text, count in _counted(outcome) if count]
-
-
-def _counted(outcome: Outcome) -> Iterator[tuple[str, int]]:
     facts = outcome.card.facts
-    copies = facts["copies"]
-    rows, odd, apart = copies["rows"], copies["with other labels"], copies["in two groups"]
+    copies, channels = facts["copies"], facts["channels"]
+    rows, odd, apart, ids = copies["rows"], copies["with other labels"], copies["in two groups"], facts["repeated ids"]
+    still = sum(channel["min"] is not None and channel["min"] == channel["max"] for channel in channels)
+    gone = sum(channel["min"] is None for channel in channels)
     same = "1 sequence is an exact copy of another" if rows == 1 else f"{rows:,} sequences are exact copies of others"
-    yield f"{same}; copies stay in one split.", rows
-    yield f"{words.many(odd, 'set')} of copies {_have(odd)} different labels: nothing can tell these apart.", odd
-    yield f"{words.many(apart, 'set')} of copies {_have(apart)} members in two groups, so that groups leak.", apart
-    ids = facts["repeated ids"]
-    yield f"{words.many(ids, 'id')} {_have(ids)} several rows.", ids
-    still = sum(channel["min"] is not None and channel["min"] == channel["max"] for channel in facts["channels"])
-    yield f"{words.many(still, 'channel')} {_have(still)} one value throughout.", still
-    gone = sum(channel["min"] is None for channel in facts["channels"])
-    yield f"{words.many(gone, 'channel')} {_are(gone)} missing throughout.", gone
 
+    def has(count: int) -> str:
+        return "has" if count == 1 else "have"
 
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
-
-
-def _have(count: int) -> str:
-    return "has" if count == 1 else "have"
+    texts = {
+        f"{same}; copies stay in one split.": rows,
+        f"{words.many(odd, 'set')} of copies {has(odd)} different labels: nothing can tell these apart.": odd,
+        f"{words.many(apart, 'set')} of copies {has(apart)} members in two groups, so that groups leak.": apart,
+        f"{words.many(ids, 'id')} {has(ids)} several rows.": ids,
+        f"{words.many(still, 'channel')} {has(still)} one value throughout.": still,
+        f"{words.many(gone, 'channel')} {'is' if gone == 1 else 'are'} missing throughout.": gone,
+    }
+    return [text for text, count in texts.items() if count]
 
 
 def caveats(outcome: Outcome) -> list[str]:
@@ -182,36 +269,22 @@ def caveats(outcome: Outcome) -> list[str]:
 
 def filling_score(outcome: Outcome) -> str:
     """How well self-pretraining fills in what was hidden, at its best on validation; empty where there was none."""
-    best: dict[str, list[float]] = {}
-    for identity in _parents(outcome.results.table):
-        for name in ("r2", "accuracy"):
-            scores = [
-                record["val"][name] for record in outcome.records.get(identity, ()) if name in record.get("val", {})
-            ]
-            if scores:
-                best.setdefault(name, []).append(max(scores))
-    if "accuracy" in best:
+    runs = [run for row in outcome.results.table for run in row.runs]
+    parents = dict.fromkeys(identity for run in runs for _, identity in run.stages[:-1])
+    best: dict[str, list[float]] = {"accuracy": [], "r2": []}
+    for identity in parents:
+        for name, scores in best.items():
+            lines = [record.get("val", {}) for record in outcome.records.get(identity, ())]
+            scores += [max(line[name] for line in lines if name in line)] if any(name in line for line in lines) else []
+    if best["accuracy"]:
         return f"It names {words.percent(mean(best['accuracy']))} of the hidden symbols right on validation."
-    if "r2" in best:
+    if best["r2"]:
         share = words.score(mean(best["r2"]))
         return (
             f"On validation it explains {share} of the variance of the hidden values (R²: 1 is perfect, 0 no "
             "better than their mean)."
         )
     return ""
-
-
-def _parents(rows: tuple[Row, ...]) -> dict[str, None]:
-    return dict.fromkeys(identity for row in rows for run in row.runs for _, identity in run.stages[:-1])
-
-
-def chosen_words(chosen: Mapping[str, Any]) -> str:
-    """`learning rate 0.003`: settings that validation chose; empty without any."""
-    names = {
-        name: {"lr": "learning rate"}.get(short_name, short_name)
-        for name, short_name in words.short_names(chosen).items()
-    }
-    return words.settings(chosen, names) if chosen else ""
 
 
 def short(text: str, most: int = 40) -> str:

@@ -21,8 +21,6 @@ from headstart.study.files import to_toml
 from headstart.study.results import AMOUNTS, Point, Results, Row
 
 if TYPE_CHECKING:
-    from jinja2 import Environment
-
     from headstart.store import Store
     from headstart.study.plan import Cell, Plan, PlannedStage
 
@@ -64,52 +62,64 @@ def _publish_figure(drawing: Drawing, folder: Path) -> Mapping[str, str] | None:
     return drawing.on_page(None if drawing.headline else alone)
 
 
-def environment() -> Environment:
-    """Templates in which text is escaped, a missing name is an error, and `style` is the style sheet."""
-    from jinja2 import Environment, StrictUndefined
-    from markupsafe import Markup
-
-    templates = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    templates.filters.update(score=words.score, duration=words.duration, count=words.count, plain=words.plain)
-    templates.globals["style"] = Markup(STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
-    return templates
-
-
 def _render(content: Content, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str]) -> str:
-    """The page as HTML; every foreign text is escaped by the template. `undrawn` says which figures are missing."""
-    results = content.results
-    anchors = Anchors(results)
-    rows = [row for row in results.table if row.val is not None and row.test is not None]
+    """The page as HTML. `undrawn` says which figures are missing."""
+    results, anchors = content.results, Anchors(content.results)
+    scored = [row for row in results.table if row.val is not None and row.test is not None]
     versions = dict.fromkeys(
         str(result.get("provenance", {}).get("versions", {}).get("headstart", ""))
         for result in content.finished.values()
     )
-    return (
-        environment()
-        .from_string(TEMPLATE.read_text(encoding="utf-8"))
-        .render(
-            content=content,
-            results=results,
-            table=page_table(content.table, results, anchors),
-            more=[page_table(table, results, anchors) for table in content.more.values()],
-            paper=page_table(content.beside, results, anchors) if content.beside is not None else None,
-            lead=anchors.row(leader(rows).key) if rows else "",
-            anchors=anchors,
-            figures=figures,
-            undrawn=undrawn,
-            stages=page_stages(content.plan, results, store),
-            evidence=[row_evidence(row, results, anchors) for row in results.table],
-            command=command(content.plan),
-            metrics=words.metric,
-            version=", ".join(filter(None, versions)),
-        )
+    context = {
+        "title": results.title or results.name,
+        "answer": content.answer,
+        "lead": anchors.row(leader(scored).key) if scored else "",
+        "caveats": results.caveats,
+        "figures": figures,
+        "undrawn": undrawn,
+        "version": ", ".join(filter(None, versions)),
+        "content": content,
+        "more": [page_table(table, results, anchors) for table in content.more.values()],
+        "paper": page_table(content.beside, results, anchors) if content.beside is not None else None,
+        "stages": page_stages(content.plan, results, store),
+        "command": command(content.plan),
+        "metrics": words.metric,
+    }
+    return fill_template(TEMPLATE, content.table, results, anchors, context)
+
+
+def fill_template(template: Path, table: Table, results: Results, anchors: Anchors, context: Mapping[str, Any]) -> str:
+    """A page as HTML, of the template of studies or of one that extends it; every foreign text is escaped.
+
+    context: what the template names besides the table and the runs behind it.
+    Raises: jinja2.UndefinedError for a name that is not there.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup
+
+    templates = Environment(
+        loader=FileSystemLoader([template.parent, TEMPLATE.parent]),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters.update(score=words.score)
+    return templates.get_template(template.name).render(
+        style=Markup(STYLE.read_text(encoding="utf-8")),  # noqa: S704 -- the package's own file
+        results=results,
+        anchors=anchors,
+        table=page_table(table, results, anchors),
+        evidence=[row_evidence(row, results, anchors) for row in results.table],
+        **context,
     )
 
 
 class Anchors:
     """Names of positions in the page: numbered, so that no foreign text stands in a link."""
 
-    def __init__(self, results: Results) -> None:
+    def __init__(self, results: Results, stages: bool = True) -> None:
+        self._stages = stages
         self._rows = {row.key: f"row-{i}" for i, row in enumerate(results.table, start=1)}
         self._facts = {column: f"task-{i}" for i, column in enumerate(results.columns, start=1)}
 
@@ -121,10 +131,9 @@ class Anchors:
         """Of what is known of a column's task."""
         return self._facts.get(column, "")
 
-    @staticmethod
-    def stage(identity: str) -> str:
-        """Of a stage."""
-        return f"stage-{identity}"
+    def stage(self, identity: str) -> str:
+        """Of a stage; empty where the page does not show stages."""
+        return f"stage-{identity}" if self._stages else ""
 
 
 def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, Any]:
@@ -140,10 +149,10 @@ def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, An
                 "head": head,
                 "link": link if (numeric or "chosen" in cell.values) and cell.text != words.NONE else "",
                 "numeric": numeric,
-                "name": "arm" in cell.values,
+                "name": i == int(grouped),
                 "empty": cell.text == words.NONE,
             }
-            for cell, head, numeric in zip(line.cells.values(), table.heads, table.numeric, strict=True)
+            for i, (cell, head, numeric) in enumerate(zip(line.cells.values(), table.heads, table.numeric, strict=True))
         ]
         group = line.cells["column"].text if column != before else ""
         lines.append({"kind": line.kind, "best": line.best, "group": group, "cells": cells[int(grouped) :]})
@@ -270,7 +279,7 @@ def row_evidence(row: Row, results: Results, anchors: Anchors) -> dict[str, Any]
             if run.test is not None and run.seed in theirs
             else words.NONE,
             "time": words.duration(run.budget.get("seconds")),
-            "stages": _links(run.stages),
+            "stages": _links(run.stages, anchors),
         }
         for run in row.runs
     ]
@@ -284,21 +293,21 @@ def row_evidence(row: Row, results: Results, anchors: Anchors) -> dict[str, Any]
         "metric": words.metric(row.metric),
         "against": results.against if base is not None else "",
         "other": anchors.row(base.key) if base is not None else "",
-        "points": [_point(point, row, results) for point in row.points] if len(row.points) > 1 else [],
+        "points": [_point(point, row, results, anchors) for point in row.points] if len(row.points) > 1 else [],
         "amounts": [(_amount(name), *(_size(name, budget.get(name)) for budget in budgets)) for name in AMOUNTS],
     }
 
 
-def _point(point: Point, row: Row, results: Results) -> dict[str, Any]:
+def _point(point: Point, row: Row, results: Results, anchors: Anchors) -> dict[str, Any]:
     return {
         "settings": words.settings(point.settings, results.names),
         "val": words.plus_minus(point.val),
         "n": point.val.n if point.val else 0,
         "status": point.status,
         "chosen": point.settings == row.chosen,
-        "stages": _links([run.stages[-1] for run in point.runs]),
+        "stages": _links([run.stages[-1] for run in point.runs], anchors),
     }
 
 
-def _links(stages: Sequence[tuple[str, str]]) -> list[dict[str, str]]:
-    return [{"name": name, "identity": identity, "anchor": Anchors.stage(identity)} for name, identity in stages]
+def _links(stages: Sequence[tuple[str, str]], anchors: Anchors) -> list[dict[str, str]]:
+    return [{"name": name, "identity": identity, "anchor": anchors.stage(identity)} for name, identity in stages]

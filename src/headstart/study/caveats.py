@@ -129,8 +129,9 @@ def _partial(results: Results) -> Texts:
 
 
 def _chance(results: Results) -> Texts:
+    trivial = {baseline.stages for baseline in results.baselines}
     for row in results.table:
-        if row.status == "at chance" and row.test is not None:
+        if row.status == "at chance" and row.test is not None and row.stages not in trivial:
             level = words.score(results.facts[row.task].chance[row.metric])
             score = f"test {words.metric(row.metric)} {words.plus_minus(row.test)}"
             yield row.column, f"{row.arm} is at chance: {score}, chance {level}."

@@ -14,21 +14,20 @@ from rich.text import Text
 
 from headstart.data import LayoutSpec
 from headstart.errors import BadInput
-from headstart.fit.plan_file import PLAN
-from headstart.fit.settings import DEFAULT_TIME, FitSettings, read_time
+from headstart.fit.settings import DEFAULT_TIME, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, plugin_options
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
 from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
-from headstart.verbs.terminal import console, table, writable_folder
+from headstart.verbs.terminal import console, writable_folder
 
 if TYPE_CHECKING:
     from headstart.data.card import Card
     from headstart.fit.outcome import Outcome
     from headstart.fit.perform import Fit
-    from headstart.fit.plan_file import FitPlan
+    from headstart.fit.plan import FitPlan
 
 CONFIG = "config.json"
 SHOWN = 6
@@ -172,10 +171,13 @@ def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
 
 
 def _print_outcome(outcome: Outcome, folder: Path) -> None:
+    from headstart.fit.wording import models_table
+    from headstart.report.tables.model import to_rich
+
     screen = console()
     screen.print()
     screen.print(Text(outcome.answer, style="bold"))
-    screen.print(_table(outcome))
+    screen.print(to_rich(replace(models_table(outcome), title="")))
     for note in outcome.notes[:SHOWN]:
         screen.print(Text(f"- {note}"))
     if len(outcome.notes) > SHOWN:
@@ -188,32 +190,3 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
             f"{plugin_options(outcome.served.config, folder / 'source')}"
         )
     )
-
-
-def _table(outcome: Outcome) -> Table:
-    name = words.metric(outcome.metric)
-    extra = {"r2": ("mae", "rmse")}.get(outcome.metric, ("balanced_accuracy", "macro_f1"))
-    heads = [
-        "model",
-        "chosen",
-        f"val {name}",
-        f"test {name}",
-        "n",
-        "difference to scratch",
-        *(words.metric(measure) for measure in extra),
-    ]
-    rows = []
-    for candidate in outcome.candidates:
-        chosen = words.settings(candidate.chosen, words.short_names(candidate.chosen)) if candidate.chosen else ""
-        mark = " *" if candidate.name == outcome.serves else ""
-        cells = [
-            f"{candidate.name}{mark}",
-            chosen,
-            words.plus_minus(candidate.val),
-            words.plus_minus(candidate.test),
-            candidate.n,
-            words.difference(candidate.difference),
-            *(words.plus_minus(candidate.more.get(key)) for key in extra),
-        ]
-        rows.append([str(cell) for cell in cells])
-    return table(heads, rows, right=range(2, len(heads)))

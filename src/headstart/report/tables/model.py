@@ -62,6 +62,12 @@ def table_of(title: str, heads: Heads, lines: Iterable[Line], note: str = "") ->
     return Table(title, tuple(text for text, _ in heads.values()), tuple(n for _, n in heads.values()), whole, note)
 
 
+def text_table(heads: Sequence[str], rows: Iterable[Sequence[str]], title: str = "", names: int = 1) -> Table:
+    """A table of texts; all columns but the first `names` hold numbers."""
+    lines = [Line("arm", dict(zip(heads, map(Cell, row), strict=True)), "measured") for row in rows]
+    return table_of(title, {head: (head, i >= names) for i, head in enumerate(heads)}, lines)
+
+
 def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | None = None) -> Cell:
     """Mean ± standard error; behind it both under `name` and `name_sem`, and `more`."""
     values = {name: value.mean if value else None, f"{name}_sem": value.sem if value else None}
@@ -76,7 +82,7 @@ def difference_cell(gap: Difference | None) -> Cell:
 
 def budget_cell(amounts: Mapping[str, float], seconds: bool = True) -> Cell:
     """`120 epochs, 1.2 TFLOP, 38 s` (or steps): the amounts that a reader knows; behind it all of them."""
-    name = next((name for name in ("epochs", "steps") if name in amounts), None)
+    name = next((name for name in ("epochs", "steps") if amounts.get(name)), None)
     count = words.count(round(amounts[name], 1)) if name else ""
     amount = f"{count} {name.removesuffix('s') if count == '1' else name}" if name else ""
     flops = words.measure(amounts["flops"], "FLOP") if amounts.get("flops") else ""

@@ -1,0 +1,263 @@
+"""What a fit's page shows besides a study's: confusion, reliability, errors, occlusion, and what was filled in.
+
+Figures can be drawn for a light or a dark page. Nothing in them is foreign text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from textwrap import fill
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from headstart.baselines.measures import Reliability, confusion, reliability
+from headstart.fit.occlusion import Occlusion
+from headstart.fit.outcome import Outcome
+from headstart.fit.wording import short
+from headstart.report.figures.curves import TRAIN, curves
+from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
+from headstart.report.figures.style import DOTS, Drawing, canvas, legend_of
+from headstart.report.tables.model import Table, text_table
+from headstart.study import words
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+FEW = 20
+"""Classes whose whole matrix can be read."""
+NAMED, LONG = 8, 12
+"""Classes of which the columns can carry names, and characters of such a name; other columns have numbers."""
+PAIRS = 15
+"""Mistakes that are listed."""
+POINTS = 2_000
+"""Points of a scatter at most."""
+
+
+@dataclass(frozen=True)
+class Confusion:
+    """Which classes a model takes for which, rows true and columns predicted: of few classes the matrix, else tables.
+
+    rows: (number, name, cells, recall), a cell being (count, share of the row, whether it is right), recall and
+    precision (of each column) being pairs of texts. heads: of the columns. tables: the commonest mistakes, each class.
+    """
+
+    caption: str
+    rows: tuple[tuple[int, str, tuple[tuple[int, float, bool], ...], tuple[str, str]], ...] = ()
+    heads: tuple[str, ...] = ()
+    precision: tuple[tuple[str, str], ...] = ()
+    numbered: bool = False
+    tables: tuple[Table, ...] = ()
+
+
+def confusion_of(target: np.ndarray, predicted: np.ndarray, labels: tuple[str, ...]) -> Confusion:
+    """Of true and predicted classes (n,), n at least 1."""
+    counts = confusion(target, predicted, len(labels))
+    right, shares = np.diagonal(counts), counts / np.maximum(counts.sum(1), 1)[:, None]
+    names = [short(name) for name in labels]
+    recall, precision = (
+        [_part(int(a), int(b)) for a, b in zip(right, counts.sum(axis), strict=True)] for axis in (1, 0)
+    )
+    if len(labels) > FEW:
+        text = (
+            f"There are {len(labels)} classes, too many for a matrix: the commonest mistakes on test, each with its "
+            "share of the sequences of the true class."
+        )
+        each = [
+            [name, f"{counts[i].sum()}", *(f"{of} ({share})" for of, share in (recall[i], precision[i]))]
+            for i, name in enumerate(names)
+        ]
+        classes = text_table(("class", "test sequences", "recall", "precision"), each, "Each class by itself")
+        return Confusion(text, tables=(_mistakes(counts, shares, names), classes))
+    numbered = len(labels) > NAMED or any(len(name) > LONG for name in labels)
+    rows = tuple(
+        (i + 1, name, tuple((int(counts[i, j]), float(shares[i, j]), i == j) for j in range(len(labels))), recall[i])
+        for i, name in enumerate(names)
+    )
+    text = (
+        "Each row is a true class and counts its test sequences by the class that the model predicted, with the share "
+        f"of the row below each count.{' Columns have the numbers of the rows.' if numbered else ''} Correct "
+        "predictions are on the diagonal. Recall: the share of a class's sequences that were predicted correctly. "
+        "Precision, in the last row: the share of the sequences predicted as a class that belong to it."
+    )
+    heads = tuple(str(i + 1) if numbered else name for i, name in enumerate(names))
+    return Confusion(text, rows, heads, tuple(precision), numbered)
+
+
+def _part(right: int, of: int) -> tuple[str, str]:
+    return f"{right} of {of}", _percent(right / of) if of else words.NONE
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _mistakes(counts: np.ndarray, shares: np.ndarray, names: list[str]) -> Table:
+    """The commonest, ties in the order of the classes."""
+    wrong = np.where(np.eye(len(counts), dtype=bool), 0, counts)
+    order = np.argsort(-wrong, axis=None, kind="stable")[:PAIRS]
+    pairs = [(i, j) for i, j in zip(*(index.tolist() for index in np.unravel_index(order, wrong.shape)), strict=True)]
+    lines = [[names[i], names[j], str(wrong[i, j]), _percent(shares[i, j])] for i, j in pairs if wrong[i, j]]
+    return text_table(("true class", "predicted class", "sequences", "share of the class"), lines, names=2)
+
+
+def drawings(outcome: Outcome) -> Iterator[Drawing]:
+    """The figures of the page, but for what was filled in."""
+    tested = outcome.test.labelled
+    if outcome.labels and len(tested.target):
+        yield _reliability(outcome)
+    elif len(tested.target):
+        text = (
+            "Left: each point is a test sequence, its true number across and the prediction of the served model "
+            "upwards; on the dotted line it is right. Right: how many errors there are of each size; above 0 the "
+            "prediction is too high."
+        )
+        yield Drawing(
+            "errors", "Right and wrong on test", text, partial(errors_figure, tested.target, tested.predicted)
+        )
+    if outcome.occlusion is not None:
+        yield _occlusion(outcome.occlusion, bool(outcome.labels))
+    results = outcome.results
+    if any(row.runs for row in results.table):
+        both = any(len(run.stages) > 1 for row in results.table for run in row.runs)
+        before = (
+            " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
+        )
+        text = (
+            "How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
+            f"standard error; {TRAIN}. finetune is training on the labels.{before} Where validation gets worse while "
+            "train gets better, the best weights on validation are kept."
+        )
+        trained = {identity for row in results.table for identity in row.stages if outcome.records.get(identity)}
+        rows = tuple(row for row in results.table if trained & set(row.stages))
+        draw = partial(curves, replace(results, table=rows), results.columns[0], lambda i: outcome.records.get(i, []))
+        yield Drawing("curves", "How the networks learnt", text, draw)
+
+
+def _reliability(outcome: Outcome) -> Drawing:
+    """How far the probabilities of the served model can be taken at their word."""
+    tested = outcome.test.labelled
+    after, before = reliability(tested.target, tested.predicted), None
+    error = (
+        "The expected calibration error, the mean distance from that line over all test sequences, is "
+        f"{words.score(after.error)}"
+    )
+    if outcome.uncalibrated is not None:
+        raw = outcome.uncalibrated[outcome.test.target >= 0]
+        before = reliability(tested.target, raw)
+        config = outcome.served.config
+        network = config.network if outcome.candidate(outcome.serves).is_network else None
+        temperature = network.temperature if network else config.classics[outcome.serves].temperature
+        error += (
+            f"; without calibration (one temperature, {temperature:.3g}, chosen on validation, by which scores are "
+            f"divided) it is {words.score(before.error)}"
+        )
+    text = (
+        "Of the test sequences to whose class the model gives about 80 %, about 80 % should be right: points on "
+        "the dotted line. Points below it are answers that are surer than they should be; larger points stand "
+        f"for more sequences, and the bars count them. {error}."
+    )
+    draw = partial(reliability_figure, after, before)
+    return Drawing("reliability", "Can its probabilities be believed?", text, draw)
+
+
+def reliability_figure(after: Reliability, before: Reliability | None, dark: bool = False) -> Figure:
+    """How often the model is right, by how sure it is; below, how many sequences it is that sure of."""
+    with canvas(dark, 5.2, 4.6) as (figure, look):
+        upper, lower = figure.subplots(2, 1, sharex=True, height_ratios=(3.2, 1))
+        upper.plot([0, 1], [0, 1], color=look.quiet, linestyle=DOTS, linewidth=1.2, label="ideal")
+        if before is not None:
+            _confidence(upper, before, look.colour(1), "s", "before calibration")
+        _confidence(upper, after, look.colour(0), "o", "as served" if before is None else "as served, calibrated")
+        upper.set(ylabel="share that was correct", xlim=(0, 1.02), ylim=(-0.04, 1.05))
+        bars: dict[str, Any] = {"color": look.colour(0), "alpha": 0.55, "edgecolor": look.paper, "linewidth": 0.6}
+        lower.bar(after.edges[:-1], after.count, width=np.diff(after.edges), align="edge", **bars)
+        lower.set(xlabel="probability of the predicted class", ylabel="sequences")
+        legend_of(figure, upper)
+    return figure
+
+
+def _confidence(axes: Axes, curve: Reliability, colour: str, mark: str, label: str) -> None:
+    """A point per bin with examples, its area by how many there are."""
+    known = curve.count > 0
+    sizes = 14 + 110 * curve.count[known] / curve.count.max()
+    how: dict[str, Any] = {"color": colour, "marker": mark, "alpha": 0.85, "linewidths": 0, "zorder": 3}
+    axes.scatter(curve.confidence[known], curve.accuracy[known], s=sizes, label=label, **how)
+
+
+def errors_figure(target: np.ndarray, predicted: np.ndarray, dark: bool = False) -> Figure:
+    """Predicted numbers against true ones, and how the errors are distributed."""
+    # Evenly through the order of the rows: no draw, and the same points every time.
+    keep = np.unique(np.linspace(0, len(target) - 1, min(POINTS, len(target))).round().astype(int))
+    with canvas(dark, 8.4, 3.7) as (figure, look):
+        left, right = figure.subplots(1, 2)
+        ends = [float(min(target.min(), predicted.min())), float(max(target.max(), predicted.max()))]
+        left.plot(ends, ends, color=look.quiet, linestyle=DOTS, linewidth=1.2)
+        left.scatter(target[keep], predicted[keep], s=16, color=look.colour(0), alpha=0.55, linewidths=0)
+        left.set(title="predicted against true", xlabel="true number", ylabel="predicted number")
+        bars: dict[str, Any] = {"color": look.colour(0), "alpha": 0.7, "edgecolor": look.paper, "linewidth": 0.6}
+        right.hist(predicted - target, bins=min(40, max(8, round(len(target) ** 0.5))), **bars)
+        right.axvline(0, color=look.quiet, linestyle=DOTS, linewidth=1.2)
+        right.set(title="errors", xlabel="predicted number minus true number", ylabel="sequences")
+    return figure
+
+
+def _occlusion(occlusion: Occlusion, classes: bool) -> Drawing:
+    verb = "falls" if classes else "grows"
+    cost = f"how much the {occlusion.what} {verb} on average" + ("" if classes else ", in the target's unit")
+    text = (
+        f"Of {words.many(occlusion.rows, 'sequence')}, one of {len(occlusion.drop)} equal windows at a time was "
+        f"replaced by what another sequence has in that place. The height is {cost}: where it is high, the served "
+        "model relies on what stands there; near 0 it does not, or finds the same elsewhere. Lines are ± one standard "
+        "error over sequences."
+    )
+    return Drawing("occlusion", "Where the model looks", text, partial(occlusion_figure, occlusion, classes))
+
+
+def occlusion_figure(occlusion: Occlusion, classes: bool, dark: bool = False) -> Figure:
+    """What each window of a sequence is worth to the model."""
+    windows = len(occlusion.drop)
+    edges, known = np.linspace(0, 100, windows + 1), np.isfinite(occlusion.error)
+    with canvas(dark, 7.6, 2.9) as (figure, look):
+        axes = figure.add_subplot()
+        bars: dict[str, Any] = {"color": look.colour(0), "alpha": 0.7, "edgecolor": look.paper, "linewidth": 0.8}
+        axes.bar(edges[:-1], occlusion.drop, width=100 / windows, align="edge", **bars)
+        middle = (edges[:-1] + edges[1:])[known] / 2
+        lines: dict[str, Any] = {"fmt": "none", "elinewidth": 1.0, "capsize": 2}
+        axes.errorbar(middle, occlusion.drop[known], yerr=occlusion.error[known], ecolor=look.ink, **lines)
+        axes.axhline(0, color=look.quiet, linewidth=0.8)
+        axes.set(xlabel="place in the sequence (0 % its start, 100 % its end)", xlim=(0, 100))
+        axes.set_ylabel(fill(f"{'fall' if classes else 'growth'} of the {occlusion.what}", 24))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:.0f} %")
+    return figure
+
+
+def filled_in(outcome: Outcome, examples: Mapping[str, np.ndarray]) -> Drawing | None:
+    """Masked inputs beside their reconstruction, of the predictions of a masked stage."""
+    filled = read_predictions(examples)
+    if filled is None:
+        return None
+    known = outcome.served.config.preparation
+    text = caption(filled, False)
+    text += " Values are standardised." if known.mean else ""
+    text += f" Shown is the first of {len(known.channels)} channels." if len(known.channels) > 1 else ""
+    text += " Missing values stand at 0." if known.missing else ""
+    draw = partial(reconstruction, single(filled, known.patch), None)
+    return Drawing("filled", "What self-pretraining learnt to fill in", text, draw)
+
+
+def single(filled: Filled, patch: int) -> Filled:
+    """Examples whose patches are positions again: (n, L, patch x F) -> (n, L x patch, F)."""
+    if patch == 1 or filled.inputs.ndim == 2:
+        return filled
+    n, length, size = filled.inputs.shape
+    shape = (n, length * patch, size // patch)
+    return Filled(
+        filled.inputs.reshape(shape),
+        filled.filled.reshape(shape),
+        filled.masked.repeat(patch, axis=1),
+        filled.valid.repeat(patch, axis=1),
+    )
