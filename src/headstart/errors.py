@@ -1,10 +1,14 @@
-"""The one exception for wrong input, a list that gathers mistakes before it is raised, and the nearest known name."""
+"""The one exception for wrong input, a list that gathers mistakes before it is raised, where rows stand, and names."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
 
 MOST = 20
 """Mistakes that are gathered before reading stops."""
@@ -40,3 +44,33 @@ class Mistakes:
         """Raises: BadInput with every mistake on a line of its own, where there is one."""
         if self.texts:
             raise BadInput("\n".join(self.texts))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where rows stand, in a person's words: a file and a line as an editor counts them, a row, or a file alone."""
+
+    source: str
+    lines: np.ndarray | None = None
+    names: Sequence[str] | None = None
+    rows: np.ndarray | None = None
+
+    def of(self, row: int) -> str:
+        """`train.csv:1043`, `train.parquet, row 12` (counted from 1), or the file's name."""
+        if self.names is not None:
+            return self.names[row]
+        if self.lines is not None:
+            return f"{self.source}:{int(self.lines[row])}"
+        return f"{self.source}, row {1 + (row if self.rows is None else int(self.rows[row]))}"
+
+    def cell(self, row: int, column: str) -> str:
+        """The place of a cell."""
+        return f"{self.of(row)} column {column!r}"
+
+    def take(self, rows: np.ndarray) -> Places:
+        """The places of these rows."""
+        if self.names is not None:
+            return Places(self.source, names=[self.names[i] for i in rows.tolist()])
+        if self.lines is not None:
+            return Places(self.source, lines=self.lines[rows])
+        return Places(self.source, rows=rows if self.rows is None else self.rows[rows])

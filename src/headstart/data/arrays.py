@@ -10,11 +10,10 @@ from typing import IO, Any
 import numpy as np
 
 from headstart.data.archives import TOTAL, reading
-from headstart.data.arrow import arrow_lists
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
-from headstart.data.table import Column, Places, Table
-from headstart.errors import BadInput, Mistakes, nearest
+from headstart.data.table import Column, Table, arrow_lists
+from headstart.errors import BadInput, Mistakes, Places, nearest
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""

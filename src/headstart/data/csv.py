@@ -15,12 +15,11 @@ from typing import Any, Literal
 import numpy as np
 
 from headstart.data.archives import reading, unpacked
-from headstart.data.arrow import arrow_texts
-from headstart.data.layout import TEXTS, LayoutSpec, is_role, numbered, plain
+from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
-from headstart.data.table import Cells, Column, Places, Table, Type, check_names, is_number
+from headstart.data.table import Cells, Column, Table, Type, arrow_texts, is_number
 from headstart.data.text import text_lines
-from headstart.errors import BadInput, Mistakes
+from headstart.errors import BadInput, Mistakes, Places
 
 SAMPLE = 1_000
 """Rows that are looked at before it is decided how to read the file."""

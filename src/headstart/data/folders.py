@@ -11,11 +11,10 @@ from pathlib import Path, PurePosixPath
 import numpy as np
 
 from headstart.data.archives import listed, members, reading
-from headstart.data.arrow import arrow_texts
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
-from headstart.data.table import Column, Places, Table
-from headstart.errors import BadInput, Mistakes
+from headstart.data.table import Column, Table, arrow_texts
+from headstart.errors import BadInput, Mistakes, Places
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),

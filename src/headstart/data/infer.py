@@ -125,7 +125,7 @@ class View:
             and (
                 plain(column.name) in (*TEXTS, "values")
                 or len(self.table.columns) == 1
-                or (_mean_length(column) >= LONG and not self.few(column))
+                or (column.mean_length >= LONG and not self.few(column))
             )
         ]
 
@@ -137,7 +137,7 @@ class View:
     def few_whole(self, column: Column) -> bool:
         """Whether a column holds few different whole numbers."""
         most = min(100, max(self.table.rows // 2, 2))
-        return column.type == "number" and _whole(column) and 1 < self.count(column.name) <= most
+        return column.type == "number" and column.whole and 1 < self.count(column.name) <= most
 
     def one_each(self, name: str) -> bool:
         """Whether a column of a long table has one value for each sequence, empty cells apart."""
@@ -266,7 +266,7 @@ def _target(view: View, shape: Shape) -> list[str]:
     others = ("id", "file", "name", *TEXTS)
     texts = [c for c in free if c.type == "text" and view.few(c) and plain(c.name) not in others]
     if shape == "text":
-        longest = max(view.texts(free), key=_mean_length, default=None)
+        longest = max(view.texts(free), key=lambda column: column.mean_length, default=None)
         texts = [column for column in texts if column is not longest]
     if shape == "long":
         texts = [column for column in texts if view.one_each(column.name)]
@@ -291,7 +291,7 @@ def _at_an_end(view: View, free: list[Column]) -> list[str]:
     """The first or last column, where it alone is whole, or where all are and it has the fewest values."""
     for column, other in ((free[0], free[-1]), (free[-1], free[0])):
         rest = [neighbour for neighbour in free if neighbour is not column][:50]
-        alone = not all(map(_whole, rest))
+        alone = not all(neighbour.whole for neighbour in rest)
         if view.few_whole(column) and (alone or (column is free[0] and _spread(column) < _spread(other))):
             return [column.name]
     return []
@@ -314,7 +314,7 @@ def _channels(view: View, shape: Shape) -> tuple[Channel, ...]:
     if shape == "text":
         texts = view.texts(free) or [column for column in free if column.type == "text"]
         named = [column for column in texts if plain(column.name) in TEXTS]
-        chosen = sorted(named or texts, key=_mean_length)[-1:]
+        chosen = sorted(named or texts, key=lambda column: column.mean_length)[-1:]
     elif shape == "list":
         lists = [column for column in free if column.type == "list" or looks_like_list(column.words)]
         words = [column for column in lists if column.has_words]
@@ -383,19 +383,6 @@ def _nothing(view: View, shape: str) -> BadInput:
         f"{view.source}: no column looks like a sequence ({shape}; columns: {_column_names(view.table)}); {way} "
         "the columns with --values, and their --layout (wide, text, list or long)"
     )
-
-
-def _mean_length(column: Column) -> float:
-    """Characters of a cell on the average, of the first 200."""
-    words = [word for word in column.words[:200] if word]
-    return sum(map(len, words)) / max(len(words), 1)
-
-
-def _whole(column: Column) -> bool:
-    """Whether every cell is a whole number or missing."""
-    there = column.floats[~np.isnan(column.floats)]
-    texts = column.numbers is None and sum(map(bool, column.words)) > len(there)
-    return not texts and bool((np.isfinite(there) & (there == there.round())).all())
 
 
 def _spread(column: Column) -> float:

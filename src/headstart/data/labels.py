@@ -8,10 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.arrow import Words
 from headstart.data.rows import column_of
-from headstart.data.table import Cells, Places, is_number
-from headstart.errors import BadInput, Mistakes
+from headstart.data.table import Cells, Words, is_number
+from headstart.errors import BadInput, Mistakes, Places
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
 MANY = 20

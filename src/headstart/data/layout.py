@@ -10,6 +10,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from headstart.errors import BadInput
 from headstart.spec import Spec
 
 Shape = Literal["wide", "text", "list", "long"]
@@ -260,3 +261,16 @@ def _is_fraction(name: str) -> bool:
     except ValueError:
         return False
     return not name.strip().isdecimal()
+
+
+def check_names(names: Iterable[str], location: str) -> list[str]:
+    """Names of columns, each once. Raises: BadInput naming those that are there twice."""
+    seen: dict[str, int] = {}
+    wrong = []
+    for number, name in enumerate(names, 1):
+        if name in seen:
+            wrong.append(f"{location}: column {name!r} is there twice (columns {seen[name]} and {number}); rename one")
+        seen.setdefault(name, number)
+    if wrong:
+        raise BadInput("\n".join(wrong[:20]))
+    return list(seen)

@@ -10,12 +10,11 @@ from typing import Literal
 
 import numpy as np
 
-from headstart.data.arrow import Words, arrow_texts
 from headstart.data.labels import in_order
 from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Places, Table
+from headstart.data.table import Column, Table, Words, arrow_texts
 from headstart.data.text import text_lines, text_of
-from headstart.errors import BadInput, Mistakes
+from headstart.errors import BadInput, Mistakes, Places
 
 ALPHABETS = {"protein": "ABCDEFGHIKLMNOPQRSTUVWXYZ", "dna": "ACGTRYSWKMBDHVN"}
 """Letters in the order of their ids: the 20 amino acids with B, O, U, X and Z (25); the bases with IUPAC's 11 letters

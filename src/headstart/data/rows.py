@@ -11,11 +11,22 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import TOTAL, reading
-from headstart.data.arrow import arrow_lists, arrow_numbers, arrow_texts, is_list, is_numeric, is_text
-from headstart.data.layout import LayoutSpec
-from headstart.data.table import Column, Places, Table, Type, check_names, is_number, number_name
+from headstart.data.layout import LayoutSpec, check_names
+from headstart.data.table import (
+    Column,
+    Table,
+    Type,
+    arrow_lists,
+    arrow_numbers,
+    arrow_texts,
+    is_list,
+    is_number,
+    is_numeric,
+    is_text,
+    number_name,
+)
 from headstart.data.text import lines, text_lines
-from headstart.errors import BadInput, Mistakes
+from headstart.errors import BadInput, Mistakes, Places
 
 FORMS = ("jsonl", "parquet", "tsv")
 NO_LIST = "is no list of numbers or of rows of equal length"

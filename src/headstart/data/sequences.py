@@ -16,8 +16,8 @@ import numpy as np
 from headstart.data.labels import in_order
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
-from headstart.data.table import LARGEST, Places
-from headstart.errors import BadInput, Mistakes
+from headstart.data.table import LARGEST
+from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
 
 Target = Literal["class", "number", "none"]

@@ -9,15 +9,13 @@ from typing import Literal
 
 import numpy as np
 
-from headstart.data.arrow import arrow_numbers, arrow_texts
 from headstart.data.labels import label_of
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
-from headstart.data.table import Column, Places, Table
+from headstart.data.table import LARGEST, Column, Table, arrow_numbers, arrow_texts
 from headstart.data.text import text_lines
-from headstart.errors import BadInput, Mistakes
+from headstart.errors import BadInput, Mistakes, Places
 
-LARGEST = float(np.finfo(np.float32).max)
 DIMENSIONS = 4096
 """Features that a position may have."""
 

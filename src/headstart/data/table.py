@@ -1,4 +1,4 @@
-"""A table as it was read, before its columns have a meaning: Arrow arrays by name, and where rows stand."""
+"""A table as it was read, before its columns have a meaning: Arrow arrays by name, from and to numpy and Python."""
 
 from __future__ import annotations
 
@@ -10,48 +10,18 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from headstart.data.arrow import Words, arrow_texts, chunks, ends, is_list, is_text, numbers_of, texts_of
 from headstart.data.layout import Shape
-from headstart.errors import MOST, BadInput, Mistakes, nearest
+from headstart.errors import MOST, BadInput, Mistakes, Places, nearest
+
+Words = list[str | None]
 
 LARGEST = float(np.finfo(np.float32).max)
 """Values are kept in float32."""
 KINDS = 1_000
 """Different wrong texts that are counted apart; the others are counted together."""
 
-Wrong = Literal["is not a number", "is infinite, or beyond 3e38"]
-NOT_A_NUMBER: Wrong = "is not a number"
-TOO_LARGE: Wrong = "is infinite, or beyond 3e38"
-
-
-@dataclass(frozen=True)
-class Places:
-    """Where rows stand, in a person's words: a file and a line as an editor counts them, a row, or a file alone."""
-
-    source: str
-    lines: np.ndarray | None = None
-    names: Sequence[str] | None = None
-    rows: np.ndarray | None = None
-
-    def of(self, row: int) -> str:
-        """`train.csv:1043`, `train.parquet, row 12` (counted from 1), or the file's name."""
-        if self.names is not None:
-            return self.names[row]
-        if self.lines is not None:
-            return f"{self.source}:{int(self.lines[row])}"
-        return f"{self.source}, row {1 + (row if self.rows is None else int(self.rows[row]))}"
-
-    def cell(self, row: int, column: str) -> str:
-        """The place of a cell."""
-        return f"{self.of(row)} column {column!r}"
-
-    def take(self, rows: np.ndarray) -> Places:
-        """The places of these rows."""
-        if self.names is not None:
-            return Places(self.source, names=[self.names[i] for i in rows.tolist()])
-        if self.lines is not None:
-            return Places(self.source, lines=self.lines[rows])
-        return Places(self.source, rows=np.asarray(rows) if self.rows is None else self.rows[rows])
+NOT_A_NUMBER = "is not a number"
+TOO_LARGE = "is infinite, or beyond 3e38"
 
 
 class Ragged(NamedTuple):
@@ -93,6 +63,19 @@ class Column:
     def floats(self) -> np.ndarray:
         """(n,) float64, NaN where a cell is missing or no number."""
         return parse(self.data) if self.numbers is None else np.asarray(self.numbers, dtype=np.float64)
+
+    @property
+    def mean_length(self) -> float:
+        """Characters of a cell on the average, of the first 200."""
+        words = [word for word in self.words[:200] if word]
+        return sum(map(len, words)) / max(len(words), 1)
+
+    @property
+    def whole(self) -> bool:
+        """Whether every cell is a whole number or missing."""
+        there = self.floats[~np.isnan(self.floats)]
+        texts = self.numbers is None and sum(map(bool, self.words)) > len(there)
+        return not texts and bool((np.isfinite(there) & (there == there.round())).all())
 
     @property
     def has_words(self) -> bool:
@@ -154,6 +137,97 @@ class Table:
         return self.columns[name]
 
 
+def is_text(kind: Any) -> bool:
+    """Whether an Arrow type is one of texts, kept as bytes or not, or a dictionary of them."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return is_text(kind.value_type)
+    known = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
+    known += [getattr(pa, name)() for name in ("string_view", "binary_view") if hasattr(pa, name)]
+    return kind in known
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers, or of true and false."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def is_list(kind: Any) -> bool:
+    """Whether an Arrow type is one of lists."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind))
+
+
+def chunks(data: Any) -> list[Any]:
+    """The parts of an Arrow array, which may be one."""
+    return list(data.chunks) if hasattr(data, "chunks") else [data]
+
+
+def ends(array: Any) -> np.ndarray:
+    """(n + 1,) where the lists of an Arrow array begin and end in what it holds; those that are missing are empty."""
+    import pyarrow.compute as pc
+
+    return np.concatenate([[0], np.cumsum(numbers_of(pc.list_value_length(array).fill_null(0)))]).astype(np.int64)
+
+
+def numbers_of(data: Any) -> np.ndarray:
+    """(n,) numbers of an Arrow array, NaN where one is missing. Arrow's own way would load pandas."""
+    import pyarrow as pa
+
+    if pa.types.is_boolean(data.type):
+        data = data.cast(pa.int8())
+    if data.null_count:
+        data = data.cast(pa.float64(), safe=False).fill_null(np.nan)
+    parts = [np.from_dlpack(part) for part in chunks(data)]
+    return parts[0] if len(parts) == 1 else np.concatenate([np.zeros(0), *parts][len(parts) > 0 :])
+
+
+def texts_of(data: Any) -> Words:
+    """The texts of an Arrow array."""
+    return [text.decode("utf-8", "surrogatepass") if isinstance(text, bytes) else text for text in data.to_pylist()]
+
+
+def arrow_texts(texts: Sequence[str | None]) -> Any:
+    """Texts as an Arrow array (bytes where half of a pair of surrogates is among them).
+
+    Arrow's own way would load pandas.
+    """
+    import pyarrow as pa
+
+    try:
+        kind, content = pa.large_string(), [(text or "").encode() for text in texts]
+    except UnicodeEncodeError:
+        kind, content = pa.large_binary(), [(text or "").encode("utf-8", "surrogatepass") for text in texts]
+    ends = np.cumsum([0, *map(len, content)], dtype=np.int64)
+    valid = None
+    if None in texts:
+        valid = pa.py_buffer(np.packbits([text is not None for text in texts], bitorder="little"))
+    return pa.Array.from_buffers(kind, len(content), [valid, pa.py_buffer(ends), pa.py_buffer(b"".join(content))])
+
+
+def arrow_numbers(values: np.ndarray) -> Any:
+    """Numbers (n,) as an Arrow array."""
+    import pyarrow as pa
+
+    size = min(values.dtype.itemsize, 8)
+    values = np.ascontiguousarray(values, dtype="i1" if values.dtype.kind == "b" else f"={values.dtype.kind}{size}")
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def arrow_lists(values: np.ndarray | Sequence[str], offsets: np.ndarray) -> Any:
+    """Sequences one after another as an Arrow array of lists; `values` are numbers (S,) or (S, F), or S texts."""
+    import pyarrow as pa
+
+    items = arrow_numbers(values.reshape(-1)) if isinstance(values, np.ndarray) else arrow_texts(values)
+    if isinstance(values, np.ndarray) and values.ndim == 2:
+        items = pa.FixedSizeListArray.from_arrays(items, values.shape[1])
+    return pa.LargeListArray.from_arrays(arrow_numbers(np.asarray(offsets, dtype=np.int64)), items)
+
+
 def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.ndarray:
     """(n,) float64 of an Arrow array of texts, NaN for the words of `missing`, empty cells and what is no number."""
     import pyarrow as pa
@@ -185,36 +259,15 @@ def number_name(value: float) -> str:
     return str(int(value)) if whole else repr(float(value))
 
 
-def check_names(names: Iterable[str], location: str) -> list[str]:
-    """Names of columns, each once. Raises: BadInput naming those that are there twice."""
-    seen: dict[str, int] = {}
-    wrong = []
-    for number, name in enumerate(names, 1):
-        if name in seen:
-            wrong.append(f"{location}: column {name!r} is there twice (columns {seen[name]} and {number}); rename one")
-        seen.setdefault(name, number)
-    if wrong:
-        raise BadInput("\n".join(wrong[:20]))
-    return list(seen)
-
-
-@dataclass
-class _Bad:
-    """Where a wrong text first stands, and all rows that have it."""
-
-    row: int
-    column: str
-    rows: set[int]
-
-
 @dataclass
 class Cells:
-    """Reads cells as numbers. `na` are the words for a missing value, besides the empty cell and nan."""
+    """Reads cells as numbers. `na` are the words for a missing value, besides the empty cell and nan. `bad`: for each
+    wrong text the rows in which it stands, each with its first column."""
 
     places: Places
     na: frozenset[str] = frozenset()
     decimal: str = "."
-    bad: dict[tuple[str, Wrong], _Bad] = field(default_factory=dict)
+    bad: dict[tuple[str, str], dict[int, str]] = field(default_factory=dict)
     others: int = 0
 
     def __post_init__(self) -> None:
@@ -295,40 +348,32 @@ class Cells:
                 return np.where(hit, np.nan, values)
         return values
 
-    def refuse(self, row: int, column: str, text: str, wrong: Wrong) -> None:
+    def refuse(self, row: int, column: str, text: str, wrong: str) -> None:
         """Note a cell that is wrong."""
         key = (text.strip(), wrong)
-        known = self.bad.get(key)
-        if known is None and len(self.bad) >= KINDS:
-            self.others += 1
-        elif known is None:
-            self.bad[key] = _Bad(row, column, {row})
+        if key in self.bad or len(self.bad) < KINDS:
+            self.bad.setdefault(key, {}).setdefault(row, column)
         else:
-            known.rows.add(row)
-            if row < known.row:
-                known.row, known.column = row, column
+            self.others += 1
 
     def report(self, mistakes: Mistakes) -> None:
         """Hand what was noted to `mistakes`, one line for each text. Raises: BadInput once there are 20."""
-        for (text, wrong), bad in sorted(self.bad.items(), key=lambda pair: pair[1].row):
-            short = text if len(text) <= 40 else text[:40] + "..."
-            many = f"{len(bad.rows):,} such rows; " if len(bad.rows) > 1 else ""
-            way = f"--na {shlex.quote(text)} reads {'them' if len(bad.rows) > 1 else 'it'} as missing"
+        for (text, wrong), columns in sorted(self.bad.items(), key=lambda pair: min(pair[1])):
+            short, row, several = text if len(text) <= 40 else text[:40] + "...", min(columns), len(columns) > 1
+            many = f"{len(columns):,} such rows; " if several else ""
+            way = f"--na {shlex.quote(text)} reads {'them' if several else 'it'} as missing"
             if len(text) > 40:
                 way = "correct it, or name other columns with --values"
             elif "..." in text:
                 way = "whoever wrote the file shortened the list; write it whole"
-            mistakes.add(self.places.cell(bad.row, bad.column), f"{short!r} {wrong} ({many}{way})")
+            mistakes.add(self.places.cell(row, columns[row]), f"{short!r} {wrong} ({many}{way})")
         if self.others and len(mistakes.texts) < MOST:
             mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
 
 
 def is_number(text: str, decimal: str = ".") -> bool:
     """Whether a cell is a number, infinity among them; nan is none here."""
-    try:
-        value = float(text.replace(decimal, ".") if decimal != "." else text)
-    except ValueError:
-        return False
+    value = to_float(text.replace(decimal, ".") if decimal != "." else text)
     return value == value
 
 

@@ -22,8 +22,7 @@ from torch.nn.functional import pad
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import ALPHABETS
 from headstart.data.sequences import Sequences
-from headstart.data.table import Places
-from headstart.errors import BadInput
+from headstart.errors import BadInput, Places
 from headstart.models.exporting import exportable_network
 from headstart.seeds import below, normal, uniform
 from headstart.sequence import Batch, ragged
