@@ -153,7 +153,7 @@ def test_json_rows_hold_what_they_promise(finished: Path) -> None:
             "budget",
             "stages",
         } <= set(row)
-        assert row["test"] == pytest.approx(sum(one["test"] for one in row["seeds"].values()) / len(row["seeds"]))
+        assert row["test"] == pytest.approx(sum(entry["test"] for entry in row["seeds"].values()) / len(row["seeds"]))
         assert len(row["seeds"]) == row["n"]
         for stage in row["stages"]:
             assert (finished / "runs" / stage / "result.json").is_file()
@@ -276,9 +276,9 @@ BAD: list[tuple[list[str], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("words", "said"), BAD, ids=[" ".join(words)[:60] for words, _ in BAD])
+@pytest.mark.parametrize(("words", "message"), BAD, ids=[" ".join(words)[:60] for words, _ in BAD])
 def test_bad_input_gets_one_message_and_exit_code_2(
-    tmp_path: Path, words: list[str], said: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, words: list[str], message: str, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from headstart.cli import main
 
@@ -295,7 +295,7 @@ def test_bad_input_gets_one_message_and_exit_code_2(
         main(words)
     error = capfd.readouterr().err
     assert stop.value.code == 2, error
-    assert said in error
+    assert message in error
     assert "Traceback" not in error
     assert not (tmp_path / "runs").exists(), "nothing was trained"
 

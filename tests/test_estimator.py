@@ -43,10 +43,10 @@ def waves(n=24, lengths=(20, 20), channels=1, seed=0):
     rng = np.random.default_rng(seed)
     y = np.arange(n) % 2
     made = []
-    for one in y:
+    for wave in y:
         steps = np.arange(rng.integers(lengths[0], lengths[1] + 1))[:, None] + rng.uniform(0, 9, channels)
-        made.append(np.sin(steps * (0.3 + 0.9 * one)) + rng.normal(0, 0.1, steps.shape))
-    return [one[:, 0] if channels == 1 else one for one in made], y
+        made.append(np.sin(steps * (0.3 + 0.9 * wave)) + rng.normal(0, 0.1, steps.shape))
+    return [wave[:, 0] if channels == 1 else wave for wave in made], y
 
 
 def bits(n=24):
@@ -120,7 +120,7 @@ def test_several_channels_are_the_last_axis_or_the_first():
     assert made.n_features_in_ == turned.n_features_in_ == 3
     np.testing.assert_array_equal(made.predict_proba(last), turned.predict_proba(first))
     np.testing.assert_array_equal(made.predict_proba(last), made.predict_proba(X))
-    np.testing.assert_array_equal(made.predict_proba(last), turned.predict_proba([one.T for one in X]))
+    np.testing.assert_array_equal(made.predict_proba(last), turned.predict_proba([row.T for row in X]))
     with pytest.raises(BadInput, match="has 2 channels"):
         made.predict(last[:, :, :2])
 
@@ -140,7 +140,7 @@ def test_a_table_is_read_by_the_names_of_its_columns(fitted):
 def test_texts_are_read_letter_by_letter():
     pandas = pytest.importorskip("pandas")
     rng, y = np.random.default_rng(0), [0, 1] * 10
-    texts = [" and ".join(rng.choice(WET if one else FINE, rng.integers(3, 7)).tolist()) for one in y]
+    texts = [" and ".join(rng.choice(WET if row else FINE, rng.integers(3, 7)).tolist()) for row in y]
     made = quick().fit(texts, y)
     assert made.served_.config.preparation.kind == "text"
     for alike in (np.array(texts), np.array(texts, dtype=object), pandas.Series(texts)):
@@ -149,7 +149,7 @@ def test_texts_are_read_letter_by_letter():
 
 def test_lists_of_words_are_tokens_and_whole_numbers_are_numbers_unless_asked():
     few, y = bits()
-    made = quick().fit([["up" if one else "down" for one in row] for row in few], y)
+    made = quick().fit([["up" if number else "down" for number in row] for row in few], y)
     assert made.served_.config.preparation.symbols == ("down", "up")
     assert quick().fit(few, y).served_.config.preparation.kind == "numbers"
     asked = quick(kind="tokens").fit(few, y)
@@ -176,8 +176,8 @@ def test_missing_values_are_unobserved():
 
 def test_none_in_a_list_is_a_missing_value():
     X, y = waves()
-    given = [[None if i == 3 else value for i, value in enumerate(one)] for one in X]
-    assert quick().fit(given, y).served_.config.preparation.missing
+    rows = [[None if i == 3 else value for i, value in enumerate(row)] for row in X]
+    assert quick().fit(rows, y).served_.config.preparation.missing
 
 
 def test_sequences_without_labels_join_the_training_rows():
@@ -262,8 +262,8 @@ def test_a_folder_holds_model_and_card_and_serves_alike(fitted, tmp_path):
     np.testing.assert_array_equal(loaded.predict_proba(X), fitted.predict_proba(X))
     np.testing.assert_array_equal(loaded.transform(X), fitted.transform(X))
     loaded.save_pretrained(tmp_path / "again")
-    one, other = (tmp_path / name / "model.safetensors" for name in ("model", "again"))
-    assert one.read_bytes() == other.read_bytes()
+    row, other = (tmp_path / name / "model.safetensors" for name in ("model", "again"))
+    assert row.read_bytes() == other.read_bytes()
     with pytest.raises(BadInput, match="predicts classes; load it with SequenceClassifier"):
         SequenceRegressor.from_pretrained(tmp_path / "model")
 
@@ -271,7 +271,7 @@ def test_a_folder_holds_model_and_card_and_serves_alike(fitted, tmp_path):
 def test_a_model_of_arrays_serves_a_file_of_columns(fitted, tmp_path):
     X = np.array(waves(4)[0])
     rows = [",".join(["name", *(f"v{i}" for i in range(20))])]
-    rows += [f"s{i}," + ",".join(map(repr, map(float, one))) for i, one in enumerate(X)]
+    rows += [f"s{i}," + ",".join(map(repr, map(float, row))) for i, row in enumerate(X)]
     (tmp_path / "new.csv").write_text("\n".join(rows) + "\n")
     s = read_sequences(tmp_path / "new.csv", fitted.served_.config.layout)
     np.testing.assert_allclose(fitted.served_.predict(s)[:, 0], fitted.predict_proba(X)[:, 0], atol=1e-6)
@@ -280,7 +280,7 @@ def test_a_model_of_arrays_serves_a_file_of_columns(fitted, tmp_path):
 def test_a_model_of_a_file_serves_arrays_and_lists(tmp_path):
     X, y = waves()
     rows = [",".join(["kind", *(f"t{i}" for i in range(20))])]
-    rows += [",".join([("slow", "fast")[k], *map(repr, map(float, one))]) for one, k in zip(X, y, strict=True)]
+    rows += [",".join([("slow", "fast")[k], *map(repr, map(float, row))]) for row, k in zip(X, y, strict=True)]
     (tmp_path / "train.csv").write_text("\n".join(rows) + "\n")
     settings = FitSettings(time=None, seeds=(0,), rates=(3e-3,), epochs=1, pretrain_epochs=1)
     outcome = fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "store")
@@ -339,9 +339,9 @@ def test_the_random_state_decides_splits_and_seeds():
     drawn = [fit_settings(quick(random_state=np.random.RandomState(3)), LAYOUT).seeds for _ in range(2)]
     assert drawn[0] == drawn[1] != (0,)
     X, y = waves()
-    one, same, other = (quick(random_state=seed).fit(X, y).transform(X) for seed in (None, 0, 1))
-    np.testing.assert_array_equal(one, same)
-    assert np.abs(one - other).max() > 1e-3
+    model, same, other = (quick(random_state=seed).fit(X, y).transform(X) for seed in (None, 0, 1))
+    np.testing.assert_array_equal(model, same)
+    assert np.abs(model - other).max() > 1e-3
 
 
 def test_nothing_is_left_behind_unless_a_store_is_named(tmp_path, monkeypatch):

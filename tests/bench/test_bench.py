@@ -67,8 +67,8 @@ def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_pat
     assert done.returncode == 0, done.stderr
     assert "out of memory" in done.stdout
     assert "1 thread" in done.stdout
-    found = json.loads((tmp_path / "out" / "mixers.json").read_text())
-    rows = {(row["mixer"], row["length"]): row for row in found["rows"]}
+    document = json.loads((tmp_path / "out" / "mixers.json").read_text())
+    rows = {(row["mixer"], row["length"]): row for row in document["rows"]}
     assert list(rows) == [("attention", 8), ("attention", 16), ("greedy", 8), ("greedy", 16)]
     assert rows["greedy", 16]["failed"] == "out of memory"
     assert rows["greedy", 8]["seconds"] > 0
@@ -111,7 +111,7 @@ def test_a_process_that_dies_says_its_last_line():
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "text"),
     [
         (lambda: mixers.read_lengths("256,long"), "--lengths: '256,long' is no list of whole numbers"),
         (lambda: mixers.read_lengths("0"), "--lengths: 0 is below 1"),
@@ -122,10 +122,10 @@ def test_a_process_that_dies_says_its_last_line():
         (lambda: train.read_models("imag"), "--models: no 'imag'; did you mean 'image'?"),
     ],
 )
-def test_what_is_given_wrongly_is_said_before_anything_runs(call, said):
+def test_what_is_given_wrongly_is_said_before_anything_runs(call, text):
     with pytest.raises(BadInput) as error:
         call()
-    assert str(error.value).startswith(said)
+    assert str(error.value).startswith(text)
 
 
 def test_a_folder_that_cannot_be_made_is_said_first(tmp_path):

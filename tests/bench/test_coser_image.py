@@ -60,10 +60,10 @@ def call(images: Path, store: Path, *words: str) -> int:
 def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(coser_image, "WARM", 2)
     assert call(images, tmp_path) == 0
-    said = capsys.readouterr().out
-    assert (tmp_path / "coser-image.log").read_text() == said
-    found = json.loads((tmp_path / "coser-image.log.json").read_text())
-    rows = {(row["phase"], row["from"]): row for row in found["stages"].values()}
+    output = capsys.readouterr().out
+    assert (tmp_path / "coser-image.log").read_text() == output
+    document = json.loads((tmp_path / "coser-image.log.json").read_text())
+    rows = {(row["phase"], row["from"]): row for row in document["stages"].values()}
     assert set(rows) == {("pretrain", "fresh"), ("finetune", "fresh"), ("finetune", "pretrained")}
     row = rows["pretrain", "fresh"]
     # Twenty steps, the clock from the second on; it stands for the last of each of four epochs.
@@ -72,19 +72,19 @@ def test_one_command_checks_trains_times_and_scores(images, tmp_path, monkeypatc
     assert 0 < row["epoch_s"] * 14 / 5 < row["seconds"]
     assert row["how"] == "plain: steps are not recorded on this device"
     assert row["precision"] == "bfloat16"
-    assert found["where"]["torch"] in said
-    assert "self_pretrained, seed 0: accuracy 0." in said
-    assert "(paper: 0.72 (+0.22))" in said
-    assert "0.0e+00 of scale" in said
-    assert "not the paper's setting: task.val=40" in said
-    assert "goal" not in said
+    assert document["where"]["torch"] in output
+    assert "self_pretrained, seed 0: accuracy 0." in output
+    assert "(paper: 0.72 (+0.22))" in output
+    assert "0.0e+00 of scale" in output
+    assert "not the paper's setting: task.val=40" in output
+    assert "goal" not in output
 
 
 def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_table(images, tmp_path, capsys):
     assert call(images, tmp_path, "--limit", "0", "--seeds", "0,1") == 1
-    said = capsys.readouterr().out
-    (line,) = re.findall("^the table of these stages: (.*)$", said, re.MULTILINE)
-    assert f"the same stages as any study: {line.replace(' report ', ' run ', 1)}\n" in said
+    output = capsys.readouterr().out
+    (line,) = re.findall("^the table of these stages: (.*)$", output, re.MULTILINE)
+    assert f"the same stages as any study: {line.replace(' report ', ' run ', 1)}\n" in output
     headstart, *words = shlex.split(line)
     assert headstart == "headstart"
     study = coser_image.study_of(coser_image.arguments(["--data", str(images), *SMALL, "--seeds", "0,1"]))
@@ -119,10 +119,10 @@ def test_the_goal_is_judged_where_the_setting_is_the_papers(tmp_path, capsys):
     log = coser_image.Log(tmp_path / "log")
     log.rows = {"a": row}
     assert coser_image.answer(study, log)
-    said = capsys.readouterr().out
-    assert "3 s an epoch (2.100 ms a step, batch 32, 9 steps timed; an A100 in the paper: 48 s)" in said
-    assert "goal for an epoch of pretraining: 4.8 s, 2.4 s better still: met (3.00 s)" in said
-    assert "test r2 0.5000 at epoch 10" in said
+    text = capsys.readouterr().out
+    assert "3 s an epoch (2.100 ms a step, batch 32, 9 steps timed; an A100 in the paper: 48 s)" in text
+    assert "goal for an epoch of pretraining: 4.8 s, 2.4 s better still: met (3.00 s)" in text
+    assert "test r2 0.5000 at epoch 10" in text
 
 
 def test_the_same_command_goes_on_and_keeps_what_was_measured(images, tmp_path, capsys):
@@ -132,10 +132,10 @@ def test_the_same_command_goes_on_and_keeps_what_was_measured(images, tmp_path, 
     before = (tmp_path / "coser-image.log.json").read_text()
     capsys.readouterr()
     assert call(images, tmp_path) == 0
-    said = capsys.readouterr().out
-    assert said.count("finished before") == 3
+    output = capsys.readouterr().out
+    assert output.count("finished before") == 3
     assert (tmp_path / "coser-image.log.json").read_text() == before
-    assert "not timed by this command" not in said
+    assert "not timed by this command" not in output
 
 
 def test_steps_that_differ_are_said_and_nothing_is_trained(images, tmp_path, monkeypatch, capsys):
@@ -183,8 +183,8 @@ def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypa
 
 
 def test_two_runs_that_differ_by_themselves_widen_what_is_allowed_and_no_number_is_never_allowed():
-    found = recorded_steps.Agreement("pretrain", "recorded", 2e-3, 2e-3, 1e-3, 1e-2, 1e-3)
-    assert found.problem is None
+    differences = recorded_steps.Agreement("pretrain", "recorded", 2e-3, 2e-3, 1e-3, 1e-2, 1e-3)
+    assert differences.problem is None
     for far in (4e-3, float("nan")):
         assert "recorded differ" in str(recorded_steps.Agreement("p", "recorded", far, 0, 1e-3, 1e-2, 1e-3).problem)
     assert "too little to compare" in str(recorded_steps.Agreement("p", "recorded", 0, 0, 0, 1e-3, 1e-3).problem)

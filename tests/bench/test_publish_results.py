@@ -47,7 +47,7 @@ def test_a_page_keeps_the_name_of_released_code_and_of_a_scale(pages):
 
 def test_the_list_has_a_table_of_each_kind_with_sums(pages):
     here = "that the paper claims and that could be checked here"
-    said = {
+    page = {
         "b": f"Of 3 directions {here}, 1 holds and 2 are undecided. A beats.",
         "a": f"With stand-in data in 1 of 2 columns: the one direction {here} holds. A beats.",
         "a-published": f"With stand-in data: of 2 directions {here}, 2 are the other way round. 3 are not seen.",
@@ -55,7 +55,7 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
         "q": "The one direction that the study asks about and that could be checked here is not seen. A beats.",
         "own": "On 29 sets. Little.",
     }
-    for name, text in said.items():
+    for name, text in page.items():
         (pages / f"{name}.md").write_text(f"# Title of {name}\n\n{text}\n\nMore.\n")
     publish_results.index()
     kinds = [part.strip().splitlines() for part in (pages / "README.md").read_text().split("\n## ")[1:]]
@@ -74,7 +74,7 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
 
 
 @pytest.mark.parametrize(
-    "found",
+    "verdicts",
     [
         *({outcome: 1} for outcome in answer.OUTCOME_VERBS),
         *({outcome: 12} for outcome in answer.OUTCOME_VERBS),
@@ -85,12 +85,12 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
         {},
     ],
 )
-def test_the_list_counts_what_the_answer_says(found, monkeypatch):
-    parts = [SimpleNamespace(outcome=outcome) for outcome, number in found.items() for _ in range(number)]
+def test_the_list_counts_what_the_answer_says(verdicts, monkeypatch):
+    parts = [SimpleNamespace(outcome=outcome) for outcome, number in verdicts.items() for _ in range(number)]
     monkeypatch.setattr(answer, "verdicts", lambda *_: [SimpleNamespace(parts=parts)])
-    said = answer._claims(SimpleNamespace(paper=None))
-    found = {outcome: number for outcome, number in found.items() if outcome in answer.OUTCOME_VERBS}
-    assert publish_results.outcomes(f"With stand-in data: {said}. 7 hold, 8 are not seen.") == found
+    text = answer._claims(SimpleNamespace(paper=None))
+    verdicts = {outcome: number for outcome, number in verdicts.items() if outcome in answer.OUTCOME_VERBS}
+    assert publish_results.outcomes(f"With stand-in data: {text}. 7 hold, 8 are not seen.") == verdicts
 
 
 def test_a_page_brings_its_figures_under_its_own_name(pages, tmp_path):

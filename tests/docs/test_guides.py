@@ -128,7 +128,7 @@ class Nothing:
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("source", "message"),
     [
         ("leaky:LeakySpec", "does not keep the contract"),
         ("leaky:LeakSpec", "did you mean 'LeakySpec'"),
@@ -137,18 +137,18 @@ class Nothing:
         ("leaky", "is no module:Class"),
     ],
 )
-def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, given: str, said: str) -> None:
+def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "leaky.py").write_text(BROKEN)
     done = subprocess.run(
-        [sys.executable, "-m", "headstart", "check", "--mixer", given],
+        [sys.executable, "-m", "headstart", "check", "--mixer", source],
         cwd=tmp_path,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 2
-    assert said in done.stderr
+    assert message in done.stderr
     assert "Traceback" not in done.stderr
-    if given == "leaky:LeakySpec":
+    if source == "leaky:LeakySpec":
         assert "padding" in done.stderr
         assert "causality" in done.stderr

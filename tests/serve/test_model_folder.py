@@ -220,9 +220,9 @@ def test_a_config_that_asks_for_something_else_allocates_nothing(
 
     monkeypatch.setattr(folder_module, "unseal", never)
     monkeypatch.setattr(folder_module, "_network", never)
-    said = why(saved)
-    assert message in said
-    assert said.startswith("model/")
+    reason = why(saved)
+    assert message in reason
+    assert reason.startswith("model/")
 
 
 WEIGHTS: dict[str, tuple[Callable[[dict[str, torch.Tensor]], Any], str]] = {
@@ -258,9 +258,9 @@ def test_weights_that_are_cut_short_are_refused_at_every_length(saved: Path) -> 
     whole = path.read_bytes()
     for length in [*range(0, 40), 500, len(whole) // 2, len(whole) - 1]:
         path.write_bytes(whole[:length])
-        said = why(saved)
-        assert said.startswith("model/model.safetensors: ")
-        assert "cut short" in said
+        message = why(saved)
+        assert message.startswith("model/model.safetensors: ")
+        assert "cut short" in message
     path.write_bytes(whole + b"x")
     assert "is cut short, damaged or not a safetensors file" in why(saved)
 
@@ -268,8 +268,8 @@ def test_weights_that_are_cut_short_are_refused_at_every_length(saved: Path) -> 
 def test_no_flipped_bit_of_the_weights_is_taken_for_a_model(saved: Path) -> None:
     path, s = saved / "model.safetensors", walks(channels=2, gaps=True)
     whole, right = path.read_bytes(), load_model(saved).predict(s)
-    for place in {*range(0, 300, 3), *np.linspace(300, len(whole) - 1, 100).astype(int).tolist()}:
-        path.write_bytes(whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :])
+    for position in {*range(0, 300, 3), *np.linspace(300, len(whole) - 1, 100).astype(int).tolist()}:
+        path.write_bytes(whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :])
         try:
             again = load_model(saved)
         except BadInput:

@@ -109,9 +109,9 @@ SERVED: dict[str, Any] = {
 }
 
 
-def said_by(whole: Whole, given: Any) -> np.ndarray:
+def said_by(whole: Whole, arrays: Any) -> np.ndarray:
     with torch.no_grad():
-        return np.asarray(whole(*(torch.from_numpy(given[name]) for name in whole.inputs)))
+        return np.asarray(whole(*(torch.from_numpy(arrays[name]) for name in whole.inputs)))
 
 
 @pytest.mark.parametrize("name", SERVED)
@@ -119,10 +119,10 @@ def test_the_whole_network_says_what_predict_says(name: str) -> None:
     sequences, more = SERVED[name]()
     served = made(sequences, **more)
     whole = Whole(served).eval()
-    told = served.predict(sequences)
-    np.testing.assert_allclose(said_by(whole, feeds(whole.known, sequences)), told, rtol=1e-5, atol=1e-5)
-    assert np.ptp(told, axis=0).min() > 1e-3, "sequences have answers of their own"
-    difference, runs = compared(whole, served, lambda given: said_by(whole, given))
+    expected = served.predict(sequences)
+    np.testing.assert_allclose(said_by(whole, feeds(whole.known, sequences)), expected, rtol=1e-5, atol=1e-5)
+    assert np.ptp(expected, axis=0).min() > 1e-3, "sequences have answers of their own"
+    difference, runs = compared(whole, served, lambda arrays: said_by(whole, arrays))
     assert difference < 1e-5
     lengths = {length for _, length in runs}
     assert min(lengths) == 1
@@ -133,31 +133,31 @@ def test_what_stands_at_padded_and_missing_places_means_nothing() -> None:
     sequences = walks(channels=2, gaps=True)
     served = made(sequences, patch=3)
     whole = Whole(served).eval()
-    given = dict(feeds(whole.known, sequences))
-    told = said_by(whole, given)
-    there = given["valid"][:, :, None] & given["observed"]
+    arrays = dict(feeds(whole.known, sequences))
+    expected = said_by(whole, arrays)
+    there = arrays["valid"][:, :, None] & arrays["observed"]
     for empty in (np.nan, np.inf, -1e30):
-        odd = {**given, "values": np.where(there, given["values"], np.float32(empty))}
-        np.testing.assert_array_equal(said_by(whole, odd), told)
+        odd = {**arrays, "values": np.where(there, arrays["values"], np.float32(empty))}
+        np.testing.assert_array_equal(said_by(whole, odd), expected)
     # NaN says by itself that a value is missing.
-    gaps = {**given, "values": np.where(there, given["values"], np.float32(np.nan))}
+    gaps = {**arrays, "values": np.where(there, arrays["values"], np.float32(np.nan))}
     gaps["observed"] = np.ones_like(gaps["observed"])
-    np.testing.assert_array_equal(said_by(whole, gaps), told)
+    np.testing.assert_array_equal(said_by(whole, gaps), expected)
     ids = made(tokens())
     whole = Whole(ids).eval()
-    given = dict(feeds(whole.known, tokens()))
-    told = said_by(whole, given)
-    given["values"] = np.where(given["valid"], given["values"], -5)
-    np.testing.assert_array_equal(said_by(whole, given), told)
+    arrays = dict(feeds(whole.known, tokens()))
+    expected = said_by(whole, arrays)
+    arrays["values"] = np.where(arrays["valid"], arrays["values"], -5)
+    np.testing.assert_array_equal(said_by(whole, arrays), expected)
 
 
 def test_a_difference_is_found_and_counted_as_a_share_of_the_range_of_numbers() -> None:
     for sequences, moved in ((walks(), 1e-3), (walks(numbers=True), 1e-2)):  # numbers from 10 to 20
         served = made(sequences)
         whole = Whole(served).eval()
-        found, _ = compared(whole, served, lambda given, w=whole, m=moved: said_by(w, given) + m)
-        assert found == pytest.approx(1e-3, rel=0.01)
-        broken, _ = compared(whole, served, lambda given, w=whole: said_by(w, given) * np.nan)
+        difference, _ = compared(whole, served, lambda arrays, w=whole, m=moved: said_by(w, arrays) + m)
+        assert difference == pytest.approx(1e-3, rel=0.01)
+        broken, _ = compared(whole, served, lambda arrays, w=whole: said_by(w, arrays) * np.nan)
         assert np.isnan(broken)
 
 
@@ -226,9 +226,9 @@ def test_without_the_extra_the_verb_says_what_to_install(
         sys.modules[name].__spec__ = importlib.util.spec_from_loader(name, None)
     monkeypatch.setitem(sys.modules, "onnxruntime", None)
     assert exported([str(tmp_path / "model"), "--onnx", str(tmp_path / "m.onnx")]) == 2
-    said = capfd.readouterr()
-    assert said.err == "headstart: export: onnxruntime is not installed; pip install 'headstart[onnx]'\n"
-    assert not said.out
+    message = capfd.readouterr()
+    assert message.err == "headstart: export: onnxruntime is not installed; pip install 'headstart[onnx]'\n"
+    assert not message.out
     assert [path.name for path in tmp_path.iterdir()] == ["model"]
 
 
@@ -277,11 +277,11 @@ GROUPS = (
 
 def answers_as_predicted(served: Served, done: Exported, sequences: Any) -> None:
     known = served.config.preparation
-    run, told = answers_of(done.path.read_bytes()), served.predict(sequences, "network")
-    np.testing.assert_allclose(run(feeds(known, sequences)), told, rtol=1e-5, atol=1e-5)
+    run, expected = answers_of(done.path.read_bytes()), served.predict(sequences, "network")
+    np.testing.assert_allclose(run(feeds(known, sequences)), expected, rtol=1e-5, atol=1e-5)
     for row in range(2):
-        one = sequences.take(np.array([row]))
-        np.testing.assert_allclose(run(feeds(known, one)), told[[row]], rtol=1e-5, atol=1e-5)
+        result = sequences.take(np.array([row]))
+        np.testing.assert_allclose(run(feeds(known, result)), expected[[row]], rtol=1e-5, atol=1e-5)
 
 
 @needs_extra
@@ -352,19 +352,19 @@ def test_the_verb_writes_a_file_that_says_what_it_is_and_not_where_it_was_made(
     save_model(made(walks(), classics=("summary",), serve="summary"), tmp_path / "model")
     monkeypatch.chdir(tmp_path)
     assert exported(["model", "--onnx", "m.onnx", "--use", "network"]) == 0
-    said = capfd.readouterr()
-    assert not said.err
-    assert "takes values float32 (batch, length, 1); valid bool (batch, length)" in said.out
-    assert "gives probabilities float32 (batch, 2)" in said.out
-    assert "largest difference to torch" in said.out
+    output = capfd.readouterr()
+    assert not output.err
+    assert "takes values float32 (batch, length, 1); valid bool (batch, length)" in output.out
+    assert "gives probabilities float32 (batch, 2)" in output.out
+    assert "largest difference to torch" in output.out
     content = (tmp_path / "m.onnx").read_bytes()
-    for place in (str(tmp_path), str(Path(torch.__file__).parent), str(Path(onnx_module.__file__).parent), ".py"):
-        assert place.encode() not in content
+    for folder in (str(tmp_path), str(Path(torch.__file__).parent), str(Path(onnx_module.__file__).parent), ".py"):
+        assert folder.encode() not in content
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     notes = session.get_modelmeta().custom_metadata_map
     assert json.loads(notes["classes"]) == ["calm", "wild"]
     assert (notes["kind"], notes["longest"]) == ("numbers", str(LONGEST))
-    assert [one.shape for one in session.get_inputs()] == [["batch", "length", 1], ["batch", "length"]]
+    assert [item.shape for item in session.get_inputs()] == [["batch", "length", 1], ["batch", "length"]]
     again = export_onnx(made(walks()), tmp_path / "again.onnx")
     assert again.path.read_bytes() == content, "equal networks give equal bytes"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["again.onnx", "m.onnx", "model"]
@@ -382,7 +382,7 @@ def test_the_program_of_the_guide_runs_the_file(
     export_onnx(served, tmp_path / "model.onnx")
     monkeypatch.chdir(tmp_path)
     exec(compile(program, "serve.py", "exec"), {})  # noqa: S102
-    said = [ast.literal_eval(line) for line in capsys.readouterr().out.splitlines()]
-    for found, told in zip(said, served.predict(sequences), strict=True):
-        assert list(found) == ["calm", "wild"]
-        assert list(found.values()) == pytest.approx(told, abs=1e-3)
+    output = [ast.literal_eval(line) for line in capsys.readouterr().out.splitlines()]
+    for actual, expected in zip(output, served.predict(sequences), strict=True):
+        assert list(actual) == ["calm", "wild"]
+        assert list(actual.values()) == pytest.approx(expected, abs=1e-3)

@@ -27,8 +27,8 @@ def table(rows: int = 24, length: int = 10, seed: int = 0, head: str = "id,kind,
     known = {"id": lambda i: f"s{i:02}", "kind": lambda i: ("calm", "wild")[i % 2], "who": lambda i: f"p{i // 2}"}
     for i in range(rows):
         line = [known[name](i) for name in head.split(",")] + [f"{x:.3f}" for x in rng.normal(size=length).cumsum()]
-        for place, text in cells.items():
-            row, _, column = place[1:].partition("_")
+        for path, text in cells.items():
+            row, _, column = path[1:].partition("_")
             if int(row) == i:
                 line[lines[0].split(",").index(column)] = text
         lines.append(",".join(line))
@@ -63,10 +63,10 @@ def test_ids_and_order_come_back_with_a_probability_per_class(fitted: Case, caps
     model, file = fitted
     code, out, err = run(capsys, model, file, "-o", tmp_path / "out.csv")
     assert (code, out) == (0, "")
-    found = rows((tmp_path / "out.csv").read_text())
-    assert [row["id"] for row in found] == [f"s{i:02}" for i in range(24)]
-    assert set(found[0]) == {"id", "prediction", "p_calm", "p_wild"}
-    assert all(row["prediction"] == ("calm" if float(row["p_calm"]) > 0.5 else "wild") for row in found)
+    output = rows((tmp_path / "out.csv").read_text())
+    assert [row["id"] for row in output] == [f"s{i:02}" for i in range(24)]
+    assert set(output[0]) == {"id", "prediction", "p_calm", "p_wild"}
+    assert all(row["prediction"] == ("calm" if float(row["p_calm"]) > 0.5 else "wild") for row in output)
     assert "on the 24 rows with a label: accuracy " in err
     assert "24 predictions of kernels in " in err
 
@@ -108,9 +108,9 @@ def test_columns_in_another_order_and_more_of_them_change_nothing(fitted: Case, 
     turned = tmp_path / "turned.csv"
     other = [[*line[:2:-1], "7" if i else "extra", line[0]] for i, line in enumerate(lines)]
     turned.write_text("\n".join(map(",".join, other)))
-    found, same = rows(run(capsys, model, turned)[1]), rows(run(capsys, model, file)[1])
-    assert [row["p_calm"] for row in found] == [row["p_calm"] for row in same]
-    assert [row["id"] for row in found] == [row["id"] for row in same]
+    output, same = rows(run(capsys, model, turned)[1]), rows(run(capsys, model, file)[1])
+    assert [row["p_calm"] for row in output] == [row["p_calm"] for row in same]
+    assert [row["id"] for row in output] == [row["id"] for row in same]
 
 
 def test_labels_that_the_fit_did_not_see_are_counted_and_said(fitted: Case, capsys: Any, tmp_path: Path) -> None:
@@ -209,9 +209,9 @@ def test_texts_and_numbers_are_predicted_too(tmp_path: Path, capsys: Any) -> Non
     save_model(made(read, ("summary",), serve="summary"), tmp_path / "number")
     code, out, err = run(capsys, tmp_path / "number", file, "-o", tmp_path / "out.jsonl")
     assert (code, "on the 24 rows with a label: R² " in err) == (0, True)
-    found = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
-    assert list(found[0]) == ["row", "prediction"]
-    assert np.corrcoef([line["prediction"] for line in found], [line["y"] for line in lines])[0, 1] > 0.9
+    output = [json.loads(line) for line in (tmp_path / "out.jsonl").read_text().splitlines()]
+    assert list(output[0]) == ["row", "prediction"]
+    assert np.corrcoef([line["prediction"] for line in output], [line["y"] for line in lines])[0, 1] > 0.9
 
 
 def test_a_long_table_is_predicted_by_id_in_the_order_of_its_times(tmp_path: Path, capsys: Any) -> None:

@@ -59,11 +59,11 @@ def test_rows_without_ids_are_counted_from_1() -> None:
 
 
 def test_numbers_have_no_probabilities_and_all_their_digits() -> None:
-    said = np.array([-1234567.25, 1 / 3, 2e-30])
-    table = predictions_of(three(), said, ())
+    text = np.array([-1234567.25, 1 / 3, 2e-30])
+    table = predictions_of(three(), text, ())
     assert to_csv(table) == "patient,prediction\nb,-1234567.25\na,0.333333333\n'@c,2e-30\n"
     lines = [json.loads(line) for line in to_json_lines(table).splitlines()]
-    assert [line["prediction"] for line in lines] == said.tolist()
+    assert [line["prediction"] for line in lines] == text.tolist()
 
 
 def test_a_number_that_json_does_not_have_is_null() -> None:
@@ -84,11 +84,11 @@ def test_the_name_of_the_id_column_is_guarded_too() -> None:
 def test_json_lines_and_parquet_hold_the_texts_as_they_are_and_every_digit() -> None:
     table = predictions_of(three(), ANSWERS, CLASSES)
     lines = [json.loads(line) for line in to_json_lines(table).splitlines()]
-    found = parquet.read_table(io.BytesIO(to_parquet(table))).to_pylist()
-    assert lines == found
-    assert [row["patient"] for row in found] == ["b", "a", "@c"]
-    assert [row["prediction"] for row in found] == [CLASSES[3], "-1", "=1+1"]
-    assert [[row[f"p_{name}"] for name in CLASSES] for row in found] == ANSWERS.tolist()
+    rows = parquet.read_table(io.BytesIO(to_parquet(table))).to_pylist()
+    assert lines == rows
+    assert [row["patient"] for row in rows] == ["b", "a", "@c"]
+    assert [row["prediction"] for row in rows] == [CLASSES[3], "-1", "=1+1"]
+    assert [[row[f"p_{name}"] for name in CLASSES] for row in rows] == ANSWERS.tolist()
 
 
 def test_quotes_line_ends_and_bytes_that_are_no_letters_survive() -> None:

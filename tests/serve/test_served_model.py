@@ -150,11 +150,11 @@ def test_the_head_of_the_embeddings_gives_the_scores() -> None:
     s = walks(channels=2, gaps=True)
     served = made(s, patch=4)
     assert served.network is not None
-    found = served.embed(s)
-    assert (found.shape, found.dtype) == ((len(s), 16), np.float32)
+    scores = served.embed(s)
+    assert (scores.shape, scores.dtype) == ((len(s), 16), np.float32)
     with torch.no_grad():
         head: Any = served.network.head
-        again = head.output(torch.from_numpy(found)).numpy()
+        again = head.output(torch.from_numpy(scores)).numpy()
     np.testing.assert_allclose(again, served.scores(s), atol=1e-5)
 
 

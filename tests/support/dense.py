@@ -6,9 +6,12 @@ import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+
+from headstart.models.mixers.mixer import MixerSpec
 
 Mask = Callable[[int, int, int], bool]
 """(query's place, key's place, valid length of the row) -> whether the query sees the key."""
@@ -40,7 +43,7 @@ def inputs(of: Sizes) -> tuple[Tensor, Tensor]:
     return x, torch.arange(longest) < torch.tensor(of.lengths)[:, None]
 
 
-def built(spec, of: Sizes, causal: bool = False, length: int = 40, **more) -> nn.Module:
+def built(spec: MixerSpec, of: Sizes, causal: bool = False, length: int = 40, **more: Any) -> nn.Module:
     """The mixer with weights large enough for attention to be far from even."""
     torch.manual_seed(of.seed)
     module = spec.build(of.width, length, causal, **more).double()
@@ -68,7 +71,7 @@ def mask_of(rule: Mask, length: int) -> Tensor:
     )
 
 
-def by_rows(module: nn.Module, x: Tensor, lengths: list[int], row: Callable[..., Tensor]) -> Tensor:
+def by_rows(module: Any, x: Tensor, lengths: list[int], row: Callable[..., Tensor]) -> Tensor:
     """`row(module, x, number)` (H, l, E) on each row without its padding, joined and through the output layer."""
     out = []
     for number, length in enumerate(lengths):
@@ -81,33 +84,33 @@ def by_rows(module: nn.Module, x: Tensor, lengths: list[int], row: Callable[...,
 def masked_attention(rule: Mask) -> Callable[..., Tensor]:
     """The reference of a mixer that is softmax attention under a mask."""
 
-    def row(module: nn.Module, x: Tensor, number: int) -> Tensor:
+    def row(module: Any, x: Tensor, number: int) -> Tensor:
         q, k, v = (heads_of(layer, x, module.heads) for layer in (module.query, module.key, module.value))
         return softmaxed(q, k, v, mask_of(rule, len(x)))
 
     return row
 
 
-def check(module: nn.Module, of: Sizes, row: Callable[..., Tensor], draw=None, tolerance=1e-10) -> None:
+def check(module: nn.Module, of: Sizes, row: Callable[..., Tensor], draw: Any = None, tolerance: float = 1e-10) -> None:
     """Valid outputs, and gradients of the input and of every parameter, equal the reference's."""
     x, valid = inputs(of)
     x.requires_grad_()
     cotangent = torch.randn(x.shape, generator=torch.Generator().manual_seed(of.seed + 1), dtype=x.dtype)
     cotangent = cotangent * valid[..., None]
-    found, expected = module(x, valid, draw), by_rows(module, x, of.lengths, row)
-    close(found[valid], expected[valid], tolerance)
+    outputs, expected = module(x, valid, draw), by_rows(module, x, of.lengths, row)
+    close(outputs[valid], expected[valid], tolerance)
     leaves = [x, *module.parameters()]
     ours, theirs = (
         torch.autograd.grad((y * cotangent).sum(), leaves, allow_unused=True, materialize_grads=True)
-        for y in (found, expected)
+        for y in (outputs, expected)
     )
     scale = max(float(g.abs().max()) for g in theirs)
-    for one, other in zip(ours, theirs, strict=True):
-        close(one, other, tolerance, scale)
+    for actual, gradient in zip(ours, theirs, strict=True):
+        close(actual, gradient, tolerance, scale)
 
 
-def close(found: Tensor, expected: Tensor, tolerance: float, scale: float | None = None) -> None:
+def close(actual: Tensor, expected: Tensor, tolerance: float, scale: float | None = None) -> None:
     assert torch.isfinite(expected).all()
     size = float(expected.detach().abs().max()) if scale is None else scale
-    error = float((found - expected).detach().abs().max()) / max(size, 1e-30)
+    error = float((actual - expected).detach().abs().max()) / max(size, 1e-30)
     assert error < tolerance, f"off by {error:.1e} of scale"

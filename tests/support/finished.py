@@ -83,8 +83,8 @@ def fill(plan: Plan, store: Store, keep: int = 10**6) -> None:
         publish_json(store.root / identity / "result.json", whole)
 
 
-def written(tmp_path: Path, given: dict[str, Any] | None = None, keep: int = 10**6) -> tuple[Plan, Results, Path]:
-    plan = make_plan(read_study(given or study()), tmp_path)
+def written(tmp_path: Path, more: dict[str, Any] | None = None, keep: int = 10**6) -> tuple[Plan, Results, Path]:
+    plan = make_plan(read_study(more or study()), tmp_path)
     store = Store(tmp_path / "runs")
     fill(plan, store, keep)
     results = summarise(plan, store.result, store.status, gather(plan), store.records)
@@ -112,6 +112,6 @@ def with_paper(tmp_path: Path, source: str = "Doe, table 1", stood_in: bool = Tr
             "claims": [{"says": "It helps", "higher": "self_pretrained", "lower": "scratch"}],
         },
     )
-    said = "digits for digits" if stood_in else ""
-    results = replace(results, paper=paper, table=tuple(replace(row, stand_in=said) for row in results.table))
+    cells = "digits for digits" if stood_in else ""
+    results = replace(results, paper=paper, table=tuple(replace(row, stand_in=cells) for row in results.table))
     return results, write_report(plan, results, store, tmp_path / "out")

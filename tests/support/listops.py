@@ -24,7 +24,7 @@ _OPERATIONS: dict[int, Callable[[list[int]], int]] = {
 }
 
 
-def evaluate(tokens: Iterable[int] | np.ndarray, place: str = "expression") -> int:
+def evaluate(tokens: Iterable[int] | np.ndarray, index: str = "expression") -> int:
     """The value 0..9 of one expression with its brackets.
 
     Raises: BadInput where brackets do not match, an operator has no argument, or more than one value is left.
@@ -39,7 +39,7 @@ def evaluate(tokens: Iterable[int] | np.ndarray, place: str = "expression") -> i
             operator, values = stack.pop()
             if not stack or not values:
                 problem = "closes nothing" if not stack else "closes an operator without arguments"
-                raise BadInput(f"{place}: the bracket at symbol {position} {problem}")
+                raise BadInput(f"{index}: the bracket at symbol {position} {problem}")
             stack[-1][1].append(_OPERATIONS[operator](values))
     if len(stack) > 1 or len(stack[0][1]) != 1:
         problem = (
@@ -47,5 +47,5 @@ def evaluate(tokens: Iterable[int] | np.ndarray, place: str = "expression") -> i
             if len(stack) > 1
             else (f"gives {len(stack[0][1])} values, not one")
         )
-        raise BadInput(f"{place}: {problem}")
+        raise BadInput(f"{index}: {problem}")
     return stack[0][1][0]

@@ -1,13 +1,14 @@
 """Small files of data sets that are not at hand, so that their tasks are held to the contract too."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 
 LETTERS = "ACDEFGHIKLMNPQRSTVWY"
 
 
-def homology(root):
+def homology(root: Path) -> Path:
     """TAPE's three files, with 3 folds."""
     folder = root / "remote_homology"
     folder.mkdir(parents=True, exist_ok=True)
@@ -18,7 +19,7 @@ def homology(root):
     return root
 
 
-def bidmc(root, length=40):
+def bidmc(root: Path, length: int = 40) -> Path:
     """Windows of heart rates: the first channel is quicker where the number is greater."""
     folder = root / "bidmc"
     folder.mkdir(parents=True, exist_ok=True)
@@ -43,7 +44,7 @@ def bidmc(root, length=40):
     return root
 
 
-def own(root):
+def own(root: Path) -> Path:
     """Waves in two channels, slow or quick, of which the second has gaps, and a column that is not used."""
     root.mkdir(parents=True, exist_ok=True)
     rng = np.random.default_rng(0)

@@ -51,8 +51,8 @@ def texts(kind: str = "dna", n: int = 12, seed: int = 0) -> Sequences:
     """Ragged words: DNA, or text; of two classes."""
     rng = np.random.default_rng(seed)
     words = ["".join(rng.choice(list(LETTERS), int(rng.integers(8, 15)))) for _ in range(n)]
-    given = [word.lower() + " é" for word in words] if kind == "text" else words
-    return read_sequences(given, read(LayoutSpec, {"kind": kind}), labels=["ab"[i % 2] for i in range(n)])
+    options = [word.lower() + " é" for word in words] if kind == "text" else words
+    return read_sequences(options, read(LayoutSpec, {"kind": kind}), labels=["ab"[i % 2] for i in range(n)])
 
 
 def tokens(n: int = 12, seed: int = 0, symbols: tuple[str, ...] = ()) -> Sequences:
@@ -130,7 +130,7 @@ def made(s: Sequences, classics: tuple[str, ...] = (), network: bool = True, ser
     fitted: dict[str, Fitted] = {}
     for name in classics:
         fitted[name] = fit_method(name, targeted(bare, s), config.preparation.signature(20))
-    facts = {name: one.facts.model_dump(mode="json") for name, one in fitted.items()}
+    facts = {name: model.facts.model_dump(mode="json") for name, model in fitted.items()}
     document |= {"classics": facts, "serve": serve or ("network" if network else classics[0])}
     if not network:
         document["network"] = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -178,7 +179,7 @@ def row(arm: str, metric: str, val: dict[int, float], test: dict[int, float]) ->
     )
 
 
-def records(results: Results) -> dict[str, list[dict[str, Any]]]:
+def records(results: Results) -> dict[str, list[Mapping[str, Any]]]:
     """Ten epochs of every stage."""
     out: dict[str, list[dict[str, Any]]] = {}
     for line in results.table:
@@ -200,7 +201,7 @@ def records(results: Results) -> dict[str, list[dict[str, Any]]]:
 def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str) -> Served:
     """An untrained network, and the classic model that is served (or the majority)."""
     channels = tuple(s.channels)
-    scaled = {} if labels else {"low": 50.0, "high": 190.0}
+    low, high = (None, None) if labels else (50.0, 190.0)
     known = Preparation(
         kind="numbers",
         channels=channels,
@@ -209,7 +210,8 @@ def served_model(s: Sequences, labels: tuple[str, ...], patch: int, serves: str)
         deviation=(1.0,) * len(channels),
         patch=patch,
         missing=patch > 1,
-        **scaled,
+        low=low,
+        high=high,
     )
     signature = known.signature(64 // patch, patch)
     spec = ModelSpec(width=8, blocks=2)

@@ -41,7 +41,7 @@ class MadeSpec(TaskSpec):
             paired=self.shape == "pairs",
             missing=self.gaps,
         )
-        return Task(signature, **sets)
+        return Task(signature, sets["train"], sets["val"], sets["test"])
 
 
 def _examples(spec: MadeSpec, number: int, size: int) -> Examples:

@@ -123,7 +123,7 @@ def make_plan(
 def _baselines(columns: Mapping[str, str]) -> tuple[Cell, ...]:
     """Of each column's task, what always says the commonest class, and a linear model."""
     classify = SimpleNamespace(kind="classify", uses_target=True)
-    kinds = {kind: column for column, kind in reversed(columns.items())}
+    kinds = {kind: column for column, kind in reversed(list(columns.items()))}
     return tuple(
         Cell(name, column, 0, {}, (_planned("baseline", Stage(Task(kind), classify, 0), f"{name}{kind}"),))
         for kind, column in kinds.items()
@@ -131,10 +131,10 @@ def _baselines(columns: Mapping[str, str]) -> tuple[Cell, ...]:
     )
 
 
-def _stand_ins(given: Mapping[str, str | Mapping[str, str]]) -> dict[str, dict[str, StandIn]]:
+def _stand_ins(columns: Mapping[str, str | Mapping[str, str]]) -> dict[str, dict[str, StandIn]]:
     every = {
         column: dict.fromkeys(("pretrain", "finetune"), kind) if isinstance(kind, str) else kind
-        for column, kind in given.items()
+        for column, kind in columns.items()
     }
     return {
         column: {stage: StandIn(kind=kind, meant=column) for stage, kind in stages.items()}

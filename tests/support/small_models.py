@@ -15,12 +15,12 @@ from support.made_tasks import MadeSpec
 
 def small(mixer: Any, seed: int = 0, **more: Any) -> SequenceModel:
     """Two blocks of width 8 for sequences of up to 12 pairs of numbers; float64, tables of positions too."""
-    given: Mapping[str, Any] = {"width": 8, "blocks": 2, "mixer": mixer, **more}
+    settings: Mapping[str, Any] = {"width": 8, "blocks": 2, "mixer": mixer, **more}
     task = MadeSpec().load(None)  # type: ignore[arg-type]
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float64)
     try:
-        return build_model(read(ModelSpec, given), task.signature, Output("sequence", 2), seed)
+        return build_model(read(ModelSpec, settings), task.signature, Output("sequence", 2), seed)
     finally:
         torch.set_default_dtype(before)
 
@@ -31,14 +31,17 @@ def batch(size: int = 6) -> Batch:
     return collate(task.val, np.arange(size)).to(torch.device("cpu"), torch.float64)
 
 
-def each(given: Batch) -> list[Batch]:
+def each(settings: Batch) -> list[Batch]:
     """The examples of a batch one by one, without padding."""
     out = []
-    for row in range(len(given)):
-        n = int(given.valid[row].sum())
+    for row in range(len(settings)):
+        n = int(settings.valid[row].sum())
         out.append(
             Batch(
-                given.inputs[row : row + 1, :n], given.valid[row : row + 1, :n], given.index[row : row + 1], full=True
+                settings.inputs[row : row + 1, :n],
+                settings.valid[row : row + 1, :n],
+                settings.index[row : row + 1],
+                full=True,
             )
         )
     return out

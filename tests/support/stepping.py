@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 import torch
 from torch import Tensor, nn
+
+from support.dense import close
 
 
 def step_through(matrix: Tensor, column: Tensor, row: Tensor, skip: Tensor, x: Tensor, lengths: list[int]) -> Tensor:
@@ -28,14 +33,15 @@ def step_through(matrix: Tensor, column: Tensor, row: Tensor, skip: Tensor, x: T
     return torch.stack(out)
 
 
-def gated(module: nn.Module, y: Tensor) -> Tensor:
+def gated(module: Any, y: Tensor) -> Tensor:
     """What the gate does after the sum, written out."""
     if module.gate == "none":
         return y
     y = 0.5 * y * (1 + torch.erf(y / 2**0.5))
     y = y @ module.output.weight.T + module.output.bias
     width = module.skip.shape[0]
-    return y[..., :width] / (1 + torch.exp(-y[..., width:])) if module.gate == "glu" else y
+    out: Tensor = y[..., :width] / (1 + torch.exp(-y[..., width:])) if module.gate == "glu" else y
+    return out
 
 
 def ragged_batch(lengths: list[int], width: int, seed: int) -> tuple[Tensor, Tensor]:
@@ -46,25 +52,26 @@ def ragged_batch(lengths: list[int], width: int, seed: int) -> tuple[Tensor, Ten
     return x, torch.arange(longest) < torch.tensor(lengths)[:, None]
 
 
-def check_against(module, reference, lengths: list[int], seed: int, tolerance=1e-10, width=3) -> None:
+def check_against(
+    module: nn.Module,
+    reference: Callable[[Any, Tensor, list[int]], Tensor],
+    lengths: list[int],
+    seed: int,
+    tolerance: float = 1e-10,
+    width: int = 3,
+) -> None:
     """Valid outputs and all gradients of a module equal those of `reference(module, x, lengths)`."""
     x, valid = ragged_batch(lengths, width, seed)
     x.requires_grad_()
     cotangent = torch.randn(x.shape, generator=torch.Generator().manual_seed(seed + 1), dtype=x.dtype)
     cotangent = cotangent * valid[..., None]
     leaves = [x, *module.parameters()]
-    found, expected = module(x, valid), reference(module, x, lengths)
-    close(found[valid], expected[valid], tolerance)
-    ours = torch.autograd.grad((found * cotangent).sum(), leaves)
+    outputs, expected = module(x, valid), reference(module, x, lengths)
+    close(outputs[valid], expected[valid], tolerance)
+    ours = torch.autograd.grad((outputs * cotangent).sum(), leaves)
     theirs = torch.autograd.grad((expected * cotangent).sum(), leaves)
-    for one, other in zip(ours, theirs, strict=True):
-        close(one, other, tolerance)
-
-
-def close(found: Tensor, expected: Tensor, tolerance: float) -> None:
-    assert torch.isfinite(expected).all()
-    error = (found - expected).abs().max() / expected.abs().max().clamp_min(1e-30)
-    assert error < tolerance, f"off by {float(error):.1e} of scale"
+    for ours_of, theirs_of in zip(ours, theirs, strict=True):
+        close(ours_of, theirs_of, tolerance)
 
 
 def check_padding(module: nn.Module, tolerance: float, width: int = 3) -> None:
@@ -79,7 +86,9 @@ def check_padding(module: nn.Module, tolerance: float, width: int = 3) -> None:
     close(far[:, :30][valid], short[valid], tolerance)
 
 
-def check_stacked_training(build, tolerance: float, dtype: torch.dtype, steps: int = 20) -> None:
+def check_stacked_training(
+    build: Callable[[int], nn.Module], tolerance: float, dtype: torch.dtype, steps: int = 20
+) -> None:
     """3 stacked models trained under torch.func equal three separate trainings."""
     from torch.func import functional_call, grad, stack_module_state, vmap
 
@@ -89,9 +98,10 @@ def check_stacked_training(build, tolerance: float, dtype: torch.dtype, steps: i
     valid = torch.arange(24) < torch.tensor([24, 13])[:, None]
     goal = torch.randn(2, 24, width, dtype=dtype) * valid[..., None]
 
-    def loss(parameters, model):
-        y = functional_call(model, parameters, (x, valid))
-        return ((y - goal) * valid[..., None]).square().mean()
+    def loss(parameters: Mapping[str, Tensor], model: nn.Module) -> Tensor:
+        y = functional_call(model, dict(parameters), (x, valid))
+        error: Tensor = ((y - goal) * valid[..., None]).square().mean()
+        return error
 
     stacked, _ = stack_module_state(models)
     stacked = {name: value.detach() for name, value in stacked.items()}
@@ -99,12 +109,12 @@ def check_stacked_training(build, tolerance: float, dtype: torch.dtype, steps: i
     for _ in range(steps):
         gradients = step(stacked)
         stacked = {name: value - 0.1 * gradients[name] for name, value in stacked.items()}
-    for place, model in enumerate(models):
+    for number, model in enumerate(models):
         for _ in range(steps):
             parameters = dict(model.named_parameters())
             gradients = torch.autograd.grad(loss(parameters, model), list(parameters.values()))
             with torch.no_grad():
                 for value, gradient in zip(parameters.values(), gradients, strict=True):
-                    value -= 0.1 * gradient
+                    value.sub_(0.1 * gradient)
         for name, value in model.named_parameters():
-            close(stacked[name][place], value.detach(), tolerance)
+            close(stacked[name][number], value.detach(), tolerance)

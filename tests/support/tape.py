@@ -19,7 +19,7 @@ READS = ("_local_scalar_dense", "nonzero", "is_nonzero", "equal")
 """Operations whose answer goes to Python (or decides a shape): a GPU that records cannot give it."""
 
 
-class Tape(TorchDispatchMode):
+class Tape(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Records while it is entered; `play` performs the record again.
 
     known: tensors that were there before. Any other that an operation reads came out of Python while it recorded (a
@@ -27,7 +27,7 @@ class Tape(TorchDispatchMode):
     """
 
     def __init__(self, known: Iterable[torch.Tensor]) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.operations: list[tuple[Any, Any, Any, list[torch.Tensor]]] = []
         self.known = {_place(x) for x in known}
         self.made: list[torch.Tensor] = []
@@ -36,8 +36,8 @@ class Tape(TorchDispatchMode):
         kwargs = kwargs or {}
         if function.overloadpacket.__name__ in READS:
             raise RuntimeError(f"{function} asks for a number while steps are recorded")
-        for given in tree_leaves((args, kwargs)):
-            if isinstance(given, torch.Tensor) and _place(given) not in self.known:
+        for tensor in tree_leaves((args, kwargs)):
+            if isinstance(tensor, torch.Tensor) and _place(tensor) not in self.known:
                 raise RuntimeError(f"{function} reads a tensor that Python made while steps are recorded")
         out = function(*args, **kwargs)
         tensors = [x for x in tree_leaves(out) if isinstance(x, torch.Tensor)]

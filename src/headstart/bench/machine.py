@@ -63,9 +63,9 @@ def peak_memory(device: str) -> int:
     """
     if device != "cpu":
         return int(torch.cuda.max_memory_allocated(device))
-    found = _kernel_says("/proc/self/status", "VmHWM")
-    if found is not None:
-        return found
+    resident = _kernel_says("/proc/self/status", "VmHWM")
+    if resident is not None:
+        return resident
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return int(peak if sys.platform == "darwin" else peak * 1024)
 
@@ -93,11 +93,11 @@ def _kernel_says(file: str, name: str) -> int | None:
 def matrix_peak(device: str, seconds: float = 1.0) -> float:
     """FLOP/s of the fastest of repeated float32 products of two large square matrices, for about `seconds`."""
     side = SIDES[device.partition(":")[0]]
-    one, two, out = (torch.randn(side, side, device=device) for _ in range(3))
+    left, right, out = (torch.randn(side, side, device=device) for _ in range(3))
     best, began = float("inf"), time.perf_counter()
     while time.perf_counter() - began < seconds or best == float("inf"):
         start = time.perf_counter()
-        torch.mm(one, two, out=out)
+        torch.mm(left, right, out=out)
         wait_for(device)
         best = min(best, time.perf_counter() - start)
     return 2.0 * side**3 / best

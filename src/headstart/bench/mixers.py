@@ -62,12 +62,12 @@ class Cell:
 def read_lengths(text: str) -> list[int]:
     """`256,1024` as numbers in rising order. Raises: BadInput."""
     try:
-        found = sorted({int(word) for word in text.split(",")})
+        lengths = sorted({int(word) for word in text.split(",")})
     except ValueError:
         raise BadInput(f"--lengths: {text!r} is no list of whole numbers; write --lengths 256,1024") from None
-    if found[0] < 1:
-        raise BadInput(f"--lengths: {found[0]} is below 1; write --lengths 256,1024")
-    return found
+    if lengths[0] < 1:
+        raise BadInput(f"--lengths: {lengths[0]} is below 1; write --lengths 256,1024")
+    return lengths
 
 
 def read_mixers(text: str | None, own: str | None, plugins: Sequence[str] = ()) -> dict[str, str | None]:
@@ -85,8 +85,8 @@ def read_mixers(text: str | None, own: str | None, plugins: Sequence[str] = ()) 
 
 def spec_of(mixer: str) -> MixerSpec:
     """The mixer with its default settings."""
-    found: MixerSpec = read(MIXERS[mixer].load(), {"kind": mixer}, place=mixer)
-    return found
+    spec: MixerSpec = read(MIXERS[mixer].load(), {"kind": mixer}, place=mixer)
+    return spec
 
 
 def check_width(mixers: Sequence[str], width: int) -> None:
@@ -166,10 +166,10 @@ def timed(step: Callable[[], None], device: str) -> list[float]:
     """Seconds of each step, after one that is not counted."""
     step()
     wait_for(device)
-    found: list[float] = []
-    while len(found) < LEAST or (math.fsum(found) < ENOUGH and len(found) < MOST):
+    times: list[float] = []
+    while len(times) < LEAST or (math.fsum(times) < ENOUGH and len(times) < MOST):
         start = time.perf_counter()
         step()
         wait_for(device)
-        found.append(time.perf_counter() - start)
-    return found
+        times.append(time.perf_counter() - start)
+    return times

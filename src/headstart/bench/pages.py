@@ -66,20 +66,20 @@ def train_table(speeds: Sequence[Speed]) -> Table:
     """One row per model: sizes, tokens/s, share of the peak, and the plain loop beside it."""
     heads = ["model", "parameters", "batch x L", "step", "tokens/s", "share of peak", "plain step", "plain / ours"]
     rows = []
-    for one in speeds:
-        if one.seconds is None or one.plain_seconds is None:
-            rows.append([f"{one.model}, {one.device}", one.failed or NONE, *[NONE] * 6])
+    for speed in speeds:
+        if speed.seconds is None or speed.plain_seconds is None:
+            rows.append([f"{speed.model}, {speed.device}", speed.failed or NONE, *[NONE] * 6])
             continue
         rows.append(
             [
-                f"{one.model}, {one.device}",
-                f"{one.parameters:,}",
-                f"{one.batch} x {one.length:,}",
-                seconds(one.seconds),
-                f"{one.tokens_per_second:,.0f}",
-                f"{one.share_of_peak:.0%}",
-                seconds(one.plain_seconds),
-                f"{one.plain_seconds / one.seconds:.2f}",
+                f"{speed.model}, {speed.device}",
+                f"{speed.parameters:,}",
+                f"{speed.batch} x {speed.length:,}",
+                seconds(speed.seconds),
+                f"{speed.tokens_per_second:,.0f}",
+                f"{speed.share_of_peak:.0%}",
+                seconds(speed.plain_seconds),
+                f"{speed.plain_seconds / speed.seconds:.2f}",
             ]
         )
     return heads, rows
@@ -88,17 +88,17 @@ def train_table(speeds: Sequence[Speed]) -> Table:
 def share_table(speeds: Sequence[Speed]) -> Table:
     """Where the time of a step goes, one row per model."""
     rows = [
-        [f"{one.model}, {one.device}", *(f"{one.shares[group]:.0%}" for group in GROUPS)]
-        for one in speeds
-        if one.shares is not None
+        [f"{speed.model}, {speed.device}", *(f"{speed.shares[group]:.0%}" for group in GROUPS)]
+        for speed in speeds
+        if speed.shares is not None
     ]
     return ["model", *GROUPS], rows
 
 
 def peaks(speeds: Sequence[Speed]) -> str:
     """The measured peaks in a sentence."""
-    found = [f"{one.model}, {one.device}: {count(one.peak)}FLOP/s" for one in speeds if one.peak]
-    return "Matrix-product peak, measured just before each model: " + "; ".join(found) + "."
+    texts = [f"{speed.model}, {speed.device}: {count(speed.peak)}FLOP/s" for speed in speeds if speed.peak]
+    return "Matrix-product peak, measured just before each model: " + "; ".join(texts) + "."
 
 
 def markdown(table: Table) -> str:
@@ -130,8 +130,8 @@ LABEL = 0.047
 def spread(places: Sequence[float], least: float) -> list[float]:
     """Rising places moved apart to at least `least`, each as near to where it was as its neighbours allow."""
     groups: list[tuple[float, int]] = []  # (sum of the first places that members ask for, members)
-    for number, place in enumerate(places):
-        total, members = place - number * least, 1
+    for number, height in enumerate(places):
+        total, members = height - number * least, 1
         while groups and groups[-1][0] / groups[-1][1] >= total / members:
             before, more = groups.pop()
             total, members = total + before, members + more
@@ -160,19 +160,19 @@ def _panel(axes: Axes, cells: Sequence[Cell], look: Look) -> None:
     names = list(dict.fromkeys(cell.mixer for cell in cells))
     lengths = sorted({cell.length for cell in cells})
     ends: list[tuple[float, str, float, str]] = []
-    for place, name in enumerate(names):
+    for index, name in enumerate(names):
         line = sorted((c.length, c.seconds or 0.0) for c in cells if c.mixer == name)
-        turn = place // len(look.colours) % 2
+        turn = index // len(look.colours) % 2
         axes.plot(
             *zip(*line, strict=True),
-            color=look.colour(place),
-            marker=MARKS[place % len(MARKS)],
+            color=look.colour(index),
+            marker=MARKS[index % len(MARKS)],
             markersize=4,
             linewidth=1.4,
             linestyle="--" if turn else "-",
             fillstyle="none" if turn else "full",
         )
-        ends.append((line[-1][1], name, line[-1][0], look.colour(place)))
+        ends.append((line[-1][1], name, line[-1][0], look.colour(index)))
     axes.set_xscale("log", base=2)
     axes.set_yscale("log")
     axes.set_xticks(lengths, [f"{length:,}" for length in lengths])

@@ -101,11 +101,11 @@ def serve(work: str, job: dict[str, Any]) -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # What a library prints must not stand among the answers.
     module, _, name = work.partition(":")
-    found: Generator[Any, str, None] = getattr(importlib.import_module(module), name)(job)
+    generator: Generator[Any, str, None] = getattr(importlib.import_module(module), name)(job)
     begun = False
     for line in sys.stdin:
         try:
-            message = {"answer": found.send(line.strip()) if begun else next(found)}
+            message = {"answer": generator.send(line.strip()) if begun else next(generator)}
             begun = True
         except BadInput as error:
             message = {"wrong": str(error)}

@@ -313,9 +313,9 @@ def shares(step: Callable[[], Any], batches: Batches, device: str, steps: int) -
 
 
 def _scoped(function: Callable[..., Any], group: str) -> Callable[..., Any]:
-    def inside(*given: Any, **named: Any) -> Any:
+    def inside(*arguments: Any, **named: Any) -> Any:
         with record_function(_SCOPE + group):
-            return function(*given, **named)
+            return function(*arguments, **named)
 
     return inside
 

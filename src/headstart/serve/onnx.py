@@ -172,13 +172,13 @@ def check_extra() -> None:
 
 def graph_of(whole: Whole, served: Served) -> bytes:
     """The file's bytes. Raises: BadInput where torch cannot state the graph, or it is larger than a file may be."""
-    given = feeds(whole.known, made_up(served, 2, whole.limit))
+    arrays = feeds(whole.known, made_up(served, 2, whole.limit))
     batch, length = torch.export.Dim("batch"), torch.export.Dim("length")
     with _silence():
         try:
             program = torch.onnx.export(
                 whole,
-                tuple(torch.from_numpy(given[name]) for name in whole.inputs),
+                tuple(torch.from_numpy(arrays[name]) for name in whole.inputs),
                 dynamo=True,
                 verbose=False,
                 input_names=list(whole.inputs),
@@ -224,8 +224,8 @@ def _forget_places(proto: Any) -> None:
             node.ClearField("metadata_props")
             node.ClearField("doc_string")
             graphs += [attribute.g for attribute in node.attribute if attribute.HasField("g")]
-    for one in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer):
-        one.ClearField("metadata_props")
+    for item in (*proto.graph.input, *proto.graph.output, *proto.graph.initializer):
+        item.ClearField("metadata_props")
 
 
 @contextmanager
@@ -270,7 +270,7 @@ def answers_of(data: bytes) -> Callable[[Feeds], np.ndarray]:
             ) from error
 
     session = guarded(lambda: runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"]))
-    return lambda given: np.asarray(guarded(lambda: session.run(None, dict(given)))[0])
+    return lambda arrays: np.asarray(guarded(lambda: session.run(None, dict(arrays)))[0])
 
 
 def compared(whole: Whole, served: Served, answers: Callable[[Feeds], np.ndarray]) -> tuple[float, Runs]:
@@ -286,9 +286,9 @@ def compared(whole: Whole, served: Served, answers: Callable[[Feeds], np.ndarray
     largest = []
     for rows, length in runs:
         sequences = made_up(served, rows, length)
-        told, said = served.predict(sequences, NETWORK), answers(feeds(known, sequences))
-        scale = 1.0 if known.classes else np.maximum(1.0, np.abs(told)) if unit is None else unit
-        largest.append(np.max(np.abs(said.reshape(told.shape) - told) / scale))
+        expected, actual = served.predict(sequences, NETWORK), answers(feeds(known, sequences))
+        scale = 1.0 if known.classes else np.maximum(1.0, np.abs(expected)) if unit is None else unit
+        largest.append(np.max(np.abs(actual.reshape(expected.shape) - expected) / scale))
     return float(np.max(largest)), runs
 
 
@@ -310,7 +310,7 @@ def made_up(served: Served, rows: int, length: int) -> Sequences:
     missing."""
     known = served.config.preparation
     sizes = [length, *(1 + int(below(0, "onnx/length", length, row, length)) for row in range(1, rows))]
-    place, offsets = ragged([row * 2**32 + np.arange(size) for row, size in enumerate(sizes)])
+    position, offsets = ragged([row * 2**32 + np.arange(size) for row, size in enumerate(sizes)])
     layout = Layout(
         "made up",
         "wide",
@@ -319,13 +319,13 @@ def made_up(served: Served, rows: int, length: int) -> Sequences:
         kind=known.kind,
         symbols=known.symbols,
     )
-    values, observed = below(0, "onnx/tokens", known.width, place), None
+    values, observed = below(0, "onnx/tokens", known.width, position), None
     if known.kind == "numbers":
         channel = np.arange(known.width)
-        values = normal(0, "onnx/values", place[:, None], channel)
+        values = normal(0, "onnx/values", position[:, None], channel)
         if known.mean:
             values = values * np.array(known.deviation) + np.array(known.mean)
-        observed = uniform(0, "onnx/observed", place[:, None], channel) > 0.1
+        observed = uniform(0, "onnx/observed", position[:, None], channel) > 0.1
         values = np.where(observed, values, 0).astype(np.float32)
     return Sequences(values, offsets, observed, (None,) * rows, None, None, known.channels, layout, Places("made up"))
 

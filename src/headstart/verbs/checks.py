@@ -27,11 +27,11 @@ def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
     """A task by name with `field=value` settings."""
     from headstart.study.spec import parse_override
 
-    given: dict[str, Any] = {"kind": name}
+    fields: dict[str, Any] = {"kind": name}
     for word in overrides:
         path, value = parse_override(word)
-        set_path(given, path.removeprefix("task.").split("."), value)
-    return read(TASKS[name].load(), given, place="task")  # type: ignore[no-any-return]
+        set_path(fields, path.removeprefix("task.").split("."), value)
+    return read(TASKS[name].load(), fields, place="task")  # type: ignore[no-any-return]
 
 
 def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
@@ -197,9 +197,9 @@ def examine_machine(store: str | None, data: str | None) -> int:
             rows.append(("--", f"extra [{extra}]", f"not installed: pip install 'headstart[{extra}]'"))
     folder = store_folder(store)
     add(_writable(folder), "store", f"{folder} ({_room(folder)})")
-    place = data_folder(data)
-    found = f"{place}" if place.is_dir() else f"{place} is not there; generated tasks need none"
-    rows.append(("ok" if place.is_dir() else "--", "data", found))
+    sets = data_folder(data)
+    absent = "" if sets.is_dir() else " is not there; generated tasks need none"
+    rows.append(("--" if absent else "ok", "data", f"{sets}{absent}"))
     console().print(table(["", "what", "found"], rows))
     return int(any(state == "bad" for state, _, _ in rows))
 

@@ -150,9 +150,9 @@ def print_one(
 
     `layout` are options of a data file; where one is given, `what` is a file.
     """
-    given = {name: value for name, value in (layout or {}).items() if value is not None}
-    if given:
-        return show_file(what, given, overrides)
+    options = {name: value for name, value in (layout or {}).items() if value is not None}
+    if options:
+        return show_file(what, options, overrides)
     if re.fullmatch(r"[0-9a-f]{4,16}", what):
         return _show_stage(Store(store_folder(store)), what)
     from headstart.models.mixers import MIXERS
@@ -210,9 +210,9 @@ def _show_stage(store: Store, prefix: str) -> None:
     out.print(json.dumps(stage.get("spec", {}), indent=2))
 
 
-def _scores(found: Mapping[str, float | None] | None) -> str:
+def _scores(scores: Mapping[str, float | None] | None) -> str:
     """`loss 0.5123  accuracy 0.8400`: the scores that are numbers."""
-    return "  ".join(f"{name} {value:.4f}" for name, value in (found or {}).items() if value is not None)
+    return "  ".join(f"{name} {value:.4f}" for name, value in (scores or {}).items() if value is not None)
 
 
 def _show_result(result: dict[str, Any]) -> None:
@@ -269,10 +269,10 @@ def _show_mixer(name: str) -> None:
     out.print(table(["setting", "type", "default"], rows))
 
 
-def _show_study(given: str) -> None:
+def _show_study(name: str) -> None:
     from headstart.study.files import study_path, study_text
 
-    path = study_path(given)
+    path = study_path(name)
     out = console()
     out.print(f"study {path}\n")
     out.print(study_text(path))

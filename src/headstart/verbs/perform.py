@@ -83,11 +83,11 @@ def print_scale(study: Study) -> None:
     chains: dict[str, set[str]] = {}
     for cell in study.plan.cells:
         chains.setdefault(cell.column, set()).update(planned.name for planned in cell.chain)
-    said = [
+    texts = [
         stand_in_told(column, spec.stood_in.get(column, {}), chain, spec.reported) for column, chain in chains.items()
     ]
-    if any(said):
-        out.print(Text(f"stand-in data: {stand_ins_told(said)} (not in {study.data})"))
+    if any(texts):
+        out.print(Text(f"stand-in data: {stand_ins_told(texts)} (not in {study.data})"))
 
 
 def _answer(study: Study, json: Path | None) -> None:
@@ -125,13 +125,13 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
         out.print(Text(f"  - {item}"))
 
 
-def _writable_file(given: str | None) -> Path | None:
+def _writable_file(name: str | None) -> Path | None:
     """`--json FILE`, refused before anything is trained where it cannot be written."""
-    if given is None:
+    if name is None:
         return None
-    path = Path(given)
-    if not given or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        raise BadInput(f"--json: {given!r} is not a file in an existing folder")
+    path = Path(name)
+    if not name or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
+        raise BadInput(f"--json: {name!r} is not a file in an existing folder")
     if not os.access(path.absolute().parent, os.W_OK):
         raise BadInput(f"--json: {str(path.absolute().parent)!r} cannot be written; name another folder")
     return path

@@ -34,9 +34,9 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "
     return out
 
 
-def writable_folder(option: str, given: str | Path) -> Path:
+def writable_folder(option: str, name: str | Path) -> Path:
     """The folder, made where it is not there. Raises: BadInput naming the option where it cannot be used."""
-    folder = Path(given)
+    folder = Path(name)
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
