@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 
@@ -28,9 +28,31 @@ def listed(items: Sequence[str], last: str = "and") -> str:
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
 
 
+def sentence(text: str, names: Iterable[str] = ()) -> str:
+    """The text with a capital letter at its beginning; where that is one of these names, it stays as it is written."""
+    return text if text.partition(" ")[0] in names else text[:1].upper() + text[1:]
+
+
 def percent(share: float) -> str:
     """`50 %`."""
     return f"{100 * share:.0f} %"
+
+
+def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
+    """Characters of each of the first columns, as many as fit into `room` with 2 between them and no word broken.
+
+    A word of more than 24 letters may be broken, and at least 2 columns are kept. The widest space gives way first.
+    """
+    widths = [max(map(len, texts)) for texts in columns]
+    least = [min(24, max(len(word) for text in texts for word in text.split(" "))) for texts in columns]
+    while len(widths) > 2 and sum(least[: len(widths)]) + 2 * len(widths) + 2 > room:
+        widths.pop()
+    while sum(widths) + 2 * len(widths) + 2 > room:
+        slack = [width - low for width, low in zip(widths, least, strict=False)]
+        if max(slack) <= 0:
+            break
+        widths[slack.index(max(slack))] -= 1
+    return widths
 
 
 def many(number: int, noun: str) -> str:

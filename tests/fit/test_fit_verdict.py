@@ -52,7 +52,7 @@ def conclusion(*candidates: Candidate, serve: str = "auto") -> str:
 def test_a_model_without_gradients_that_wins_is_named_first() -> None:
     text = conclusion(candidate("scratch", [0.5, 0.6, 0.7], [0.5, 0.6, 0.7]), candidate("kernels", [0.9], [0.8]))
     assert text.startswith(
-        "Kernels (in words) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
+        "The model kernels (in words) beats the networks: accuracy 0.900 on validation (test 0.800); the best "
         "network has 0.600 on validation. It is what predict serves."
     )
 
@@ -61,7 +61,7 @@ def test_of_equal_models_the_simpler_one_is_taken() -> None:
     text = conclusion(
         candidate("scratch", [0.9], [0.9]), candidate("kernels", [0.9], [0.7]), candidate("summary", [0.9], [0.6])
     )
-    assert text.startswith("Summary (in words) is as good as the best network")
+    assert text.startswith("The model summary (in words) is as good as the best network")
 
 
 def test_validation_chooses_and_test_does_not() -> None:
@@ -114,7 +114,7 @@ def test_one_seed_says_nothing() -> None:
 
 def test_what_was_asked_for_is_served_and_what_is_best_is_still_said() -> None:
     text = conclusion(candidate("scratch", [0.5], [0.3]), candidate("kernels", [0.6], [0.6]), serve="network")
-    assert text.startswith("Kernels (in words) beats the networks")
+    assert text.startswith("The model kernels (in words) beats the networks")
     assert "As asked for, predict serves scratch." in text
 
 

@@ -341,7 +341,7 @@ def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_a
     assert "other_pretrained beats scratch" in answer(replace(summarise(plan, apart.find), claims=(claim,)))
     plan = make_up(arms=arms, columns={"a": "digits", "b": "mnist"}, seeds=(0, 1, 2))
     wide = replace(summarise(plan, shelf(plan, score).find), claims=(claim,))
-    assert "Other_pretrained is better than other (95 % interval above 0) in both columns." in answer(wide)
+    assert "other_pretrained is better than other (95 % interval above 0) in both columns." in answer(wide)
 
 
 def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
@@ -400,15 +400,15 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     fill(plan, store)
     results = summarise(plan, store.result)
     assert answer(results).startswith(
-        "Self_pretrained is better than scratch (95 % interval above 0) in both columns; on average +0.210"
+        "self_pretrained is better than scratch (95 % interval above 0) in both columns; on average +0.210"
     )
     unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
     assert answer(replace(results, table=tuple(unsure), averages=())) == (
-        "Self_pretrained is undecided against scratch (the 95 % interval contains 0) in both columns."
+        "self_pretrained is undecided against scratch (the 95 % interval contains 0) in both columns."
     )
     mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
     assert answer(replace(results, table=tuple(mixed), averages=())) == (
-        "Self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and is undecided "
+        "self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and is undecided "
         "against scratch (the 95 % interval contains 0) in 1 of 2 columns (b)."
     )
 

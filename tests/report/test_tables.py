@@ -14,6 +14,7 @@ from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, 
 from headstart.report.tables.scores import make_table, note, quantities, tried
 from headstart.study.results import Results
 from headstart.study.selection import summarise
+from headstart.text import column_widths
 
 NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"
 
@@ -44,6 +45,22 @@ def test_a_narrow_terminal_breaks_no_number(width: int) -> None:
     text = shown(make_table(demo()), width)
     assert all(part in text for part in ("0.508", "±0.009", "+0.138", "[0.128,0.148]", "accuracy", "scratch"))
     assert max(len(line) for line in text.splitlines()) <= width
+
+
+def test_a_narrow_terminal_breaks_no_name_and_says_which_columns_it_leaves_out() -> None:
+    text = shown(make_table(demo()), 80)
+    assert "self_pretrained" in text
+    assert "Left out in 80 columns: tried." in " ".join(text.split())
+    assert "Left out" not in shown(make_table(demo()))
+
+
+def test_no_word_is_broken_where_columns_are_narrowed() -> None:
+    columns = [["arm", "self_pretrained (at chance)"], ["test", "0.508 ±0.009"], ["budget", "90 epochs"]]
+    assert column_widths(columns, 80) == [27, 12, 9]
+    assert column_widths(columns, 44) == [18, 9, 9]
+    assert column_widths(columns, 36) == [15, 6, 7]
+    assert column_widths(columns, 34) == [18, 10]
+    assert column_widths([["x" * 40], ["y"]], 20) == [24, 1]
 
 
 def test_the_csv_holds_full_numbers_under_their_names() -> None:

@@ -52,9 +52,9 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     if best.is_network or network is None:
         sentence = f"The best model is {model}: {scores}"
     elif best.worth == network.worth:
-        sentence = f"{model[0].upper()}{model[1:]} is as good as the best network: {scores}"
+        sentence = f"The model {model} is as good as the best network: {scores}"
     else:
-        sentence = f"{model[0].upper()}{model[1:]} beats the networks: {scores}"
+        sentence = f"The model {model} beats the networks: {scores}"
         if network.row.val is not None:
             sentence += f"; the best network has {words.score(network.row.val.mean)} on validation"
     if serves is best:

@@ -9,6 +9,7 @@ from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results, Row
 from headstart.study.statistics import Difference, paired_difference
+from headstart.text import sentence
 
 OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
     "holds": ("holds", "hold"),
@@ -33,13 +34,9 @@ def answer(results: Results) -> str:
         else:
             text = (_one_column if len(results.columns) == 1 else _columns)(results, scored)
         claims = _claims(results)
-        text = f"{claims}. {_capital(text)}" if claims else text
+        text = f"{claims}. {sentence(text, results.arms)}" if claims else text
     so_far = f"So far ({done} of {planned} runs done): " if done < planned else ""
-    return _capital(f"{so_far}{_on_stand_ins(results)}{text}.")
-
-
-def _capital(text: str) -> str:
-    return text[:1].upper() + text[1:]
+    return sentence(f"{so_far}{_on_stand_ins(results)}{text}.", results.arms)
 
 
 def _on_stand_ins(results: Results) -> str:

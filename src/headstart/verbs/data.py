@@ -97,7 +97,7 @@ def print_card(sequences: Sequences) -> None:
     from rich.text import Text
 
     from headstart.data.card import CHANNELS, CLASSES, data_card
-    from headstart.verbs.terminal import console, table
+    from headstart.verbs.terminal import console, hanging, table
 
     card, out = data_card(sequences), console()
     grid = Table.grid(padding=(0, 2))
@@ -109,7 +109,7 @@ def print_card(sequences: Sequences) -> None:
             out.print(table(heads, rows, right=range(1, len(heads))))
     out.print(Text("worth a look:" if card.findings else "\nnothing looks wrong"))
     for finding in card.findings:
-        out.print(Text(f"- {finding}"))
+        out.print(hanging(finding, "- "))
 
 
 def show_cache(task: str | None, listed: bool, clear: bool) -> None:

@@ -21,7 +21,7 @@ from headstart.runner.machine import choose_device, default_workers, keep_freed_
 from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
-from headstart.verbs.terminal import console, writable_folder
+from headstart.verbs.terminal import console, hanging, writable_folder
 
 if TYPE_CHECKING:
     from headstart.data.card import Card
@@ -165,7 +165,7 @@ def _print_plan(fit: Fit, plan: FitPlan, slots: int) -> None:
     screen = console()
     screen.print(Text("plan:"))
     for line in plan.texts:
-        screen.print(Text(f"  - {line}"))
+        screen.print(hanging(line))
     at_once = f", {slots} networks at a time" if slots > 1 else ""
     screen.print(Text(f"  - about {words.duration(plan.seconds)} of training on {fit.device}{at_once}"))
 
@@ -179,7 +179,7 @@ def _print_outcome(outcome: Outcome, folder: Path) -> None:
     screen.print(Text(outcome.answer, style="bold"))
     screen.print(to_rich(replace(models_table(outcome), title="")))
     for note in outcome.notes[:SHOWN]:
-        screen.print(Text(f"- {note}"))
+        screen.print(hanging(note, "- "))
     if len(outcome.notes) > SHOWN:
         screen.print(f"- {len(outcome.notes) - SHOWN} more on the page")
     screen.print()

@@ -35,7 +35,7 @@ def _stages(store: str | None) -> None:
         return
     out.print(
         table(
-            ["id", "state", "stage", "task", "seed", "rate", "epochs", "val", "test", "seconds"],
+            ["id", "state", "stage", "task", "seed", "rate", "val", "test", "epochs", "seconds"],
             [_stage_row(entry) for entry in entries],
             right=(4, 5, 6, 7, 8, 9),
         )
@@ -55,9 +55,9 @@ def _stage_row(entry: StageEntry) -> list[str]:
         spec.get("task", {}).get("kind", ""),
         str(spec.get("seed", "")),
         _number(spec.get("optim", {}).get("lr")),
-        _number(budget.get("epochs")),
         _score(best, "val", name),
         _score(best, "test", name),
+        _number(budget.get("epochs")),
         _number(budget.get("seconds")),
     ]
 

@@ -26,7 +26,7 @@ from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.display import watch
-from headstart.verbs.terminal import console, table, writable_folder
+from headstart.verbs.terminal import console, hanging, table, writable_folder
 
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
@@ -122,7 +122,7 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
     if items and note:
         out.print(Text(f"  {note}"))
     for item in items:
-        out.print(Text(f"  - {item}"))
+        out.print(hanging(item))
 
 
 def _writable_file(name: str | None) -> Path | None:
@@ -184,8 +184,8 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
         out.print(f"The cost of {unknown} stages is unknown until the data are there, and is not counted.")
 
 
-HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "parameters", "trained", "steps", "examples"]
-HEADS += ["FLOP", "time"]
+HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples", "parameters"]
+HEADS += ["trained"]
 
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
@@ -193,5 +193,5 @@ def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
     head = [spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}" if spec.uses("optim.lr") else ""]
     if cost is None:
         return [*head, *["unknown"] * 6]
-    sizes = [f"{number:,}" for number in (cost.parameters, cost.trainable, cost.steps)]
-    return [*head, *sizes, count(cost.examples), count(cost.flops), duration(sum(cost.seconds_at(speed)))]
+    sizes = f"{cost.steps:,}", count(cost.flops), count(cost.examples), f"{cost.parameters:,}", f"{cost.trainable:,}"
+    return [*head, duration(sum(cost.seconds_at(speed))), *sizes]

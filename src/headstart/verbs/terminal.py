@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart.errors import BadInput
+from headstart.text import column_widths, listed
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -24,14 +25,34 @@ def console(*, stderr: bool = False) -> Console:
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", right: Sequence[int] = ()) -> Table:
-    """A plain table; columns whose number is in `right` are aligned right."""
-    out = Table(box=SIMPLE_HEAD, title=Text(title) if title else None, title_justify="left", pad_edge=False)
-    for i, head in enumerate(heads):
-        # An id is there to be copied: it stays whole in a narrow terminal.
-        out.add_column(Text(head), justify="right" if i in right else "left", overflow="fold", no_wrap=head == "id")
-    for row in rows:
-        out.add_row(*(cell if isinstance(cell, Text) else Text(str(cell)) for cell in row))
+    """A plain table; columns whose number is in `right` are aligned right.
+
+    Words stay whole: where the terminal is too narrow for that, the last columns are left out, and a note names them.
+    """
+    texts = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
+    width = console().width
+    widths = column_widths([[head, *(row[i].plain for row in texts)] for i, head in enumerate(heads)], width)
+    absent = list(heads[len(widths) :])
+    out = Table(
+        box=SIMPLE_HEAD,
+        title=Text(title) if title else None,
+        title_justify="left",
+        padding=(0, 1, 0, 0),
+        caption=Text(f"Left out in {width} columns: {listed(absent)}.") if absent else None,
+        caption_justify="left",
+    )
+    for i, (head, wide) in enumerate(zip(heads, widths, strict=False)):
+        out.add_column(Text(head), justify="right" if i in right else "left", overflow="fold", width=wide)
+    for row in texts:
+        out.add_row(*row[: len(widths)])
     return out
+
+
+def hanging(item: object, mark: str = "  - ") -> Table:
+    """An item of a list, whose further lines stand under its first."""
+    grid = Table.grid()
+    grid.add_row(Text(mark), Text(str(item)))
+    return grid
 
 
 def writable_folder(option: str, name: str | Path) -> Path:

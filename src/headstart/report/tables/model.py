@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -13,6 +13,7 @@ from headstart.guard import guarded
 from headstart.study import words
 from headstart.study.results import AMOUNTS
 from headstart.study.statistics import Difference, Estimate
+from headstart.text import column_widths, listed
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -130,16 +131,20 @@ def _rich_table(table: Table, width: int) -> RichTable:
     from rich.table import Table as RichTable
     from rich.text import Text
 
+    columns = zip(table.heads, *([cell.text for cell in line.cells.values()] for line in table.lines), strict=True)
+    widths = column_widths([[_narrow(text) for text in column] for column in columns], width)
+    absent = table.heads[len(widths) :]
+    left_out = f" Left out in {width} columns: {listed(absent)}." if absent else ""
     out = RichTable(
         title=Text(printable(table.title)),
-        caption=Text(table.note),
+        caption=Text(f"{table.note}{left_out}".strip()),
         box=box.SIMPLE_HEAD,
         title_justify="left",
         caption_justify="left",
         title_style="bold",
         padding=(0, 1, 0, 0),
     )
-    for head, numeric, wide in zip(table.heads, table.numeric, _widths(table, width), strict=True):
+    for head, numeric, wide in zip(table.heads, table.numeric, widths, strict=False):
         out.add_column(Text(printable(head)), justify="right" if numeric else "left", overflow="fold", width=wide)
     before: Line | None = None
     for line in table.lines:
@@ -150,34 +155,9 @@ def _rich_table(table: Table, width: int) -> RichTable:
         texts = [_narrow(cell.text) for cell in line.cells.values()]
         if grouped and same:
             texts[0] = ""
-        out.add_row(*map(Text, texts), style="bold" if line.best else TONES.get(line.status, ""))
+        out.add_row(*map(Text, texts[: len(widths)]), style="bold" if line.best else TONES.get(line.status, ""))
         before = line
     return out
-
-
-def _widths(table: Table, width: int) -> list[int]:
-    """Width of each column. In a narrow terminal numbers break between their words and never inside one;
-    names are folded to what is left."""
-    columns = zip(table.heads, *([cell.text for cell in line.cells.values()] for line in table.lines), strict=True)
-    texts = [[_narrow(text) for text in column] for column in columns]
-    out = [max(map(len, column)) for column in texts]
-    least = [max(len(word) for text in column for word in text.split(" ")) for column in texts]
-    room = width - 2 * len(out) - 2
-    names = [i for i, numeric in enumerate(table.numeric) if not numeric]
-    _fold(out, names, room, 16)
-    for i in sorted(set(range(len(out))) - set(names), key=lambda i: least[i] - out[i]):
-        out[i] = max(least[i], out[i] - max(0, sum(out) - room))
-    _fold(out, names, room, 8)
-    return out
-
-
-def _fold(widths: list[int], columns: Sequence[int], room: int, least: int) -> None:
-    """Narrow the widest of these columns, letter by letter, until all fit or none is wider than `least`."""
-    while sum(widths) > room:
-        longest = max(columns, key=lambda i: widths[i])
-        if widths[longest] <= least:
-            return
-        widths[longest] -= 1
 
 
 def _narrow(text: str) -> str:
