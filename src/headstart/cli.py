@@ -25,12 +25,14 @@ app = typer.Typer(
 bench = typer.Typer(no_args_is_help=True, help="Measure time and memory: of mixers, or of training.")
 app.add_typer(bench, name="bench")
 
+StudyArgument = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
+]
 StoreOption = Annotated[
     str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
 ]
 DataOption = Annotated[
-    str | None,
-    typer.Option("--data", metavar="DIR", help="Folder of data sets (default: HEADSTART_DATA, else ./data)."),
+    str | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (HEADSTART_DATA, else ./data).")
 ]
 WorkersOption = Annotated[
     int | None,
@@ -43,16 +45,14 @@ ThreadsOption = Annotated[
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
 MixerOption = Annotated[
-    str | None,
-    typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin with it."),
+    str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option("--plugin", metavar="FILE.py|MODULE", help="Run code of your own that registers kinds; repeatable."),
 ]
 ScaleOption = Annotated[
-    str | None,
-    typer.Option("--scale", metavar="SCALE", help="tiny (the default), small or paper, of a study that has scales."),
+    str | None, typer.Option("--scale", metavar="SCALE", help="tiny (default), small or paper, where a study has them.")
 ]
 Overrides = Annotated[
     list[str] | None,
@@ -61,6 +61,7 @@ Overrides = Annotated[
 UseOption = Annotated[
     str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
 ]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
 
 
@@ -81,13 +82,9 @@ def demo(
 
 @app.command()
 def run(
-    study: Annotated[
-        str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
-    ],
+    study: StudyArgument,
     overrides: Overrides = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show the distinct stages, their parameters and cost; train nothing.")
-    ] = False,
+    dry_run: DryRunOption = False,
     workers: WorkersOption = None,
     threads: ThreadsOption = 1,
     device: DeviceOption = "auto",
@@ -114,7 +111,7 @@ def run(
 
 @app.command()
 def report(
-    study: Annotated[str, typer.Argument(metavar="STUDY")],
+    study: StudyArgument,
     overrides: Overrides = None,
     store: StoreOption = None,
     data: DataOption = None,
@@ -196,12 +193,8 @@ def fit(
         float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
     ] = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")] = False,
-    show_examples: Annotated[
-        bool, typer.Option("--show-examples", help="Show sequences of yours on the report page.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Print the data card and the plan; train nothing.")
-    ] = False,
+    show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
+    dry_run: DryRunOption = False,
     workers: WorkersOption = None,
     threads: ThreadsOption = 1,
     device: DeviceOption = "auto",
@@ -326,9 +319,7 @@ def bench_mixers_verb(
     mixers: Annotated[
         str | None, typer.Option("--mixers", metavar="A,B", help="Only these (default: all; `headstart ls mixers`).")
     ] = None,
-    mixer: Annotated[
-        str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own beside them.")
-    ] = None,
+    mixer: MixerOption = None,
     plugin: PluginOption = None,
     lengths: Annotated[str, typer.Option("--lengths", metavar="L,L", help="Lengths.")] = "256,1024,4096,16384",
     width: Annotated[int, typer.Option("--width", metavar="D", help="Width of the layer.")] = 128,
@@ -361,11 +352,11 @@ def bench_train_verb(
 @app.command()
 def schema() -> None:
     """Print the JSON schema of a study file (for editors)."""
-    import json as json_module
+    from json import dumps
 
     from headstart.study.schema import study_schema
 
-    typer.echo(json_module.dumps(study_schema(), indent=2))
+    typer.echo(dumps(study_schema(), indent=2))
 
 
 @app.command()
@@ -381,33 +372,28 @@ def main(argv: list[str] | None = None) -> None:
     command: Any = typer.main.get_command(app)
     try:
         code = command.main(args=argv, prog_name="headstart", standalone_mode=False)
-    except BadInput as error:
-        _say(str(error))
-        raise SystemExit(2) from None
-    except Damaged as error:
-        _say(f"{error}; `headstart run` of its study does a damaged stage anew")
-        raise SystemExit(2) from None
     except BrokenPipeError:  # who read the output has stopped reading, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(0) from None
-    except OSError as error:
-        if disk_full(error):
-            _say("the disk is full; make room, or name folders on another disk, and give the same command again")
-            raise SystemExit(2) from None
-        if error.filename is None:
-            raise
-        _say(f"{error.filename}: {error.strerror}; make room or give access there, or name another folder")
-        raise SystemExit(2) from None
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        if not hasattr(error, "format_message"):
+        if (message := _message(error)) is None:
             raise
-        _say(error.format_message())  # a word of the command line is off: typer's own message says which
+        sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
         raise SystemExit(getattr(error, "exit_code", 2)) from None
     raise SystemExit(code if isinstance(code, int) else 0)
 
 
-def _say(message: str) -> None:
-    """One message to stderr, every line of it marked."""
-    sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
+def _message(error: Exception) -> str | None:
+    """What is wrong and what to do about it; None where headstart itself is at fault."""
+    if isinstance(error, BadInput):
+        return str(error)
+    if isinstance(error, Damaged):
+        return f"{error}; `headstart run` of its study does a damaged stage anew"
+    if disk_full(error):
+        return "the disk is full; make room, or name folders on another disk, and give the same command again"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}; make room or give access there, or name another folder"
+    # A word of the command line is off: typer's own message says which.
+    return error.format_message() if hasattr(error, "format_message") else None
