@@ -181,7 +181,7 @@ def row(arm: str, metric: str, val: dict[int, float], test: dict[int, float]) ->
 
 def records(results: Results) -> dict[str, list[Mapping[str, Any]]]:
     """Ten epochs of every stage."""
-    out: dict[str, list[dict[str, Any]]] = {}
+    out: dict[str, list[Mapping[str, Any]]] = {}
     for line in results.table:
         for run in line.runs if line.arm in NETWORKS else ():
             for name, identity in run.stages:
