@@ -79,12 +79,12 @@ def test_windows_keep_their_splits_and_targets_go_from_minus_one_to_one(tmp_path
 
 def test_a_window_is_the_samples_and_the_mean_of_the_numbers_that_it_covers(records):
     task = of(records, scale_target=False, standardise=False)
-    found = everything(task)
-    assert len(found) == 6 * 10
+    windows = everything(task)
+    assert len(windows) == 6 * 10
     for record in range(6):
         rows = signals(record)[1:]
         for k in range(10):
-            window, target = found[10 * record + k]
+            window, target = windows[10 * record + k]
             fields = [row.split(",") for row in rows[500 * k : 500 * (k + 1)]]
             assert np.array_equal(window, np.float32([[float(f[5]), float(f[2])] for f in fields]))
             covered = [80 + 5 * record + t % 3 for t in range(4 * k, 4 * k + 4)]
@@ -143,7 +143,7 @@ def test_packed_records_are_read(records):
 
 
 @pytest.mark.parametrize(
-    ("what", "row", "text", "said"),
+    ("what", "row", "text", "words"),
     [
         ("Signals", 0, "Time [s], RESP, V", "row 1: has no column 'II' and no 'PLETH'"),
         ("Signals", 9, "0.064,1,2", "row 10: has 3 fields, the header has 6"),
@@ -154,13 +154,13 @@ def test_packed_records_are_read(records):
         ("Numerics", 0, "Time [s], PULSE", "row 1: has no column 'HR'"),
     ],
 )
-def test_what_is_wrong_with_a_record_is_said_with_its_row(records, what, row, text, said):
+def test_what_is_wrong_with_a_record_is_said_with_its_row(records, what, row, text, words):
     path = records / f"bidmc/bidmc_csv/bidmc_03_{what}.csv"
     rows = path.read_text().split("\n")
     rows[row] = text
     path.write_text("\n".join(rows))
-    found = why(records, source="records", length=500)
-    assert f"{path}, {said}" in found
+    message = why(records, source="records", length=500)
+    assert f"{path}, {words}" in message
 
 
 def test_missing_files_and_impossible_settings_are_named(records, tmp_path):
@@ -181,9 +181,9 @@ def test_what_is_wrong_with_windows_is_said(tmp_path):
     assert "has 2 channels of 40 values, not 2 of task.length = 4000" in why(tmp_path)
     text = path.read_text()
     path.write_text(text + "1,2:3,4:80\n" + ":".join([",".join(["1"] * 40)] * 2 + ["NaN"]))
-    found = why(tmp_path, length=40)
-    assert f"{path}, row 30: has 2 values, the header says 40" in found
-    assert f"{path}, row 31: the target is NaN; leave the row out" in found
+    message = why(tmp_path, length=40)
+    assert f"{path}, row 30: has 2 values, the header says 40" in message
+    assert f"{path}, row 31: the target is NaN; leave the row out" in message
     path.write_text(text.replace("@targetLabel", "@classLabel"))
     assert "a task with a number as target needs @targetLabel true" in why(tmp_path, length=40)
 

@@ -171,8 +171,8 @@ def test_a_picture_shows_the_pixels_that_went_in(data, test):
         CifarPatchesSpec(val=10, channels="rgb"),
     ):
         task = spec.load(data)
-        shown = task.picture(task.test.inputs(5)) * 255
-        assert np.abs(shown - (grey(test[0][5]) if shown.ndim == 2 else test[0][5])).max() < 1e-3
+        image = task.picture(task.test.inputs(5)) * 255
+        assert np.abs(image - (grey(test[0][5]) if image.ndim == 2 else test[0][5])).max() < 1e-3
 
 
 def test_train_inputs_have_mean_0_and_deviation_1(data):
@@ -195,11 +195,11 @@ def test_every_form_of_the_same_pixels_has_the_same_fingerprint(tmp_path, train,
         "packed": {"cifar10/png.tar.xz": packed(folders, "x/", "w:xz")}
         | {"cifar10/" + name: content for name, content in ordered.items()},
     }
-    found = set()
+    fingerprints = set()
     for name, files in forms.items():
         write(tmp_path / name, files)
-        found.add(image(tmp_path / name).fingerprint)
-    assert len(found) == 1
+        fingerprints.add(image(tmp_path / name).fingerprint)
+    assert len(fingerprints) == 1
 
 
 def test_class_folders_without_an_order_are_read_class_by_class_by_number(tmp_path, train, test):
@@ -230,12 +230,12 @@ def test_a_set_of_another_size_is_named_in_the_notes(data):
 
 
 def test_validation_is_stratified_and_follows_split_seed_for_all_three_tasks_alike(data):
-    one, two = image(data), image(data, split_seed=1)
-    assert np.bincount(one.val.target).tolist() == [1] * 10
-    assert set(one.val.index) != set(two.val.index)
-    assert set(one.val.index) | set(one.train.index) == set(range(TRAIN))
-    assert np.array_equal(SCifarSpec(val=10).load(data).val.index, one.val.index)
-    assert np.array_equal(CifarPatchesSpec(val=10).load(data).val.index, one.val.index)
+    first, two = image(data), image(data, split_seed=1)
+    assert np.bincount(first.val.target).tolist() == [1] * 10
+    assert set(first.val.index) != set(two.val.index)
+    assert set(first.val.index) | set(first.train.index) == set(range(TRAIN))
+    assert np.array_equal(SCifarSpec(val=10).load(data).val.index, first.val.index)
+    assert np.array_equal(CifarPatchesSpec(val=10).load(data).val.index, first.val.index)
 
 
 @pytest.mark.parametrize(
@@ -254,8 +254,8 @@ def test_augmented_train_images_are_other_ones_each_epoch_and_no_others_are(data
     pixels = pixels if task.signature.width % 3 == 0 else grey(pixels)[..., None]
     for epoch in (0, 3):
         wanted = tiled(augmented(pixels, task.train.index, epoch, 0, mirror=True), tile)
-        found = bytes_of(task, task.augment(task.train, epoch))
-        assert np.array_equal(found.reshape(len(pixels), -1), wanted.reshape(len(pixels), -1))
+        changed = bytes_of(task, task.augment(task.train, epoch))
+        assert np.array_equal(changed.reshape(len(pixels), -1), wanted.reshape(len(pixels), -1))
     assert plain.augment is None
     assert np.array_equal(bytes_of(task, task.train), bytes_of(plain, plain.train))
     assert task.fingerprint == plain.fingerprint
@@ -276,9 +276,9 @@ def test_copies_stay_in_train_where_we_draw_and_official_overlaps_are_said(tmp_p
     task = image(tmp_path, val=8, split_seed=3)
     assert set(task.val.index) <= set(range(20, 80))
     assert task.notes[-1] == "of the 20 test images, 4 also stand in train"
-    held = image(tmp_path, split="rothermel")
-    assert "of the 20 val images, 20 also stand in train" in held.notes
-    assert held.notes[-1] == "of the 20 test images, 4 also stand in train and 4 also stand in val"
+    stock = image(tmp_path, split="rothermel")
+    assert "of the 20 val images, 20 also stand in train" in stock.notes
+    assert stock.notes[-1] == "of the 20 test images, 4 also stand in train and 4 also stand in val"
     text = why(tmp_path, ImageSpec(val=90))
     assert text.startswith("task.val: holding out 90 takes ")
     assert text.endswith(" without a copy in train; take fewer")
@@ -313,7 +313,7 @@ def test_fractions_are_taken_from_bytes(data):
 
 def test_a_missing_file_is_named_with_its_folder_and_origin(data, tmp_path):
     text = why(tmp_path / "empty")
-    for said in (
+    for words in (
         "data_batch_1.bin",
         "test_batch.bin",
         "train/<class>",
@@ -322,7 +322,7 @@ def test_a_missing_file_is_named_with_its_folder_and_origin(data, tmp_path):
         "--data",
         "HEADSTART_DATA",
     ):
-        assert said in text
+        assert words in text
     (data / "cifar10" / BATCHES[2]).unlink()
     assert f"{data / 'cifar10' / BATCHES[2]} is missing; CIFAR-10 (Krizhevsky 2009)" in why(data)
 
@@ -420,9 +420,9 @@ def test_equal_pixels_are_refused(tmp_path):
 
 @settings(deadline=None, max_examples=100)
 @given(st.binary(max_size=400), st.integers(0, 3000), st.sampled_from(["PNG", "JPEG", "BMP", "PPM"]))
-def test_any_bytes_are_an_image_or_a_mistake(content, place, form):
+def test_any_bytes_are_an_image_or_a_mistake(content, size, form):
     whole = image_file(np.arange(3072, dtype=np.uint8).reshape(32, 32, 3), form)
-    for given_bytes in (content, whole[:place] + content + whole[place + len(content) :]):
+    for given_bytes in (content, whole[:size] + content + whole[size + len(content) :]):
         with contextlib.suppress(ValueError):
             assert decode(given_bytes, 32, FORMATS, "RGB")[0].shape == (32, 32, 3)
 
@@ -439,6 +439,6 @@ def test_the_real_copy(linked):
     assert label[:10].tolist() == [6, 9, 9, 4, 1, 1, 2, 7, 8, 3]
     assert abs(task.signature.level_shift - 122.6) < 0.1  # the usual mean and deviation of grey CIFAR-10
     assert abs(task.signature.level_scale - 61.0) < 0.1
-    held = ImageSpec(split="rothermel").load(linked)
-    counts = np.bincount(held.val.target)
-    assert (len(held.train), len(held.val), counts.min(), counts.max()) == (40_000, 10_000, 952, 1_025)
+    stock = ImageSpec(split="rothermel").load(linked)
+    counts = np.bincount(stock.val.target)
+    assert (len(stock.train), len(stock.val), counts.min(), counts.max()) == (40_000, 10_000, 952, 1_025)

@@ -22,20 +22,20 @@ def grey_levels(task, examples):
 
 
 def test_without_the_roll_the_images_are_those_of_scikit_learn():
-    task, given = DigitsSpec(rolled=False).load(NOWHERE), load_digits()
+    task, bunch = DigitsSpec(rolled=False).load(NOWHERE), load_digits()
     for name, size in (("train", 1097), ("val", 200), ("test", 500)):
         x = task.split(name)
         assert len(x) == size
-        assert np.array_equal(grey_levels(task, x), given.data[x.index])
-        assert np.array_equal(x.target, given.target[x.index])
+        assert np.array_equal(grey_levels(task, x), bunch.data[x.index])
+        assert np.array_equal(x.target, bunch.target[x.index])
 
 
 def test_each_image_is_rolled_by_its_own_offset():
-    task, given = DigitsSpec(roll_seed=3).load(NOWHERE), load_digits()
-    shown = grey_levels(task, task.val).reshape(-1, 8, 8)
-    for image, number in zip(shown, task.val.index, strict=True):
+    task, bunch = DigitsSpec(roll_seed=3).load(NOWHERE), load_digits()
+    images = grey_levels(task, task.val).reshape(-1, 8, 8)
+    for image, number in zip(images, task.val.index, strict=True):
         down, right = (int(below(3, "digits/roll", 8, int(number), axis)) for axis in (0, 1))
-        assert np.array_equal(image, np.roll(given.images[number], (down, right), (0, 1)))
+        assert np.array_equal(image, np.roll(bunch.images[number], (down, right), (0, 1)))
 
 
 def test_the_roll_reaches_every_place_alike():

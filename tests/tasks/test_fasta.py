@@ -47,9 +47,9 @@ def own(tmp_path):
     )
 
 
-def promoters(tmp_path, one=30, two=40):
+def promoters(tmp_path, first=30, two=40):
     names = PROMOTERS["ecoli"]
-    return put(tmp_path, {f"promoters/{names[0]}": entries(one, 1), f"promoters/{names[1]}": entries(two, 2)})
+    return put(tmp_path, {f"promoters/{names[0]}": entries(first, 1), f"promoters/{names[1]}": entries(two, 2)})
 
 
 def why(data, **settings):
@@ -114,9 +114,9 @@ def test_copies_stay_in_train_and_double_labels_are_said(tmp_path):
     names[0].write_text(names[0].read_text() + f">again\n{word(1000, length=30)}\n")
     names[1].write_text(names[1].read_text() + f">again\n{word(1001, length=31)}\n")
     task = FastaSpec().load(data)
-    held = {task.text(task.split(n).inputs(i)) for n in ("val", "test") for i in range(len(task.split(n)))}
-    assert word(1000, length=30) not in held
-    assert word(1001, length=31) not in held
+    drawn = {task.text(task.split(n).inputs(i)) for n in ("val", "test") for i in range(len(task.split(n)))}
+    assert word(1000, length=30) not in drawn
+    assert word(1001, length=31) not in drawn
     assert "1 of the sequences occur with more than one label" in task.notes
 
 
@@ -129,7 +129,7 @@ def test_copies_in_official_files_are_counted(own):
 
 
 @pytest.mark.parametrize(
-    ("lines", "said"),
+    ("lines", "words"),
     [
         ([">a left", "ACGT", "ACZT"], "row 3: letter 3 is 'Z', no base"),
         ([">a left", "ACGT*"], "row 2: letter 5 is '*', no base"),
@@ -142,10 +142,10 @@ def test_copies_in_official_files_are_counted(own):
         ([], "holds no sequence that can be read"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said_with_its_row(own, lines, said):
+def test_what_is_wrong_with_a_file_is_said_with_its_row(own, lines, words):
     path = own / "fasta/test.fa"
     path.write_text("\n".join(lines))
-    assert said in why(own, source="files", letters="dna")
+    assert words in why(own, source="files", letters="dna")
 
 
 def test_what_is_missing_is_named(own, tmp_path):
@@ -166,13 +166,13 @@ def test_rows_of_a_table_and_what_is_wrong_with_them(tmp_path):
     assert task.labels == ("EI", "IE", "N")
     path = put(tmp_path, {"splice/uci_splice.tsv": [*rows, "EI\tx", "EI\tx\t", "\tx\tACG", "N\tx\tAC?"]})
     text = why(path, source="splice")
-    for said in (
+    for words in (
         "row 62: has 2 fields",
         "row 63: the sequence is empty",
         "row 64: the label is ''",
         "row 65: letter 3 is '?'",
     ):
-        assert said in text
+        assert words in text
 
 
 def test_deeploc_says_that_its_train_file_is_not_there(tmp_path):
@@ -248,7 +248,7 @@ def test_what_is_wrong_with_a_protein_is_said_with_its_row(tmp_path):
     path.write_text("\n".join(lines))
     with pytest.raises(BadInput) as caught:
         HomologySpec().load(tmp_path)
-    for said in (
+    for words in (
         "row 2: is no JSON",
         "row 3: is no JSON object",
         "row 4: has fold_label None and primary 'AC'",
@@ -256,7 +256,7 @@ def test_what_is_wrong_with_a_protein_is_said_with_its_row(tmp_path):
         "row 6: letter 3 is 'J', no amino acid",
         "row 7: the label is None",
     ):
-        assert f"{path}, {said}" in str(caught.value)
+        assert f"{path}, {words}" in str(caught.value)
     path.write_text(json.dumps([protein(1), protein(2, fold=9), 4]))
     with pytest.raises(BadInput, match=r"valid\.json, protein 3: is no JSON object"):
         HomologySpec().load(tmp_path)

@@ -270,10 +270,10 @@ def test_the_arrays_are_mapped_and_cannot_be_written(tmp_path):
 
 
 def test_preparing_tells_how_far_it_is(tmp_path, own_cache):
-    told = []
-    prepare(ListOpsSpec(**SMALL), tmp_path, 2, lambda done, total: told.append((done, total)))
-    assert told[-1] == (800, 800)
-    assert [done for done, _ in told] == sorted(done for done, _ in told)
+    progress = []
+    prepare(ListOpsSpec(**SMALL), tmp_path, 2, lambda done, total: progress.append((done, total)))
+    assert progress[-1] == (800, 800)
+    assert [done for done, _ in progress] == sorted(done for done, _ in progress)
 
 
 def test_the_fpt_variant_drops_brackets_and_cuts(tmp_path):
@@ -281,8 +281,8 @@ def test_the_fpt_variant_drops_brackets_and_cuts(tmp_path):
     full, short = ListOpsSpec(**settings).load(tmp_path), ListOpsSpec(variant="fpt", **settings).load(tmp_path)
     for i in range(40):
         symbols = full.train.values[full.train.offsets[i] : full.train.offsets[i + 1]]
-        shown = short.train.values[short.train.offsets[i] : short.train.offsets[i + 1]]
-        assert np.array_equal(shown, symbols[symbols != CLOSE][:512])
+        tokens = short.train.values[short.train.offsets[i] : short.train.offsets[i + 1]]
+        assert np.array_equal(tokens, symbols[symbols != CLOSE][:512])
     assert np.array_equal(full.train.target, short.train.target)
     assert short.signature.length <= 512
     assert short.signature.width == full.signature.width == 15
@@ -303,11 +303,11 @@ def test_the_rothermel_variant_is_all_symbols_and_takes_2000_positions(tmp_path)
 def test_root_baselines_are_what_a_table_from_root_to_label_scores(tmp_path):
     task = ListOpsSpec(**SMALL).load(tmp_path)
     roots = {name: task.split(name).values[task.split(name).offsets[:-1]] for name in SPLITS}
-    said = {}
+    answers = {}
     for root in np.unique(roots["train"]):
-        said[root] = np.bincount(task.train.target[roots["train"] == root], minlength=10).argmax()
+        answers[root] = np.bincount(task.train.target[roots["train"] == root], minlength=10).argmax()
     scores = {
-        name: np.mean([said[r] == y for r, y in zip(roots[name], task.split(name).target, strict=True)])
+        name: np.mean([answers[r] == y for r, y in zip(roots[name], task.split(name).target, strict=True)])
         for name in ("val", "test")
     }
     first, second = task.baselines

@@ -15,17 +15,17 @@ from headstart.tasks.listops.generate import decode
 
 def write(folder: Path, rows: dict[str, list[tuple[str, int]]]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    for split, found in rows.items():
-        lines = ["Source\tTarget", *(f"( {text} )\t{answer}" for text, answer in found)]
+    for split, pairs in rows.items():
+        lines = ["Source\tTarget", *(f"( {text} )\t{answer}" for text, answer in pairs)]
         (folder / f"basic_{split}.tsv").write_text("\n".join(lines) + "\n")
 
 
 @pytest.fixture
 def data(tmp_path: Path) -> Path:
-    made = ListOpsSpec(min_length=3, max_length=40, train=30, val=12, test=12).load(tmp_path)
+    generated = ListOpsSpec(min_length=3, max_length=40, train=30, val=12, test=12).load(tmp_path)
     rows = {}
     for split in ("train", "val", "test"):
-        x = made.split(split)
+        x = generated.split(split)
         texts = [decode(x.values[a:b]) for a, b in zip(x.offsets[:-1], x.offsets[1:], strict=True)]
         assert x.target is not None
         rows[split] = list(zip(texts, x.target.tolist(), strict=True))
@@ -34,16 +34,16 @@ def data(tmp_path: Path) -> Path:
 
 
 def test_what_was_written_is_read_again(data: Path) -> None:
-    made = ListOpsSpec(min_length=3, max_length=40, train=30, val=12, test=12).load(data)
-    found = open_task(ListOpsFilesSpec(), data)
+    generated = ListOpsSpec(min_length=3, max_length=40, train=30, val=12, test=12).load(data)
+    task = open_task(ListOpsFilesSpec(), data)
     for split in ("train", "val", "test"):
-        ours, theirs = found.split(split), made.split(split)
+        ours, theirs = task.split(split), generated.split(split)
         assert np.array_equal(ours.values, theirs.values)
         assert np.array_equal(ours.offsets, theirs.offsets)
         assert np.array_equal(ours.target, theirs.target)
         assert ours.target is not None
         assert evaluate(ours.values[: ours.offsets[1]]) == ours.target[0]
-    assert found.signature.classes == 10
+    assert task.signature.classes == 10
 
 
 def test_mistakes_are_gathered_with_file_and_row(data: Path) -> None:

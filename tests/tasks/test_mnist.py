@@ -59,8 +59,8 @@ def why(data, **settings):
 def test_pixels_are_read_row_by_row(data):
     task = MnistSpec(val_per_class=2).load(data)
     pixels, label = images_and_labels(60, 60)
-    shown = seen(task.train).reshape(-1, 784) * task.signature.level_scale + task.signature.level_shift
-    assert np.array_equal(np.round(shown), pixels[task.train.index].reshape(-1, 784))
+    levels = seen(task.train).reshape(-1, 784) * task.signature.level_scale + task.signature.level_shift
+    assert np.array_equal(np.round(levels), pixels[task.train.index].reshape(-1, 784))
     assert np.array_equal(task.train.target, label[task.train.index])
     assert (len(task.train), len(task.val), len(task.test)) == (40, 20, 20)
 

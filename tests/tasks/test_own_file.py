@@ -64,38 +64,38 @@ def notes(task):
 
 def test_a_table_becomes_a_task_with_names_gaps_and_the_layout_that_was_guessed(tmp_path):
     write(tmp_path, table(label=lambda i: ["sick", "well", ""][i % 3], gap=lambda i, j: j == 2 and i % 5 == 0))
-    found = task(tmp_path, target="label")
-    assert found.labels == ("sick", "well")
-    assert (found.signature.input, found.signature.width, found.signature.length) == ("floats", 1, 6)
-    assert found.signature.missing
-    assert "read as comma-separated with a header; a row per sequence, in the 6 columns 't0' to 't5'" in notes(found)
-    assert "guessed: shape, id" in notes(found)
-    assert "train.csv" not in notes(found)
-    gaps = sum(int((~found.split(name).observed).sum()) for name in SPLITS)
+    result = task(tmp_path, target="label")
+    assert result.labels == ("sick", "well")
+    assert (result.signature.input, result.signature.width, result.signature.length) == ("floats", 1, 6)
+    assert result.signature.missing
+    assert "read as comma-separated with a header; a row per sequence, in the 6 columns 't0' to 't5'" in notes(result)
+    assert "guessed: shape, id" in notes(result)
+    assert "train.csv" not in notes(result)
+    gaps = sum(int((~result.split(name).observed).sum()) for name in SPLITS)
     assert gaps == 12
-    assert all((found.split(name).values[~found.split(name).observed] == 0).all() for name in SPLITS)
+    assert all((result.split(name).values[~result.split(name).observed] == 0).all() for name in SPLITS)
 
 
 def test_every_row_is_on_one_side_and_classes_are_in_proportion(tmp_path):
     write(tmp_path, table(100, label=lambda i: "a" if i % 4 else "b"))
-    found = task(tmp_path, target="label")
-    assert [len(found.split(name)) for name in SPLITS] == [60, 20, 20]
-    assert held(found, "train") | held(found, "val") | held(found, "test") == set(range(100))
+    result = task(tmp_path, target="label")
+    assert [len(result.split(name)) for name in SPLITS] == [60, 20, 20]
+    assert held(result, "train") | held(result, "val") | held(result, "test") == set(range(100))
     for name, rare in zip(SPLITS, (15, 5, 5), strict=True):
-        assert int((found.split(name).target == 1).sum()) == rare
+        assert int((result.split(name).target == 1).sum()) == rare
     other = task(tmp_path, target="label", split_seed=1)
-    assert held(other, "test") != held(found, "test")
+    assert held(other, "test") != held(result, "test")
     assert [len(task(tmp_path, target="label", test_share=0.5).split(name)) for name in SPLITS] == [30, 20, 50]
 
 
 def test_rows_without_a_label_are_in_train_alone(tmp_path):
     write(tmp_path, table(60, label=lambda i: "ab"[i % 2] if i < 40 else ""))
-    found = task(tmp_path, target="label")
-    assert set(range(40, 60)) <= held(found, "train")
-    assert (found.val.target != IGNORE).all()
-    assert (found.test.target != IGNORE).all()
-    assert len(found.train.labelled_units()) == 24
-    assert "20 of 44 train sequences have no label and serve pretraining alone" in notes(found)
+    result = task(tmp_path, target="label")
+    assert set(range(40, 60)) <= held(result, "train")
+    assert (result.val.target != IGNORE).all()
+    assert (result.test.target != IGNORE).all()
+    assert len(result.train.labelled_units()) == 24
+    assert "20 of 44 train sequences have no label and serve pretraining alone" in notes(result)
 
 
 def test_labels_are_kept_among_those_that_there_are(tmp_path):
@@ -112,29 +112,29 @@ def test_exact_copies_stay_on_one_side_and_bare_copies_of_test_rows_are_left_out
     again = [line.replace("s", "again", 1) for line in lines[1:31]]
     bare = [line.replace(",a,", ",,", 1).replace(",b,", ",,", 1) for line in lines[1:]]
     write(tmp_path, [*lines, *again])
-    found = task(tmp_path, target="label")
-    assert set(overlaps(found).values()) == {0}
-    assert sum(len(found.split(name)) for name in SPLITS) == 70
-    assert "30 sequences are exact copies of others; copies are kept in one split" in notes(found)
+    result = task(tmp_path, target="label")
+    assert set(overlaps(result).values()) == {0}
+    assert sum(len(result.split(name)) for name in SPLITS) == 70
+    assert "30 sequences are exact copies of others; copies are kept in one split" in notes(result)
     write(tmp_path, [*lines, *bare], "bare.csv")
-    found = task(tmp_path, "bare.csv", target="label")
-    assert set(overlaps(found).values()) == {0}
-    assert (len(found.train), len(found.val), len(found.test)) == (48, 8, 8)
-    assert "16 sequences without a label are left out: each is a copy of one of val or test" in notes(found)
+    result = task(tmp_path, "bare.csv", target="label")
+    assert set(overlaps(result).values()) == {0}
+    assert (len(result.train), len(result.val), len(result.test)) == (48, 8, 8)
+    assert "16 sequences without a label are left out: each is a copy of one of val or test" in notes(result)
     write(tmp_path, [*lines, lines[1].replace(",a,", ",b,")], "odd.csv")
     assert "1 sequences have copies with another label" in notes(task(tmp_path, "odd.csv", target="label"))
 
 
 def test_a_group_is_on_one_side_unless_that_is_not_wanted(tmp_path):
     write(tmp_path, table(96, more=lambda i: f"p{i // 2 % 12}", label=lambda i: "ab"[i % 2] if i % 8 else ""))
-    found = task(tmp_path, target="label", group="patient")
-    sides = {name: {row // 2 % 12 for row in held(found, name)} for name in SPLITS}
+    result = task(tmp_path, target="label", group="patient")
+    sides = {name: {row // 2 % 12 for row in held(result, name)} for name in SPLITS}
     assert not sides["train"] & sides["test"]
     assert not sides["train"] & sides["val"]
     assert not sides["val"] & sides["test"]
     assert all(sides.values())
-    assert "12 groups, each in one split" in notes(found)
-    assert "without a label are left out" in notes(found)
+    assert "12 groups, each in one split" in notes(result)
+    assert "without a label are left out" in notes(result)
     mixed = task(tmp_path, target="label", group="patient", by_group=False)
     assert "groups of test also stand in train or val (by_group is false)" in notes(mixed)
     assert sum(len(mixed.split(name)) for name in SPLITS) == 96
@@ -142,30 +142,30 @@ def test_a_group_is_on_one_side_unless_that_is_not_wanted(tmp_path):
 
 def test_groups_too_few_to_be_split_are_refused_with_the_way_out(tmp_path):
     write(tmp_path, table(40, more=lambda i: "pq"[i % 2]))
-    said = why(tmp_path, target="label", group="patient", split_seed=0)
-    assert "task.val_share: 0.2 and task.test_share: 0.2 of 40 labelled sequences, 2 of them apart" in said
-    assert "by_group=false" in said
+    text = why(tmp_path, target="label", group="patient", split_seed=0)
+    assert "task.val_share: 0.2 and task.test_share: 0.2 of 40 labelled sequences, 2 of them apart" in text
+    assert "by_group=false" in text
     write(tmp_path, table(3), "few.csv")
     assert "leave none for" in why(tmp_path, "few.csv", target="label")
 
 
 def test_numbers_are_scaled_by_train_alone_and_channels_standardised_by_what_train_shows(tmp_path):
     write(tmp_path, table(60, label=lambda i: f"{50 + i * 1.5}", gap=lambda i, j: j == 1 and i % 3 == 0))
-    found = task(tmp_path, target="label")
-    assert found.signature.target == "number"
-    assert found.labels == ()
-    assert found.train.target.min() == -1
-    assert found.train.target.max() == 1
-    assert "the range of train, stand as -1 to 1" in notes(found)
-    seen = found.train.values[found.train.observed]
+    result = task(tmp_path, target="label")
+    assert result.signature.target == "number"
+    assert result.labels == ()
+    assert result.train.target.min() == -1
+    assert result.train.target.max() == 1
+    assert "the range of train, stand as -1 to 1" in notes(result)
+    seen = result.train.values[result.train.observed]
     assert abs(seen.mean()) < 1e-4
     assert abs(seen.std() - 1) < 1e-4
     plain = task(tmp_path, target="label", standardise=False, scale_target=False)
     assert plain.train.target.min() >= 50
-    assert sorted(held(plain, "test")) == sorted(held(found, "test"))
+    assert sorted(held(plain, "test")) == sorted(held(result, "test"))
     flat = write(tmp_path, table(60, label=lambda *_: "2.5"), "flat.csv")
-    said = why(flat, "flat.csv", target="label", layout={"target_kind": "number"})
-    assert "every train sequence has the target 2.5" in said
+    text = why(flat, "flat.csv", target="label", layout={"target_kind": "number"})
+    assert "every train sequence has the target 2.5" in text
 
 
 def test_texts_dna_and_tokens_are_ids_that_can_be_read_again(tmp_path):
@@ -180,43 +180,45 @@ def test_texts_dna_and_tokens_are_ids_that_can_be_read_again(tmp_path):
                 for t, word in enumerate(form.format(ends[kind](i)).split())
             ]
         write(tmp_path, lines, f"{kind}.csv")
-        found = task(tmp_path, f"{kind}.csv", target="label")
-        assert found.signature.input == "tokens"
-        assert found.text is not None
-        said = found.text(found.val.inputs(0))
-        assert said == form.format(ends[kind](int(found.val.index[0])))
-    assert found.signature.width == 2
+        result = task(tmp_path, f"{kind}.csv", target="label")
+        assert result.signature.input == "tokens"
+        assert result.text is not None
+        text = result.text(result.val.inputs(0))
+        assert text == form.format(ends[kind](int(result.val.index[0])))
+    assert result.signature.width == 2
 
 
 def test_without_a_target_every_row_can_be_pretrained_on_and_is_split(tmp_path):
     write(tmp_path, table(50))
-    found = task(tmp_path, target="")
-    assert found.signature.target == "none"
-    assert [found.split(name).target for name in SPLITS] == [None] * 3
-    assert [len(found.split(name)) for name in SPLITS] == [30, 10, 10]
-    assert of(tmp_path, target="").defaults(found.signature)["objective"] == "masked"
+    result = task(tmp_path, target="")
+    assert result.signature.target == "none"
+    assert [result.split(name).target for name in SPLITS] == [None] * 3
+    assert [len(result.split(name)) for name in SPLITS] == [30, 10, 10]
+    assert of(tmp_path, target="").defaults(result.signature)["objective"] == "masked"
 
 
 def test_a_second_file_is_the_test_split_and_what_it_shares_is_said(tmp_path):
     lines = table(50, more=lambda i: f"p{i % 10}")
     write(tmp_path, [*lines[:41], lines[1].replace("s0", "s90")])
     write(tmp_path, [lines[0], *lines[31:51], lines[5].replace(",a,", ",,")], "test.csv")
-    found = task(tmp_path, target="label", group="patient", test="test.csv")
-    assert len(found.test) == 20
-    assert held(found, "test") == set(range(41, 61))
-    assert "of the 20 test sequences, " in notes(found)
-    assert sum(overlaps(found)[name, "test"] for name in ("train", "val")) == 10
-    assert "10 of the 10 groups of test also stand in train or val" in notes(found)
-    assert "1 sequences are exact copies of others; copies are kept in one split, the test file's apart" in notes(found)
-    assert "1 sequences of the test file have no label and are left out" in notes(found)
+    result = task(tmp_path, target="label", group="patient", test="test.csv")
+    assert len(result.test) == 20
+    assert held(result, "test") == set(range(41, 61))
+    assert "of the 20 test sequences, " in notes(result)
+    assert sum(overlaps(result)[name, "test"] for name in ("train", "val")) == 10
+    assert "10 of the 10 groups of test also stand in train or val" in notes(result)
+    assert "1 sequences are exact copies of others; copies are kept in one split, the test file's apart" in notes(
+        result
+    )
+    assert "1 sequences of the test file have no label and are left out" in notes(result)
 
 
 def test_a_test_file_that_does_not_fit_is_refused(tmp_path):
     lines = table(40)
     write(tmp_path, lines)
     write(tmp_path, [lines[0], lines[1].replace(",a,", ",c,")], "labels.csv")
-    said = why(tmp_path, target="label", test="labels.csv")
-    assert "labels.csv:2: label 'c' is none of 'a', 'b'" in said
+    text = why(tmp_path, target="label", test="labels.csv")
+    assert "labels.csv:2: label 'c' is none of 'a', 'b'" in text
     write(tmp_path, [lines[0], lines[1].replace(",a,", ",,")], "none.csv")
     assert "task.test: none.csv has no label in 'label'" in why(tmp_path, target="label", test="none.csv")
     write(tmp_path, [line.replace("t", "u") for line in lines], "names.csv")
@@ -224,8 +226,8 @@ def test_a_test_file_that_does_not_fit_is_refused(tmp_path):
     np.savez(tmp_path / "a.npz", x=np.ones((4, 5, 2)) * 0.5, y=np.arange(4) % 2)
     rng = np.random.default_rng(0)
     np.savez(tmp_path / "b.npz", x=rng.normal(size=(20, 5, 3)), y=np.arange(20) % 2)
-    said = why(tmp_path, "b.npz", test="a.npz")
-    assert "a.npz holds numbers in 2 channels, task.file numbers in 3" in said
+    text = why(tmp_path, "b.npz", test="a.npz")
+    assert "a.npz holds numbers in 2 channels, task.file numbers in 3" in text
 
 
 def stage(folder, name="train.csv", **settings):
@@ -263,7 +265,7 @@ def test_an_identity_is_that_of_the_content_wherever_it_is(tmp_path):
     }
     assert len({first, *ids.values()}) == 6
     settings = [{"split_seed": 1}, {"val_share": 0.3}, {"by_group": False}, {"standardise": False}]
-    assert len({first, *(identity(stage(places[0], **given), places[0]) for given in settings)}) == 5
+    assert len({first, *(identity(stage(places[0], **fields), places[0]) for fields in settings)}) == 5
 
 
 def test_a_file_that_changes_in_place_is_read_again(tmp_path):
@@ -371,8 +373,8 @@ def test_baselines_are_fitted_whatever_is_missing(tmp_path, label):
     again = of(moved, str(moved / "elsewhere.csv"), target="label")
     objective = {"kind": "classify" if classed else "regress"}
     names = {
-        identity(read(StageSpec, {"task": one, "objective": objective, "model": {"kind": "linear"}}), tmp_path)
-        for one in (spec, again)
+        identity(read(StageSpec, {"task": each, "objective": objective, "model": {"kind": "linear"}}), tmp_path)
+        for each in (spec, again)
     }
     assert len(names) == 1, "known by content"
 
@@ -385,7 +387,7 @@ def test_short_fields_are_those_of_the_layout():
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "text"),
     [
         (
             {"target": "y", "layout": {"target": "z"}},
@@ -400,10 +402,10 @@ def test_short_fields_are_those_of_the_layout():
         ({"layout": {"shap": "wide"}}, "task.layout.shap: no 'shap'; did you mean 'shape'?"),
     ],
 )
-def test_settings_that_make_no_sense_are_refused(settings, said):
+def test_settings_that_make_no_sense_are_refused(settings, text):
     with pytest.raises(BadInput) as caught:
         read(OwnSpec, {"kind": "own", "file": "a.csv", **settings}, "task")
-    assert said in str(caught.value)
+    assert text in str(caught.value)
     with pytest.raises(BadInput, match=r"task\.file: is missing"):
         read(OwnSpec, {"kind": "own"}, "task")
 
@@ -438,9 +440,9 @@ def test_the_command_line_shows_and_checks_it(tmp_path):
             env={**os.environ, "COLUMNS": "200"},
         )
 
-    shown = headstart_("show", "own", "file=train.csv", "target=label")
-    assert "train      24; length 6" in shown.stdout, shown.stderr
-    assert "note: read as comma-separated" in shown.stdout
+    output = headstart_("show", "own", "file=train.csv", "target=label")
+    assert "train      24; length 6" in output.stdout, output.stderr
+    assert "note: read as comma-separated" in output.stdout
     checked = headstart_("check", "own", f"file={tmp_path}/train.csv", "target=label")
     assert "own is ready: train 24, val 8, test 8" in checked.stdout, checked.stderr
     lost = headstart_("show", "own", "file=tran.csv")
@@ -451,14 +453,14 @@ def test_the_command_line_shows_and_checks_it(tmp_path):
 @given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=40))
 def test_what_belongs_together_directly_or_by_others_is_joined(pairs):
     kinds = [np.array(kind) for kind in zip(*pairs, strict=True)]
-    found = joined(*kinds)
+    result = joined(*kinds)
     for kind in kinds:
-        assert all(len(set(found[kind == value])) == 1 for value in kind)
+        assert all(len(set(result[kind == value])) == 1 for value in kind)
     slow = np.arange(len(pairs))
     for _ in pairs:
         for kind in kinds:
             slow = np.array([slow[kind == value].min() for value in kind])
-    assert found.tolist() == slow.tolist()
+    assert result.tolist() == slow.tolist()
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 20)), min_size=1, max_size=120), st.integers(0, 9))
@@ -466,10 +468,10 @@ def test_rows_of_a_block_are_never_dealt_to_two_sides(rows, seed):
     target, block = (np.array(x) for x in zip(*rows, strict=True))
     target = np.where(target == 3, IGNORE, target)
     sides = dealt(target, block, {"val": 0.2, "test": 0.2}, seed)
-    held = [set(block[rows]) for rows in sides.values()]
-    assert not held[0] & held[1]
-    assert not held[0] & held[2]
-    assert not held[1] & held[2]
+    blocks = [set(block[rows]) for rows in sides.values()]
+    assert not blocks[0] & blocks[1]
+    assert not blocks[0] & blocks[2]
+    assert not blocks[1] & blocks[2]
     every = np.concatenate(list(sides.values()))
     assert len(every) == len(set(every.tolist()))
     assert set(np.flatnonzero(target != IGNORE)) <= set(every)

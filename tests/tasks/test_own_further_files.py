@@ -95,12 +95,12 @@ def test_where_the_unlabelled_file_lies_is_no_identity_and_what_is_in_it_is(tmp_
     _file(tmp_path / "train.csv")
     for name, seed in (("one", 1), ("two", 1), ("three", 2)):
         _file(tmp_path / f"{name}.csv", 10, seed=seed)
-    found = []
+    identities = []
     for name in ("one", "two", "three"):
         spec = _spec(tmp_path, unlabelled=str(tmp_path / f"{name}.csv"))
         stage = {"task": spec.model_dump(), "objective": {"kind": "classify"}, "budget": {"steps": 1}}
-        found.append(identity(stage_from_json(stage), tmp_path))
-    assert found[0] == found[1] != found[2]
+        identities.append(identity(stage_from_json(stage), tmp_path))
+    assert identities[0] == identities[1] != identities[2]
 
 
 @pytest.mark.parametrize("each", [1, 2, 3])

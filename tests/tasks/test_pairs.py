@@ -56,9 +56,9 @@ def test_half_of_the_pairs_have_one_source_and_no_place_tells_which() -> None:
     writers, label = spec.writers("train", np.arange(8000))
     assert (label.reshape(-1, 2).sum(1) == 1).all()
     assert 0.4 < label[::2].mean() < 0.6
-    for place in (0, 1):
+    for side in (0, 1):
         for value in (0, 1):
-            counts = np.bincount(writers[label == value, place], minlength=8)
+            counts = np.bincount(writers[label == value, side], minlength=8)
             assert ((counts - 500) ** 2 / 500).sum() < 7 + 4 * math.sqrt(14)
 
 
@@ -89,11 +89,11 @@ def test_sources_like_half_of_the_symbols_and_write_all_of_them() -> None:
 
 
 def test_counts_of_symbols_tell_a_little_and_bigrams_nearly_all() -> None:
-    found = trivial_scores(PairsSpec(), PairsSpec().load(NOWHERE))
-    assert found["majority class"] == 0.5
+    scores = trivial_scores(PairsSpec(), PairsSpec().load(NOWHERE))
+    assert scores["majority class"] == 0.5
     for name in ("logistic regression on token counts", "1-nearest neighbour on token counts"):
-        assert 0.55 < found[name] < 0.8
-    assert found["likeness of bigrams"] > 0.9
+        assert 0.55 < scores[name] < 0.8
+    assert scores["likeness of bigrams"] > 0.9
 
 
 def test_the_baseline_is_a_threshold_on_the_cosine_of_bigram_counts() -> None:
@@ -101,9 +101,9 @@ def test_the_baseline_is_a_threshold_on_the_cosine_of_bigram_counts() -> None:
 
     def likeness(split: str, unit: int) -> float:
         x = task.split(split)
-        one, other = (Counter(pairwise(s)) for s in (x.inputs(2 * unit).tolist(), x.inputs(2 * unit + 1).tolist()))
-        norm = math.sqrt(sum(v * v for v in one.values()) * sum(v * v for v in other.values()))
-        return sum(one[k] * other[k] for k in one) / norm
+        first, other = (Counter(pairwise(s)) for s in (x.inputs(2 * unit).tolist(), x.inputs(2 * unit + 1).tolist()))
+        norm = math.sqrt(sum(v * v for v in first.values()) * sum(v * v for v in other.values()))
+        return sum(first[k] * other[k] for k in first) / norm
 
     known = [(likeness("train", u), int(task.train.target[2 * u])) for u in range(60)]
     best = max(sum((a > t) == b for a, b in known) for t, _ in [*known, (-1.0, 0)])
@@ -136,8 +136,8 @@ def test_a_pair_does_not_depend_on_how_many_there_are_nor_on_chunks(monkeypatch:
 
 
 def test_another_seed_gives_other_pairs_and_the_same_one_the_same() -> None:
-    one, again, other = (open_task(PairsSpec(data_seed=seed, **SMALL), NOWHERE) for seed in (0, 0, 1))
-    assert one.fingerprint == again.fingerprint != other.fingerprint
+    first, again, other = (open_task(PairsSpec(data_seed=seed, **SMALL), NOWHERE) for seed in (0, 0, 1))
+    assert first.fingerprint == again.fingerprint != other.fingerprint
 
 
 def test_bounds_in_the_wrong_order_are_refused() -> None:

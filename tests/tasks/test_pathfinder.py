@@ -27,16 +27,16 @@ def _segment(centre: np.ndarray, direction: int, length: float, points: int = 41
     return centre / UNIT + along * np.array([math.sin(angle), math.cos(angle)])
 
 
-def _apart(one: np.ndarray, other: np.ndarray) -> float:
-    return float(np.hypot(*(one[:, None] - other[None, :]).transpose(2, 0, 1)).min())
+def _apart(first: np.ndarray, other: np.ndarray) -> float:
+    return float(np.hypot(*(first[:, None] - other[None, :]).transpose(2, 0, 1)).min())
 
 
 @pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14), (64, 6), (128, 14), (256, 9)])
 def test_paddles_keep_their_gaps_turns_and_borders_and_all_ends_have_room_for_a_disc(size: int, contour: int) -> None:
-    made = tables(recipe(size, contour))
-    r = made.recipe
+    geometry = tables(recipe(size, contour))
+    r = geometry.recipe
     index = np.arange(3)
-    grown = generate.grow(made, 0, "test", index)
+    grown = generate.grow(geometry, 0, "test", index)
     margin = np.array(r.margins)[generate.below(0, "test/margin", len(r.margins), index)]
     limit = 90 / r.continuity
     for i in index:
@@ -65,21 +65,21 @@ def test_paddles_keep_their_gaps_turns_and_borders_and_all_ends_have_room_for_a_
 
 @pytest.mark.parametrize(("size", "snakes_", "length"), [(32, 5, 4), (64, 5, 4), (128, 8, 4), (256, 7, 4)])
 def test_the_hard_recipes_have_the_published_distractors(size: int, snakes_: int, length: int) -> None:
-    made = recipe(size, 14)
-    assert (made.distractors, made.distractor) == (snakes_, length)
+    geometry = recipe(size, 14)
+    assert (geometry.distractors, geometry.distractor) == (snakes_, length)
 
 
 def test_turns_are_drawn_by_squared_cosines_where_nothing_is_in_the_way() -> None:
-    made = tables(recipe(256, 6))
-    blank = generate._blank(made)
+    geometry = tables(recipe(256, 6))
+    blank = generate._blank(geometry)
     n, drawn = 64, []
     for first in range(0, 3200, n):
         index = np.arange(first, first + n)
         nobody = np.zeros(n, dtype=np.int64)
         maps = np.empty((2, n * blank.size), np.uint8)
-        flock = generate.Flock(made, 0, "turns", index, nobody, nobody, maps, blank)
+        flock = generate.Flock(geometry, 0, "turns", index, nobody, nobody, maps, blank)
         grown = generate.Paddles.none(n, 2)
-        start = np.full((n, 2), (128 + made.recipe.apron) * UNIT)
+        start = np.full((n, 2), (128 + geometry.recipe.apron) * UNIT)
         generate._place(flock, grown, nobody + np.arange(n), 0, start, nobody)
         assert len(generate._extend(flock, 0, grown, np.arange(n), 1)) == n
         drawn.append((grown.direction[:, 1] + 36) % DIRECTIONS - 36)
@@ -95,11 +95,11 @@ def test_turns_are_drawn_by_squared_cosines_where_nothing_is_in_the_way() -> Non
 
 @pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14), (256, 14)])
 def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int, contour: int) -> None:
-    made = tables(recipe(size, contour))
-    r = made.recipe
-    grown = generate.grow(made, 1, "test", np.arange(1))
+    geometry = tables(recipe(size, contour))
+    r = geometry.recipe
+    grown = generate.grow(geometry, 1, "test", np.arange(1))
     discs = grown.ends[:, 0]
-    picture = paint(made, grown.centre, grown.direction, discs)[0]
+    picture = paint(geometry, grown.centre, grown.direction, discs)[0]
     ink = np.zeros((size, size))
     line = (np.arange(size * 2) + 0.5) / 2 + r.apron
     y, x = line[:, None], line[None, :]
@@ -125,9 +125,9 @@ def test_paint_agrees_with_sampling_every_pixel_one_by_one(size: int, contour: i
 
 @pytest.mark.parametrize(("size", "contour"), [(16, 6), (32, 14)])
 def test_discs_end_one_contour_exactly_when_the_label_says_so(size: int, contour: int) -> None:
-    made, count = tables(recipe(size, contour)), 400
-    pictures, label, discs = generate.images(made, 0, "test", 0, count)
-    ends = generate.grow(made, 0, "test", np.arange(count)).ends / UNIT - made.recipe.apron
+    geometry, count = tables(recipe(size, contour)), 400
+    pictures, label, discs = generate.images(geometry, 0, "test", 0, count)
+    ends = generate.grow(geometry, 0, "test", np.arange(count)).ends / UNIT - geometry.recipe.apron
     for i in range(count):
         owner = [next(s for s in (0, 1) if (ends[i, s, e] == discs[i, e]).all()) for e in (0, 1)]
         assert (owner[0] == owner[1]) == bool(label[i])
@@ -141,11 +141,11 @@ def test_discs_end_one_contour_exactly_when_the_label_says_so(size: int, contour
 
 def test_an_image_is_the_same_in_any_company() -> None:
     for size in (32, 128):
-        made = tables(recipe(size, 14))
-        whole = generate.images(made, 0, "test", 0, 12)
-        part = generate.images(made, 0, "test", 5, 3)
-        for one, other in zip(whole, part, strict=True):
-            assert np.array_equal(one[5:8], other)
+        geometry = tables(recipe(size, 14))
+        whole = generate.images(geometry, 0, "test", 0, 12)
+        part = generate.images(geometry, 0, "test", 5, 3)
+        for first, other in zip(whole, part, strict=True):
+            assert np.array_equal(first[5:8], other)
 
 
 @pytest.mark.parametrize(
@@ -189,23 +189,23 @@ def test_the_task_has_bytes_on_disk_and_floats_of_256_levels_for_a_model(tmp_pat
     batch = collate(task.val, np.array([3]))
     assert batch.inputs.shape == (1, 1024, 1)
     assert task.picture is not None
-    shown = task.picture(batch.inputs[0].numpy())
-    assert np.allclose(shown * 255, task.val.values[3 * 1024 : 4 * 1024].reshape(32, 32), atol=1e-3)
+    picture = task.picture(batch.inputs[0].numpy())
+    assert np.allclose(picture * 255, task.val.values[3 * 1024 : 4 * 1024].reshape(32, 32), atol=1e-3)
     everyone = np.concatenate([task.split(s).index for s in ("train", "val", "test")])
     assert np.array_equal(everyone, np.arange(60))
 
 
 def test_the_same_bits_come_from_any_number_of_workers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    spec, found = PathfinderSpec(**SMALL), []
+    spec, fingerprints = PathfinderSpec(**SMALL), []
     monkeypatch.setitem(pathfinder._TOGETHER, 32, 7)
     for workers in (1, 3):
         monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / str(workers)))
         spec.prepare(tmp_path, workers)
-        found.append(spec.load(tmp_path).fingerprint)
+        fingerprints.append(spec.load(tmp_path).fingerprint)
     monkeypatch.setitem(pathfinder._TOGETHER, 32, 2048)
     monkeypatch.setenv("HEADSTART_CACHE", str(tmp_path / "whole"))
-    found.append(spec.load(tmp_path).fingerprint)
-    assert len(set(found)) == 1
+    fingerprints.append(spec.load(tmp_path).fingerprint)
+    assert len(set(fingerprints)) == 1
 
 
 def test_a_prepared_task_is_opened_not_generated_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,8 +223,8 @@ def test_an_image_does_not_depend_on_how_many_there_are(tmp_path: Path) -> None:
 
 
 def test_an_image_in_two_splits_is_refused(tmp_path: Path, own_cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def same(*given: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        count = int(str(given[-1]))
+    def same(*arguments: object) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        count = int(str(arguments[-1]))
         return np.zeros((count, 32, 32), np.uint8), np.zeros(count, np.uint8), np.zeros((count, 2, 2))
 
     monkeypatch.setattr(pathfinder, "images", same)

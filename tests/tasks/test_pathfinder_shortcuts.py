@@ -14,12 +14,12 @@ SCRIPT = Path(__file__).parents[2] / "benchmarks" / "pathfinder_shortcuts.py"
 
 @pytest.fixture(scope="module")
 def script() -> ModuleType:
-    found = importlib.util.spec_from_file_location("pathfinder_shortcuts", SCRIPT)
-    assert found is not None
-    assert found.loader is not None
-    module = importlib.util.module_from_spec(found)
+    spec = importlib.util.spec_from_file_location("pathfinder_shortcuts", SCRIPT)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
     sys.modules["pathfinder_shortcuts"] = module
-    found.loader.exec_module(module)
+    spec.loader.exec_module(module)
     return module
 
 

@@ -31,7 +31,7 @@ def test_a_row_has_as_many_positions_as_come_before_the_next_line(spec: TaskSpec
 def test_a_position_makes_its_own_pixels_alone(tmp_path: Path) -> None:
     digits = open_task(DigitsSpec(), tmp_path)
     assert digits.picture is not None
-    found = pixels_of(digits.picture, digits.val.inputs(0), 19)
-    assert found.shape == (8, 8)
-    assert found.sum() == 1
-    assert found[2, 3]
+    pixels = pixels_of(digits.picture, digits.val.inputs(0), 19)
+    assert pixels.shape == (8, 8)
+    assert pixels.sum() == 1
+    assert pixels[2, 3]

@@ -31,18 +31,18 @@ SPLITS = {"train": some_pairs(40, "train"), "val": some_pairs(12, "val"), "test"
 
 
 def aan_lines(some):
-    return "".join(f"{label}.0\tP{i}\tQ{i}\t{one}\t{two}\n" for i, (label, one, two) in enumerate(some)).encode()
+    return "".join(f"{label}.0\tP{i}\tQ{i}\t{first}\t{two}\n" for i, (label, first, two) in enumerate(some)).encode()
 
 
 def json_lines(some):
-    return "\n".join(json.dumps({"text1": one, "text2": two, "label": label}) for label, one, two in some).encode()
+    return "\n".join(json.dumps({"text1": first, "text2": two, "label": label}) for label, first, two in some).encode()
 
 
 def table(some):
     out = io.BytesIO()
     columns = {
         "label": [label for label, *_ in some],
-        "text1": [one for _, one, _ in some],
+        "text1": [first for _, first, _ in some],
         "text2": [two for *_, two in some],
     }
     pa.parquet.write_table(pa.table(columns), out)
@@ -101,7 +101,7 @@ def test_the_archive_s_own_folders_are_found(tmp_path):
 
 def test_every_form_of_the_same_pairs_has_the_same_fingerprint(aan, tmp_path):
     named = {
-        split: "text2\tlabel\ttext1\n" + "".join(f"{two}\t{label}\t{one}\n" for label, one, two in some)
+        split: "text2\tlabel\ttext1\n" + "".join(f"{two}\t{label}\t{first}\n" for label, first, two in some)
         for split, some in SPLITS.items()
     }
     three = {split: "".join("\t".join(map(str, row)) + "\n" for row in some) for split, some in SPLITS.items()}
@@ -112,23 +112,23 @@ def test_every_form_of_the_same_pairs_has_the_same_fingerprint(aan, tmp_path):
         "three": {f"pairs/{split}.tsv.gz": gzip.compress(text.encode()) for split, text in three.items()},
         "parquet": {f"pairs/{split}.parquet": table(some) for split, some in SPLITS.items()},
     }
-    found = {
+    fingerprints = {
         RetrievalSpec(source="files").load(write(tmp_path / name, files)).fingerprint for name, files in forms.items()
     }
-    assert found == {RetrievalSpec().load(aan).fingerprint}
+    assert fingerprints == {RetrievalSpec().load(aan).fingerprint}
 
 
 def test_without_a_val_file_pairs_are_held_out_of_train(tmp_path):
     train = SPLITS["train"] + SPLITS["train"][:10]  # ten pairs twice
     data = write(tmp_path, {"pairs/train.jsonl": json_lines(train), "pairs/test.jsonl": json_lines(SPLITS["test"])})
     task = RetrievalSpec(source="files").load(data)
-    held = texts_of(task, "val")
-    assert len(held) == 5
-    assert not set(held) & set(SPLITS["train"][:10])
-    assert sorted(held + texts_of(task, "train")) == sorted(train)
+    val = texts_of(task, "val")
+    assert len(val) == 5
+    assert not set(val) & set(SPLITS["train"][:10])
+    assert sorted(val + texts_of(task, "train")) == sorted(train)
     assert sum(overlaps(task).values()) == 0
     other = RetrievalSpec(source="files", split_seed=1).load(data)
-    assert texts_of(other, "val") != held
+    assert texts_of(other, "val") != val
     assert np.array_equal(np.sort(np.concatenate([task.val.index, task.train.index])), np.arange(100))
 
 
@@ -162,13 +162,13 @@ def test_missing_files_are_named_with_their_folder_and_origin(aan, tmp_path):
     (aan / "aan" / AAN["val"]).unlink()
     assert f"{aan / 'aan' / AAN['val']} is missing; it is in Long Range Arena's archive" in why(aan)
     empty = tmp_path / "empty"
-    for source, said in (
+    for source, words in (
         ("aan", "new_aan_pairs.train.tsv"),
         ("files", "looks for train and test"),
         ("imdb_films", "train/neg"),
     ):
         text = why(empty, source=source)
-        assert said in text
+        assert words in text
         assert str(empty) in text
         assert "--data" in text
         assert "http" in text
@@ -241,12 +241,13 @@ def test_reviews_of_one_film_and_of_two_are_told_apart_by_the_films_alone(tmp_pa
     assert task.labels == ("two films", "one film")
     for split in ("train", "val", "test"):
         pairs = texts_of(task, split)
-        assert all((film_of(one) == film_of(two)) == bool(label) for label, one, two in pairs)
+        assert all((film_of(first) == film_of(two)) == bool(label) for label, first, two in pairs)
         assert sum(label for label, *_ in pairs) * 2 == len(pairs)
-        for place in (1, 2):  # the same first texts, and the same second ones, have both labels
-            assert sorted(p[place] for p in pairs if p[0]) == sorted(p[place] for p in pairs if not p[0])
+        for side in (1, 2):  # the same first texts, and the same second ones, have both labels
+            assert sorted(p[side] for p in pairs if p[0]) == sorted(p[side] for p in pairs if not p[0])
         kinds = [
-            sorted((sentiment(one), sentiment(two)) for label, one, two in pairs if label == value) for value in (0, 1)
+            sorted((sentiment(first), sentiment(two)) for label, first, two in pairs if label == value)
+            for value in (0, 1)
         ]
         assert kinds[0] == kinds[1]
 
@@ -265,10 +266,10 @@ def test_splits_share_no_film(tmp_path):
 
 def test_pairs_are_a_function_of_the_split_seed(tmp_path):
     data = imdb(tmp_path, 40)
-    one, two = (RetrievalSpec(source="imdb_films", split_seed=seed).load(data) for seed in (0, 1))
-    assert one.fingerprint != two.fingerprint
+    first, two = (RetrievalSpec(source="imdb_films", split_seed=seed).load(data) for seed in (0, 1))
+    assert first.fingerprint != two.fingerprint
     again = RetrievalSpec(source="imdb_films").load(imdb(tmp_path / "again", 40))
-    assert again.fingerprint == one.fingerprint
+    assert again.fingerprint == first.fingerprint
 
 
 def test_reviews_that_occur_twice_are_left_out(tmp_path):
@@ -323,15 +324,15 @@ def test_films_of_the_official_test_are_left_out_of_train():
 @settings(deadline=None, max_examples=80)
 @given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 1)), max_size=80), st.integers(0, 5))
 def test_pairs_are_right_for_any_reviews(some, seed):
-    film, label = (np.array([one[i] for one in some], dtype=np.int64) for i in (0, 1))
+    film, label = (np.array([first[i] for first in some], dtype=np.int64) for i in (0, 1))
     rows = np.arange(len(some))[:: 2 if seed % 2 else 1]
     pairs, target = film_pairs(rows, film, label, seed)
     assert ((film[pairs[:, 0]] == film[pairs[:, 1]]) == (target == 1)).all()
     ones, twos = pairs[target == 1], pairs[target == 0]
     assert np.unique(ones).size == ones.size  # each review once
     assert set(ones.reshape(-1)) <= set(rows)
-    for place in (0, 1):
-        assert sorted(ones[:, place]) == sorted(twos[:, place])
+    for side in (0, 1):
+        assert sorted(ones[:, side]) == sorted(twos[:, side])
     assert sorted(map(tuple, label[ones])) == sorted(map(tuple, label[twos]))
 
 

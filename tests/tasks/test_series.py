@@ -162,7 +162,7 @@ def test_a_missing_file_is_named(ucr, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "words"),
     [
         ("1\t2\tx7\t3", "value 2 is 'x7', no number"),
         ("1\tNaN\tNaN", "has a label and no value"),
@@ -173,15 +173,15 @@ def test_a_missing_file_is_named(ucr, tmp_path):
         ("7\t2\t3", "label '7' does not occur in train"),
     ],
 )
-def test_what_is_wrong_with_a_row_of_tsv_is_said_with_its_place(ucr, line, said):
+def test_what_is_wrong_with_a_row_of_tsv_is_said_with_its_place(ucr, line, words):
     path = ucr / "ucr/Small/Small_TEST.tsv"
     path.write_text("\n".join([*tsv(4, 2), line]))
     text = why(UcrSpec, ucr)
-    assert f"{path}, row 5: {said}" in text
+    assert f"{path}, row 5: {words}" in text
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "words"),
     [
         ("1,2:3,4:up", "has 2 dimensions, there should be 3"),
         ("1,2:3,4:5,6", "has 2 dimensions, there should be 3"),
@@ -191,16 +191,16 @@ def test_what_is_wrong_with_a_row_of_tsv_is_said_with_its_place(ucr, line, said)
         ("?:?:?:up", "has no value"),
     ],
 )
-def test_what_is_wrong_with_a_row_of_ts_is_said_with_its_place(uea, line, said):
+def test_what_is_wrong_with_a_row_of_ts_is_said_with_its_place(uea, line, words):
     path = uea / "uea/Small_TEST.ts"
     path.write_text("\n".join([*ts(4, 2), line]))
     text = why(UeaSpec, uea)
-    assert f"{path}, row {len(HEAD) + 5}: {said}" in text
+    assert f"{path}, row {len(HEAD) + 5}: {words}" in text
 
 
 def test_a_header_that_is_wrong_or_cut_is_refused(uea):
     path = uea / "uea/Small_TEST.ts"
-    for lines, said in [
+    for lines, words in [
         (HEAD[:-1], "Small_TEST.ts: has no @data line"),
         ([HEAD[0], "@timestamps true", HEAD[4], "@data", "(0,1):up"], "has time stamps"),
         ([*HEAD[:4], "@classLabel false", "@data", "1:2:3"], "@classLabel is 'false'"),
@@ -212,7 +212,7 @@ def test_a_header_that_is_wrong_or_cut_is_refused(uea):
         (HEAD, "holds no sequence"),
     ]:
         path.write_text("\n".join(lines))
-        assert said in why(UeaSpec, uea)
+        assert words in why(UeaSpec, uea)
 
 
 def test_a_label_of_the_header_without_sequences_and_too_many_dimensions_are_refused(uea, monkeypatch):
@@ -251,10 +251,10 @@ FLOATS = st.floats(width=32, allow_nan=True, allow_infinity=False)
 def test_what_is_written_as_tsv_is_read_again(rows):
     lines = ["\t".join(["a", *("NaN" if math.isnan(x) else repr(x) for x in row)]) for row in rows]
     mistakes = Mistakes()
-    found = read_tsv(placed(lines), mistakes)
+    result = read_tsv(placed(lines), mistakes)
     whole = [row for row in rows if not all(map(math.isnan, row))]
     assert len(mistakes.texts) == len(rows) - len(whole)
-    for values, row in zip(found.values, whole, strict=True):
+    for values, row in zip(result.values, whole, strict=True):
         last = max(i for i, x in enumerate(row) if not math.isnan(x))
         assert np.array_equal(values[:, 0], np.float32(row[: last + 1]), equal_nan=True)
 
@@ -267,9 +267,9 @@ def test_any_text_gives_rows_or_mistakes_and_nothing_else(lines):
         lambda m: read_ts(placed(lines), "f", m),
     ):
         mistakes = Mistakes()
-        found = read(mistakes)
-        assert len(found.values) == len(found.labels) == len(found.places)
-        for values in found.values:
+        rows = read(mistakes)
+        assert len(rows.values) == len(rows.labels) == len(rows.places)
+        for values in rows.values:
             assert values.dtype == np.float32
             assert not np.isnan(values).all()
             assert not np.isinf(values).any()

@@ -142,8 +142,8 @@ def test_the_first_five_takes_of_the_digits_are_test(tmp_path):
 def test_an_archive_gives_what_its_folder_gives(tmp_path, files, source, strip):
     folder = put(tmp_path / "a", files())
     archive = put(tmp_path / "b", {f"{strip}data.tar.xz": packed(files(), strip)})
-    found = [SpeechSpec(source=source, pad=False).load(data).fingerprint for data in (folder, archive)]
-    assert found[0] == found[1]
+    fingerprints = [SpeechSpec(source=source, pad=False).load(data).fingerprint for data in (folder, archive)]
+    assert fingerprints[0] == fingerprints[1]
 
 
 def test_folders_of_ones_own_are_split_by_content(tmp_path):
@@ -187,7 +187,7 @@ def test_another_rate_or_stereo_is_refused_unless_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "words"),
     [
         (b"", "does not begin as a .wav file does"),
         (b"RIFX" + wav(sound(1))[4:], "does not begin as a .wav file does"),
@@ -202,11 +202,11 @@ def test_another_rate_or_stereo_is_refused_unless_asked_for(tmp_path):
         (wav([0.5, 3.0], bits=64, tag=3), "sample 1 is 3; floats go from -1 to 1"),
     ],
 )
-def test_what_is_wrong_with_a_recording_is_said_with_its_file(tmp_path, content, said):
+def test_what_is_wrong_with_a_recording_is_said_with_its_file(tmp_path, content, words):
     data = put(tmp_path, digits() | {"fsdd/1_ann_8.wav": content})
     text = why(data, source="digits")
     assert f"{tmp_path / 'fsdd' / '1_ann_8.wav'}: " in text
-    assert said in text
+    assert words in text
 
 
 def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
@@ -226,8 +226,8 @@ def test_what_is_wrong_with_lists_and_folders_is_said(tmp_path):
     files["speech_commands/testing_list.txt"] += b"\nyes/3_nohash_0.wav"
     assert "yes/3_nohash_0.wav stands in both lists" in why(put(tmp_path / "e", files))
     assert "needs takes below 5" in why(put(tmp_path / "f", digits(takes=4)), source="digits")
-    one = {f"sounds/a/{i}.wav": wav(sound(i)) for i in range(9)}
-    assert "every recording has label 'a'" in why(put(tmp_path / "g", one), source="folders")
+    alike = {f"sounds/a/{i}.wav": wav(sound(i)) for i in range(9)}
+    assert "every recording has label 'a'" in why(put(tmp_path / "g", alike), source="folders")
     silent = {f"sounds/{c}/{i}.wav": wav(np.zeros(9 + i + 20 * (c == "b"))) for c in "ab" for i in range(20)}
     assert "all train samples are equal" in why(put(tmp_path / "h", silent), source="folders")
 
@@ -284,13 +284,13 @@ def test_what_the_standard_library_writes_is_read_again(levels, channels):
 
 
 @given(st.binary(max_size=80), st.integers(0, 164))
-def test_any_bytes_give_samples_or_one_mistake(noise, place):
+def test_any_bytes_give_samples_or_one_mistake(noise, position):
     content = bytearray(wav(sound(1)))
-    content[place : place + len(noise)] = noise
+    content[position : position + len(noise)] = noise
     for given_bytes in (noise, bytes(content)):
         mistakes = Mistakes()
-        found = read_wav(given_bytes, "here", mistakes)
-        assert (found is None) == (len(mistakes.texts) == 1)
+        fingerprints = read_wav(given_bytes, "here", mistakes)
+        assert (fingerprints is None) == (len(mistakes.texts) == 1)
 
 
 def test_the_real_digits(linked):

@@ -59,7 +59,7 @@ def write(root, files):
 
 def parquet(some):
     out = io.BytesIO()
-    pa.parquet.write_table(pa.table({"text": [text for *_, text in some], "label": [one[0] for one in some]}), out)
+    pa.parquet.write_table(pa.table({"text": [text for *_, text in some], "label": [first[0] for first in some]}), out)
     return out.getvalue()
 
 
@@ -146,8 +146,8 @@ def test_every_form_of_the_same_reviews_has_the_same_arrays(tmp_path, train, tes
         "inner": {"imdb/aclImdb/" + name: content for name, content in files.items()},
         "archive": {"imdb/aclImdb_v1.tar.gz": archive(files)},
     }
-    found = {reviews(write(tmp_path / name, form), "text").fingerprint for name, form in forms.items()}
-    assert len(found) == 1
+    fingerprints = {reviews(write(tmp_path / name, form), "text").fingerprint for name, form in forms.items()}
+    assert len(fingerprints) == 1
     table = write(
         tmp_path / "parquet",
         {
@@ -180,10 +180,10 @@ def test_other_labels_become_classes_in_their_order(tmp_path, train, test):
 
 
 def test_validation_is_stratified_and_follows_split_seed(data):
-    one, two = TextSpec().load(data), TextSpec(split_seed=1).load(data)
-    assert np.bincount(one.val.target).tolist() == [3, 3]
-    assert set(one.val.index) != set(two.val.index)
-    assert set(one.val.index) | set(one.train.index) == set(range(60))
+    first, two = TextSpec().load(data), TextSpec(split_seed=1).load(data)
+    assert np.bincount(first.val.target).tolist() == [3, 3]
+    assert set(first.val.index) != set(two.val.index)
+    assert set(first.val.index) | set(first.train.index) == set(range(60))
 
 
 def test_published_validates_on_test_and_says_so(data):
@@ -198,9 +198,9 @@ def test_copies_stay_in_train_and_overlaps_of_the_official_files_are_said(tmp_pa
     tested = [*test, (0, 200, train[0][2]), (1, 200, train[1][2])]
     data = write(tmp_path, {"imdb/train.jsonl": json_lines(doubled), "imdb/test.jsonl": json_lines(tested)})
     task = TextSpec().load(data)
-    held = [doubled[row] for row in task.val.index]
-    assert len(held) == 10
-    assert all(i % 3 == 0 for _, i, _ in held)
+    val = [doubled[row] for row in task.val.index]
+    assert len(val) == 10
+    assert all(i % 3 == 0 for _, i, _ in val)
     assert "2 texts stand in both the official train and test files" in task.notes
     assert "of the 22 test texts, " in task.notes[-1]
     text = why(data, val_share=0.7)
@@ -234,8 +234,8 @@ def test_reviews_are_read_once_and_opened_memory_mapped(data, monkeypatch):
 def test_missing_files_are_named_with_their_folder_and_origin(data, tmp_path):
     text = why(tmp_path / "empty")
     folder = str(tmp_path / "empty" / "imdb")
-    for said in ("train/neg", "aclImdb_v1.tar.gz", folder, "https://ai.stanford.edu", "--data"):
-        assert said in text
+    for words in ("train/neg", "aclImdb_v1.tar.gz", folder, "https://ai.stanford.edu", "--data"):
+        assert words in text
     (data / "imdb" / "imdb_test.jsonl").unlink()
     assert f"{data / 'imdb' / 'test.jsonl'} is missing" in why(data)
 
@@ -287,8 +287,8 @@ def test_encoding_and_decoding_loses_nothing_but_rare_characters(texts, least):
     characters = vocabulary((code_points(text.encode()) for text in texts), least)
     assert characters == "".join(sorted(c for c, count in counts.items() if count >= least))
     ids = [[characters.index(c) + 1 if c in characters else 0 for c in text] for text in texts]
-    said = decoder(characters)
-    assert [said(np.array(one)) for one in ids] == [
+    words = decoder(characters)
+    assert [words(np.array(first)) for first in ids] == [
         "".join(c if counts[c] >= least else RARE for c in text) for text in texts
     ]
 

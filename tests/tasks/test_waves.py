@@ -30,8 +30,8 @@ def windows(task: Task, split: str) -> np.ndarray:
 
 def spectrum(values: np.ndarray) -> np.ndarray:
     """(n, 40 F) logarithm of the loudness at 1 to 40 cycles per window."""
-    found = np.abs(np.fft.rfft(values, axis=1))[:, 1:41]
-    return np.log(found + 1).reshape(len(values), -1)
+    power = np.abs(np.fft.rfft(values, axis=1))[:, 1:41]
+    return np.log(power + 1).reshape(len(values), -1)
 
 
 def slow_window(spec: WavesSpec, split: str, i: int, frequency: list[int]) -> np.ndarray:
@@ -78,11 +78,11 @@ def test_values_have_a_deviation_of_one_whatever_the_noise() -> None:
 
 @pytest.mark.parametrize(("classes", "pool"), [(2, 4), (4, 4), (5, 5), (10, 5), (35, 7)])
 def test_sets_are_different_and_come_from_as_few_frequencies_as_there_can_be(classes: int, pool: int) -> None:
-    found = frequencies(classes)
-    assert found.shape == (classes, 3)
-    assert len({tuple(row) for row in found.tolist()}) == classes
-    assert (np.diff(found, axis=1) > 2 * DETUNE).all()
-    assert set(found.reshape(-1).tolist()) <= {(4 + 4 * k) * CYCLE for k in range(pool)}
+    power = frequencies(classes)
+    assert power.shape == (classes, 3)
+    assert len({tuple(row) for row in power.tolist()}) == classes
+    assert (np.diff(power, axis=1) > 2 * DETUNE).all()
+    assert set(power.reshape(-1).tolist()) <= {(4 + 4 * k) * CYCLE for k in range(pool)}
     assert math.comb(pool - 1, 3) < classes or pool == 4
 
 
@@ -105,8 +105,8 @@ def test_no_position_tells_the_class_and_the_spectrum_does() -> None:
     seen, label = spectrum(windows(task, "train")), task.train.target
     means = np.stack([seen[label == k].mean(0) for k in range(4)])
     asked = spectrum(windows(task, "test"))
-    said = ((asked[:, None] - means) ** 2).sum(-1).argmin(1)
-    assert (said == task.test.target).mean() > 0.8
+    answer = ((asked[:, None] - means) ** 2).sum(-1).argmin(1)
+    assert (answer == task.test.target).mean() > 0.8
 
 
 def test_ridge_regression_cannot_tell_the_slowest_frequency_and_the_spectrum_can() -> None:
@@ -116,9 +116,9 @@ def test_ridge_regression_cannot_tell_the_slowest_frequency_and_the_spectrum_can
     assert scores["ridge regression on flat inputs"] < 0.05
     assert scores["1-nearest neighbour on flat inputs"] < 0.5
     rows = {name: np.c_[spectrum(windows(task, name)), np.ones(task.split(name).units)] for name in ("train", "test")}
-    found = np.linalg.lstsq(rows["train"], np.asarray(task.train.target, float), rcond=None)[0]
+    power = np.linalg.lstsq(rows["train"], np.asarray(task.train.target, float), rcond=None)[0]
     truth = task.test.target
-    assert 1 - ((rows["test"] @ found - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum() > 0.6
+    assert 1 - ((rows["test"] @ power - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum() > 0.6
 
 
 def test_a_number_is_scaled_by_the_range_of_train_or_left_in_cycles() -> None:
@@ -165,8 +165,8 @@ def test_a_window_does_not_depend_on_how_many_there_are_nor_on_chunks(monkeypatc
 
 
 def test_another_seed_gives_other_windows_and_the_same_one_the_same() -> None:
-    one, again, other = (open_task(WavesSpec(data_seed=seed, **SMALL), NOWHERE) for seed in (0, 0, 1))
-    assert one.fingerprint == again.fingerprint != other.fingerprint
+    first, again, other = (open_task(WavesSpec(data_seed=seed, **SMALL), NOWHERE) for seed in (0, 0, 1))
+    assert first.fingerprint == again.fingerprint != other.fingerprint
 
 
 def test_channels_have_phases_of_their_own() -> None:
