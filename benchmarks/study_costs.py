@@ -4,7 +4,7 @@
 
 Counts come from the plan. FLOPs are those that a finished stage reports: three forward passes per example, closed
 form, over the lengths of the task's train examples. A generated task is opened with few examples, whose lengths stand
-for all; a data set that is not in the folder has the sizes that its papers state (OUTLINES).
+for all; a data set that is not in the folder has the sizes that its papers state (`TaskSpec.outline`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from headstart.models.model import model_flops
-from headstart.sequence import Signature
 from headstart.stage import StageSpec
 from headstart.stage.trained import TRAIN_FLOPS
 from headstart.study.costs import COSTS
@@ -26,54 +25,26 @@ from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan
 from headstart.study.scales import SCALES
 from headstart.study.spec import read_study
-from headstart.tasks import TaskSpec, data_folder, open_task
-from headstart.tasks.task import available
-
-SAMPLE = 400
-"""Train examples that stand for those of a generated task."""
-
-OUTLINES: dict[str, tuple[Signature, int, int]] = {
-    # Signature, train units, positions of a unit (of a pair: of both).
-    "image": (Signature("floats", 1, 1024, 1024, "class", 10, levels=256), 45_000, 1024),
-    "scifar": (Signature("floats", 3, 1024, 1024, "class", 10, levels=256), 45_000, 1024),
-    "cifar_patches": (Signature("floats", 48, 64, 64, "class", 10), 40_000, 64),
-    "mnist": (Signature("floats", 16, 64, 64, "class", 10), 50_000, 64),
-    "text": (Signature("tokens", 136, 2048, 40, "class", 2), 22_500, 1150),
-    "retrieval": (Signature("tokens", 256, 4000, 200, "class", 2, paired=True), 147_086, 8000),
-    "speech": (Signature("floats", 1, 16_000, 16_000, "class", 35), 84_843, 16_000),
-    "bidmc": (Signature("floats", 2, 4000, 4000, "number"), 4_700, 4000),
-}
-
-
-def outline(task: TaskSpec, data: Path) -> tuple[Signature, int, np.ndarray, float]:
-    """Signature, train units, a sample of lengths of examples, and examples per unit."""
-    return _outline(task.model_dump_json(), type(task), data)
+from headstart.tasks import Task, TaskSpec, data_folder
+from headstart.tasks.build import outlined
 
 
 @cache
-def _outline(document: str, kind: type[TaskSpec], data: Path) -> tuple[Signature, int, np.ndarray, float]:
-    task = kind.model_validate_json(document)
-    given: dict[str, Any] = task.model_dump()
-    if task.generated and given.get("train", 0) > SAMPLE:
-        few = {"train": SAMPLE, "val": 50, "test": 50, "labelled": None, "fraction": 1.0}
-        small = kind.model_validate({**given, **few})
-        opened = open_task(small, data)
-        units = round(task.fraction * given["train"])
-    elif available(task, data):
-        opened = open_task(task.model_copy(update={"labelled": None}), data)
-        units = opened.train.units
-    else:
-        signature, whole, positions = OUTLINES[task.kind]
-        length = min(positions, given.get("length", positions) * (1 + signature.paired))
-        each = length // (2 if signature.paired else 1) // task.patch
-        lengths = np.full(2 if signature.paired else 1, each)
-        return signature, round(task.fraction * whole), lengths, float(1 + signature.paired)
-    return opened.signature, units, opened.train.lengths, 2.0 if opened.signature.paired else 1.0
+def outline(document: str, kind: type[TaskSpec], data: Path) -> Task:
+    """A task's sizes, with its data where they are at hand. Raises: KeyError where only absent data know them."""
+    task = outlined(kind.model_validate_json(document), data)
+    if task is None:
+        raise KeyError(f"{document}: its data are not in {data}")
+    return task
 
 
 def stage_cost(spec: StageSpec, data: Path) -> tuple[int, int, float]:
     """Steps of a stage, the examples that it trains on, and its FLOPs."""
-    signature, units, lengths, per_unit = outline(spec.task, data)
+    whole = spec.task.model_copy(update={"labelled": None})
+    kind: Any = type(whole)  # mypy: a metaclass of pydantic is no Hashable
+    task = outline(whole.model_dump_json(), kind, data)
+    signature, units, lengths = task.signature, task.train.units, task.train.lengths
+    per_unit = 1.0 + signature.paired
     if spec.objective.uses_target and spec.task.labelled is not None:
         units = spec.task.labelled
     per_epoch = max(-(-units // spec.optim.batch_size), 1)

@@ -86,7 +86,7 @@ def test_parentheses_of_the_short_original_form_are_dropped():
 
 def test_an_unknown_symbol_is_refused_with_the_nearest():
     with pytest.raises(BadInput, match=r"row 3: no '\[MIM'; did you mean '\[MIN'\?"):
-        encode("[MIM 1 2 ]", place="row 3")
+        encode("[MIM 1 2 ]", where="row 3")
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from headstart.data.text import Named, find_named, lines, texts
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import permutation
 from headstart.sequence import Signature
-from headstart.tasks.build import prepared_task
+from headstart.tasks.build import absent, incomplete, prepared_task
 from headstart.tasks.series import copies, held_out, write_series
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
@@ -130,10 +130,10 @@ class BidmcSpec(TaskSpec):
             files[name] = read_ts(rows_of_file, name, mistakes, "number")
             if not files[name]:
                 mistakes.add(name, "holds no window that can be read; give the file again")
-            for window, place in zip(files[name].values, files[name].places, strict=True):
+            for window, where in zip(files[name].values, files[name].places, strict=True):
                 if window.shape != (self.length, 2):
                     shape = f"{window.shape[1]} channels of {window.shape[0]} values"
-                    mistakes.add(place, f"has {shape}, not 2 of task.length = {self.length}")
+                    mistakes.add(where, f"has {shape}, not 2 of task.length = {self.length}")
         mistakes.check()
         train, test = (files[name] for name in self._names())
         values, numbers = train.values + test.values, np.array(train.numbers + test.numbers)
@@ -148,18 +148,15 @@ class BidmcSpec(TaskSpec):
         windows = cut(files, self.vital, self.length, self.stride, mistakes)
         mistakes.check()
         names = sorted(files)
-        order, parts = permutation(self.split_seed, "task/records", len(names)), {}
-        shares = {"test": self.test_share, "val": self.val_share}
-        counts = {split: max(1, round(share * len(names))) for split, share in shares.items()}
-        if sum(counts.values()) >= len(names):
+        order = [names[i] for i in permutation(self.split_seed, "task/records", len(names))]
+        tests, vals = (max(1, round(share * len(names))) for share in (self.test_share, self.val_share))
+        if tests + vals >= len(names):
             raise BadInput(
                 f"task.val_share: {self.val_share} and task.test_share {self.test_share} leave no train "
                 f"record of {len(names)}; take less"
             )
-        for split, count in counts.items():
-            parts[split], order = {names[i] for i in order[:count]}, order[count:]
-        rows = {split: np.flatnonzero([record in some for record in windows.records]) for split, some in parts.items()}
-        rows["train"] = np.setdiff1d(np.arange(len(windows.records)), np.concatenate(list(rows.values())))
+        parts = {"train": order[tests + vals :], "val": order[tests : tests + vals], "test": order[:tests]}
+        rows = {split: np.flatnonzero(np.isin(windows.records, some)) for split, some in parts.items()}
         lost = windows.left_out
         notes = [f"{lost} windows without a {self.vital} or a signal are left out"] if lost else []
         rows, again = _apart(copies(windows.values), rows)
@@ -201,27 +198,19 @@ def find_records(data: Path, task: str) -> dict[str, dict[str, Path]]:
         for name in listed(root, lambda n: _FILE.match(n) is not None) if root.is_dir() else ():
             if match := _FILE.match(name):
                 records.setdefault(match[1], {})[match[2]] = root / name
-        kinds = ("Signals", "Numerics")
+        kinds = {"Signals", "Numerics"}
         missing = [
-            str(root / f"{name}_{kind}.csv") for name, files in records.items() for kind in kinds if kind not in files
+            root / f"{name}_{kind}.csv" for name, files in records.items() for kind in sorted(kinds - set(files))
         ]
         if missing:
-            raise BadInput(
-                f"task.kind: {task!r}: {', '.join(missing[:5])} is missing; {RECORD_ORIGIN}; put it there, or name "
-                "another data folder with --data"
-            )
+            raise incomplete(task, missing[:5], RECORD_ORIGIN)
         if 0 < len(records) < 3:
-            raise BadInput(
-                f"task.kind: {task!r}: {root} has {len(records)} records, and train, val and test need one each; "
-                f"{RECORD_ORIGIN}"
-            )
+            problem = f"{root} has {len(records)} records, and train, val and test need one each"
+            raise BadInput(f"task.kind: {task!r}: {problem}; {RECORD_ORIGIN}")
         if records:
             return records
-    raise BadInput(
-        f"task.kind: {task!r} looks for bidmc_01_Signals.csv, bidmc_01_Numerics.csv and so on in "
-        f"{' or '.join(RECORD_FOLDERS)} of {data}, and none is there; {RECORD_ORIGIN}; name the folder above "
-        "it with --data or HEADSTART_DATA"
-    )
+    looks = "bidmc_01_Signals.csv, bidmc_01_Numerics.csv and so on"
+    raise absent(task, data, RECORD_FOLDERS, looks, RECORD_ORIGIN)
 
 
 def cut(records: dict[str, dict[str, Path]], vital: str, length: int, stride: int, mistakes: Mistakes) -> Windows:
@@ -285,15 +274,15 @@ def read_columns(
         return None
     columns_of, out = [header.index(name) for name in wanted], []
     before = len(mistakes.texts)
-    for place, line in rows:
+    for where, line in rows:
         fields = line.split(",")
         if len(fields) == len(header):
             try:
                 out.append([float(fields[i].strip() or "nan") for i in columns_of])
             except ValueError as error:
-                mistakes.add(place, f"{error}; give a number, or nothing where it is missing")
+                mistakes.add(where, f"{error}; give a number, or nothing where it is missing")
         elif line.strip():
-            mistakes.add(place, f"has {len(fields)} fields, the header has {len(header)}; the row is cut short")
+            mistakes.add(where, f"has {len(fields)} fields, the header has {len(header)}; the row is cut short")
     table = np.array(out, dtype=np.float64).reshape(-1, len(wanted))
     for i in np.flatnonzero(np.isinf(table).any(1) | np.isnan(table[:, 0]))[:5]:
         mistakes.add(f"{file}, row {i + 2}", "a value is infinite, or the time is missing; correct it")

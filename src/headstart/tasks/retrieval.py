@@ -268,8 +268,8 @@ def split_films(film: np.ndarray, train: int, val_share: float, seed: int) -> di
     """(n,) bool of each split: whole films. A film of the official test is left out of train."""
     official = np.arange(len(film)) < train
     known = np.setdiff1d(film[official], film[~official])
-    held = known[permutation(seed, "task/films", len(known))[: round(val_share * len(known))]]
-    val = np.isin(film, held)
+    chosen = known[permutation(seed, "task/films", len(known))[: round(val_share * len(known))]]
+    val = np.isin(film, chosen)
     return {"train": np.isin(film, known) & ~val, "val": val, "test": ~official}
 
 

@@ -147,9 +147,9 @@ def _check_widths(files: Sequence[Rows], mistakes: Mistakes) -> None:
     """A mistake for each row whose number of channels is not that of the first."""
     first = next((rows.values[0].shape[1] for rows in files if rows.values), 0)
     for rows in files:
-        for values, place in zip(rows.values, rows.places, strict=True):
+        for values, where in zip(rows.values, rows.places, strict=True):
             if values.shape[1] != first:
-                mistakes.add(place, f"has {values.shape[1]} dimensions, the first row of all has {first}")
+                mistakes.add(where, f"has {values.shape[1]} dimensions, the first row of all has {first}")
 
 
 def held_out(group: np.ndarray, target: np.ndarray, train: int, share: float, seed: int) -> dict[str, np.ndarray]:

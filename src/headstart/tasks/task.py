@@ -216,12 +216,12 @@ def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.nda
     noise = bits(seed, "task/order", np.arange(units))
     if target is None or target.dtype.kind == "f":
         return np.argsort(noise, kind="stable").astype(np.int64)
-    place = np.empty(units)
+    rank = np.empty(units)
     for value in np.unique(target):
         members = np.flatnonzero(target == value)
         ranks = np.argsort(np.argsort(noise[members], kind="stable"), kind="stable")
-        place[members] = (ranks + 0.5) / len(members)
-    return np.lexsort((noise, place)).astype(np.int64)
+        rank[members] = (ranks + 0.5) / len(members)
+    return np.lexsort((noise, rank)).astype(np.int64)
 
 
 def stratified_split(

@@ -23,14 +23,14 @@ NOTHING = 255
 _NUMBER = {symbol: number for number, symbol in enumerate(SYMBOLS)}
 
 
-def encode(text: str, place: str = "expression") -> np.ndarray:
+def encode(text: str, where: str = "expression") -> np.ndarray:
     """Numbers of an expression's symbols, (L,) uint8. Symbols stand apart by spaces; parentheses are dropped, with
     which the original form also writes the tree of a binary parser. Raises: BadInput naming a symbol that is none.
     """
     symbols = [symbol for symbol in text.split() if symbol not in ("(", ")")]
     for symbol in symbols:
         if symbol not in _NUMBER:
-            raise BadInput(f"{place}: {nearest(symbol, SYMBOLS)}")
+            raise BadInput(f"{where}: {nearest(symbol, SYMBOLS)}")
     return np.array([_NUMBER[symbol] for symbol in symbols], dtype=np.uint8)
 
 

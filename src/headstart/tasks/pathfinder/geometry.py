@@ -126,10 +126,10 @@ def _looks(points: np.ndarray, turns: np.ndarray, side: int) -> np.ndarray:
     from: (rows, P, T) int32, one row per margin, direction and place within that cell."""
     inner = UNIT // CELLS
     turned = (np.arange(DIRECTIONS)[:, None] + turns) % DIRECTIONS
-    place = np.arange(inner)
+    within = np.arange(inner)
     seen = points[:, turned].transpose(0, 1, 3, 2, 4)[:, :, None, None]  # (M, 72, 1, 1, P, T, 2)
-    y = (seen[..., 0] + place[:, None, None, None]) // inner
-    x = (seen[..., 1] + place[:, None, None]) // inner
+    y = (seen[..., 0] + within[:, None, None, None]) // inner
+    x = (seen[..., 1] + within[:, None, None]) // inner
     steps = (y * side + x).astype(np.int32)
     return steps.reshape(-1, points.shape[2], len(turns))
 
@@ -139,8 +139,8 @@ def _painted(length: float, across: float, antialias: int, directions: int) -> n
     half = math.ceil(length / 2 + across)
     out = []
     for d in range(directions):
-        for place in np.ndindex(PHASES, PHASES):
-            centre = [p / PHASES for p in place]
+        for phase in np.ndindex(PHASES, PHASES):
+            centre = [p / PHASES for p in phase]
             y, x = _square(half, antialias, centre[0], centre[1])
             lit = _inside(y, x, d, length, across, rounded=length == 0)
             out.append(lit.reshape(2 * half + 1, antialias, 2 * half + 1, antialias).sum((1, 3)))
