@@ -67,12 +67,12 @@ REFUSED = {
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_a_file_that_cannot_be_fitted_is_refused_before_anything_is_trained(case: str, tmp_path, capsys) -> None:
-    text, said = REFUSED[case]
+    text, message = REFUSED[case]
     (tmp_path / "train.csv").write_text(text)
     more = ["--delimiter", ";"] if case == "wrong delimiter" else []
     assert fit(tmp_path, "train.csv", "--target", "label", *more) == 2
     error = capsys.readouterr().err
-    assert said in error
+    assert message in error
     assert "Traceback" not in error
     assert not (tmp_path / "model" / "config.json").exists()
 
@@ -112,16 +112,16 @@ def test_a_file_that_looks_odd_is_fitted_and_served(case: str, tmp_path, capsys)
     with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as done:
         main(["predict", "model", "train.csv", "-o", "out.csv"])
     assert not done.value.code
-    said = (tmp_path / "out.csv").read_text("utf-8").splitlines()
-    assert said[0].startswith("id,prediction,p_")
-    assert sum(line.startswith("s") for line in said[1:]) == FITTED[case].count("\ns")
+    lines = (tmp_path / "out.csv").read_text("utf-8").splitlines()
+    assert lines[0].startswith("id,prediction,p_")
+    assert sum(line.startswith("s") for line in lines[1:]) == FITTED[case].count("\ns")
     page = (tmp_path / "model" / "report.html").read_text("utf-8")
     assert "[red]" not in page or "<b>" not in page
     # study.toml names the file, so that `headstart run` can read it again.
     for path in set((tmp_path / "model").iterdir()) - {tmp_path / "model" / "study.toml"}:
-        held = path.read_bytes()
-        assert b"train.csv" not in held, path.name
-        assert str(tmp_path).encode() not in held, path.name
+        content = path.read_bytes()
+        assert b"train.csv" not in content, path.name
+        assert str(tmp_path).encode() not in content, path.name
 
 
 def test_float_labels_are_numbers_and_predicted_in_their_own_unit(tmp_path, capsys) -> None:
@@ -132,10 +132,10 @@ def test_float_labels_are_numbers_and_predicted_in_their_own_unit(tmp_path, caps
     assert fit(tmp_path, "train.csv", "--target", "y") == 0, capsys.readouterr().err
     with contextlib.chdir(tmp_path), contextlib.suppress(SystemExit):
         main(["predict", "model", "train.csv", "-o", "out.csv"])
-    said = [float(line.split(",")[1]) for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
+    predicted = [float(line.split(",")[1]) for line in (tmp_path / "out.csv").read_text().splitlines()[1:]]
     truth = [float(line.split(",")[0]) for line in lines[1:]]
-    assert np.corrcoef(said, truth)[0, 1] > 0.9
-    assert 700 < np.mean(said) < 1300
+    assert np.corrcoef(predicted, truth)[0, 1] > 0.9
+    assert 700 < np.mean(predicted) < 1300
 
 
 ARRAYS = {
@@ -169,9 +169,9 @@ def test_a_channel_that_is_all_missing_is_refused_by_its_name(tmp_path, capsys) 
     (tmp_path / "train.csv").write_text("\n".join(lines))
     words = ["train.csv", "--target", "label", "--layout", "long", "--id", "id", "--time-column", "step"]
     code = fit(tmp_path, *words, "--values", "x", "--values", "y")
-    said = capsys.readouterr()
-    assert code == 2 or "'y'" in said.out, "told, and never silent"
-    assert "'y'" in said.out + said.err
+    output = capsys.readouterr()
+    assert code == 2 or "'y'" in output.out, "told, and never silent"
+    assert "'y'" in output.out + output.err
 
 
 def test_one_sequence_a_thousand_times_longer_than_the_rest_is_cut_and_said(tmp_path, capsys) -> None:
@@ -188,9 +188,9 @@ def _images(folder: Path) -> str:
     from PIL import Image
 
     for i in range(24):
-        place = folder / "train" / "ab"[i % 2]
-        place.mkdir(parents=True, exist_ok=True)
-        Image.fromarray(RNG.integers(0, 255, (4, 4)).astype(np.uint8)).save(place / f"{i}.png")
+        path = folder / "train" / "ab"[i % 2]
+        path.mkdir(parents=True, exist_ok=True)
+        Image.fromarray(RNG.integers(0, 255, (4, 4)).astype(np.uint8)).save(path / f"{i}.png")
     return "train"
 
 
@@ -247,9 +247,9 @@ def test_every_format_gets_from_fit_to_predictions(case: str, tmp_path, capsys) 
     with contextlib.chdir(tmp_path), pytest.raises(SystemExit) as done:
         main(["predict", "model", name, "-o", "out.csv"])
     assert not done.value.code
-    said = (tmp_path / "out.csv").read_text("utf-8").splitlines()
-    assert len(said) == 25
-    assert said[0].endswith("prediction,p_a,p_b")
+    lines = (tmp_path / "out.csv").read_text("utf-8").splitlines()
+    assert len(lines) == 25
+    assert lines[0].endswith("prediction,p_a,p_b")
 
 
 @pytest.mark.parametrize("name", ["config.json", "plan.json"])
@@ -277,8 +277,8 @@ def test_a_diverged_network_costs_itself_alone(tmp_path, capsys) -> None:
 def test_validation_of_one_value_chooses_by_squared_error_and_says_so(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(10, label=lambda i: 0.5 + (i == 0))))
     assert fit(tmp_path, "train.csv", "--target", "label", "layout.target_kind=number") == 0
-    said = capsys.readouterr().out
-    assert "All validation sequences have one target: models were chosen by their squared error there." in said
+    message = capsys.readouterr().out
+    assert "All validation sequences have one target: models were chosen by their squared error there." in message
 
 
 def test_a_folder_with_other_things_and_a_file_are_no_place_for_a_model(tmp_path, capsys) -> None:
@@ -301,7 +301,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, ca
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("words", "message"),
     [
         (["--target", "lable"], "did you mean 'label'?"),
         (["--time", "soon"], "--time: 'soon' is no time"),
@@ -313,10 +313,10 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, ca
         (["layout.shap=wide"], "did you mean 'shape'?"),
     ],
 )
-def test_wrong_words_are_told_before_anything_is_trained(words: list[str], said: str, tmp_path, capsys) -> None:
+def test_wrong_words_are_told_before_anything_is_trained(words: list[str], message: str, tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     assert fit(tmp_path, "train.csv", *words, quick=False) == 2
-    assert said in capsys.readouterr().err
+    assert message in capsys.readouterr().err
 
 
 def test_a_dry_run_prints_card_and_plan_and_leaves_no_model(tmp_path, capsys) -> None:

@@ -81,9 +81,9 @@ def an_outcome(name: str) -> Outcome:
     return result
 
 
-def lean(one: Outcome) -> Outcome:
+def lean(item: Outcome) -> Outcome:
     """Without most figures, which take the time."""
-    return replace(one, occlusion=None, records={})
+    return replace(item, occlusion=None, records={})
 
 
 @cache
@@ -108,13 +108,13 @@ def test_the_page_is_whole_and_loads_and_runs_nothing(name: str) -> None:
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-    found = Reader(text)
-    assert not {"script", "iframe", "object", "link", "form"} & set(found.tags)
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in found.sources)
-    assert len(found.ids) == len(set(found.ids))
+    output = Reader(text)
+    assert not {"script", "iframe", "object", "link", "form"} & set(output.tags)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in output.sources)
+    assert len(output.ids) == len(set(output.ids))
     assert "url(" not in text
     assert "@import" not in text
-    for source in found.sources:
+    for source in output.sources:
         drawn = base64.b64decode(source.partition(",")[2]).decode()
         assert "<script" not in drawn
         assert "<image" not in drawn
@@ -129,14 +129,14 @@ def test_the_answer_comes_before_anything_else_and_the_table_next(name: str) -> 
 
 @pytest.mark.parametrize("name", ALL)
 def test_every_model_stands_in_the_table_with_its_scores(name: str) -> None:
-    text, one = page(name), an_outcome(name)
+    text, item = page(name), an_outcome(name)
     lines = table_lines(text)
-    scores = [candidate.row.val for candidate in one.candidates if candidate.row.val is not None]
-    assert len(lines) == len(one.candidates)
-    for line, candidate in zip(lines, one.candidates, strict=True):
+    scores = [candidate.row.val for candidate in item.candidates if candidate.row.val is not None]
+    assert len(lines) == len(item.candidates)
+    for line, candidate in zip(lines, item.candidates, strict=True):
         row, plain = candidate.row, " ".join(re.sub("<[^>]*>", "", f"<tr {line}").split())
         assert plain.startswith(candidate.name)
-        assert ("(served)" in plain) == (candidate.name == one.serves)
+        assert ("(served)" in plain) == (candidate.name == item.serves)
         assert words.plus_minus(row.val) in plain
         assert row.test is None or words.plus_minus(row.test) in plain
         assert row.difference is None or words.difference(row.difference) in plain
@@ -178,8 +178,8 @@ def test_the_matrix_counts_each_answer_under_its_true_class() -> None:
 
 
 def test_a_class_that_test_does_not_hold_has_a_dash_for_its_share() -> None:
-    one = lean(an_outcome("classes"))
-    few = replace(one, test=Answers(np.array([0, 0]), one.test.predicted[:2]), uncalibrated=None)
+    item = lean(an_outcome("classes"))
+    few = replace(item, test=Answers(np.array([0, 0]), item.test.predicted[:2]), uncalibrated=None)
     text = Reader(write_page(few)).said
     assert "0 of 0" in text
     assert "nan" not in text
@@ -207,17 +207,17 @@ def test_a_hundred_classes_and_two_fit_too() -> None:
 
 
 def test_the_calibration_error_is_told_before_and_after() -> None:
-    one = an_outcome("classes")
-    assert one.uncalibrated is not None
-    for probabilities in (one.test.predicted, one.uncalibrated):
-        assert words.score(reliability(one.test.target, probabilities).error) in text_of("classes")
+    item = an_outcome("classes")
+    assert item.uncalibrated is not None
+    for probabilities in (item.test.predicted, item.uncalibrated):
+        assert words.score(reliability(item.test.target, probabilities).error) in text_of("classes")
     assert "one temperature, 1.7, chosen on validation" in text_of("classes")
     assert "without calibration" not in text_of("classic")
 
 
 def test_the_served_models_own_test_score_has_an_interval_for_the_draw() -> None:
-    one = an_outcome("classes")
-    right = int((one.test.predicted.argmax(1) == one.test.target).sum())
+    item = an_outcome("classes")
+    right = int((item.test.predicted.argmax(1) == item.test.target).sum())
     assert f"right on {right} of 120 test sequences, {words.score(right / 120)}" in text_of("classes")
     off = float(np.abs(an_outcome("numbers").test.predicted - an_outcome("numbers").test.target).mean())
     assert f"{words.score(off)} off on average" in text_of("numbers")
@@ -262,13 +262,13 @@ def test_without_self_pretraining_nothing_is_said_of_it() -> None:
 
 
 def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
-    one = an_outcome("classic")
-    config = one.served.config.model_copy(update={"network": None})
+    item = an_outcome("classic")
+    config = item.served.config.model_copy(update={"network": None})
     bare = replace(
-        one,
-        served=replace(one.served, config=config, network=None),
-        candidates=one.candidates[1:],
-        results=replace(one.results, table=one.results.table[1:]),
+        item,
+        served=replace(item.served, config=config, network=None),
+        candidates=item.candidates[1:],
+        results=replace(item.results, table=item.results.table[1:]),
         seeds=(),
         plan=(),
         versions={},
@@ -279,58 +279,58 @@ def test_without_any_network_the_page_stands_on_the_classic_models() -> None:
 
 
 def test_foreign_names_are_never_markup() -> None:
-    one = lean(an_outcome("nasty"))
+    item = lean(an_outcome("nasty"))
     channel = ("<b>ch</b>", "0", "1", "2", "3", "4")
-    held = replace(
-        one, title=NASTY[0], answer=NASTY[3], notes=NASTY, plan=NASTY, card=replace(one.card, channels=(channel,))
+    replaced = replace(
+        item, title=NASTY[0], answer=NASTY[3], notes=NASTY, plan=NASTY, card=replace(item.card, channels=(channel,))
     )
-    text = write_page(held)
-    found = Reader(text)
-    assert "script" not in found.tags
-    assert "b" not in found.tags
+    text = write_page(replaced)
+    output = Reader(text)
+    assert "script" not in output.tags
+    assert "b" not in output.tags
     for name in (*NASTY, "<b>ch</b>"):
-        assert name in found.said
-    assert "49 $x" not in found.said
+        assert name in output.said
+    assert "49 $x" not in output.said
 
 
 def test_the_score_of_filling_in_is_told_and_how_to_see_it() -> None:
     assert "explains 0.850 of the variance of the hidden values" in text_of("classes")
     assert "give --show-examples" in text_of("classes")
-    one = an_outcome("classes")
-    tokens = {name: [{**r, "val": {"accuracy": 0.25}} for r in lines] for name, lines in one.records.items()}
-    assert "names 25 % of the hidden symbols right" in write_page(replace(one, records=tokens, occlusion=None))
+    item = an_outcome("classes")
+    tokens = {name: [{**r, "val": {"accuracy": 0.25}} for r in lines] for name, lines in item.records.items()}
+    assert "names 25 % of the hidden symbols right" in write_page(replace(item, records=tokens, occlusion=None))
 
 
 def test_data_come_into_the_page_only_as_examples_that_were_given() -> None:
-    one = an_outcome("classes")
-    without, given = Reader(page("classes")), Reader(write_page(one, examples()))
-    assert len(given.sources) == len(without.sources) + 2
+    item = an_outcome("classes")
+    without, whole = Reader(page("classes")), Reader(write_page(item, examples()))
+    assert len(whole.sources) == len(without.sources) + 2
     assert "It holds no sequence, id or file name" in without.said
-    assert "It holds no sequence" not in given.said
-    assert "--show-examples" not in given.said
-    assert "Validation curves that pretraining never trained on" in given.said
+    assert "It holds no sequence" not in whole.said
+    assert "--show-examples" not in whole.said
+    assert "Validation curves that pretraining never trained on" in whole.said
 
 
 def test_neither_files_nor_places_nor_the_command_stand_on_the_page() -> None:
-    one = an_outcome("classes")
-    assert any("secret" in text for _, text in one.card.head)
-    assert any("row" in text for text in one.card.findings)
-    text = write_page(replace(lean(one), notes=(*one.card.findings, "Kept.")))
+    item = an_outcome("classes")
+    assert any("secret" in text for _, text in item.card.head)
+    assert any("row" in text for text in item.card.findings)
+    text = write_page(replace(lean(item), notes=(*item.card.findings, "Kept.")))
     assert "secret" not in text
     assert "/home" not in text
     assert "Kept." in text
-    assert not any(finding in Reader(text).said for finding in one.card.findings)
+    assert not any(finding in Reader(text).said for finding in item.card.findings)
     assert "1 sequence is an exact copy of another" in text
 
 
 def test_patches_are_positions_again_before_they_are_drawn() -> None:
-    found = read_predictions(examples(patch=4, channels=3, length=10))
-    assert found is not None
-    whole = single(found, 4)
+    output = read_predictions(examples(patch=4, channels=3, length=10))
+    assert output is not None
+    whole = single(output, 4)
     assert whole.inputs.shape == (4, 40, 3)
     assert whole.masked.shape == whole.valid.shape == (4, 40)
-    assert (whole.inputs[:, 5] == found.inputs[:, 1, 3:6]).all()
-    assert (whole.masked[:, 5] == found.masked[:, 1]).all()
+    assert (whole.inputs[:, 5] == output.inputs[:, 1, 3:6]).all()
+    assert (whole.masked[:, 5] == output.masked[:, 1]).all()
     Reader(write_page(lean(outcome(patch=4, channels=3)), examples(patch=4, channels=3)))
 
 

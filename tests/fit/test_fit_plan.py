@@ -57,10 +57,10 @@ def test_without_a_limit_the_whole_of_the_default_is_trained() -> None:
 def test_steps_shrink_until_they_fit_and_both_trainings_by_one_share() -> None:
     known, settings = _known(), FitSettings(time=60)
     whole = budget.whole_amount(known, settings)
-    found = budget.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
-    assert found.steps + found.pretrain_steps == pytest.approx(1000, abs=2)
-    assert found.steps < whole.steps
-    assert found.steps / whole.steps == pytest.approx(found.pretrain_steps / whole.pretrain_steps, rel=0.02)
+    result = budget.scaled_down(whole, 10.0, lambda a: 0.01 * (a.steps + a.pretrain_steps), settings)
+    assert result.steps + result.pretrain_steps == pytest.approx(1000, abs=2)
+    assert result.steps < whole.steps
+    assert result.steps / whole.steps == pytest.approx(result.pretrain_steps / whole.pretrain_steps, rel=0.02)
 
 
 def test_what_was_asked_for_is_not_shrunk() -> None:
@@ -73,11 +73,11 @@ def test_what_was_asked_for_is_not_shrunk() -> None:
 def test_far_too_little_time_still_trains_a_little_and_says_so() -> None:
     known, settings = _known(), FitSettings(time=1)
     whole = budget.whole_amount(known, settings)
-    found = budget.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
-    assert 0 < found.steps < LEAST_STEPS
-    table = plan.study_table(known, Shape(), settings, found)
+    result = budget.scaled_down(whole, 0.0, lambda a: 1.0 * a.steps, settings)
+    assert 0 < result.steps < LEAST_STEPS
+    table = plan.study_table(known, Shape(), settings, result)
     table["columns"]["data"]["task"] = {"kind": "digits"}
-    texts = plan._texts(known, Shape(), settings, found, whole, False, make_plan(read_study(table), Path("data")))
+    texts = plan._texts(known, Shape(), settings, result, whole, False, make_plan(read_study(table), Path("data")))
     assert any("too little" in line and "--time" in line for line in texts)
 
 
@@ -89,9 +89,9 @@ def test_a_study_without_pretraining_has_one_network() -> None:
 
 
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
-    made = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
-    plan.keep_plan(tmp_path / "model", made)
-    assert plan.kept_plan(tmp_path / "model", "abc") == made
+    written = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
+    plan.keep_plan(tmp_path / "model", written)
+    assert plan.kept_plan(tmp_path / "model", "abc") == written
     assert plan.kept_plan(tmp_path / "nowhere", "abc") is None
     with pytest.raises(BadInput, match=r"plan.json: was made for other data or settings; give another folder with -o"):
         plan.kept_plan(tmp_path / "model", "xyz")
@@ -126,8 +126,8 @@ def test_few_sequences_are_seen_more_often() -> None:
 def test_a_network_waits_for_its_own_pretraining_however_many_cores_there_are() -> None:
     seconds = {"finetune": StepTime(0.1, 0.0), "pretrain": StepTime(0.1, 0.0)}
     amount = budget.Amount((1e-3,), 1_000, 2_000)
-    one, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
-    assert one == pytest.approx(3 * (2 * 100 + 200), rel=1e-9)
+    alone, many = (budget.cost_of(_known(), FitSettings(), amount, seconds, share) for share in (1.0, 64.0))
+    assert alone == pytest.approx(3 * (2 * 100 + 200), rel=1e-9)
     assert many == pytest.approx(100 + 200, rel=1e-9)
 
 

@@ -21,7 +21,7 @@ def test_a_time_that_is_none_is_refused_with_the_way_out(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "message"),
     [
         ({"seeds": ()}, "seeds"),
         ({"seeds": (1, 1)}, "each once"),
@@ -32,8 +32,8 @@ def test_a_time_that_is_none_is_refused_with_the_way_out(text: str) -> None:
         ({"time": float("nan")}, "time: nan"),
     ],
 )
-def test_settings_that_cannot_be_are_refused(settings: dict, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_settings_that_cannot_be_are_refused(settings: dict, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         FitSettings(**settings)
 
 
@@ -43,7 +43,7 @@ def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "said"),
+    ("word", "message"),
     [
         ("task.split_seed=1", "--split-seed"),
         ("seed=[1,2]", "--seeds N"),
@@ -52,8 +52,8 @@ def test_places_of_files_do_not_decide_a_plan(tmp_path) -> None:
         ("model.width=[16,32]", "sweeps finetune.optim.lr alone"),
     ],
 )
-def test_a_setting_that_would_part_networks_from_the_others_is_refused(word: str, said: str) -> None:
-    with pytest.raises(BadInput, match=said):
+def test_a_setting_that_would_part_networks_from_the_others_is_refused(word: str, message: str) -> None:
+    with pytest.raises(BadInput, match=message):
         FitSettings(overrides=(word,))
 
 

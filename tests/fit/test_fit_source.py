@@ -39,12 +39,12 @@ GIVEN = {
 
 @pytest.mark.parametrize("name", GIVEN)
 def test_sequences_in_memory_come_back_from_their_file_as_they_were(name: str, tmp_path) -> None:
-    given, kind = GIVEN[name]
+    table, kind = GIVEN[name]
     groups = [str(i // 2) for i in range(20)]
     layout = LayoutSpec(kind=kind)
-    found = from_memory(given, FitSettings(layout=layout), tmp_path, LABELS, groups, None)
-    again = read_sequences(found.task["file"], read(LayoutSpec, found.task["layout"]))
-    first = found.sequences
+    output = from_memory(table, FitSettings(layout=layout), tmp_path, LABELS, groups, None)
+    again = read_sequences(output.task["file"], read(LayoutSpec, output.task["layout"]))
+    first = output.sequences
     assert again.kind == first.kind == kind
     assert np.array_equal(again.values, first.values)
     assert np.array_equal(again.offsets, first.offsets)
@@ -57,8 +57,8 @@ def test_sequences_in_memory_come_back_from_their_file_as_they_were(name: str, t
 
 def test_more_sequences_without_labels_join_train(tmp_path) -> None:
     more = RNG.normal(size=(7, 8))
-    found = from_memory(GIVEN["an array"][0], FitSettings(), tmp_path, LABELS, None, more)
-    task = read(OwnSpec, dict(found.task)).load(tmp_path)
+    output = from_memory(GIVEN["an array"][0], FitSettings(), tmp_path, LABELS, None, more)
+    task = read(OwnSpec, dict(output.task)).load(tmp_path)
     assert task.train.units - len(task.train.labelled_units()) == 7
     assert task.train.units + task.val.units + task.test.units == 27
 
@@ -80,11 +80,11 @@ def test_a_file_that_changed_while_python_runs_is_another_file(tmp_path) -> None
     settings = FitSettings(
         layout=LayoutSpec(target="label"), time=None, seeds=(0,), rates=(1e-3,), epochs=1.0, pretrain_epochs=1.0
     )
-    found = []
+    output = []
     for sign in (1, -1):
         write(sign)
-        found.append(fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "runs"))
-    stages = [{identity for row in one.results.table for identity in row.stages} for one in found]
+        output.append(fit_sequences(tmp_path / "train.csv", settings, store=tmp_path / "runs"))
+    stages = [{identity for row in item.results.table for identity in row.stages} for item in output]
     assert not stages[0] & stages[1]
 
 

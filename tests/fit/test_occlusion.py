@@ -23,21 +23,21 @@ def first_quarter(x: Examples) -> np.ndarray:
 
 def test_only_the_windows_that_a_model_reads_cost_it_anything() -> None:
     x = sequences([40] * 60)
-    found = looked(first_quarter, x, first_quarter(x).argmax(1), True)
-    assert found is not None
-    assert found.what == "probability of the true class"
-    assert len(found.drop) == 20
-    assert (found.drop[:5] > 0).all()
-    assert (found.drop[5:] == 0).all()
-    assert (found.error[:5] > 0).all()
+    result = looked(first_quarter, x, first_quarter(x).argmax(1), True)
+    assert result is not None
+    assert result.what == "probability of the true class"
+    assert len(result.drop) == 20
+    assert (result.drop[:5] > 0).all()
+    assert (result.drop[5:] == 0).all()
+    assert (result.error[:5] > 0).all()
 
 
 def test_windows_follow_the_length_of_each_sequence() -> None:
     x = sequences([20, 40, 80, 160] * 10)
-    found = looked(first_quarter, x, first_quarter(x).argmax(1), True, windows=4)
-    assert found is not None
-    assert found.drop[0] > 0.2
-    assert (found.drop[1:] == 0).all()
+    result = looked(first_quarter, x, first_quarter(x).argmax(1), True, windows=4)
+    assert result is not None
+    assert result.drop[0] > 0.2
+    assert (result.drop[1:] == 0).all()
 
 
 def test_for_numbers_the_loss_is_what_the_absolute_error_grows_by() -> None:
@@ -47,11 +47,11 @@ def test_for_numbers_the_loss_is_what_the_absolute_error_grows_by() -> None:
     def answer(some: Examples) -> np.ndarray:
         return np.array([some.inputs(row)[-1, 0] for row in range(len(some))]).astype(np.float64)
 
-    found = looked(answer, x, last, False, windows=10)
-    assert found is not None
-    assert found.what == "absolute error"
-    assert (found.drop[:9] == 0).all()
-    assert found.drop[9] > 0.5
+    result = looked(answer, x, last, False, windows=10)
+    assert result is not None
+    assert result.what == "absolute error"
+    assert (result.drop[:9] == 0).all()
+    assert result.drop[9] > 0.5
 
 
 def test_values_come_from_the_same_place_of_the_partner_with_their_gaps() -> None:
@@ -61,10 +61,10 @@ def test_values_come_from_the_same_place_of_the_partner_with_their_gaps() -> Non
     x = Examples(values, offsets, None, np.arange(2), seen)
     where = np.zeros(12, dtype=bool)
     where[[2, 3, 4, 5]] = True
-    made = exchanged(x, where, np.array([1, 0]))
-    assert made.values[:, 0].tolist() == [0, 1, 15, 17, 0, 0, 12, 13, 14, 15, 16, 17]
-    assert made.observed is not None
-    assert made.observed[:, 0].tolist() == [True] * 3 + [False] + [True] * 7 + [False]
+    path = exchanged(x, where, np.array([1, 0]))
+    assert path.values[:, 0].tolist() == [0, 1, 15, 17, 0, 0, 12, 13, 14, 15, 16, 17]
+    assert path.observed is not None
+    assert path.observed[:, 0].tolist() == [True] * 3 + [False] + [True] * 7 + [False]
     assert x.values[2, 0] == 2
 
 
@@ -85,10 +85,10 @@ def test_no_sequence_lends_to_itself_and_each_lends_once_per_window() -> None:
 def test_sequences_without_a_target_are_left_out() -> None:
     x = sequences([12] * 6)
     target = np.array([0, IGNORE, 1, 0, IGNORE, 1])
-    found = looked(lambda some: np.full((len(some), 2), 0.5), x, target, True)
-    assert found is not None
-    assert found.rows == 4
-    assert len(found.drop) == 12
+    result = looked(lambda some: np.full((len(some), 2), 0.5), x, target, True)
+    assert result is not None
+    assert result.rows == 4
+    assert len(result.drop) == 12
     few = looked(lambda some: np.full((len(some), 2), 0.5), x, np.where(np.arange(6) == 0, 0, IGNORE), True)
     assert few is None
     assert looked(lambda some: np.zeros(len(some)), x, np.full(6, np.nan), False) is None
@@ -112,7 +112,7 @@ def test_one_of_two_sequences_too_short_for_a_window_is_not_counted_there() -> N
     def middle(some: Examples) -> np.ndarray:
         return np.array([some.inputs(row)[len(some.inputs(row)) // 2, 0] for row in range(len(some))])
 
-    found = looked(middle, x, middle(x).astype(np.float64), False, windows=9)
-    assert found is not None
-    assert found.drop[4] > 0
-    assert np.delete(found.drop, 4) == pytest.approx(0)
+    result = looked(middle, x, middle(x).astype(np.float64), False, windows=9)
+    assert result is not None
+    assert result.drop[4] > 0
+    assert np.delete(result.drop, 4) == pytest.approx(0)

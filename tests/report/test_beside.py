@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from support.made_up import Cell, facts, make_plan, shelf, usual
 from support.papers import beside, made
-from test_tables import shown
+from test_tables import printed
 
 from headstart.report.claims import verdicts
 from headstart.report.tables import paper as paper_table
@@ -32,8 +32,8 @@ def run(paper: Paper | None = None, score: Any = usual, records: Any = None, **m
 
 def cells(table: Table) -> dict[tuple[str, str], dict[str, str]]:
     """(column, arm) as shown -> head -> text."""
-    found = [dict(zip(table.heads, (cell.text for cell in line.cells.values()), strict=True)) for line in table.lines]
-    return {(one["column"], one["arm"]): one for one in found}
+    result = [dict(zip(table.heads, (cell.text for cell in line.cells.values()), strict=True)) for line in table.lines]
+    return {(item["column"], item["arm"]): item for item in result}
 
 
 def full(table: Table) -> list[dict[str, str]]:
@@ -63,8 +63,8 @@ def test_a_column_or_an_arm_that_was_not_run_is_shown_as_such() -> None:
     results, paper = run(arms={"scratch": False})
     lines = cells(beside(results, paper))
     for key in (("c (PATHX)", "scratch"), ("a (DIGITS)", "self_pretrained")):
-        told = next(line for (column, arm), line in lines.items() if (column, arm.split(" [")[0]) == key)
-        assert (told["ours"], told["n"], told["status"]) == (NONE, NONE, "not run here")
+        texts = next(line for (column, arm), line in lines.items() if (column, arm.split(" [")[0]) == key)
+        assert (texts["ours"], texts["n"], texts["status"]) == (NONE, NONE, "not run here")
     assert lines["c (PATHX)", "scratch"]["paper"] == "x (at chance)"
 
 
@@ -106,10 +106,10 @@ def test_ours_stands_in_the_papers_unit_and_the_csv_in_shares() -> None:
 def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() -> None:
     def compared(sizes: dict[str, int], columns: dict[str, str]) -> tuple[Table, list[str]]:
         plan = make_plan(columns=columns)
-        found = shelf(plan)
+        result = shelf(plan)
         for cell in plan.cells:
-            found.results[cell.chain[-1].identity]["parameters"]["total"] = sizes[cell.column]
-        table = beside(summarise(plan, found.find, facts=facts()), made())
+            result.results[cell.chain[-1].identity]["parameters"]["total"] = sizes[cell.column]
+        table = beside(summarise(plan, result.find, facts=facts()), made())
         return table, [row["parameters"] for row in full(table)]
 
     one_task, of_each = compared({"a": 9_512, "b": 104_618}, {"a": "digits", "b": "digits"})
@@ -165,8 +165,8 @@ def test_steps_to_match_are_those_of_the_mean_curve_and_say_how_many_seeds_got_t
 
     results = summarise(plan, shelf(plan).find, records=records)
     table = beside(results, made(rows=rows, claims=[]))
-    told = [(line.cells["paper"].text, line.cells["ours"].text, line.cells["n"].text) for line in table.lines]
-    assert told == [("1.9×10^5", "1,400 (1 of 2)", "1 of 2"), ("- (not reached)", "not reached (1 of 2)", "1 of 2")]
+    texts = [(line.cells["paper"].text, line.cells["ours"].text, line.cells["n"].text) for line in table.lines]
+    assert texts == [("1.9×10^5", "1,400 (1 of 2)", "1 of 2"), ("- (not reached)", "not reached (1 of 2)", "1 of 2")]
     assert "read on validation" in table.note
     assert [row["ours_together"] for row in full(table)] == ["1400", ""]
 
@@ -184,13 +184,13 @@ def test_scores_that_stand_for_lost_last_weights_say_so_in_their_cells() -> None
         for quantity in ("test", "last_train", "last_test")
     ]
     plan = make_plan(columns={"a": "digits"}, rates=(1e-3,), seeds=(0, 1))
-    found = shelf(plan)
+    result = shelf(plan)
     for cell in plan.cells:
         if cell.arm == "scratch" and cell.seed == 0:
-            one = found.results[cell.chain[-1].identity]
-            one["status"] = "diverged"
-            one["scores"] = {**one["scores"], "last": {}}
-    table = beside(summarise(plan, found.find), made(rows=rows, claims=[]))
+            item = result.results[cell.chain[-1].identity]
+            item["status"] = "diverged"
+            item["scores"] = {**item["scores"], "last": {}}
+    table = beside(summarise(plan, result.find), made(rows=rows, claims=[]))
     ours = [line.cells["ours"].text for line in table.lines]
     assert [text.endswith(" [1]") for text in ours] == [False, True, True, False, False, False]
     assert "[1] A diverged run has no last weights: those at its best stand for them." in table.note
@@ -214,7 +214,7 @@ def test_stand_in_data_head_the_table_and_mark_their_column() -> None:
     assert ("b (MNIST), stand-in", "scratch") in cells(table)
     # Of a column that was not run no data stood in for any.
     assert ("c (PATHX)", "scratch") in cells(beside(run(scale="tiny", stood_in={"c": "digits"})[0], paper))
-    for text in (to_markdown(table), to_latex(table), shown(table, 200)):
+    for text in (to_markdown(table), to_latex(table), printed(table, 200)):
         assert "Stand-in data: digits for b" in text
 
 
@@ -225,7 +225,7 @@ def test_no_text_of_a_paper_is_markup() -> None:
     table = beside(results, paper)
     assert "<b>" not in to_markdown(table)
     assert "\\input" not in to_latex(table)
-    assert "[red]" in shown(table, 300)
+    assert "[red]" in printed(table, 300)
     assert "'=1+1" in to_csv(table)
 
 
@@ -252,7 +252,7 @@ def test_a_column_of_several_axis_values_has_a_line_for_each() -> None:
 # ---------------------------------------------------------------- verdicts
 
 
-def told(results: Results, paper: Paper | None) -> dict[str, str]:
+def status_of(results: Results, paper: Paper | None) -> dict[str, str]:
     (verdict,) = verdicts(results, paper)
     return {part.column: part.outcome for part in verdict.parts}
 
@@ -270,7 +270,7 @@ def level(gap_a: float, gap_b: float) -> Any:
 
 def test_a_claim_holds_where_the_whole_interval_of_the_paired_difference_is_above_0() -> None:
     results, paper = run(score=level(0.1, 0.0))
-    assert told(results, paper) == {"a": "holds", "b": "undecided", "c": "not measured"}
+    assert status_of(results, paper) == {"a": "holds", "b": "undecided", "c": "not measured"}
     (verdict,) = verdicts(results, paper)
     row = results.row("self_pretrained", "a")
     assert row is not None
@@ -292,14 +292,14 @@ def _gap(results: Results, column: str) -> str:
 
 def test_the_other_way_round_is_said_as_loudly_as_what_holds() -> None:
     results, paper = run(score=level(-0.1, 0.1))
-    assert told(results, paper) == {"a": "the other way round", "b": "holds", "c": "not measured"}
+    assert status_of(results, paper) == {"a": "the other way round", "b": "holds", "c": "not measured"}
 
 
 def test_a_verdict_says_which_arm_diverged() -> None:
     results, paper = run(score=level(0.1, 0.1))
     table = tuple(replace(row, status="diverged") if row.key == "a/scratch" else row for row in results.table)
-    said = str(verdicts(replace(results, table=table), paper)[0])
-    assert "holds on a (+0.104 [0.090, 0.118], 5 paired seeds; scratch diverged) and b (" in said
+    message = str(verdicts(replace(results, table=table), paper)[0])
+    assert "holds on a (+0.104 [0.090, 0.118], 5 paired seeds; scratch diverged) and b (" in message
 
 
 def test_columns_without_a_verdict_for_one_reason_are_told_together() -> None:
@@ -309,22 +309,22 @@ def test_columns_without_a_verdict_for_one_reason_are_told_together() -> None:
 
 def test_one_seed_gives_no_verdict_and_says_the_difference() -> None:
     results, paper = run(seeds=(0,))
-    assert set(told(results, paper).values()) == {"not measured"}
+    assert set(status_of(results, paper).values()) == {"not measured"}
     assert "+0.130, 1 paired seed; one seed has no interval" in str(verdicts(results, paper)[0])
 
 
 def test_a_claim_of_other_arms_than_the_one_compared_with_is_checked_too() -> None:
     claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"]}
     results, paper = run(made(claims=[claim]), against=None)
-    assert told(results, paper) == {"a": "the other way round"}
+    assert status_of(results, paper) == {"a": "the other way round"}
 
 
 def test_a_claim_of_the_average_is_that_of_the_averages_paired_by_seed() -> None:
     claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "columns": ["average"]}
     results, paper = run(made(claims=[claim]))
-    assert told(results, paper) == {"average": "holds"}
+    assert status_of(results, paper) == {"average": "holds"}
     turned = made(claims=[{**claim, "higher": "scratch", "lower": "self_pretrained"}])
-    assert told(results, turned) == {"average": "the other way round"}
+    assert status_of(results, turned) == {"average": "the other way round"}
     (part,) = verdicts(results, turned)[0].parts
     assert part.difference is not None
     assert part.difference.interval is not None
@@ -336,13 +336,13 @@ def test_a_claim_of_train_is_checked_on_train() -> None:
     claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "columns": ["a"], "quantity": "train"}
     results, paper = run(made(claims=[claim]))
     # All train scores of the made-up runs are equal: a difference of 0 is no sign of anything.
-    assert told(results, paper) == {"a": "undecided"}
+    assert status_of(results, paper) == {"a": "undecided"}
 
 
 def test_a_claim_about_another_score_than_ours_is_not_measured() -> None:
     paper = made(metric="r2")
     results, _ = run(paper)
-    assert told(results, paper)["a"] == "not measured"
+    assert status_of(results, paper)["a"] == "not measured"
     assert "the score here is accuracy" in str(verdicts(results, paper)[0])
 
 
@@ -360,7 +360,7 @@ def test_a_claim_without_two_arms_is_told_and_not_checked() -> None:
 
 def test_unfinished_runs_give_no_verdict() -> None:
     results, paper = run(score=lambda c: usual(c) if c.arm == "scratch" else None)
-    assert told(results, paper)["a"] == "not measured"
+    assert status_of(results, paper)["a"] == "not measured"
     assert "no test of self_pretrained" in str(verdicts(results, paper)[0])
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from support.made_up import Cell, make_plan, shelf, usual
 from support.papers import beside, made
-from test_beside import NONE, level, run, told
+from test_beside import NONE, level, run, status_of
 
 from headstart.errors import BadInput
 from headstart.report.claims import claims_heading, verdicts
@@ -32,20 +32,20 @@ def test_two_arms_are_as_good_where_the_whole_interval_is_within_the_margin() ->
     claim = {**OVER, "columns": ["a", "b"]}
 
     def outcomes(within: float) -> dict[str, str]:
-        return told(*run(made(claims=[{**claim, "within": within}]), score=level(0.004, 0.1)))
+        return status_of(*run(made(claims=[{**claim, "within": within}]), score=level(0.004, 0.1)))
 
     assert outcomes(0.05) == {"a": "holds", "b": "does not hold"}
     assert outcomes(0.001) == {"a": "undecided", "b": "does not hold"}
     assert outcomes(0.15) == {"a": "holds", "b": "holds"}
-    said = str(verdicts(*run(made(claims=[{**claim, "within": 0.001}]), score=level(0.004, 0.1)))[0])
-    assert "(self_pretrained less scratch, test, within ±0.001)" in said
-    assert "the interval reaches beyond the margin" in said
+    text = str(verdicts(*run(made(claims=[{**claim, "within": 0.001}]), score=level(0.004, 0.1)))[0])
+    assert "(self_pretrained less scratch, test, within ±0.001)" in text
+    assert "the interval reaches beyond the margin" in text
 
 
 def test_columns_are_held_against_each_other_by_pairs() -> None:
     more = {"says": "S", "higher": "self_pretrained", "pairs": [["a", "b"]]}
     results, paper = run(made(claims=[more]), score=level(0.2, 0.1))
-    assert told(results, paper) == {"a less b": "holds"}
+    assert status_of(results, paper) == {"a less b": "holds"}
     (part,) = verdicts(results, paper)[0].parts
     assert part.difference is not None
     assert part.difference.mean == pytest.approx(0.1)
@@ -77,8 +77,8 @@ def test_a_gain_is_held_against_a_gain() -> None:
     assert part.difference is not None
     assert part.difference.mean == pytest.approx(sum(gains) / 5)
     assert part.outcome == "holds"
-    said = str(verdicts(results, paper)[0])
-    assert "((other_pretrained less other) less (self_pretrained less scratch), test)" in said
+    text = str(verdicts(results, paper)[0])
+    assert "((other_pretrained less other) less (self_pretrained less scratch), test)" in text
 
 
 def test_a_claim_at_one_rate_is_checked_at_that_rate_and_not_at_the_chosen_one() -> None:
@@ -89,11 +89,11 @@ def test_a_claim_at_one_rate_is_checked_at_that_rate_and_not_at_the_chosen_one()
 
     claim = {"says": "S", "higher": "scratch", "lower": "self_pretrained", "columns": ["a"]}
     results, paper = run(made(claims=[claim]), score=score)
-    assert told(results, paper) == {"a": "the other way round"}
+    assert status_of(results, paper) == {"a": "the other way round"}
     fixed = made(claims=[{**claim, "at": {"finetune.optim.lr": 1e-3}}])
-    assert told(results, fixed) == {"a": "holds"}
+    assert status_of(results, fixed) == {"a": "holds"}
     assert "test, at lr 0.001)" in str(verdicts(results, fixed)[0])
-    assert told(results, made(claims=[{**claim, "at": {"finetune.optim.lr": 7.0}}])) == {"a": "not measured"}
+    assert status_of(results, made(claims=[{**claim, "at": {"finetune.optim.lr": 7.0}}])) == {"a": "not measured"}
 
 
 def test_the_gap_between_train_and_test_is_that_of_the_last_step() -> None:
@@ -147,9 +147,9 @@ def test_what_an_arm_that_never_got_there_could_turn_is_not_concluded() -> None:
     row = results.row("self_pretrained", "a")
     assert row is not None
     assert row.last["steps"] < 1400
-    for one in (claim, {**claim, "higher": "self_pretrained", "lower": "scratch"}, {**claim, "within": 10_000.0}):
-        (part,) = verdicts(results, made(claims=[one]))[0].parts
-        assert part.outcome == "not measured", one
+    for item in (claim, {**claim, "higher": "self_pretrained", "lower": "scratch"}, {**claim, "within": 10_000.0}):
+        (part,) = verdicts(results, made(claims=[item]))[0].parts
+        assert part.outcome == "not measured", item
         assert part.difference is None, "a number that rests on where an arm was stopped is none"
         steps = f"{row.last['steps']:,.0f} steps; how many more they need is not known"
         assert part.why == f"3 seeds of 3 of self_pretrained never got there within {steps}"
@@ -223,11 +223,11 @@ def test_where_nothing_is_gained_what_carries_the_gain_is_undecided() -> None:
     ],
 )
 def test_a_premise_belongs_to_two_sides_without_pairs(claim: dict[str, Any]) -> None:
-    given = {
+    config = {
         key: value for key, value in {**OVER, "premise": ["other", "scratch"], **claim}.items() if value is not None
     }
     with pytest.raises(BadInput, match="'premise' belongs to a claim with 'higher' and 'lower'"):
-        check_claim(Claim.model_validate(given), (), (), "claims[0]")
+        check_claim(Claim.model_validate(config), (), (), "claims[0]")
 
 
 def test_a_score_on_stand_in_data_is_not_held_against_a_number() -> None:
@@ -261,7 +261,7 @@ def test_what_a_study_asks_is_checked_without_a_paper() -> None:
     results, _ = run(score=level(0.1, 0.0))
     question = Claim(says="Pretraining helps.", higher="self_pretrained", lower="scratch")
     results = replace(results, paper=None, claims=(question,))
-    assert told(results, None) == {"a": "holds", "b": "undecided"}
+    assert status_of(results, None) == {"a": "holds", "b": "undecided"}
     assert claims_heading(results) == "Claims of the study, checked here"
 
 
@@ -303,7 +303,7 @@ def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_v
     assert part.difference is not None
     assert (part.difference.mean, part.outcome) == (7.0, "holds")
     rows = [row.match("fit") for row in results.table]
-    assert [(one.target, one.together) for one in rows if one] == [(0.8, 21), (0.8, 14)]
+    assert [(item.target, item.together) for item in rows if item] == [(0.8, 21), (0.8, 14)]
     table = quantities(results)
     assert table is not None
     assert table.heads[-1] == "steps to fit as well as scratch"

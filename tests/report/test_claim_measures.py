@@ -13,8 +13,7 @@ from test_figures_of_weights import STUDY
 import headstart
 from headstart.analysis.stages import opened
 from headstart.analysis.weights import kernels
-from headstart.report.claims import verdicts
-from headstart.report.measures import MEASURES, measured
+from headstart.report.claims import MEASURES, measured, verdicts
 from headstart.store import Store
 from headstart.study.collect import converged_at, curve
 from headstart.study.papers import MEASURES as KNOWN
@@ -34,7 +33,7 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
         "columns": {"spaces": STUDY["columns"]["spaces"]},
     }
     changed["stages"] = {
-        name: {**one, "budget": {"steps": 6, "evaluate_every": 2}} for name, one in STUDY["stages"].items()
+        name: {**item, "budget": {"steps": 6, "evaluate_every": 2}} for name, item in STUDY["stages"].items()
     }
     bound = headstart.Study(changed, store=tmp_path_factory.mktemp("measured") / "runs")
     headstart.run(bound)
@@ -77,20 +76,20 @@ def test_what_is_left_of_a_pretraining_is_known_where_it_had_converged(scores: l
     )
     run: Any = SimpleNamespace(stages=(("pretrain", "parent"), ("finetune", "child")))
     plan: Any = None
-    found = MEASURES["parent_left"](plan, store, run)
-    assert found == (None if left is None else pytest.approx(left))
+    output = MEASURES["parent_left"](plan, store, run)
+    assert output == (None if left is None else pytest.approx(left))
 
 
 def test_a_claim_is_answered_by_what_was_read(study: headstart.Study) -> None:
     results = study.results(baselines=False)
-    found = verdicts(results, None)
-    kernel = [verdict.parts[0] for verdict in found if verdict.claim.quantity != "parent_left"]
+    output = verdicts(results, None)
+    kernel = [verdict.parts[0] for verdict in output if verdict.claim.quantity != "parent_left"]
     assert [part.difference is not None for part in kernel] == [True] * 3
     narrowing = results.table[1].estimate("kernel_narrowing")
     assert narrowing is not None
-    assert found[1].parts[0].difference is not None
-    assert found[1].parts[0].difference.mean == pytest.approx(narrowing.mean)
-    assert "2 seeds" in str(found[1])
+    assert output[1].parts[0].difference is not None
+    assert output[1].parts[0].difference.mean == pytest.approx(narrowing.mean)
+    assert "2 seeds" in str(output[1])
 
 
 def test_what_cannot_be_read_is_not_measured(study: headstart.Study, tmp_path: Path) -> None:

@@ -97,8 +97,8 @@ def test_arms_of_one_colour_have_marks_of_their_own() -> None:
     lines = figure.axes[0].lines
     assert [line.get_marker() for line in lines] == [""] * 7 + ["s"] * 7 + ["D"] * 2
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
-    shown = figure.legends[0].get_lines()[: len(arms)]
-    assert [(line.get_color(), line.get_marker()) for line in shown] == [
+    panels = figure.legends[0].get_lines()[: len(arms)]
+    assert [(line.get_color(), line.get_marker()) for line in panels] == [
         (line.get_color(), line.get_marker()) for line in lines
     ]
     assert len({(LIGHT[i % len(LIGHT)], MARKS[i % len(MARKS)]) for i in range(20)}) == 20, "in a sweep"
@@ -142,12 +142,12 @@ def test_the_sentence_is_computed_from_the_numbers() -> None:
 
 def test_a_diverged_setting_is_named_and_left_out_of_the_sentence() -> None:
     plan = make_plan()
-    found = shelf(plan)
+    output = shelf(plan)
     for cell in plan.cells:
         if cell.settings[LR] == 1e-2 and cell.arm != "scratch":
             last = cell.chain[-1].identity
-            found.results[last] = result(last, None, None, status="diverged")
-    results = summarise(plan, found.find)
+            output.results[last] = result(last, None, None, status="diverged")
+    results = summarise(plan, output.find)
     figure = sweep(results, "digits")
     assert figure is not None
     assert [len(line.get_xdata()) for line in figure.axes[0].lines if line.get_marker() == "x"] == [1]
@@ -165,8 +165,8 @@ def test_test_stands_beside_validation_at_the_same_points_where_it_is_asked_for(
     for axes, split in ((val, "val"), (test, "test")):
         for row, container in zip(results.table, axes.containers, strict=True):
             points = best_points(row, LR).values()
-            shown = np.asarray(container[0].get_ydata())  # type: ignore[index, union-attr]
-            assert list(shown) == pytest.approx([getattr(point, split).mean for point in points])
+            panels = np.asarray(container[0].get_ydata())  # type: ignore[index, union-attr]
+            assert list(panels) == pytest.approx([getattr(point, split).mean for point in points])
     # The ring stands at the value that validation chose, in both.
     rings = [
         [float(np.asarray(line.get_ydata())[0]) for line in axes.lines if line.get_markersize() == 13]
@@ -202,12 +202,12 @@ def test_a_marked_value_is_a_line_that_is_told_where_it_was_swept_over() -> None
 
 def test_test_at_every_setting_is_a_table_that_marks_what_was_chosen() -> None:
     plan = make_plan()
-    found = shelf(plan, lambda c: None if (c.arm, c.seed, c.settings[LR]) == ("scratch", 4, 1e-2) else usual(c))
+    output = shelf(plan, lambda c: None if (c.arm, c.seed, c.settings[LR]) == ("scratch", 4, 1e-2) else usual(c))
     for cell in plan.cells:
         if cell.arm != "scratch" and cell.settings[LR] == 1e-2:
             last = cell.chain[-1].identity
-            found.results[last] = result(last, *((0.2, 0.1) if cell.seed else (None, None)), status="diverged")
-    results = summarise(plan, found.find)
+            output.results[last] = result(last, *((0.2, 0.1) if cell.seed else (None, None)), status="diverged")
+    results = summarise(plan, output.find)
     table = sweep_table(results)
     assert table is not None
     assert table.title == "Test accuracy at every lr"
@@ -257,9 +257,9 @@ def test_a_figure_that_stands_alone_has_its_headline_and_says_which_data_stood_i
     assert inside is not None
     assert headed.get_suptitle().startswith("Stand-in data: waves\nIt helps.")
     assert inside.legends[0].get_title().get_text() == "Stand-in data: waves"
-    shown = other.on_page()
-    assert shown is not None
-    assert shown["light"] != shown["dark"]
+    panels = other.on_page()
+    assert panels is not None
+    assert panels["light"] != panels["dark"]
     assert Drawing("n", "T", "Text.", lambda _: None).on_page() is None
 
 
@@ -291,22 +291,22 @@ def masked(shape: tuple[int, ...], size: int) -> dict[str, np.ndarray]:
 
 def test_only_masked_positions_are_filled_in() -> None:
     arrays = masked((4, 9, 1), 1)
-    found = read_predictions(arrays)
-    assert found is not None
+    output = read_predictions(arrays)
+    assert output is not None
     where = arrays["val/masked"]
-    assert (found.filled[~where] == arrays["val/inputs"][~where]).all()
-    assert (found.filled[where] == arrays["val/output"][where]).all()
-    assert "positions masked" in caption(found, True)
+    assert (output.filled[~where] == arrays["val/inputs"][~where]).all()
+    assert (output.filled[where] == arrays["val/output"][where]).all()
+    assert "positions masked" in caption(output, True)
 
 
 def test_levels_and_tokens_are_turned_back_into_inputs() -> None:
     signature = Signature("floats", 1, 9, 9, "class", 10, levels=17, level_scale=4.0, level_shift=8.0)
     arrays = masked((2, 9, 1), 17)
-    found = read_predictions(arrays, signature)
-    assert found is not None
+    output = read_predictions(arrays, signature)
+    assert output is not None
     first = np.argwhere(arrays["val/masked"])[0]
     level = arrays["val/output"][tuple(first)].argmax()
-    assert found.filled[tuple(first)][0] == (level - 8.0) / 4.0
+    assert output.filled[tuple(first)][0] == (level - 8.0) / 4.0
     tokens = read_predictions(masked((2, 9), 5))
     assert tokens is not None
     assert tokens.filled.max() < 5
@@ -315,22 +315,22 @@ def test_levels_and_tokens_are_turned_back_into_inputs() -> None:
 
 
 def test_images_show_hidden_pixels_in_colour_and_curves_and_tokens_are_drawn_too() -> None:
-    found = read_predictions(masked((3, 16, 1), 1))
-    assert found is not None
+    output = read_predictions(masked((3, 16, 1), 1))
+    assert output is not None
 
     def picture(x: np.ndarray) -> np.ndarray:
         return np.clip(x.reshape(4, 4) / 4 + 0.5, 0, 1)
 
-    figure = reconstruction(found, picture)
+    figure = reconstruction(output, picture)
     assert len(figure.axes) == 9
-    shown = np.asarray(figure.axes[1].images[0].get_array())
-    coloured = (shown != shown[..., :1]).any(-1)
-    assert (coloured.reshape(-1) == found.masked[0]).all()
-    waves = reconstruction(found)
+    panels = np.asarray(figure.axes[1].images[0].get_array())
+    coloured = (panels != panels[..., :1]).any(-1)
+    assert (coloured.reshape(-1) == output.masked[0]).all()
+    waves = reconstruction(output)
     assert len(waves.axes) == 3
     # A band of one position's width over each that was masked, one that stands alone too.
     bands = [(bar.get_x(), bar.get_width()) for bar in waves.axes[0].patches]
-    assert bands == [(i - 0.5, 1.0) for i in np.flatnonzero(found.masked[0])]
+    assert bands == [(i - 0.5, 1.0) for i in np.flatnonzero(output.masked[0])]
     tokens = read_predictions(masked((2, 30), 5))
     assert tokens is not None
     assert svg(reconstruction(tokens, dark=True))

@@ -114,10 +114,10 @@ def doubled(cell: Cell) -> tuple[float, float]:
 def marks(figure: Any, label: str) -> list[tuple[float, float]]:
     """Where the points of an arm stand."""
     [axes] = figure.axes
-    found = [container for container in axes.containers if container.get_label() == label]
+    result = [container for container in axes.containers if container.get_label() == label]
     return [
         (float(x), float(y))
-        for container in found
+        for container in result
         for x, y in zip(*(np.asarray(v) for v in container[0].get_data()), strict=True)
     ]
 
@@ -165,7 +165,7 @@ def test_averages_stand_one_below_the_other_with_the_papers_hollow() -> None:
     [axes] = figure.axes
     assert [label.get_text() for label in axes.get_yticklabels()] == list(results.arms)
     drawn = [float(container[0].get_xdata()[0]) for container in axes.containers]  # type: ignore[index, union-attr]
-    assert drawn == pytest.approx([one.value.mean for one in results.averages if one.value])
+    assert drawn == pytest.approx([item.value.mean for item in results.averages if item.value])
     printed = [cell.value for arm in results.arms if (cell := paper.cell(arm, "average"))]
     assert [
         float(line.get_xdata()[0])

@@ -55,8 +55,8 @@ def study(tmp_path_factory: pytest.TempPathFactory) -> headstart.Study:
 
 @pytest.fixture(scope="module")
 def drawn(study: headstart.Study) -> tuple[dict[str, Drawing], list[str]]:
-    found, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, TRAINED)
-    return {one.name: one for one in found}, reasons
+    result, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, TRAINED)
+    return {item.name: item for item in result}, reasons
 
 
 def stage(study: headstart.Study, arm: str, column: str, at: int = -1) -> Any:
@@ -73,15 +73,15 @@ def titled(figure: Figure) -> dict[str, Any]:
 
 
 def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
-    found, reasons = drawn
-    assert list(found) == [
+    result, reasons = drawn
+    assert list(result) == [
         *(f"attention-heads-{arm}" for arm in STUDY["arms"]),
         "distances-heads",
         "deviations-heads",
         "kernels-spaces",
         "deviations-spaces",
     ]
-    assert [one.title.split(" on ")[1] for one in found.values()] == ["heads"] * 6 + ["spaces"] * 2
+    assert [item.title.split(" on ")[1] for item in result.values()] == ["heads"] * 6 + ["spaces"] * 2
     assert "Attention of mixers on spaces is not drawn: no block of it has full or local attention." in reasons
     assert "Kernels of self_pretrained and mixers on heads are not drawn: no block of it has a convolution." in reasons
     assert len(reasons) == 3 + 4
@@ -90,33 +90,33 @@ def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str
 def test_kernels_are_those_before_finetuning_beside_the_start(
     study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
-    one = drawn[0]["kernels-spaces"]
-    figure = one.draw(False)
+    item = drawn[0]["kernels-spaces"]
+    figure = item.draw(False)
     scratch, before = stage(study, "scratch", "spaces"), stage(study, "self_pretrained", "spaces", -2)
     untrained = stage(study, "untrained", "spaces")
     expected = [kernels(s.model, 64) for s in (scratch, before, untrained)]
     for number, axes in enumerate(figure.axes):
         assert axes.get_title(loc="left") == f"block {number}"
         # Two arms share a pretraining, and all started with the same kernels: one line each.
-        assert [list(y) for y in lines(axes, "-")] == [list(found[number].largest) for found in expected]
+        assert [list(y) for y in lines(axes, "-")] == [list(result[number].largest) for result in expected]
         assert [list(y) for y in lines(axes, "--")] == [list(kernels(scratch.start, 64)[number].largest)]
         assert list(axes.get_xticks()) == [0, 16, 32, 48]
-    assert "self_pretrained and mixers after pretrain" in one.text
-    assert "grid lines are rows of the image, 8 positions each" in one.text
-    assert "seed 3" in one.text
+    assert "self_pretrained and mixers after pretrain" in item.text
+    assert "grid lines are rows of the image, 8 positions each" in item.text
+    assert "seed 3" in item.text
     half, first = expected[1][0].half, kernels(before.start, 64)[0].half
-    assert f"self_pretrained and mixers after pretrain: {half} ({first}) in block 0" in one.text
+    assert f"self_pretrained and mixers after pretrain: {half} ({first}) in block 0" in item.text
 
 
 def test_starts_that_differ_are_drawn_each_of_the_first_seed(study: headstart.Study) -> None:
-    given = {**STUDY, "arms": {"scratch": {}, "random": {"finetune": {"start": ["draw(kernel, 0.1)"]}}}}
-    given |= {"columns": {"spaces": STUDY["columns"]["spaces"]}, "axes": {"seed": [3, 4]}}
-    other = headstart.Study(given, store=study.store.root)
+    table = {**STUDY, "arms": {"scratch": {}, "random": {"finetune": {"start": ["draw(kernel, 0.1)"]}}}}
+    table |= {"columns": {"spaces": STUDY["columns"]["spaces"]}, "axes": {"seed": [3, 4]}}
+    other = headstart.Study(table, store=study.store.root)
     headstart.run(other)
-    (one,), reasons = trained_drawings(other.plan, other.results(baselines=False), other.store, ["kernels"])
+    (item,), reasons = trained_drawings(other.plan, other.results(baselines=False), other.store, ["kernels"])
     assert not reasons
-    assert one.title == "Kernels"
-    panels = one.draw(False).axes
+    assert item.title == "Kernels"
+    panels = item.draw(False).axes
     assert [len(lines(axes, "--")) for axes in panels] == [2, 2]
     learnt = kernels(stage(study, "scratch", "spaces").model, 64)
     assert [list(lines(axes, "-")[0]) for axes in panels] == [list(kernel.largest) for kernel in learnt]
@@ -124,8 +124,8 @@ def test_starts_that_differ_are_drawn_each_of_the_first_seed(study: headstart.St
 
 def test_a_long_kernel_is_drawn_by_its_height_on_a_scale_that_shows_it() -> None:
     far = np.exp(-np.arange(1000) / 100)
-    one = KernelLine("a", 0, [Kernel(0, "mixer", 1, far)], [Kernel(0, "mixer", 1, 0.5 * far)])
-    axes = kernel_figure([one]).axes[0]
+    item = KernelLine("a", 0, [Kernel(0, "mixer", 1, far)], [Kernel(0, "mixer", 1, 0.5 * far)])
+    axes = kernel_figure([item]).axes[0]
     assert axes.get_yscale() == "log"
     assert list(lines(axes, "-")[0]) == list(far[::4])
     level = KernelLine("a", 0, [Kernel(0, "mixer", 1, 0 * far + 1)], [Kernel(0, "mixer", 1, 0 * far)])
@@ -136,9 +136,9 @@ def test_maps_are_drawn_for_every_head_with_their_distances(
     study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
     figure = drawn[0]["attention-heads-self_pretrained"].draw(False)
-    one = stage(study, "self_pretrained", "heads")
-    batch = first_batch(one)
-    now, first = (attention_maps(model, batch) for model in (one.model, one.start))
+    item = stage(study, "self_pretrained", "heads")
+    batch = first_batch(item)
+    now, first = (attention_maps(model, batch) for model in (item.model, item.start))
     images = [axes for axes in figure.axes if axes.images]
     curves = [axes for axes in figure.axes if not axes.images]
     assert len(images) == 4
@@ -150,20 +150,20 @@ def test_maps_are_drawn_for_every_head_with_their_distances(
         )
     assert np.array_equal(lines(curves[1], "-")[0], now[2].by_distance)
     assert lines(curves[1], "--")[0] == pytest.approx((first[2].by_distance + first[3].by_distance) / 2)
-    said = drawn[0]["attention-heads-self_pretrained"].text
-    assert "mean over 16 val examples" in said
-    assert f"weighing all alike would give {now[0].level:.1f}" in said
+    text = drawn[0]["attention-heads-self_pretrained"].text
+    assert "mean over 16 val examples" in text
+    assert f"weighing all alike would give {now[0].level:.1f}" in text
 
 
 def test_distances_of_all_arms_stand_together(
     study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
-    one = drawn[0]["distances-heads"]
-    found = stage(study, "scratch", "heads")
-    batch = first_batch(found)
-    far = [np.mean([m.distance for m in attention_maps(model, batch)]) for model in (found.model, found.start)]
-    assert f"scratch {far[0]:.1f} ({far[1]:.1f})" in one.text
-    axes = one.draw(True).axes[0]
+    item = drawn[0]["distances-heads"]
+    result = stage(study, "scratch", "heads")
+    batch = first_batch(result)
+    far = [np.mean([m.distance for m in attention_maps(model, batch)]) for model in (result.model, result.start)]
+    assert f"scratch {far[0]:.1f} ({far[1]:.1f})" in item.text
+    axes = item.draw(True).axes[0]
     marks = [line for line in axes.lines if line.get_linestyle() == "None"]
     assert [len(line.get_ydata()) for line in marks] == [4, 4, 4, 4]
 
@@ -171,20 +171,20 @@ def test_distances_of_all_arms_stand_together(
 def test_deviations_show_every_leaf_and_the_activations(
     study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
 ) -> None:
-    one = drawn[0]["deviations-spaces"]
-    panels = titled(one.draw(False))
+    item = drawn[0]["deviations-spaces"]
+    panels = titled(item.draw(False))
     assert list(panels) == ["norm", "", "kernel", "mixer rest", "feed forward", "in no block", "activations"]
     opened_arms = [stage(study, arm, "spaces") for arm in STUDY["arms"]]
-    found = [deviations(s.model, s.start) for s in opened_arms]
-    shown = lines(panels["kernel"], "-")
-    expected = [[d.moved for d in rows if d.leaf == "kernel"] for rows in found]
-    assert [list(y) for y in shown] == expected
+    result = [deviations(s.model, s.start) for s in opened_arms]
+    panel = lines(panels["kernel"], "-")
+    expected = [[d.moved for d in rows if d.leaf == "kernel"] for rows in result]
+    assert [list(y) for y in panel] == expected
     assert expected[0][0] > 0
     assert expected[3] == [0, 0]
     spread = [activations(s.model, first_batch(s)) for s in opened_arms]
     assert [list(y) for y in lines(panels["activations"], "-")] == spread
-    assert f"scratch {moved(found[0]):.2g}" in one.text
-    assert "and untrained 0." in one.text
+    assert f"scratch {moved(result[0]):.2g}" in item.text
+    assert "and untrained 0." in item.text
 
 
 def test_an_untrained_arm_lies_on_its_own_start(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
@@ -197,16 +197,16 @@ def test_without_data_there_is_a_reason_and_no_figure(study: headstart.Study, mo
         raise headstart.BadInput("task.kind: no data here;\n  put them there.")
 
     monkeypatch.setattr("headstart.tasks.open_task", absent)
-    found, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, ["deviations"])
-    assert found == []
+    result, reasons = trained_drawings(study.plan, study.results(baselines=False), study.store, ["deviations"])
+    assert result == []
     assert reasons[0] == "Deviations of scratch on heads are not drawn: task.kind: no data here; put them there."
     assert len(reasons) == 8
 
 
 def test_what_is_not_finished_is_said(study: headstart.Study, tmp_path: Path) -> None:
     other = headstart.Study(STUDY, store=tmp_path / "runs")
-    found, reasons = trained_drawings(other.plan, other.results(baselines=False), other.store, ["attention"])
-    assert found == []
+    result, reasons = trained_drawings(other.plan, other.results(baselines=False), other.store, ["attention"])
+    assert result == []
     assert reasons[0] == "Attention of scratch on heads is not drawn: no run of it is finished."
 
 
@@ -230,32 +230,32 @@ def test_names_are_those_of_files(study: headstart.Study) -> None:
         columns=("a/b",),
         table=tuple(replace(row, column="a/b") for row in results.table if row.column == "spaces"),
     )
-    (one,), _ = trained_drawings(study.plan, renamed, study.store, ["kernels"])
-    assert one.name.startswith("kernels-a-b-")
-    assert one.name.replace("-", "").isalnum()
+    (item,), _ = trained_drawings(study.plan, renamed, study.store, ["kernels"])
+    assert item.name.startswith("kernels-a-b-")
+    assert item.name.replace("-", "").isalnum()
 
 
 def test_figures_are_for_light_and_dark_pages_and_leave_no_trace(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     before = dict(matplotlib.rcParams)
-    for one in drawn[0].values():
-        light, dark = one.draw(False), one.draw(True)
+    for item in drawn[0].values():
+        light, dark = item.draw(False), item.draw(True)
         assert light.get_facecolor() != dark.get_facecolor()
-        if one.name in ("attention-heads-scratch", "kernels-spaces"):
+        if item.name in ("attention-heads-scratch", "kernels-spaces"):
             assert png(light).startswith(b"\x89PNG")
-            assert svg(dark) == svg(one.draw(True))
+            assert svg(dark) == svg(item.draw(True))
     assert dict(matplotlib.rcParams) == before
 
 
 def test_a_pooled_map_holds_the_means_of_its_cells() -> None:
     weights = np.arange(49.0).reshape(7, 7)
     weights[6] = np.nan
-    found = pooled(weights, 4)
-    assert found.shape == (4, 4)
+    result = pooled(weights, 4)
+    assert result.shape == (4, 4)
     for i in range(4):
         for j in range(4):
             cell = weights[2 * i : 2 * i + 2, 2 * j : 2 * j + 2]
             there = cell[~np.isnan(cell)]
-            assert np.isnan(found[i, j]) if not len(there) else found[i, j] == pytest.approx(there.mean())
+            assert np.isnan(result[i, j]) if not len(there) else result[i, j] == pytest.approx(there.mean())
     assert pooled(weights, 7) is weights
 
 

@@ -18,8 +18,8 @@ from headstart.study.selection import summarise
 from headstart.study.spec import read_study
 
 
-def told(folder: Path, given: dict[str, Any] | str) -> str:
-    plan = make_plan(read_study(given, data=folder), folder, absent="open")
+def paragraph(folder: Path, table: dict[str, Any] | str) -> str:
+    plan = make_plan(read_study(table, data=folder), folder, absent="open")
     return methods(plan, summarise(plan, lambda _: None), [])
 
 
@@ -40,7 +40,7 @@ def test_any_two_arms_of_a_study_are_told_apart(name: str, tmp_path: Path) -> No
 
 def test_the_start_of_every_stage_is_told_of_one_without_a_parent_too(tmp_path: Path) -> None:
     taken = {"parent": "pretrain", "start": ["take(all-head)"]}
-    text = told(
+    text = paragraph(
         tmp_path,
         armed(
             scratch={},
@@ -62,13 +62,13 @@ def test_the_start_of_every_stage_is_told_of_one_without_a_parent_too(tmp_path: 
         "Here match(part) puts normal numbers of the mean",
     ):
         assert part in text, part
-    plain = told(tmp_path, study())
+    plain = paragraph(tmp_path, study())
     assert "draw(" not in plain
     assert "match(" not in plain
 
 
 def test_amos_7_says_which_arms_start_with_drawn_kernels(tmp_path: Path) -> None:
-    text = told(tmp_path, "amos-7")
+    text = paragraph(tmp_path, "amos-7")
     assert "In s4_random and dlr_random, stage finetune started from fresh weights with draw(kernel, 0.1)." in text
     assert (
         "In s4_random_self_pretrained and dlr_random_self_pretrained, stage pretrain started from fresh weights "
@@ -79,7 +79,7 @@ def test_amos_7_says_which_arms_start_with_drawn_kernels(tmp_path: Path) -> None
 
 def test_mixers_are_told_with_what_is_not_as_usual(tmp_path: Path) -> None:
     both = {"kind": "parallel", "mixers": [{"kind": "s4", "state": 16}, {"kind": "local_attention", "window": 9}]}
-    text = told(
+    text = paragraph(
         tmp_path,
         armed(
             full={},
@@ -105,7 +105,7 @@ def test_mixers_are_told_with_what_is_not_as_usual(tmp_path: Path) -> None:
 
 
 def test_warm_up_clipping_and_the_encoders_start_are_told(tmp_path: Path) -> None:
-    text = told(
+    text = paragraph(
         tmp_path,
         armed(
             plain={},
@@ -125,20 +125,20 @@ def test_warm_up_clipping_and_the_encoders_start_are_told(tmp_path: Path) -> Non
 
 
 def test_a_setting_without_words_of_its_own_is_named_where_it_differs(tmp_path: Path) -> None:
-    text = told(
+    text = paragraph(
         tmp_path, armed(one={}, two={"model": {"residual": False}}, three={"finetune": {"optim": {"beta2": 0.9}}})
     )
     assert "In two, the model was" in text
     assert "pooling (model.residual false)." in text
     assert "In three, stage finetune classified" in text
     assert "(optim.beta2 0.9)." in text
-    same = told(tmp_path, armed(one={"model": {"residual": False}}))
+    same = paragraph(tmp_path, armed(one={"model": {"residual": False}}))
     assert "model.residual" not in same
 
 
 def test_a_stage_on_another_task_names_it_and_a_model_of_its_own_too(tmp_path: Path) -> None:
     elsewhere = {"task": {"kind": "waves", "length": 96}, "model": {"feed_forward": {"width": 12}}}
-    text = told(
+    text = paragraph(
         tmp_path, armed(away={"pretrain": elsewhere, "finetune": {"parent": "pretrain", "start": ["take(query_key)"]}})
     )
     assert "Stage pretrain on waves reconstructed" in text
@@ -148,8 +148,8 @@ def test_a_stage_on_another_task_names_it_and_a_model_of_its_own_too(tmp_path: P
 
 
 def test_columns_of_an_axis_are_told_with_their_own_values(tmp_path: Path) -> None:
-    given = study(axes={"pretrain.budget.epochs": [3, 7], "seed": [0]}, report={"choose": [], "against": "scratch"})
-    text = told(tmp_path, given)
+    table = study(axes={"pretrain.budget.epochs": [3, 7], "seed": [0]}, report={"choose": [], "against": "scratch"})
+    text = paragraph(tmp_path, table)
     assert "without labels, with AdamW (learning rate 0.001, batch size 32, cosine schedule) for 7 epochs" in text
     assert "for 3 epochs" in text
 

@@ -88,11 +88,11 @@ def test_the_page_loads_nothing_and_runs_nothing(done: Done) -> None:
     policy = re.search(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
     assert policy is not None
     assert policy[1].startswith("default-src 'none'; style-src 'unsafe-inline'; img-src data:")
-    found = Reader(text)
-    assert not {"script", "iframe", "object", "link", "form"} & set(found.tags)
-    assert all(source.startswith("data:image/svg+xml;base64,") for source in found.sources)
-    assert len(found.sources) == 6
-    assert all(link.startswith("#") for link in found.links)
+    output = Reader(text)
+    assert not {"script", "iframe", "object", "link", "form"} & set(output.tags)
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in output.sources)
+    assert len(output.sources) == 6
+    assert all(link.startswith("#") for link in output.links)
     assert "url(" not in text
     assert "@import" not in text
     assert str(done[2].parent.parent) not in text
@@ -100,10 +100,10 @@ def test_the_page_loads_nothing_and_runs_nothing(done: Done) -> None:
 
 def test_every_link_of_the_page_has_its_place_and_no_place_is_named_twice(done: Done) -> None:
     plan, _, page = done
-    found = Reader(page.read_text())
-    assert len(found.ids) == len(set(found.ids))
-    assert {link[1:] for link in found.links} <= set(found.ids)
-    assert {f"stage-{identity}" for identity in plan.stages} <= set(found.ids)
+    output = Reader(page.read_text())
+    assert len(output.ids) == len(set(output.ids))
+    assert {link[1:] for link in output.links} <= set(output.ids)
+    assert {f"stage-{identity}" for identity in plan.stages} <= set(output.ids)
 
 
 def test_every_number_of_the_table_leads_to_what_stands_behind_it(done: Done) -> None:
@@ -138,14 +138,14 @@ def test_the_other_scores_are_there_and_lead_to_their_runs_too(done: Done) -> No
 def test_the_paper_and_the_outcome_of_its_claims_stand_under_the_table(tmp_path: Path) -> None:
     _, page = with_paper(tmp_path)
     text = page.read_text()
-    found = Reader(text)
-    assert {"paper", "claims"} <= set(found.ids)
+    output = Reader(text)
+    assert {"paper", "claims"} <= set(output.ids)
     assert "Beside Doe, table 1. Scale tiny. Stand-in data: digits for digits." in text
     assert "digits (CIFAR10), stand-in" in text
-    said = "".join(found.said)
-    assert "It helps (self_pretrained less scratch, test): holds on digits (+0.210 [0.185, 0.235]" in said
+    message = "".join(output.said)
+    assert "It helps (self_pretrained less scratch, test): holds on digits (+0.210 [0.185, 0.235]" in message
     assert text.index('id="table"') < text.index('id="paper"') < text.index('id="claims"')
-    assert {link[1:] for link in found.links} <= set(found.ids)
+    assert {link[1:] for link in output.links} <= set(output.ids)
     names = {path.name for path in page.parent.iterdir()}
     assert {"beside.md", "beside.csv", "beside.tex"} <= names
 
@@ -175,14 +175,14 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
 
 
 def test_stand_in_data_are_said_to_be_of_the_rows_that_rest_on_them() -> None:
-    def said(stood_in: Any) -> str:
+    def answer_of(stood_in: Any) -> str:
         plan = make_up(columns={"a": "digits", "b": "mnist"}, stood_in=stood_in)
         return answer(summarise(plan, shelf(plan).find))
 
-    assert said({"a": "waves", "b": "waves"}).startswith("With stand-in data: ")
-    assert said({"a": "waves"}).startswith("With stand-in data in 1 of 2 columns: ")
-    assert said({"b": {"pretrain": "waves"}}).startswith("With stand-in data in 1 of 4 rows: ")
-    assert "tand-in" not in said({})
+    assert answer_of({"a": "waves", "b": "waves"}).startswith("With stand-in data: ")
+    assert answer_of({"a": "waves"}).startswith("With stand-in data in 1 of 2 columns: ")
+    assert answer_of({"b": {"pretrain": "waves"}}).startswith("With stand-in data in 1 of 4 rows: ")
+    assert "tand-in" not in answer_of({})
 
 
 def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
@@ -192,15 +192,15 @@ def test_figures_of_trained_models_join_the_others_and_missing_ones_say_why(
     from headstart.report.figures.style import Drawing
     from headstart.report.figures.sweep import sweep
 
-    def made(plan: object, results: Any, store: object, wanted: tuple[str, ...]) -> Any:
+    def plan_of(plan: object, results: Any, store: object, wanted: tuple[str, ...]) -> Any:
         assert wanted == ("kernels",)
-        one = Drawing("kernels-digits", "Kernels", "What they look like.", lambda dark: sweep(results, "digits", dark))
-        return [one], ["No kernels of scratch: it has <none>."]
+        item = Drawing("kernels-digits", "Kernels", "What they look like.", lambda dark: sweep(results, "digits", dark))
+        return [item], ["No kernels of scratch: it has <none>."]
 
-    monkeypatch.setattr(collect, "trained_drawings", made)
-    given = study()
-    given["report"]["figures"] = ["kernels"]
-    page = written(tmp_path, given)[2]
+    monkeypatch.setattr(collect, "trained_drawings", plan_of)
+    table = study()
+    table["report"]["figures"] = ["kernels"]
+    page = written(tmp_path, table)[2]
     assert (page.parent / "kernels-digits.png").is_file()
     assert "No kernels of scratch: it has &lt;none&gt;." in page.read_text()
     text = (page.parent / "results.md").read_text()
@@ -220,17 +220,17 @@ def test_a_figure_of_the_data_meant_has_no_such_head(done: Done) -> None:
 
 @pytest.mark.parametrize("where", ["title", "arm", "column"])
 def test_foreign_text_is_never_markup(tmp_path: Path, where: str) -> None:
-    given = study(NASTY if where == "title" else "Title")
+    table = study(NASTY if where == "title" else "Title")
     if where == "arm":
-        given["arms"] = {"scratch": {}, NASTY: given["arms"]["self_pretrained"]}
+        table["arms"] = {"scratch": {}, NASTY: table["arms"]["self_pretrained"]}
     if where == "column":
-        given["columns"] = {NASTY: given["columns"]["digits"]}
-    page = written(tmp_path, given)[2]
+        table["columns"] = {NASTY: table["columns"]["digits"]}
+    page = written(tmp_path, table)[2]
     assert "<script" not in (page.parent / "results.md").read_text()
-    found = Reader(page.read_text())
-    assert "script" not in found.tags
-    assert NASTY in "".join(found.said)
-    assert "49" not in re.findall(r"</script>(\S+)", "".join(found.said))
+    output = Reader(page.read_text())
+    assert "script" not in output.tags
+    assert NASTY in "".join(output.said)
+    assert "49" not in re.findall(r"</script>(\S+)", "".join(output.said))
     assert all(path.parent == page.parent for path in page.parent.rglob("*"))
 
 
@@ -277,12 +277,12 @@ def test_the_study_beside_the_page_reads_back_as_the_same_study(done: Done) -> N
 def test_a_scaled_study_of_a_paper_keeps_its_scale_stand_ins_and_paper_beside_the_page(
     name: str, tmp_path: Path
 ) -> None:
-    made = read_study(name, data=tmp_path)
-    assert read_study(tomllib.loads(to_toml(made.model_dump(mode="json")))) == made
+    model = read_study(name, data=tmp_path)
+    assert read_study(tomllib.loads(to_toml(model.model_dump(mode="json")))) == model
 
 
 def test_toml_keeps_any_text_and_number() -> None:
-    given = {
+    table = {
         "name": "n",
         "title": 'a "quoted" \\ line\nand \x7f é',
         "stages": {"a": {"x": [1e-4, 1.0, 2, True]}},
@@ -290,11 +290,11 @@ def test_toml_keeps_any_text_and_number() -> None:
         "axes": {"a.optim.lr": [1e-3, 1e22]},
         "report": {"choose": None, "against": None},
     }
-    read = tomllib.loads(to_toml(given))
-    assert read["title"] == given["title"]
-    assert read["stages"] == given["stages"]
+    read = tomllib.loads(to_toml(table))
+    assert read["title"] == table["title"]
+    assert read["stages"] == table["stages"]
     assert read["arms"] == {"odd name": {}, "b": {"t": {"k": "v"}}}
-    assert read["axes"] == given["axes"]
+    assert read["axes"] == table["axes"]
     assert "report" not in read
     with pytest.raises(TypeError, match="not TOML serializable"):
         to_toml({"name": "n", "axes": {"a": object()}})
@@ -333,8 +333,8 @@ def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_a
     )
     # Other sides than a single arm, other numbers than test: these say nothing of what is to be compared here.
     for more in ({"quantity": "train"}, {"within": 0.1}, {"lower": ("scratch", "other")}):
-        held = claim.model_copy(update=more)
-        assert "other_pretrained beats scratch" in answer(replace(results, claims=(held,)))
+        replaced = claim.model_copy(update=more)
+        assert "other_pretrained beats scratch" in answer(replace(results, claims=(replaced,)))
     # Half-way through, the two may have no seed in common: then it is the study's own comparison.
     done = {"scratch": (0, 1, 2), "other": (2,), "other_pretrained": (0, 1)}
     apart = shelf(plan, lambda cell: score(cell) if cell.seed in done[cell.arm] else None)
@@ -362,7 +362,7 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
 
 
 @pytest.mark.parametrize(
-    ("outcomes", "said"),
+    ("outcomes", "message"),
     [
         (
             ["holds", "holds", "not measured"],
@@ -380,22 +380,22 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
     ],
 )
 def test_the_outcome_of_the_claims_comes_first(
-    outcomes: list[str], said: str, done: Done, monkeypatch: pytest.MonkeyPatch
+    outcomes: list[str], message: str, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from headstart.report import answer as module
 
-    found = [SimpleNamespace(parts=[SimpleNamespace(outcome=one) for one in outcomes]), SimpleNamespace(parts=())]
-    monkeypatch.setattr(module, "verdicts", lambda *_: found)
-    assert answer(done[1]).startswith(said)
+    output = [SimpleNamespace(parts=[SimpleNamespace(outcome=item) for item in outcomes]), SimpleNamespace(parts=())]
+    monkeypatch.setattr(module, "verdicts", lambda *_: output)
+    assert answer(done[1]).startswith(message)
     assert answer(replace(done[1], table=())) == "No run is finished."
 
 
 def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
-    given = study()
-    task = given["columns"]["digits"]
-    given["columns"] = {"a": task, "b": {**task, "task": {"kind": "digits", "labelled": 100}}}
-    given["report"]["average"] = {"over": "columns"}
-    plan = make_plan(read_study(given), tmp_path)
+    table = study()
+    task = table["columns"]["digits"]
+    table["columns"] = {"a": task, "b": {**task, "task": {"kind": "digits", "labelled": 100}}}
+    table["report"]["average"] = {"over": "columns"}
+    plan = make_plan(read_study(table), tmp_path)
     store = Store(tmp_path / "runs")
     fill(plan, store)
     results = summarise(plan, store.result)

@@ -46,10 +46,10 @@ def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Do
 
 def test_every_figure_is_named_beside_the_page_and_says_what_it_shows(done: Done) -> None:
     text = page_of(done)
-    found = re.findall(r"^!\[([^\]]+)\]\(([^)]+)\)$", text, re.MULTILINE)
-    assert [name for _, name in found] == ["sweep-digits.png", "curves-digits.png", "reconstruction-digits.png"]
-    assert all((done[2].parent / name).is_file() for _, name in found)
-    assert all(len(said) > 40 for said, _ in found)
+    output = re.findall(r"^!\[([^\]]+)\]\(([^)]+)\)$", text, re.MULTILINE)
+    assert [name for _, name in output] == ["sweep-digits.png", "curves-digits.png", "reconstruction-digits.png"]
+    assert all((done[2].parent / name).is_file() for _, name in output)
+    assert all(len(message) > 40 for message, _ in output)
 
 
 def test_the_cost_counts_each_distinct_stage_once(done: Done) -> None:
@@ -83,10 +83,10 @@ def test_stages_of_several_days_and_machines_are_all_named(done: Done, tmp_path:
         """The same store, the first stage of which ran elsewhere and later."""
 
         def result(self, identity: str):  # type: ignore[no-untyped-def]
-            found = store.result(identity)
-            if identity == next(iter(plan.stages)) and found is not None:
-                found["provenance"] |= {"machine": "cluster", "started": "2026-02-03T10:00:00"}
-            return found
+            output = store.result(identity)
+            if identity == next(iter(plan.stages)) and output is not None:
+                output["provenance"] |= {"machine": "cluster", "started": "2026-02-03T10:00:00"}
+            return output
 
     text = results_page(read_content(plan, results, Moved(tmp_path)))
     assert "- Begun: 2026-01-01 to 2026-02-03" in text
@@ -111,27 +111,29 @@ def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: P
 
 
 def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_ins(tmp_path: Path) -> None:
-    given = study()
+    table = study()
     listops = {"kind": "listops", "min_length": 4, "max_length": 16, "train": 40, "val": 20, "test": 20}
     own = tmp_path / "secret" / "own.csv"
     own.parent.mkdir()
     own.write_text("a,b,label\n" + "".join(f"{i},{i % 7},{'xy'[i % 2]}\n" for i in range(60)))
     task = {"kind": "own", "file": str(own)}
-    given["columns"] |= {
-        "own": {**given["columns"]["digits"], "task": task},
-        "listops": {**given["columns"]["digits"], "task": listops},
-        "image": {**given["columns"]["digits"], "task": {"kind": "image"}},
+    table["columns"] |= {
+        "own": {**table["columns"]["digits"], "task": task},
+        "listops": {**table["columns"]["digits"], "task": listops},
+        "image": {**table["columns"]["digits"], "task": {"kind": "image"}},
     }
-    given["scales"] = {"tiny": {"stand_in": {"image": {"task": {"kind": "digits"}}}}}
+    table["scales"] = {"tiny": {"stand_in": {"image": {"task": {"kind": "digits"}}}}}
 
     def before(*words: str) -> str:
-        plan = make_plan(read_study(given, words, data=tmp_path), tmp_path)
+        plan = make_plan(read_study(table, words, data=tmp_path), tmp_path)
         page = results_page(read_content(plan, summarise(plan, lambda _: None), Store(tmp_path / "none")))
         return page.split("## Results")[0]
 
-    said = before()
-    assert "Data read: own; generated or bundled: digits and listops. Scale tiny. Stand-in data: digits for im" in said
-    assert "secret" not in said
+    message = before()
+    assert (
+        "Data read: own; generated or bundled: digits and listops. Scale tiny. Stand-in data: digits for im" in message
+    )
+    assert "secret" not in message
     assert "Data read: none. Scale tiny. Stand-in data: digits for image." in before('columns=["image"]')
 
 
@@ -150,17 +152,17 @@ def test_the_terminal_names_the_stage_whose_data_are_stood_in_for(
 def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_claims(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    given = study(paper="amos-f5")
-    page = written(tmp_path, given)[2]
+    table = study(paper="amos-f5")
+    page = written(tmp_path, table)[2]
     noted = "Never Train from Scratch, figure 5. A figure without printed numbers: training accuracy"
     text = (page.parent / "results.md").read_text()
     assert "Beside the paper" not in sections(text)
     claims = text[text.index("## Claims of the paper") : text.index("## The sweep")]
     assert noted in claims
     assert noted in page.read_text()
-    report_study(Study(given, store=tmp_path / "runs", data=tmp_path), json=None)
-    said = capsys.readouterr().out
-    assert noted in said[said.index("Claims of the paper") : said.index("What to keep in mind")]
+    report_study(Study(table, store=tmp_path / "runs", data=tmp_path), json=None)
+    message = capsys.readouterr().out
+    assert noted in message[message.index("Claims of the paper") : message.index("What to keep in mind")]
     # Where there are cells, their table brings the note: once.
     with_cells = (written(tmp_path / "cells", study(paper="rothermel-1"))[2].parent / "results.md").read_text()
     assert with_cells.count("The 12 blocks of GPT-2") == 1
@@ -168,8 +170,8 @@ def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_cla
 
 def test_test_at_every_setting_has_a_table_and_a_panel_only_where_the_study_asks(done: Done, tmp_path: Path) -> None:
     mark = {"setting": LR, "value": 2e-3, "says": "the rate of Doe"}
-    given = study(report={"choose": [LR], "against": "scratch", "sweep": "test", "mark": mark, "gain": True})
-    page = written(tmp_path, given)[2]
+    table = study(report={"choose": [LR], "against": "scratch", "sweep": "test", "mark": mark, "gain": True})
+    page = written(tmp_path, table)[2]
     text = (page.parent / "results.md").read_text()
     assert "| scratch | 0.400 ± 0.000 (3) | 0.440 ± 0.000 (3)\\* |" in text
     sweep = text[text.index("## The sweep") : text.index("## Learning curves")]
@@ -179,7 +181,7 @@ def test_test_at_every_setting_has_a_table_and_a_panel_only_where_the_study_asks
     assert {"sweep.csv", "sweep.md", "sweep.tex", "gains.png"} <= {path.name for path in page.parent.iterdir()}
     assert "![Gain in test score over scratch, in percent of its score at the same seed: mean" in text
     again = read_study(str(page.parent / "study.toml"))
-    assert again.report == read_study(given).report
+    assert again.report == read_study(table).report
     assert "at every" not in page_of(done)
     assert not (done[2].parent / "sweep.csv").exists()
     assert not (done[2].parent / "gains.png").exists()

@@ -24,14 +24,14 @@ def demo(name: str = "self_pretrained", **more: object) -> Results:
     return summarise(plan, shelf(plan).find, facts=facts())
 
 
-def shown(table: Table, width: int = 160) -> str:
+def printed(table: Table, width: int = 160) -> str:
     console = Console(width=width, file=io.StringIO(), color_system=None)
     console.print(to_rich(table))
     return console.file.getvalue()  # type: ignore[attr-defined, no-any-return]
 
 
 def test_the_terminal_table_shows_arms_settings_errors_intervals_and_baselines() -> None:
-    text = shown(make_table(demo()))
+    text = printed(make_table(demo()))
     line = next(row for row in text.splitlines() if row.strip().startswith("self_pretrained"))
     for part in ("lr 0.003", "0.508 ±0.009", "0.488 ±0.009", " 5 ", "+0.138 [0.128,0.148]", "90 epochs"):
         assert part in line
@@ -42,7 +42,7 @@ def test_the_terminal_table_shows_arms_settings_errors_intervals_and_baselines()
 
 @pytest.mark.parametrize("width", [80, 100])
 def test_a_narrow_terminal_breaks_no_number(width: int) -> None:
-    text = shown(make_table(demo()), width)
+    text = printed(make_table(demo()), width)
     assert all(part in text for part in ("0.508", "±0.009", "+0.138", "[0.128,0.148]", "accuracy", "scratch"))
     assert max(len(line) for line in text.splitlines()) <= width
 
@@ -66,11 +66,11 @@ def test_no_word_is_broken_where_columns_are_narrowed() -> None:
 def test_the_csv_holds_full_numbers_under_their_names() -> None:
     rows = list(csv.DictReader(io.StringIO(to_csv(make_table(demo())))))
     arm = next(row for row in rows if row["arm"] == "self_pretrained")
-    found = demo().table[1]
-    assert found.test is not None
-    assert found.difference is not None
-    assert float(arm["test"]) == found.test.mean
-    assert float(arm["low"]) == found.difference.low
+    result = demo().table[1]
+    assert result.test is not None
+    assert result.difference is not None
+    assert float(arm["test"]) == result.test.mean
+    assert float(arm["low"]) == result.difference.low
     assert (arm["kind"], arm["status"], arm["tried"], arm["n"]) == ("arm", "measured", "3", "5")
     base = next(row for row in rows if row["kind"] == "baseline")
     assert (base["arm"], base["test"], base["difference"]) == ("majority", "0.1", "")
@@ -100,15 +100,15 @@ def test_no_foreign_text_is_markup_in_markdown_latex_or_the_terminal() -> None:
     tex = to_latex(table)
     assert "\\input" not in tex
     assert "\\textbackslash{}input\\{x\\}\\_\\%\\&\\$\\#" in tex
-    text = shown(table, 300)
+    text = printed(table, 300)
     assert "\x1b" not in text
     assert "[red]" in text
 
 
 def test_the_best_arm_on_validation_is_bold_whatever_test_says() -> None:
     plan = make_plan()
-    found = shelf(plan, lambda c: (usual(c)[0], 0.9 if c.arm == "scratch" else 0.1), None)
-    table = make_table(summarise(plan, found.find))
+    result = shelf(plan, lambda c: (usual(c)[0], 0.9 if c.arm == "scratch" else 0.1), None)
+    table = make_table(summarise(plan, result.find))
     assert [line.best for line in table.lines] == [False, True]
     assert "**self\\_pretrained**" in to_markdown(table)
     assert "\\textbf{self\\_pretrained}" in to_latex(table)
@@ -116,18 +116,18 @@ def test_the_best_arm_on_validation_is_bold_whatever_test_says() -> None:
 
 def test_a_partial_diverged_or_chance_row_says_what_it_is() -> None:
     plan = make_plan()
-    found = shelf(plan, lambda c: None if c.arm == "scratch" and c.seed == 4 else (0.1, 0.1))
-    table = make_table(summarise(plan, found.find, facts=facts()))
+    result = shelf(plan, lambda c: None if c.arm == "scratch" and c.seed == 4 else (0.1, 0.1))
+    table = make_table(summarise(plan, result.find, facts=facts()))
     names = [line.cells["arm"].text for line in table.lines]
     assert names[:3] == ["scratch (partial)", "self_pretrained (at chance)", "majority"]
     assert table.lines[0].cells["n"].text == "4 of 5"
-    for entry in found.results.values():
+    for entry in result.results.values():
         entry["status"] = "diverged"
-    table = make_table(summarise(plan, found.find))
+    table = make_table(summarise(plan, result.find))
     assert "diverged" in to_markdown(table)
     empty = make_table(summarise(plan, lambda _: None))
     assert [line.cells["arm"].text for line in empty.lines] == ["scratch (absent)", "self_pretrained (absent)"]
-    assert "\N{EM DASH}" in shown(empty)
+    assert "\N{EM DASH}" in printed(empty)
 
 
 def test_several_columns_name_themselves_and_end_with_averages() -> None:
@@ -148,8 +148,8 @@ def test_latex_lines_have_one_cell_per_column() -> None:
 
 def test_a_table_of_r2_says_what_it_is_and_that_a_scaled_target_changes_nothing() -> None:
     plan = make_plan()
-    found = shelf(plan, lambda c: (usual(c)[0], usual(c)[1] - 1.0), metric="r2")
-    table = make_table(summarise(plan, found.find))
+    result = shelf(plan, lambda c: (usual(c)[0], usual(c)[1] - 1.0), metric="r2")
+    table = make_table(summarise(plan, result.find))
     assert table.heads[2:4] == ("val R²", "test R²")
     assert "\N{MINUS SIGN}0.650 ± 0.007" in to_markdown(table)
     assert "the same for targets in their own unit and scaled" in table.note

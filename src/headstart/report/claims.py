@@ -1,18 +1,23 @@
-"""Claims of a paper or a study, checked against the numbers: in words, with the interval of each difference."""
+"""Claims of a paper or a study: the numbers that they ask for, and how each holds, with the interval of its difference."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+from headstart.errors import BadInput
+from headstart.store import Damaged
 from headstart.study import words
+from headstart.study.collect import converged_at, curve
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
-from headstart.study.results import Results, Row, scores_by_seed
+from headstart.study.results import Results, Row, Run, scores_by_seed
 from headstart.study.statistics import LEVEL, Difference, holm, p_value, paired_difference
 
 if TYPE_CHECKING:
+    from headstart.store import Store
     from headstart.study.papers import Paper
+    from headstart.study.plan import Plan
 
 Outcome = Literal["holds", "the other way round", "does not hold", "undecided", "not measured"]
 OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold", "undecided", "not measured")
@@ -264,3 +269,76 @@ def _by_interval(claim: Claim, label: str, gap: Difference | None, why: str) -> 
 
 def _joined(*texts: str) -> str:
     return "; ".join(filter(None, texts))
+
+
+Measure = Callable[["Plan", "Store", Run], float | None]
+
+
+def measured(plan: Plan, results: Results, store: Store) -> Results:
+    """The results with what their claims ask for, of the runs of chosen settings whose files hold it.
+
+    What a damaged file, or data that are not at hand, keep from being read is not there.
+    """
+    wanted: dict[str, set[str]] = {}
+    for claim in results.every_claim:
+        if claim.quantity in MEASURES:
+            wanted.setdefault(claim.quantity, set()).update(claim.arms)
+    if not wanted:
+        return results
+    return replace(results, table=tuple(_with(plan, row, store, wanted) for row in results.table))
+
+
+def _with(plan: Plan, row: Row, store: Store, wanted: Mapping[str, Collection[str]]) -> Row:
+    measures: dict[str, dict[int, float]] = {}
+    for quantity, arms in wanted.items():
+        for run in row.runs if row.arm in arms else ():
+            try:
+                value = MEASURES[quantity](plan, store, run) if run.val is not None else None
+            except (BadInput, Damaged, OSError):
+                continue
+            if value is not None:
+                measures.setdefault(quantity, {})[run.seed] = value
+    return replace(row, measures=measures)
+
+
+def _looked_at(run: Run) -> str:
+    """Identity of the stage whose weights are looked at: the parent of the reported one, where it has one."""
+    return run.stages[-2 if len(run.stages) > 1 else -1][1]
+
+
+def _parent_left(plan: Plan, store: Store, run: Run) -> float | None:
+    """Share of the parent's steps that follow the first evaluation within 1 % of its best.
+
+    None where that is the last one: the parent was still gaining, and how much longer it would have is not known.
+    """
+    del plan
+    result = store.result(_looked_at(run)) if len(run.stages) > 1 else None
+    if result is None:
+        return None
+    monitor = result["monitor"]
+    scores = curve(store.records(result["identity"]), monitor["name"])
+    if not scores:
+        return None
+    steps, last = converged_at(scores, monitor["greater"]), max(scores)
+    return 1 - steps / last if steps < last else None
+
+
+def _of_kernels(change: str) -> Measure:
+    def read(plan: Plan, store: Store, run: Run) -> float | None:
+        from headstart.analysis.stages import opened
+        from headstart.analysis.weights import changes, kernels
+        from headstart.tasks.images import positions_of_a_row
+
+        stage = opened(_looked_at(run), store, plan.data)
+        learnt, start = (kernels(model, stage.task.signature.length) for model in (stage.model, stage.start))
+        return changes(learnt, start, positions_of_a_row(stage.task)).get(change)
+
+    return read
+
+
+MEASURES: Mapping[str, Measure] = {
+    "parent_left": _parent_left,
+    "kernel_narrowing": _of_kernels("narrowing"),
+    "kernel_spread": _of_kernels("spread"),
+    "kernel_rows": _of_kernels("rows"),
+}

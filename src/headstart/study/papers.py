@@ -54,7 +54,7 @@ QUANTITIES = {
 MATCHES = ("reach", "fit")
 """Of these, steps to a score of the arm that is to be matched."""
 MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
-"""Of these, what `report.measures` reads from a store, only where a claim asks for it."""
+"""Of these, what `report.claims` reads from a store, only where a claim asks for it."""
 SCORES = ("test", "train", "last_train", "last_test", "last_gap")
 """Quantities in the unit of a score."""
 STEPS = ("reach", "fit", "converge")

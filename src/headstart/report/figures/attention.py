@@ -144,8 +144,8 @@ def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
     across = max(map(len, rows))
     with canvas(dark, 1.75 * across + 2.9, 2.15 * len(rows) + 0.3) as (figure, look):
         grid = figure.add_gridspec(len(rows), across + 1, width_ratios=[*[1.0] * across, 1.35])
-        for row, (mixer, shown) in enumerate(zip(mixers, rows, strict=True)):
-            for column, head in enumerate(shown):
+        for row, (mixer, group) in enumerate(zip(mixers, rows, strict=True)):
+            for column, head in enumerate(group):
                 axes = figure.add_subplot(grid[row, column])
                 _map(axes, head, look)
                 if column == 0:
@@ -153,7 +153,7 @@ def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
                 if row == len(rows) - 1:
                     axes.set_xlabel("attends to")
             axes = figure.add_subplot(grid[row, across])
-            _curves(axes, shown, look)
+            _curves(axes, group, look)
             if row == 0:
                 axes.set_title("weight by distance", fontsize=9)
             if row == len(rows) - 1:

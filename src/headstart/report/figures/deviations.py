@@ -100,14 +100,14 @@ def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figu
 
 def _plot(axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], distance: bool, look: Look) -> None:
     """One arm in one panel: the blocks of a leaf, or the leaves that are in no block."""
-    shown = [d for d in line.deviations if (d.leaf == leaf and d.block is not None if leaf else d.block is None)]
-    x = [(d.block or 0) if leaf else outside.index(d.leaf) for d in shown]
+    drawn = [d for d in line.deviations if (d.leaf == leaf and d.block is not None if leaf else d.block is None)]
+    x = [(d.block or 0) if leaf else outside.index(d.leaf) for d in drawn]
     how = look.marked(line.index)
     if distance:
-        moved = [d.moved if math.isfinite(d.moved) else np.nan for d in shown]
+        moved = [d.moved if math.isfinite(d.moved) else np.nan for d in drawn]
         axes.plot(x, moved, markersize=4.5, linestyle="solid" if leaf else "none", **how)
     else:
-        _with_start(axes, x, [d.size for d in shown], [d.start for d in shown], how, joined=bool(leaf))
+        _with_start(axes, x, [d.size for d in drawn], [d.start for d in drawn], how, joined=bool(leaf))
 
 
 def _with_start(
