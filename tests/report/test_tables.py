@@ -48,10 +48,10 @@ def test_a_narrow_terminal_breaks_no_number(width: int) -> None:
 
 
 def test_a_narrow_terminal_breaks_no_name_and_says_which_columns_it_leaves_out() -> None:
-    text = shown(make_table(demo()), 80)
+    text = printed(make_table(demo()), 80)
     assert "self_pretrained" in text
     assert "Left out in 80 columns: tried." in " ".join(text.split())
-    assert "Left out" not in shown(make_table(demo()))
+    assert "Left out" not in printed(make_table(demo()))
 
 
 def test_no_word_is_broken_where_columns_are_narrowed() -> None:

@@ -1,4 +1,4 @@
-"""Claims of a paper or a study: the numbers that they ask for, and how each holds, with the interval of its difference."""
+"""Claims of a paper or a study: the numbers that they ask for, and how each holds, with its interval."""
 
 from __future__ import annotations
 
