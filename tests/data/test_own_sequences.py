@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from support.made_tables import numbers, read, wide, write
 
-from headstart.data import check_alike, check_ids, read_sequences
+from headstart.data import LayoutSpec, check_alike, check_ids, check_target_kind, read_sequences
 from headstart.data.card import data_card
 from headstart.data.labels import class_name, target_kind
 from headstart.errors import BadInput
@@ -270,3 +270,35 @@ def test_a_file_is_read_and_refused_without_the_libraries_that_take_seconds_to_l
     assert "is not a number" in out
     assert out.endswith("set()\n")
     assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - start < 1.5, "0.5 s on a quiet machine"
+
+
+@pytest.mark.parametrize(
+    ("labels", "kind", "doubt"),
+    [
+        ([i % 3 for i in range(60)], "class", False),
+        ([i % 30 for i in range(60)], "class", False),  # they count up from 0
+        ([7 * (i % 30) for i in range(60)], "number", True),  # they repeat: ages, or ids of classes with gaps
+        ([11 * i for i in range(12)], "class", True),  # few, and each is its own
+        ([11 * i for i in range(60)], "number", False),
+        ([3 + 5 * (i % 2) for i in range(3)], "class", False),
+        ([i + 0.5 for i in range(60)], "number", False),
+        (["a", "b"] * 6, "class", False),
+    ],
+)
+def test_whole_numbers_that_may_be_classes_or_numbers_are_asked_about(labels, kind, doubt):
+    data = numbers(len(labels))
+    sequences = read_sequences(data, labels=labels)
+    assert sequences.target == kind
+    message = [finding for finding in data_card(sequences).findings if "names of classes or numbers" in finding]
+    assert bool(message) == doubt
+    if not doubt:
+        check_target_kind(sequences)
+        return
+    with pytest.raises(
+        BadInput, match=r"X: the target has \d+ different whole numbers \(0, .*give --target-kind class or"
+    ):
+        check_target_kind(sequences)
+    for answer in ("class", "number"):
+        known = read_sequences(data, LayoutSpec(target_kind=answer), labels=labels)
+        check_target_kind(known)
+        assert known.target == answer

@@ -16,6 +16,8 @@ from headstart.fit.source import from_memory, read_source
 from headstart.models import MODELS
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec
+from headstart.verbs.data import layout_of
+from headstart.verbs.fit import split_settings
 
 RNG = np.random.default_rng(0)
 LABELS = ["a", "b"] * 10
@@ -131,3 +133,24 @@ def test_a_fit_reads_its_file_once(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert reads == [file]
     file.write_text("x0,x1,x2,label\n" + "\n".join(lines[:-1]), "utf-8")
     assert len(read_sequences(file, LayoutSpec(target="label"))) == 29, "a file that has changed is read again"
+
+
+def test_whether_whole_numbers_are_classes_is_asked_and_taken_as_an_option_or_a_setting(tmp_path, monkeypatch) -> None:
+    rows = "".join(f"{10 * (i % 25)},{i},{i % 7},{i % 5}\n" for i in range(100))
+    (tmp_path / "ages.csv").write_text("age,t0,t1,t2\n" + rows)
+    monkeypatch.chdir(tmp_path)
+    command = [sys.executable, "-m", "headstart", "fit", "ages.csv", "--target", "age", "--dry-run"]
+    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert refused.returncode == 2
+    assert "ages.csv: the target 'age' has 25 different whole numbers (0, 10, 20, 30, 40, ...) in 100 rows" in " ".join(
+        refused.stderr.split()
+    )
+    for layout in (
+        layout_of({"target": "age", "target_kind": "class"}),
+        layout_of({"target": "age"}, ["target_kind=class"]),
+    ):
+        assert read_source("ages.csv", FitSettings(layout=layout), tmp_path).sequences.target == "class"
+    assert split_settings(["target_kind=class", "layout.na=['x']", "finetune.optim.lr=[1e-3]"]) == (
+        ["target_kind=class", "layout.na=['x']"],
+        ("finetune.optim.lr=[1e-3]",),
+    )

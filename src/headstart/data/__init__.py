@@ -20,12 +20,21 @@ from headstart.data.infer import infer
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import read_fasta_file
 from headstart.data.rows import frame, read_arrow, read_json_lines, read_parquet, table_of
-from headstart.data.sequences import Sequences, check_alike, check_ids
+from headstart.data.sequences import Sequences, check_alike, check_ids, check_target_kind
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
 
-__all__ = ["Channel", "Layout", "LayoutSpec", "Sequences", "check_alike", "check_ids", "read_sequences"]
+__all__ = [
+    "Channel",
+    "Layout",
+    "LayoutSpec",
+    "Sequences",
+    "check_alike",
+    "check_ids",
+    "check_target_kind",
+    "read_sequences",
+]
 
 _ENDINGS = {
     "csv": "csv tsv tab psv dat data txt",

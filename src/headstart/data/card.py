@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.layout import SOUNDS
-from headstart.data.sequences import Sequences
+from headstart.data.sequences import Sequences, target_doubt
 from headstart.data.text import printable
 
 MOST = 20
@@ -105,7 +105,8 @@ def _channel_rows(facts: dict[str, Any]) -> tuple[tuple[str, ...], ...]:
 
 
 def _findings(s: Sequences, facts: dict[str, Any]) -> list[str]:
-    out = [*_of_copies(s, facts["copies"]), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
+    out = [doubt] if (doubt := target_doubt(s)) else []
+    out += [*_of_copies(s, facts["copies"]), *_of_classes(facts), *_of_lengths(s, facts), *_of_channels(facts)]
     if facts["repeated ids"] and s.ids is not None:
         name, count = Counter(s.ids).most_common(1)[0]
         rows = [row for row, other in enumerate(s.ids) if other == name][:2]

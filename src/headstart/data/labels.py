@@ -38,7 +38,7 @@ def class_name(text: str) -> str:
     return text
 
 
-def target_kind(names: Words) -> Literal["class", "number", "none"]:
+def target_kind(names: Sequence[str | None]) -> Literal["class", "number", "none"]:
     """Whether labels look like classes or like numbers.
 
     Numbers are classes where there are at most 20, or where whole ones count up from 0 or 1 and each stands for two
@@ -54,6 +54,21 @@ def target_kind(names: Words) -> Literal["class", "number", "none"]:
         counted = min(values) in (0, 1) and max(values) - min(values) + 1 == len(values) <= len(there) / 2
         return "class" if len(values) <= MANY or counted else "number"
     return "class" if len(values) <= MANY / 2 and 2 * len(values) <= len(there) else "number"
+
+
+def may_be_either(names: Sequence[str | None]) -> bool:
+    """Whether whole numbers look like classes and like numbers.
+
+    That is so where few of them hardly repeat, and where more than 20 do repeat without counting up from 0 or 1.
+    """
+    there = [name for name in names if name is not None]
+    if not there or not all(map(is_number, there)) or not all(float(name).is_integer() for name in there):
+        return False
+    values = {float(name) for name in there}
+    repeat = 2 * len(values) <= len(there)
+    if target_kind(there) == "class":
+        return len(values) > 2 and not repeat
+    return repeat
 
 
 def given_words(values: Any, count: int, what: str) -> Words:

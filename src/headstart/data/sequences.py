@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.labels import in_order
+from headstart.data.labels import in_order, may_be_either
 from headstart.data.layout import SOUNDS, Kind, Layout
 from headstart.data.letters import ALPHABETS, spoken
 from headstart.data.table import LARGEST
@@ -188,6 +188,26 @@ def check_ids(sequences: Sequences) -> None:
         f"{sequences.places.of(second)}), so {column!r} does not tell sequences apart; name the column of the ids with "
         f"--id (--id '' for none), or, where rows of one id belong together, give --group {shlex.quote(column)}"
     )
+
+
+def target_doubt(sequences: Sequences) -> str:
+    """Why the target may be read as a class or as a number, where nobody has said which; "" where there is no doubt."""
+    if sequences.layout.spec.target_kind != "auto" or not may_be_either(sequences.labels):
+        return ""
+    names = in_order({label for label in sequences.labels if label is not None})
+    column = f"the target {sequences.layout.target!r}" if sequences.layout.target else "the target"
+    return (
+        f"{column} has {len(names):,} different whole numbers ({', '.join(names[:5])}, ...) in "
+        f"{int(sequences.labelled.sum()):,} rows, which may be names of classes or numbers; give "
+        "--target-kind class or --target-kind number (target_kind in Python, in a study's task and in a layout)"
+    )
+
+
+def check_target_kind(sequences: Sequences) -> None:
+    """Raises: BadInput where whole numbers may be classes or numbers, and nobody has said which."""
+    doubt = target_doubt(sequences)
+    if doubt:
+        raise BadInput(f"{sequences.layout.source}: {doubt}")
 
 
 def groups(contents: Any) -> np.ndarray:

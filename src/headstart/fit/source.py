@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from headstart.data import LayoutSpec, Sequences, check_ids, read_sequences
+from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
 from headstart.errors import BadInput
 from headstart.fit.settings import FitSettings
 from headstart.store import publish
@@ -136,10 +136,11 @@ def _columns(s: Sequences) -> dict[str, Any]:
 def _check_target(source: Source, settings: FitSettings) -> None:
     s = source.sequences
     check_ids(s)
+    check_target_kind(s)
     if settings.balanced and s.target == "number":
         raise BadInput(
-            f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or set "
-            "layout.target_kind=class"
+            f"--balanced: the target of {source.known_as} is a number, no class; leave it out, or give "
+            "--target-kind class"
         )
     if s.target == "none" or not s.labelled.any():
         raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")

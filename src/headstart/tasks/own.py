@@ -16,7 +16,7 @@ from headstart.data.archives import files_of, stamps
 from headstart.data.layout import Kind
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
-from headstart.data.sequences import channel_moments, standardised, to_range
+from headstart.data.sequences import channel_moments, check_target_kind, standardised, to_range
 from headstart.data.splits import check_sides, copies_note, dealt, joined
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
@@ -26,8 +26,9 @@ from headstart.tasks.task import SPLITS, Task, TaskSpec
 
 _READER = 3
 """Raised when the same files give other arrays."""
-SHORT = ("target", "id", "time", "group", "values", "na", "delimiter")
+SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
+UNSET: tuple[object, ...] = (None, (), "auto")
 
 
 class OwnFacts(Spec):
@@ -59,8 +60,9 @@ class OwnSpec(TaskSpec):
     file: its path, from the data folder on or absolute. test: a second file, whose labelled rows are the test split;
         else `test_share` of the rows is (0.2; 0: no test split). unlabelled: a third file, whose rows join train
         without their labels. Where a file is enters no identity; its content does.
-    layout: whatever is known of the file; what is left out is guessed, and the notes say how it was read. target, id,
-        time, group, values, na, delimiter: the same fields of `layout` in short.
+    layout: whatever is known of the file; what is left out is guessed, and the notes say how it was read. target,
+        target_kind, id, time, group, values, na, delimiter: the same fields of `layout` in short. target_kind is asked
+        for where whole numbers may be classes or numbers.
     val_share, test_share: shares of the labelled rows that `split_seed` draws, each class in proportion; exact copies
         stay together, and so do the rows of a group where there are groups, unless by_group is false. Rows without a
         label are in train alone; those that belong with a row of val or test are left out, which the notes say.
@@ -75,6 +77,7 @@ class OwnSpec(TaskSpec):
     unlabelled: str | None = place(None, min_length=1)
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
     target: str | None = None
+    target_kind: Literal["auto", "class", "number"] = neutral("auto")
     id: str | None = None
     time: str | None = None
     group: str | None = None
@@ -101,9 +104,9 @@ class OwnSpec(TaskSpec):
         short: dict[str, Any] = {}
         for name in SHORT:
             own, inner = getattr(self, name), getattr(self.layout, name)
-            if own in (None, ()):
+            if own in UNSET:
                 continue
-            if inner not in (None, (), own):
+            if inner not in (*UNSET, own):
                 raise ValueError(f"{name}: {own!r} is given, and layout.{name}: {inner!r} too; keep one of them")
             short[name] = own
             self.__dict__[name] = type(self).model_fields[name].get_default()
@@ -172,6 +175,7 @@ class OwnSpec(TaskSpec):
         paths = self._paths(data)
         train = read_sequences(paths["file"], self.layout)
         layout = train.layout
+        check_target_kind(train)
         if train.target == "class" and len(train.classes) == 1:
             raise BadInput(
                 f'{layout.source}: every label is {train.classes[0]!r}; give two classes or more, or target="" to '

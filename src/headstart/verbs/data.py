@@ -25,6 +25,7 @@ OPTIONS = {
     "values": ("--values", "NAME", "A column of the sequence, or a run such as 't*' (repeatable)."),
     "shape": ("--layout", "SHAPE", "wide, text, list or long."),
     "kind": ("--kind", "KIND", "numbers, text, dna, protein or tokens."),
+    "target_kind": ("--target-kind", "KIND", "Whether the target is a class or a number."),
     "na": ("--na", "WORD", "A word for a missing value (repeatable)."),
     "delimiter": ("--delimiter", "MARK", "The character that separates cells."),
     "quote": ("--quote", "MARK", "The character that quotes cells; '' for none."),

@@ -36,8 +36,8 @@ PAGE, CARD, STUDY = "report.html", "README.md", "study.toml"
 
 
 def split_settings(settings: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
-    """`layout.NAME=value` words, and the others, which set the study of the networks."""
-    layout = [word for word in settings if word.startswith("layout.")]
+    """`layout.NAME=value` words (`layout.` may be left out), and the others, which set the study of the networks."""
+    layout = [word for word in settings if word.startswith("layout.") or word.split("=")[0] in LayoutSpec.model_fields]
     return layout, tuple(word for word in settings if word not in layout)
 
 
