@@ -224,7 +224,7 @@ def test_an_untrained_parent_on_another_task_is_still_a_parent() -> None:
 
 def test_a_model_that_memory_cannot_hold_is_bad_input() -> None:
     given = spec(model={"width": 2**24, "position": {"kind": "none"}})
-    with pytest.raises(BadInput, match="model: width 16777216 with 2 blocks does not fit into memory"):
+    with pytest.raises(BadInput, match="model: width 16777216 and blocks 2 does not fit into memory"):
         run(given)
 
 

@@ -18,7 +18,7 @@ from torch import nn
 
 from headstart.errors import BadInput, nearest
 from headstart.models.norms import BatchNorm
-from headstart.parameters import LEAVES, leaves, select
+from headstart.parameters import LEAVES, OWN, leaves, select
 from headstart.seeds import normal
 
 Source = Literal["taken", "matched", "drawn", "fresh"]
@@ -150,7 +150,7 @@ def _parents(parent: Tensors | None, name: str, entry: _Entry) -> torch.Tensor:
 def _part(name: str) -> str:
     """A part that leaves a tensor out (for the way out of an error)."""
     first = name.split(".")[0]
-    return "mixer" if first == "blocks" else first
+    return "mixer" if first in ("blocks", OWN) else first
 
 
 def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> None:

@@ -10,7 +10,7 @@ last norm, head) is in no slice.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from torch import nn
 
@@ -25,6 +25,8 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "all": LEAVES,
 }
 TOP = {"encoder": "encoder", "position": "position", "norm": "norm", "head": "head"}
+OWN = "net"
+"""Where the tensors of a whole model of a person's own stand."""
 IN_BLOCK = {"norm_mixer": "norm", "norm_feed_forward": "norm", "feed_forward": "feed_forward"}
 
 _BLOCK = re.compile(r"blocks\.(\d+)\.")
@@ -45,18 +47,23 @@ def _leaf(model: nn.Module, name: str) -> str:
     first, *rest = name.split(".")
     if first in TOP:
         return TOP[first]
+    if first == OWN:
+        return _declared(model, ".".join(rest), LEAVES)
     if first != "blocks" or len(rest) < 3:
         raise ValueError(f"tensor {name!r} belongs to no part")
     number, layer = rest[:2]
     if layer in IN_BLOCK:
         return IN_BLOCK[layer]
-    mixer = model.get_submodule(f"blocks.{number}.mixer")
-    own = ".".join(rest[2:])
-    parts: Mapping[str, str] = getattr(mixer, "parts", {})
-    found = [prefix for prefix in parts if own == prefix or own.startswith(prefix + ".")]
-    leaf = parts[max(found, key=len)] if found else "mixer_rest"
-    if leaf not in PARTS:
-        raise ValueError(f"{type(mixer).__name__}.parts: {nearest(leaf, PARTS)}")
+    return _declared(model.get_submodule(f"blocks.{number}.mixer"), ".".join(rest[2:]), PARTS)
+
+
+def _declared(module: nn.Module, name: str, known: Collection[str]) -> str:
+    """The leaf that a module's `parts` (prefix -> leaf) give a tensor of it, the longest prefix first."""
+    parts: Mapping[str, str] = getattr(module, "parts", {})
+    prefixes = [prefix for prefix in parts if name == prefix or name.startswith(prefix + ".")]
+    leaf = parts[max(prefixes, key=len)] if prefixes else "mixer_rest"
+    if leaf not in known:
+        raise ValueError(f"{type(module).__name__}.parts: {nearest(leaf, known)}")
     return leaf
 
 

@@ -59,6 +59,13 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
     assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
 
 
+def test_a_whole_model_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
+    checked, ran = walk("your-own-model.md", tmp_path)
+    assert (tmp_path / "my_net.py").read_text() == (GUIDES.parents[1] / "examples" / "my_net.py").read_text()
+    assert "is sound" in checked.stdout
+    assert "my_net_self_pretrained" in ran.stdout
+
+
 def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None:
     dry, at_paper, alone, halves = walk("papers.md", tmp_path)
     assert "scale tiny" in dry.stdout

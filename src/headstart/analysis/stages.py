@@ -46,6 +46,8 @@ def started(spec: StageSpec, task: Task, parent: Tensors | None = None) -> Seque
     Raises: BadInput where the start needs a parent that is not given, or does not fit.
     """
     model = begin(spec, task, parent).model
+    if not isinstance(model, SequenceModel):
+        raise BadInput(f"model.kind: {spec.model.kind!r} is a model of your own, whose blocks are not known")
     model.eval()
     return model
 

@@ -138,13 +138,34 @@ class ModelSpec(ModelKind):
         ]
         return f"{blocks}, {listed(runs)}"
 
+    def network(self, signature: Signature, output: Output, seed: int) -> SequenceModel:
+        """A fresh model. Raises: BadInput as `build_model`."""
+        return build_model(self, signature, output, seed)
+
+    def network_flops(self, signature: Signature, output: Output, length: int) -> float:
+        """FLOPs of one forward pass over one sequence."""
+        return model_flops(self, signature, output, length)
+
     @property
     def mixers(self) -> tuple[MixerSpec, ...]:
         """The mixer of each block."""
         return self.mixer if isinstance(self.mixer, tuple) else (self.mixer,) * self.blocks
 
 
-class SequenceModel(nn.Module):
+class Network(nn.Module):
+    """What a trained stage trains: `forward` answers an objective, `embed` gives what the head looks at.
+
+    recordable: whether a training step may be recorded and replayed (a forward that is pure, see `SequenceModel`).
+    """
+
+    recordable: ClassVar[bool] = True
+
+    def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
+        """(B, L, D); what stands at padded positions means nothing."""
+        raise NotImplementedError
+
+
+class SequenceModel(Network):
     """Encoder, positions, blocks, last norm, head.
 
     A forward is pure: what training changes besides parameters is handed out in `statistics`. With `draw`
@@ -181,7 +202,7 @@ class SequenceModel(nn.Module):
 M = TypeVar("M")
 
 
-def _seeded(seed: int, name: str, make: Callable[[], M]) -> M:
+def seeded(seed: int, name: str, make: Callable[[], M]) -> M:
     """Build one component with random numbers of its own: its values do not depend on what else is there."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(int(bits(seed, f"init/{name}")))
@@ -197,8 +218,8 @@ def _mixer(spec: MixerSpec, model: ModelSpec, length: int) -> nn.Module:
 
 def _block(spec: ModelSpec, number: int, length: int, seed: int) -> Block:
     name, width = f"blocks.{number}", spec.width
-    mixer = _seeded(seed, f"{name}.mixer", lambda: _mixer(spec.mixers[number], spec, length))
-    fed = _seeded(seed, f"{name}.feed_forward", lambda: build_feed_forward(spec.feed_forward, width))
+    mixer = seeded(seed, f"{name}.mixer", lambda: _mixer(spec.mixers[number], spec, length))
+    fed = seeded(seed, f"{name}.feed_forward", lambda: build_feed_forward(spec.feed_forward, width))
     norms = (
         build_norm(spec.norm, width, f"{name}.norm_mixer"),
         build_norm(spec.norm, width, f"{name}.norm_feed_forward"),
@@ -227,14 +248,14 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
     """
     length = model_length(spec, signature)
     parts = {
-        "encoder": _seeded(seed, "encoder", lambda: build_encoder(spec.encoder, signature, spec.width)),
-        "position": _seeded(seed, "position", lambda: build_position(spec.position, length, spec.width)),
+        "encoder": seeded(seed, "encoder", lambda: build_encoder(spec.encoder, signature, spec.width)),
+        "position": seeded(seed, "position", lambda: build_position(spec.position, length, spec.width)),
         "norm": build_norm(spec.norm, spec.width, "norm") if spec.norm_place == "before" else NoNorm(),
-        "head": _seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
+        "head": seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
     }
     blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]
     if spec.init == "gpt2":
-        _seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
+        seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
     return SequenceModel(parts, blocks, spec.dropout)
 
 

@@ -280,6 +280,8 @@ def _tables() -> Mapping[str, tuple[dict[str, Entry], type[Spec]]]:
 
 
 def _way_out(sort: str) -> str:
+    if sort == "model":
+        return "write a subclass of headstart.models.own.OwnModelSpec with build (docs/guide/your-own-model.md)"
     base = _tables()[sort][1]
     more = " with build and flops (docs/guide/your-own-mixer.md)" if sort == "mixer" else ""
     return f"write a subclass of {base.__module__}.{base.__name__}{more}"

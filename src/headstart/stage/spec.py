@@ -14,6 +14,7 @@ from typing import Any, Literal, Protocol
 import torch
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
+from headstart.errors import BadInput
 from headstart.models.kind import ModelField, ModelKind, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
@@ -114,6 +115,11 @@ class StageSpec(Spec):
         if first == "model" and rest:
             return rest.split(".")[0] in type(self.model).model_fields
         return first not in self.model.unused
+
+    def too_large(self) -> BadInput:
+        """What is raised where the model cannot be built here."""
+        sizes = [f"{name} {value}" for name in ("width", "blocks") if (value := getattr(self.model, name, None))]
+        return BadInput(f"model: {' and '.join(sizes) or 'it'} does not fit into memory; make it smaller")
 
     def _parent_is_a_fresh_start(self) -> bool:
         """An untrained parent of the same model, task and seed has just the weights this stage would draw itself."""

@@ -13,7 +13,7 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.initial import apply_start, trainable
-from headstart.models.model import SequenceModel, build_model, model_flops
+from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.parameters import leaves, select
 from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
@@ -38,7 +38,7 @@ class TrainedRun:
         self,
         spec: StageSpec,
         task: Task,
-        model: SequenceModel,
+        model: Network,
         account: Any,
         names: list[str],
         parent: Tensors | None,
@@ -145,7 +145,7 @@ class TrainedRun:
             scores["best"], predictions = self._scores(progress.step, keep=True)
             best = last
         else:
-            self.model.load_state_dict({**last, **progress.best}, strict=True)
+            progress.load_best()
             best = _copies(self.model)
             scores["best"], predictions = self._scores(progress.best_step, keep=True)
         monitor = self.spec.objective.monitored(self.task.signature)
@@ -220,13 +220,11 @@ def begin(
     place = torch.device(device)
     output = spec.objective.output(task.signature)
     try:
-        model = build_model(spec.model, task.signature, output, spec.seed)
+        model: Network = spec.model.network(task.signature, output, spec.seed)
     except (MemoryError, RuntimeError) as error:
         if "allocate" not in str(error) and not isinstance(error, MemoryError):
             raise
-        raise BadInput(
-            f"model: width {spec.model.width} with {spec.model.blocks} blocks does not fit into memory; make it smaller"
-        ) from None
+        raise spec.too_large() from None
     spec.objective.monitored(task.signature)
     if spec.objective.kind == "causal" and not spec.model.causal:
         raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
@@ -238,10 +236,10 @@ def begin(
     return run
 
 
-def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> SequenceModel:
+def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
     """The network in evaluation; its forward takes a `sequence.Batch`."""
     del result
-    model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
+    model: Network = spec.model.network(task.signature, spec.objective.output(task.signature), spec.seed)
     if spec.optim.precision == "float64":
         model.double()
     model.load_state_dict(weights)
@@ -253,7 +251,7 @@ def flops_per_unit(spec: StageSpec, task: Task) -> float:
     lengths, counts = np.unique(task.train.lengths, return_counts=True)
     output = spec.objective.output(task.signature)
     total = sum(
-        model_flops(spec.model, task.signature, output, int(n)) * int(c) for n, c in zip(lengths, counts, strict=True)
+        spec.model.network_flops(task.signature, output, int(n)) * int(c) for n, c in zip(lengths, counts, strict=True)
     )
     return float(total / max(task.train.units, 1))
 
@@ -264,11 +262,11 @@ def _units(spec: StageSpec, task: Task, split: str) -> np.ndarray:
     return examples.labelled_units() if spec.objective.uses_target else np.arange(examples.units)
 
 
-def _copies(model: SequenceModel) -> Tensors:
+def _copies(model: Network) -> Tensors:
     return {name: value.detach().clone().cpu().contiguous() for name, value in model.state_dict().items()}
 
 
-def _unchanged(model: SequenceModel, trained: list[str], parent: Tensors | None) -> list[str]:
+def _unchanged(model: Network, trained: list[str], parent: Tensors | None) -> list[str]:
     """Parameters that never train and equal the parent's: stored as a reference to it."""
     if parent is None:
         return []

@@ -170,9 +170,7 @@ class _Fit:
 
 def _refuse_what_exceeds_memory(spec: StageSpec, parameters: int) -> None:
     if _COPIES * parameters > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
-        raise BadInput(
-            f"model: width {spec.model.width} with {spec.model.blocks} blocks does not fit into memory; make it smaller"
-        )
+        raise spec.too_large()
 
 
 ENOUGH = 60.0

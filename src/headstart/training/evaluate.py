@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import torch
 
-from headstart.models.model import SequenceModel
+from headstart.models.model import Network
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Signature
 from headstart.training.batches import Batches
@@ -26,7 +26,7 @@ class Evaluation:
 
 @torch.no_grad()
 def evaluate(
-    model: SequenceModel,
+    model: Network,
     batches: Batches,
     objective: ObjectiveSpec,
     signature: Signature,

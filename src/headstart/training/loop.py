@@ -10,9 +10,10 @@ from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
+import torch
 from pydantic import Field, model_validator
 
-from headstart.models.model import SequenceModel
+from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Signature, epoch_batches
@@ -88,7 +89,7 @@ class Progress:
     since the last record. statistics: buffers that training changes (running statistics), the persistent ones.
     """
 
-    model: SequenceModel
+    model: Network
     flat: FlatParameters
     step: int = 0
     examples: int = 0
@@ -140,6 +141,12 @@ class Progress:
         self.examples += examples
         self.tokens += tokens
         self.how = how
+
+    @torch.no_grad()
+    def load_best(self) -> None:
+        """Put the best weights into the model."""
+        for name, value in self.best.items():
+            (self.flat.tensors | self.statistics)[name].copy_(value)
 
     def snapshot(self) -> Tensors:
         """Copies of all that training changes: trainable tensors and running statistics."""
@@ -205,7 +212,9 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
         """Forward, loss, backward, update; and the batch's sums into the train metrics."""
         progress.metrics.add(step(weights, flat.moments, progress.statistics, batch, numbers, seed, epoch))
 
-    record = choose_recorder(config.record, config.train, bool(flat.tensors), config.fresh is not None)
+    record = choose_recorder(
+        config.record if progress.model.recordable else None, config.train, bool(flat.tensors), config.fresh is not None
+    )
     graphed = GraphedStep(take, config.train, numbers, config.seed, optim.batch_size, per_epoch, record)
     batches, order, order_epoch = config.train, list[np.ndarray](), -1
     # Looked at before a step, not after: a state saved at the last step must end there too.

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch.func import functional_call
 
-from headstart.models.model import SequenceModel
+from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec, Sums
 from headstart.seeds import Draw
@@ -30,7 +30,7 @@ class TrainStep:
     rate and a decay.
     """
 
-    model: SequenceModel
+    model: Network
     objective: ObjectiveSpec
     signature: Signature
     optim: OptimSpec

@@ -1,0 +1,183 @@
+"""A whole model of a person's own: a torch module that stands in a study like the models that come with headstart."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from headstart.errors import BadInput
+from headstart.models.heads import Output, Pool, build_head, head_flops
+from headstart.models.kind import ModelKind
+from headstart.models.model import Network, seeded
+from headstart.models.norms import Tensors
+from headstart.seeds import Draw, bits
+from headstart.sequence import Batch, Signature
+
+
+class OwnModelSpec(ModelKind):
+    """Base of the specs of whole models of one's own, to be registered by `headstart.register_model(name, Spec)`.
+
+    A subclass gives its `kind`, fields of its own, and `build`. The module's `forward(x, lengths)` (or `forward(x)`)
+    takes x (B, L) int64 or (B, L, F) float and lengths (B,) int64, and gives (B, L, D) with D = `width`, a field or a
+    class attribute; a head is put on top. With `head = False` it gives the outputs themselves: (B, K) for K classes,
+    (B, T) for T numbers, (B, L, K) or (B, L, T) where the target is per position.
+    Masked and missing numbers are 0; masked tokens have the id `signature.width - 1`, one more than the task has, so
+    that `nn.Embedding(signature.width, D)` holds a vector for them.
+
+    causal: the module's word that no position sees a later one. parts: prefix of a tensor's name in the module -> leaf
+    (`headstart.parameters.LEAVES`), for `start` and `trainable`; what no prefix names is `mixer_rest`, a part of
+    `mixer`, `backbone` and `all`. pool: how positions become one vector under a head.
+    """
+
+    pool: Pool = "mean"
+    head: ClassVar[bool] = True
+    causal: ClassVar[bool] = False
+    parts: ClassVar[Mapping[str, str]] = {}
+
+    def build(self, signature: Signature) -> nn.Module:
+        """The module; its fresh weights are drawn from torch's generator, which the stage's seed has seeded."""
+        raise NotImplementedError(f"{type(self).__name__}.build(signature) -> nn.Module")
+
+    def flops(self, signature: Signature, length: int) -> float:
+        """FLOPs of the module on one sequence; unless a subclass knows better, 2 per weight and position."""
+        return 2.0 * length * _weights(self, signature)
+
+    def asked(self, objective: Any) -> Any:
+        """The objective. Raises: ValueError where a model without a head of ours is asked for something else."""
+        if not self.head and not objective.uses_target:
+            raise ValueError(
+                f"objective: {objective.kind!r} needs a head of its own, and a model of kind {self.kind!r} gives "
+                "outputs (head = False); let its forward give (B, L, D), or leave this stage out"
+            )
+        return objective
+
+    def network(self, signature: Signature, output: Output, seed: int) -> OwnModel:
+        """The module under its head. Raises: BadInput where no width is known, or pairs meet no head."""
+        own = _own_signature(signature)
+        net = seeded(seed, "model", lambda: self.build(own))
+        if not isinstance(net, nn.Module):
+            raise BadInput(f"model.kind: {self.kind!r}: build gives {type(net).__name__}; return a torch nn.Module")
+        if not self.head:
+            if output.kind == "pair":
+                raise BadInput(f"model.kind: {self.kind!r} has no head of ours, which joins pairs; set head = True")
+            return OwnModel(net, None, output.size, signature, self.parts, self.kind)
+        width = getattr(self, "width", None)
+        if not isinstance(width, int) or width < 1:
+            raise BadInput(f"model.kind: {self.kind!r} says no width; write `width: int = 64`, the D of (B, L, D)")
+        head = seeded(seed, "head", lambda: build_head(output, width, self.pool))
+        return OwnModel(net, head, width, signature, self.parts, self.kind)
+
+    def network_flops(self, signature: Signature, output: Output, length: int) -> float:
+        """FLOPs of the module and of its head on one sequence."""
+        head = head_flops(output, self.width, length) if self.head else 0.0  # type: ignore[attr-defined]
+        return self.flops(_own_signature(signature), length) + head
+
+
+class OwnModel(Network):
+    """A module of one's own, and the head where it has one of ours.
+
+    In training torch's generator is seeded by the stage's seed and the batch, so that a stage that was killed goes on
+    with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; a batch
+    norm whose own weights do not train stands still. size: the last axis of what the module gives.
+    """
+
+    recordable = False
+
+    def __init__(
+        self,
+        net: nn.Module,
+        head: nn.Module | None,
+        size: int,
+        signature: Signature,
+        parts: Mapping[str, str] | None = None,
+        kind: str = "",
+        hidden_token: int | None = None,
+    ) -> None:
+        super().__init__()
+        self.net, self.head, self.size, self.kind = net, head, size, kind or type(net).__name__
+        self.parts = dict(parts or {})
+        self.hidden_token = signature.width if hidden_token is None else hidden_token
+        positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        names = [p for p in inspect.signature(net.forward).parameters.values() if p.kind in positional]
+        self.takes_lengths = len(names) > 1
+
+    def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
+        """The head's answer, or the module's own: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
+        x = self.embed(batch, draw, statistics)
+        if self.head is None:
+            return x
+        answer: Tensor = self.head(x, None if batch.full else batch.valid)
+        return answer
+
+    def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
+        """What the module gives: (B, L, D), or outputs where it has no head of ours."""
+        inputs = self._inputs(batch)
+        self._set_mode(training=draw is not None)
+        before = dict(self.net.named_buffers())
+        with _seeded_torch(draw, inputs.device):
+            x = self.net(inputs, batch.valid.sum(1)) if self.takes_lengths else self.net(inputs)
+        self._keep_buffers(before, statistics)
+        shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
+        whole, short = (*inputs.shape[:2], self.size), (len(inputs), self.size)
+        if shape not in ((whole,) if self.head is not None else (whole, short)):
+            wanted = f"(B, L, D) = {whole}" if self.head is not None else f"(B, K) = {short} or (B, L, K) = {whole}"
+            raise BadInput(f"model: {self.kind!r} gives {shape} for inputs {tuple(inputs.shape)}; let it give {wanted}")
+        result: Tensor = x
+        return result
+
+    def _inputs(self, batch: Batch) -> Tensor:
+        inputs = batch.inputs
+        if not inputs.is_floating_point():
+            return inputs if batch.masked is None else inputs.masked_fill(batch.masked, self.hidden_token)
+        if batch.observed is not None:
+            inputs = inputs.masked_fill(~batch.observed, 0.0)
+        return inputs if batch.masked is None else inputs.masked_fill(batch.masked[:, :, None], 0.0)
+
+    def _set_mode(self, training: bool) -> None:
+        """Training or evaluation; normalisation that does not train stands still."""
+        self.net.train(training)
+        if training:
+            any_trains = any(weight.requires_grad for weight in self.net.parameters())
+            for module in self.net.modules():
+                if isinstance(module, nn.modules.batchnorm._NormBase):
+                    own = [weight.requires_grad for weight in module.parameters(recurse=False)]
+                    module.train(any(own) if own else any_trains)
+
+    def _keep_buffers(self, before: Mapping[str, Tensor], statistics: Tensors | None) -> None:
+        """Buffers that the module put others in the place of are the old tensors again; new values are handed out."""
+        for name, value in list(self.net.named_buffers()):
+            if name in before and value is not before[name]:
+                path, _, own = name.rpartition(".")
+                self.net.get_submodule(path)._buffers[own] = before[name]
+                if statistics is not None:
+                    statistics[f"net.{name}"] = value.detach()
+
+
+@contextmanager
+def _seeded_torch(draw: Draw | None, device: torch.device) -> Iterator[None]:
+    """torch's generator for a forward: a function of the seed and the batch in training, always the same otherwise."""
+    with torch.random.fork_rng(devices=[device] if device.type == "cuda" else []):
+        torch.manual_seed(0 if draw is None else int(bits(draw.seed, "torch", draw.epoch, draw.index[0])))
+        yield
+
+
+def _own_signature(signature: Signature) -> Signature:
+    """The task's, with one token id more: that of masked positions."""
+    return replace(signature, width=signature.width + 1) if signature.input == "tokens" else signature
+
+
+@functools.lru_cache(maxsize=64)
+def _weights(spec: OwnModelSpec, signature: Signature) -> int:
+    try:
+        with torch.device("meta"):
+            net = spec.build(signature)
+    except (NotImplementedError, RuntimeError):  # a module that looks at its numbers
+        net = spec.build(signature)
+    return sum(weight.numel() for weight in net.parameters())
