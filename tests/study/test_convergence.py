@@ -10,7 +10,8 @@ from support.made_up import LR, Plan, make_plan, shelf
 
 from headstart.store import Damaged
 from headstart.study.collect import converged_at, curve, first_at, mean_curve
-from headstart.study.results import Match, Results
+from headstart.study.results import Results
+from headstart.study.rows import Match
 from headstart.study.selection import summarise
 
 

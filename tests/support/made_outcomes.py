@@ -20,7 +20,8 @@ from headstart.objectives import ClassifySpec, RegressSpec
 from headstart.sequence import Examples, Signature
 from headstart.serve.config import ModelConfig, NetworkConfig, Preparation
 from headstart.serve.model import Served
-from headstart.study.results import Point, Results, Row, Run
+from headstart.study.results import Results
+from headstart.study.rows import Point, Row, Run
 from headstart.study.statistics import Estimate, estimate, paired_difference
 from support.made_models import fit_method
 

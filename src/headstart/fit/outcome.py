@@ -21,7 +21,8 @@ from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparat
 from headstart.serve.model import Served
 from headstart.stage.finished import FinishedStage, open_stage
 from headstart.store import Store
-from headstart.study.results import Results, Row, Run
+from headstart.study.results import Results
+from headstart.study.rows import Row, Run
 from headstart.study.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 
 from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
-from headstart.study.results import Results, Row
+from headstart.study.results import Results
+from headstart.study.rows import Row
 from headstart.study.statistics import Difference, paired_difference
 from headstart.text import sentence
 

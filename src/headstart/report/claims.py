@@ -11,7 +11,8 @@ from headstart.store import Damaged
 from headstart.study import words
 from headstart.study.collect import converged_at, curve
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
-from headstart.study.results import Results, Row, Run, scores_by_seed
+from headstart.study.results import Results
+from headstart.study.rows import Row, Run, scores_by_seed
 from headstart.study.statistics import LEVEL, Difference, holm, p_value, paired_difference
 
 if TYPE_CHECKING:

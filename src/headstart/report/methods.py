@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
-from headstart.study.results import Facts, Results, Row
+from headstart.study.results import Facts, Results
+from headstart.study.rows import Row
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan, PlannedStage

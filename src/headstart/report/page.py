@@ -18,7 +18,8 @@ from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_mark
 from headstart.store import Damaged, publish
 from headstart.study import words
 from headstart.study.files import to_toml
-from headstart.study.results import AMOUNTS, Point, Results, Row
+from headstart.study.results import Results
+from headstart.study.rows import AMOUNTS, Point, Row
 
 if TYPE_CHECKING:
     from headstart.store import Store

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, TypeVar
 from headstart.study import words
 from headstart.study.collect import Find, score_of
 from headstart.study.papers import made_of
-from headstart.study.results import Caveat, Results, Row, sharing_stage
+from headstart.study.results import Caveat, Results
+from headstart.study.rows import Row, sharing_stage
 from headstart.study.statistics import LEVEL, binomial_error, holm, mean, p_value
 
 if TYPE_CHECKING:

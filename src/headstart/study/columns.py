@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from headstart.study.papers import base_of
-from headstart.study.results import Average, Results, Row
+from headstart.study.results import Average, Results
+from headstart.study.rows import Row
 from headstart.study.statistics import Estimate, estimate, mean, mean_ranks, paired_difference
 from headstart.study.words import plain, short_names
 

@@ -1,213 +1,22 @@
-"""What a study found, as values: runs, rows, differences, averages, caveats. Made by `selection.summarise`."""
+"""What a study found, as values: rows, averages, caveats, and every run as data. Made by `selection.summarise`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from html import escape
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
-from headstart.study.papers import MATCHES, MEASURES, QUANTITIES, made_of
+from headstart.study.papers import made_of
+from headstart.study.rows import Row
 from headstart.study.scales import stand_ins_told
-from headstart.study.statistics import Difference, Estimate, estimate
+from headstart.study.statistics import Difference, Estimate
 
 if TYPE_CHECKING:
     import pandas
 
     from headstart.study.papers import Claim, Paper
-
-Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
-
-AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
-"""What a budget counts."""
-
-MORE = ("train", "last_train", "last_val", "last_test")
-"""Scores of a run besides val and test: of train at the best weights, and of all three at the last ones."""
-
-
-@dataclass(frozen=True)
-class Run:
-    """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
-
-    `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole
-    chain, `last` the reported stage alone. `more` holds the scores of `MORE` that are numbers. The last weights of
-    a diverged run are none: its `last_val` is the last finite score of its records, where these were read, and
-    otherwise the scores at its best weights, the last that were kept whole, stand for those at its last.
-    """
-
-    seed: int
-    status: str
-    stages: tuple[tuple[str, str], ...]
-    val: float | None
-    test: float | None
-    budget: Mapping[str, float]
-    last: Mapping[str, float]
-    more: Mapping[str, float] = field(default_factory=dict)
-
-
-def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:
-    """Seed -> score of the runs that have it: any of `QUANTITIES` but those that count steps."""
-    if quantity == "last_gap":
-        train, test = scores_by_seed(runs, "last_train"), scores_by_seed(runs, "last_test")
-        return {seed: train[seed] - test[seed] for seed in train if seed in test}
-    values = {run.seed: {"val": run.val, "test": run.test, **run.more}.get(quantity) for run in runs}
-    return {seed: value for seed, value in values.items() if value is not None}
-
-
-@dataclass(frozen=True)
-class Point:
-    """One setting of a sweep, over its seeds. `status`: complete, partial, diverged, failed or absent."""
-
-    settings: Mapping[str, Any]
-    status: str
-    val: Estimate | None
-    test: Estimate | None
-    runs: tuple[Run, ...]
-
-
-@dataclass(frozen=True)
-class Match:
-    """Steps to a score, `target`: the best point of the mean curve of the arm that is to be matched.
-
-    reached: seed -> steps, of the seeds that reach it; together: until the mean over seeds does.
-    """
-
-    target: float
-    reached: Mapping[int, int]
-    together: int | None
-
-
-@dataclass(frozen=True)
-class Pace:
-    """Steps of the reported stage, read from records at the chosen settings, of so many `seeds` with records.
-
-    converged: seed -> steps to within 1 % of its best validation score. reach: to the validation score of the arm that
-    is to be matched, where the study names one; fit: to its train score, where records hold it.
-    """
-
-    seeds: int
-    converged: Mapping[int, int]
-    reach: Match | None = None
-    fit: Match | None = None
-
-
-@dataclass(frozen=True)
-class Row:
-    """One arm on one column at its chosen settings.
-
-    `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the
-    study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
-    of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
-    key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
-    stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
-    `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from here.
-    """
-
-    arm: str
-    column: str
-    chosen: Mapping[str, Any]
-    status: Status
-    metric: str
-    greater: bool
-    n: int
-    expected: int
-    val: Estimate | None
-    test: Estimate | None
-    difference: Difference | None
-    budget: Mapping[str, float]
-    last: Mapping[str, float]
-    tried: Mapping[str, float]
-    points: tuple[Point, ...]
-    runs: tuple[Run, ...]
-    task: str
-    pace: Pace | None = None
-    parameters: int | None = None
-    stand_in: str = ""
-    measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
-    source: str = ""
-
-    def match(self, quantity: str = "reach") -> Match | None:
-        """How soon the arm is as good as the one that is to be matched: `reach` on validation, `fit` on train.
-
-        None for any other quantity.
-        """
-        return getattr(self.pace, quantity, None) if quantity in MATCHES else None
-
-    def by_seed(self, quantity: str = "test") -> dict[int, float]:
-        """Seed -> number at the chosen setting, of one of `QUANTITIES`.
-
-        Raises: ValueError for a quantity that there is not.
-        """
-        if quantity not in QUANTITIES:
-            raise ValueError(f"quantity: no {quantity!r}; there are {', '.join(QUANTITIES)}")
-        if quantity in MATCHES:
-            match = self.match(quantity)
-            return {seed: float(step) for seed, step in match.reached.items()} if match else {}
-        if quantity == "converge":
-            return {seed: float(step) for seed, step in (self.pace.converged if self.pace else {}).items()}
-        if quantity in MEASURES:
-            return dict(self.measures.get(quantity, {}))
-        return scores_by_seed(self.runs, quantity)
-
-    def estimate(self, quantity: str) -> Estimate | None:
-        """Mean and standard error over seeds of one of `QUANTITIES`, or None where there is no number.
-
-        Raises: ValueError for a quantity that there is not.
-        """
-        return estimate(self.by_seed(quantity).values())
-
-    @property
-    def stages(self) -> tuple[str, ...]:
-        """Identities of the stages behind the reported numbers, parents first, each once."""
-        return tuple(dict.fromkeys(identity for run in self.runs for _, identity in run.stages))
-
-    @property
-    def key(self) -> str:
-        """A name of this row that no other row has."""
-        return f"{self.column}/{self.arm}"
-
-    @property
-    def finished(self) -> bool:
-        """All seeds of all settings are done, well or badly."""
-        return self.status in ("measured", "at chance", "diverged")
-
-    def document(self) -> dict[str, Any]:
-        """The row as `--json` writes it; `sem` is of `test`, `seeds` are the scores behind the means.
-
-        Numbers that are not there are null. `reach` and `fit` are the steps at which the mean over seeds matches,
-        `converge` is the mean over seeds.
-        """
-        gap = self.difference
-        more = {name: value.mean if (value := self.estimate(name)) else None for name in (*MORE, "converge")}
-        return {
-            "arm": self.arm,
-            "column": self.column,
-            "chosen": dict(self.chosen),
-            "n": self.n,
-            "val": self.val.mean if self.val else None,
-            "test": self.test.mean if self.test else None,
-            "sem": self.test.sem if self.test else None,
-            "difference": gap.mean if gap else None,
-            "interval": list(gap.interval) if gap and gap.interval else None,
-            "budget": {**self.budget, "last_stage": dict(self.last), "all_tried": dict(self.tried)},
-            "tried": len(self.points),
-            **more,
-            **{name: match.together if (match := self.match(name)) else None for name in MATCHES},
-            "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
-            "stages": list(self.stages),
-            "status": self.status,
-        }
-
-
-def sharing_stage(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]:
-    """Identities of a stage over seeds, at the chosen settings -> the arms that rest on them."""
-    out: dict[tuple[str, ...], list[str]] = {}
-    for row in rows:
-        identities = dict.fromkeys(identity for run in row.runs for name, identity in run.stages if name == stage)
-        if identities:
-            out.setdefault(tuple(identities), []).append(row.arm)
-    return out
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,8 @@ from headstart.study.collect import (
 )
 from headstart.study.columns import averages, side_by_side
 from headstart.study.papers import read_paper
-from headstart.study.results import Facts, Point, Results, Row, Run, Status
+from headstart.study.results import Facts, Results
+from headstart.study.rows import Point, Row, Run, Status
 from headstart.study.scales import stand_in_told
 from headstart.study.statistics import estimate, mean, paired_difference
 

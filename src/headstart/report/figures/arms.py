@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 from headstart.report.figures.style import Look, canvas, legend_of, plain
 from headstart.study import words
 from headstart.study.papers import AVERAGE
-from headstart.study.results import Results, Row
+from headstart.study.results import Results
+from headstart.study.rows import Row
 from headstart.study.statistics import Estimate, estimate
 
 if TYPE_CHECKING:

@@ -29,7 +29,8 @@ from headstart.report.figures.trained import TrainedColumn, file_name, of_column
 from headstart.report.tables.scores import ON_VALIDATION
 from headstart.store import Damaged
 from headstart.study.collect import undamaged
-from headstart.study.results import Results, Row
+from headstart.study.results import Results
+from headstart.study.rows import Row
 
 if TYPE_CHECKING:
     from headstart.store import Store

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.report.figures.style import DASHES, MARKS, canvas, dashed, entry, legend, plain
 from headstart.study import words
-from headstart.study.results import Results, Row, sharing_stage
+from headstart.study.results import Results
+from headstart.study.rows import Row, sharing_stage
 from headstart.study.statistics import estimate
 
 if TYPE_CHECKING:

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from headstart.report.figures.style import DASHES, DOTS, Look, canvas, dashed, entry, legend, plain
 from headstart.report.tables.scores import ON_VALIDATION
 from headstart.study import words
-from headstart.study.results import Point, Results, Row
+from headstart.study.results import Results
+from headstart.study.rows import Point, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:

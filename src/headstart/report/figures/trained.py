@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from headstart.analysis.stages import Opened
     from headstart.store import Store
     from headstart.study.plan import Plan
-    from headstart.study.results import Results, Row, Run
+    from headstart.study.results import Results
+    from headstart.study.rows import Row, Run
     from headstart.tasks import Task, TaskSpec
 
 PANELS, POINTS = 6, 256

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.guard import guarded
 from headstart.study import words
-from headstart.study.results import AMOUNTS
+from headstart.study.rows import AMOUNTS
 from headstart.study.statistics import Difference, Estimate
 from headstart.text import column_widths, listed
 

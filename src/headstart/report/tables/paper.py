@@ -10,7 +10,8 @@ from headstart.report.tables.model import Cell, Heads, Line, Table, budget_cell,
 from headstart.report.tables.scores import NO_LAST, converged, matching
 from headstart.study import words
 from headstart.study.papers import AVERAGE, MATCHES, QUANTITIES, STEPS
-from headstart.study.results import AMOUNTS, Results, Row
+from headstart.study.results import Results
+from headstart.study.rows import AMOUNTS, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:

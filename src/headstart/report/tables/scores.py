@@ -18,7 +18,8 @@ from headstart.report.tables.model import (
 )
 from headstart.study import words
 from headstart.study.papers import MATCHES, QUANTITIES
-from headstart.study.results import MORE, Average, Point, Results, Row
+from headstart.study.results import Average, Results
+from headstart.study.rows import MORE, Point, Row
 from headstart.study.statistics import Estimate
 
 if TYPE_CHECKING:
