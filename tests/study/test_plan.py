@@ -105,6 +105,16 @@ def test_a_setting_of_one_arm_is_overridden_in_that_arm_alone() -> None:
     assert {cell.chain[-1].spec.model.width for cell in dotted if cell.arm == "a.b"} == {16}
 
 
+def test_a_setting_of_one_column_is_overridden_there_alone() -> None:
+    column = {"task": {"kind": "digits"}, "model": {"width": 32}}
+    cells = plan("columns.b.model.width=8", "columns.b.task.labelled=20", columns={"b": column}).cells
+    settings = {(cell.column, last.model.width, last.task.labelled) for cell in cells for last in [cell.chain[-1].spec]}
+    assert {row for row in settings if row[0] == "b"} == {("b", 8, 20)}
+    assert all(width != 8 and labelled != 20 for column, width, labelled in settings if column != "b")
+    with pytest.raises(BadInput, match=r"arm 'wide' sets it and wins; override arms\.wide\.model\.width instead"):
+        plan("columns.b.model.width=8", columns={"b": column}, arms={"wide": {"model": {"width": 16}}})
+
+
 def test_an_axis_of_the_model_is_chosen_only_where_the_study_says_so() -> None:
     axes = {"model.width": [8, 16], "finetune.model.blocks": [1, 2], "finetune.optim.lr": [1e-3], "seed": [0]}
     result = plan(**{**BARE, "axes": axes})
@@ -286,7 +296,7 @@ def test_a_table_can_be_an_axis() -> None:
         (
             ["arms.scratch=8"],
             {},
-            "override: arms.scratch: name a setting of the arm, as in arms.scratch.model.width=64",
+            "override: arms.scratch: name a setting, as in arms.scratch.model.width=64",
         ),
         (["arms.scratch.optim.lr=1e-3"], {}, "override: arms.scratch: 'optim.lr' names no stage; write"),
         (["arms.scratch.model.width=[8, 16]"], {}, "one of all arms; give one value, or write model.width=[8, 16]"),

@@ -289,8 +289,9 @@ def check_path(study: StudySpec, path: str, location: str, more: Sequence[str] =
 def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
     """`name=value` words win over all: a list makes or replaces an axis, a value fixes one setting everywhere.
 
-    `arms=[...]` and `columns=[...]` keep those named; `arms.NAME.key=value` fixes a setting of one arm. Where the study
-    names what it chooses, a new axis of `optim` joins it, any other one multiplies the columns.
+    `arms=[...]` and `columns=[...]` keep those named; `arms.NAME.key=value` and `columns.NAME.key=value` fix a setting
+    of one of them. Where the study names what it chooses, a new axis of `optim` joins it, any other one multiplies the
+    columns.
     """
     table: dict[str, Any] = study.model_dump()
     for word in overrides:
@@ -301,8 +302,8 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
             table["stood_in"] = {name: kinds for name, kinds in table["stood_in"].items() if name in table["columns"]}
         elif first == "report":
             set_path(table, path.split("."), value)
-        elif first == "arms":
-            _fix_arm(study, table, path, value)
+        elif first in ("arms", "columns"):
+            _fix_one(study, table, path, value)
         else:
             check_path(study, path, "override", OVERRIDES)
             if isinstance(value, list) and path.rsplit(".", 1)[-1] not in LISTS:
@@ -356,21 +357,28 @@ def _without(names: Any, path: str) -> Any:
     return None if names is None else tuple(n for n in names if n != path)
 
 
-def _fix_arm(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> None:
-    """Set one value in the arm that the path `arms.NAME.key` names; names may have dots."""
-    arms, word = table["arms"], path.removeprefix("arms.")
-    name = max((arm for arm in arms if word.startswith(f"{arm}.")), key=len, default=word.split(".")[0])
-    check_known(name, arms, "override: arms")
-    setting = word.removeprefix(f"{name}.")
+def _fix_one(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> None:
+    """Set one value in the arm or column that the path `arms.NAME.key` or `columns.NAME.key` names.
+
+    Names may have dots. Raises: BadInput where an axis, or for a column an arm, would win over the value.
+    """
+    kind, _, rest = path.partition(".")
+    bundles = table[kind]
+    name = max((bundle for bundle in bundles if rest.startswith(f"{bundle}.")), key=len, default=rest.split(".")[0])
+    check_known(name, bundles, f"override: {kind}")
+    setting = rest.removeprefix(f"{name}.")
     if setting == name:
-        raise BadInput(f"override: {path}: name a setting of the arm, as in arms.{name}.model.width=64")
-    check_path(study, setting, f"override: arms.{name}")
+        raise BadInput(f"override: {path}: name a setting, as in {kind}.{name}.model.width=64")
+    check_path(study, setting, f"override: {kind}.{name}")
     if isinstance(value, list) and setting.rsplit(".", 1)[-1] not in LISTS:
-        raise BadInput(f"override: {path}: an axis is one of all arms; give one value, or write {setting}={value}")
+        raise BadInput(f"override: {path}: an axis is one of all {kind}; give one value, or write {setting}={value}")
     for axis, values in table["axes"].items():
         if set_by(table["stages"], axis, values, setting) or set_by(table["stages"], setting, [value], axis):
             raise BadInput(f"override: {path}: the axis '{axis}' sets it in every arm; override '{axis}' instead")
-    _fix(table["stages"], [arms[name]], setting, value)
+    for arm, settings in table["arms"].items() if kind == "columns" else ():
+        if any(set_by(table["stages"], key, [own], setting) for key, own in settings.items()):
+            raise BadInput(f"override: {path}: arm {arm!r} sets it and wins; override arms.{arm}.{setting} instead")
+    _fix(table["stages"], [bundles[name]], setting, value)
 
 
 def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any) -> None:
