@@ -196,6 +196,16 @@ def test_quick_verbs_import_nothing_heavy(finished: Path, words: list[str]) -> N
     assert done.stdout
 
 
+def test_the_keys_of_a_table_and_of_a_kind_are_shown(tmp_path: Path) -> None:
+    optim = headstart("show", "optim", cwd=tmp_path).stdout
+    assert "weight_decay" in optim
+    assert "number, at least 0" in optim
+    kind = headstart("show", "classify", cwd=tmp_path).stdout
+    assert 'objective = { kind = "classify" }' in kind
+    assert "label_smoothing" in kind
+    assert "did you mean 'optim'" in headstart("show", "optm", cwd=tmp_path).stderr
+
+
 def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     done = headstart("run", "tiny.toml", "--dry-run", "seed=[5]", cwd=tmp_path)

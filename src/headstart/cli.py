@@ -250,7 +250,7 @@ def ls(
 @app.command()
 @layout_options
 def show(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a task, a mixer, a study or a data file.")],
+    what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a study, a table or kind of one, a file.")],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1), or of a file's layout."),
@@ -259,7 +259,7 @@ def show(
     data: DataOption = None,
     layout: Any = None,
 ) -> None:
-    """Show one stage, task, mixer or study; of a data file or folder the data card."""
+    """Show a stage, study, task or mixer; the keys of optim, model, classify, ...; of a data file its card."""
     from headstart.verbs.look import print_one
 
     print_one(what, overrides or [], store, data, layout)

@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import astuple
 from typing import Any
+
+from rich.text import Text
 
 from headstart.errors import BadInput, nearest
 from headstart.store import StageEntry, Store, store_folder
@@ -146,7 +149,7 @@ def _studies(store: str | None) -> None:
 def print_one(
     what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: Mapping[str, Any] | None = None
 ) -> None:
-    """`headstart show WHAT`: a stage's id, a task, a mixer, a study or a data file, looked for in this order.
+    """`headstart show WHAT`: a stage's id, a study, a task, a mixer, a table or kind of a study, or a data file.
 
     `layout` are options of a data file; where one is given, `what` is a file.
     """
@@ -163,7 +166,10 @@ def print_one(
     if what in _task_names():
         from headstart.verbs.checks import show_task
 
-        show_task(what, overrides, data)
+        try:
+            show_task(what, overrides, data)
+        finally:  # also where its data are absent
+            _show_keys(what)
         if what in built_in_studies():
             _show_study(what)
         return None
@@ -171,9 +177,13 @@ def print_one(
         return _show_mixer(what)
     if what.endswith(".toml"):
         return _show_study(what)
+    from headstart.study.reference import section_names
+
+    if what in section_names():
+        return _show_keys(what)
     if os.path.exists(what) or os.path.splitext(what)[1]:
         return show_file(what, {}, overrides)
-    known = [*_task_names(), *MIXERS, *map(short_name, built_in_studies())]
+    known = [*section_names(), *map(short_name, built_in_studies())]
     raise BadInput(f"show: {nearest(what, known)} (a stage is shown by its id; `headstart ls` lists them)")
 
 
@@ -261,12 +271,18 @@ def _show_mixer(name: str) -> None:
         f"cost     grows as {facts['cost']} with the length L\ncausal   {'yes' if facts['causal'] else 'no'}\n"
         f"size     {facts['parameters']:,} parameters at width {FACTS_WIDTH} and length {FACTS_LENGTH:,}"
     )
-    rows = [
-        [field, str(getattr(info.annotation, "__name__", info.annotation)), repr(info.get_default())]
-        for field, info in spec.model_fields.items()
-        if field != "kind"
-    ]
-    out.print(table(["setting", "type", "default"], rows))
+    _show_keys(name)
+
+
+def _show_keys(name: str) -> None:
+    """The keys of a table of a study, or of a kind: type, default and what each does."""
+    from headstart.study.reference import sections_named
+
+    out = console()
+    for part in sections_named(name):
+        out.print(Text(f"\n{part.where}\n{part.summary}"))
+        if part.keys:
+            out.print(table(["key", "type", "default", "what it does"], [astuple(key) for key in part.keys]))
 
 
 def _show_study(name: str) -> None:

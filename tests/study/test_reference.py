@@ -1,0 +1,103 @@
+"""The reference of keys says what the code reads: names, types, defaults, and what each key does."""
+
+from typing import Literal
+
+import pytest
+
+from headstart.models import MODELS
+from headstart.models.mixers import MIXERS
+from headstart.models.mixers.mixer import MixerSpec
+from headstart.objectives import OBJECTIVES
+from headstart.spec import Spec, read
+from headstart.study.reference import (
+    TABLES,
+    Key,
+    Section,
+    reference_page,
+    section,
+    section_names,
+    sections,
+    sections_named,
+)
+from headstart.tasks import TASKS
+from headstart.training.optim import OptimSpec
+
+
+def keys(name: str, number: int = 0) -> dict[str, Key]:
+    return {key.name: key for key in sections_named(name)[number].keys}
+
+
+def test_every_table_and_kind_has_a_section_and_every_key_says_what_it_does() -> None:
+    parts = list(sections())
+    assert len(parts) == sum(map(len, (TABLES, MODELS, OBJECTIVES, MIXERS, TASKS)))
+    silent = [f"{part.where}: {key.name}" for part in parts for key in part.keys if len(key.text) < 6]
+    assert not silent, "describe these in the docstring of the spec (`name: text.`)"
+    assert all(part.summary for part in parts)
+    assert {part.name for part in parts} <= set(section_names())
+
+
+def test_the_keys_of_a_table_are_those_that_are_read() -> None:
+    assert set(keys("optim")) == set(OptimSpec.model_fields)
+    assert keys("optim")["lr"] == Key("lr", "number, above 0", "0.001", "Peak learning rate.")
+    assert keys("optim")["schedule"].type == '"cosine" or "constant"'
+    assert "linear rise" in keys("optim")["warmup_steps"].text.lower()
+    assert keys("budget")["epochs"].default == "not given"
+    assert keys("stage")["objective"].default == "required"
+    assert keys("claims")["higher"].type == "text or list of 2"
+    assert keys("study")["extends"].text
+
+
+def test_kinds_and_networks_are_found_by_the_names_a_person_has() -> None:
+    assert "width" in keys("model")
+    assert "label_smoothing" in keys("classify")
+    assert "fraction" in keys("digits")
+    assert keys("attention")["heads"].default == "4"
+    assert [part.where for part in sections_named("task")] == ["task = { ... }", 'model = { kind = "task" }']
+    assert sections_named("nothing") == []
+
+
+def defaults() -> list[tuple[Section, Key]]:
+    return [(part, key) for part in sections() if part.name in ("optim", "report") for key in part.keys]
+
+
+@pytest.mark.parametrize(("part", "key"), defaults(), ids=lambda value: getattr(value, "name", ""))
+def test_the_default_that_is_printed_may_be_written(part: Section, key: Key) -> None:
+    import tomllib
+
+    if key.default in ("not given", "its defaults", "required"):
+        return
+    cls: type[Spec] = TABLES[part.name][1]
+    value = tomllib.loads(f"{key.name} = {key.default}")
+    assert read(cls, value) == cls()
+
+
+class TwoSpec(MixerSpec):
+    """Two things.
+
+    first: what comes first, at most so much: a number. second, third: of the same kind; fourth: none.
+    Raises: BadInput for first: never.
+    """
+
+    kind: Literal["two"] = "two"
+    first: int = 1
+    second: str = "a"
+    third: str = "b"
+    fourth: tuple[int, ...] = (1, 2)
+
+
+def test_a_docstring_describes_keys_by_name() -> None:
+    part = section("two", "mixer", TwoSpec)
+    assert part.summary == "Two things."
+    assert {key.name: (key.type, key.default, key.text) for key in part.keys} == {
+        "first": ("integer", "1", "What comes first, at most so much: a number."),
+        "second": ("text", '"a"', "Of the same kind"),
+        "third": ("text", '"b"', "Of the same kind"),
+        "fourth": ("list of integer", "[1, 2]", "None."),
+    }
+
+
+def test_the_page_holds_every_key_once_per_section() -> None:
+    page = reference_page()
+    assert page.count("\n### ") == len(list(sections()))
+    assert "| `lr` | number, above 0 | `0.001` | Peak learning rate. |" in page
+    assert "`headstart show optim`" in page
