@@ -14,16 +14,23 @@ if TYPE_CHECKING:
     from headstart.api import Study, load, run
     from headstart.estimator import SequenceClassifier, SequenceRegressor
     from headstart.plugins import register_mixer, register_model, register_objective, register_task
+    from headstart.sequence import Examples
     from headstart.study.results import Results
+    from headstart.tasks.build import make_task
+    from headstart.tasks.task import Task, TaskSpec
 
 __version__ = "0.1.0"
 __all__ = [
     "BadInput",
+    "Examples",
     "Results",
     "SequenceClassifier",
     "SequenceRegressor",
     "Study",
+    "Task",
+    "TaskSpec",
     "load",
+    "make_task",
     "register_mixer",
     "register_model",
     "register_objective",
@@ -39,6 +46,10 @@ _HOMES = {
     "register_model": "headstart.plugins",
     "register_objective": "headstart.plugins",
     "register_task": "headstart.plugins",
+    "Examples": "headstart.sequence",
+    "Task": "headstart.tasks.task",
+    "TaskSpec": "headstart.tasks.task",
+    "make_task": "headstart.tasks.build",
     "Results": "headstart.study.results",
     "SequenceClassifier": "headstart.estimator",
     "SequenceRegressor": "headstart.estimator",

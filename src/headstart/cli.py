@@ -268,7 +268,7 @@ def show(
 @app.command()
 def check(
     what: Annotated[
-        str | None, typer.Argument(metavar="[WHAT]", help="A study, a task or a mixer (or --mixer alone).")
+        str | None, typer.Argument(metavar="[WHAT]", help="A study, a task, a mixer, or module:Class.")
     ] = None,
     overrides: Overrides = None,
     data: DataOption = None,

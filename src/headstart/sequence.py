@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from headstart.errors import BadInput
 from headstart.seeds import bits, permutation
 
 if TYPE_CHECKING:
@@ -66,6 +67,38 @@ class Examples:
     paired: bool = False
     scale: float | None = None
     shift: float = 0.0
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any = None, lengths: Any = None) -> Examples:
+        """Examples out of arrays in memory, numbered from 0.
+
+        X: (n, L) integers, which are tokens from 0 up; (n, L) or (n, L, F) floats, NaN where a value is missing; or n
+        such sequences of any length each. y: (n,) classes from 0 up (-100: no label) or floats (NaN: no label); or, for
+        a target at each position, (n, L) or n sequences of them; or None. lengths: (n,) how many positions of each
+        sequence are used, the first ones (default: all).
+        Raises: BadInput where shapes, types or lengths do not fit each other.
+        """
+        rows = [np.asarray(row) for row in X]
+        shapes = {(row.ndim, row.shape[1:], row.dtype.kind in "biu") for row in rows if len(np.atleast_1d(row))}
+        if len(shapes) != 1 or rows[0].ndim not in (1, 2):
+            raise BadInput("X: give (n, L) or (n, L, F) numbers, or n sequences of numbers, all of one type and width")
+        used = np.array([len(row) for row in rows] if lengths is None else lengths)
+        if used.shape != (len(rows),) or used.dtype.kind not in "iu" or any(map(_does_not_fit, used, rows)):
+            raise BadInput(f"lengths: give {len(rows)} whole numbers, each from 1 to the length of its sequence in X")
+        values, offsets = ragged([row[:count] for row, count in zip(rows, used, strict=True)])
+        observed = None
+        if values.dtype.kind not in "biuf":
+            raise BadInput(f"X: has values of type {values.dtype}; give integers (tokens) or floats")
+        if values.dtype.kind == "f" or values.ndim == 2:
+            values = values.astype(np.float32).reshape(len(values), -1)
+            observed = ~np.isnan(values) if np.isnan(values).any() else None
+            values = np.nan_to_num(values, nan=0.0, posinf=np.inf, neginf=-np.inf)
+        if (values.dtype.kind in "bi" and values.min() < 0) or not np.isfinite(values).all():
+            raise BadInput(
+                "X: has a negative token or an infinite number; give tokens from 0 up, and NaN where missing"
+            )
+        target, per_position = None if y is None else _targets(y, rows, used), y is not None and np.ndim(y[0]) == 1
+        return cls(values, offsets, target, np.arange(len(rows), dtype=np.int64), observed, per_position)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -130,6 +163,29 @@ class Examples:
         if self.paired:
             there = there[::2]
         return np.flatnonzero(there).astype(np.int64)
+
+
+def _does_not_fit(count: int, row: np.ndarray) -> bool:
+    return not 1 <= count <= len(row)
+
+
+def _targets(y: Any, rows: list[np.ndarray], used: np.ndarray) -> np.ndarray:
+    """Targets of sequences (n,), or of their positions (S,), as int64 classes or float32 numbers."""
+    parts = [np.asarray(part) for part in y]
+    single = all(part.ndim == 0 for part in parts)
+    if len(parts) != len(rows) or not (single or [part.shape for part in parts] == [row.shape[:1] for row in rows]):
+        raise BadInput(f"y: give {len(rows)} targets, one for each sequence of X, or one for each of its positions")
+    target = (
+        np.array(parts) if single else np.concatenate([part[:count] for part, count in zip(parts, used, strict=True)])
+    )
+    if target.dtype.kind not in "biuf":
+        raise BadInput(
+            f"y: has values of type {target.dtype}; give class numbers from 0 up (np.unique(y, return_inverse=True) "
+            "gives names and numbers), or floats"
+        )
+    if target.dtype.kind != "f" and ((target < 0) & (target != IGNORE)).any():
+        raise BadInput(f"y: has a negative class; give classes from 0 up, and {IGNORE} where there is no label")
+    return target.astype(np.float32 if target.dtype.kind == "f" else np.int64)
 
 
 def has_target(target: np.ndarray) -> np.ndarray:

@@ -66,6 +66,11 @@ def test_a_whole_model_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Pat
     assert "my_net_self_pretrained" in ran.stdout
 
 
+def test_the_task_of_the_guide_keeps_the_contract_as_typed(tmp_path: Path) -> None:
+    plugin, by_class = walk("adding.md", tmp_path)
+    assert plugin.stdout.count(" ok") == by_class.stdout.count(" ok") >= 9
+
+
 def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None:
     dry, at_paper, alone, halves = walk("papers.md", tmp_path)
     assert "scale tiny" in dry.stdout

@@ -14,10 +14,12 @@ from pydantic import Field
 
 from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Prepared, Writer, stored
+from headstart.data.sequences import groups, marks
+from headstart.data.splits import check_sides, dealt, overlaps
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed
-from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, patched_signature
+from headstart.tasks.task import SPLITS, Task, TaskSpec, available, open_task, patched_signature, unit_targets
 
 R = TypeVar("R")
 SAMPLE = 400
@@ -56,12 +58,6 @@ def each_split(make: Callable[[str], Examples]) -> SplitExamples:
     return {"train": make("train"), "val": make("val"), "test": make("test")}
 
 
-def length_range(splits: SplitExamples) -> tuple[int, int]:
-    """Positions of the longest and of the shortest example of all splits, as a signature has them."""
-    lengths = np.concatenate([splits["train"].lengths, splits["val"].lengths, splits["test"].lengths])
-    return int(lengths.max()), int(lengths.min())
-
-
 def prepared_task(
     ready: Prepared,
     kind: Literal["tokens", "floats"],
@@ -83,12 +79,81 @@ def prepared_task(
 
     splits, facts = each_split(examples), ready.facts
     labels = tuple(facts.get("labels", ())) if labels is None else labels
-    longest, shortest = length_range(splits)
-    target: Literal["class", "number"] = "class" if labels else "number"
-    missing = splits["train"].observed is not None
-    signature = Signature(kind, width, longest, shortest, target, len(labels), paired=paired, missing=missing)
     notes = tuple(facts.get("notes", ()))
+    signature = signature_of(splits, len(labels), width)
     return Task(signature, **splits, labels=labels, notes=notes, text=text, fingerprint=ready.fingerprint)
+
+
+def signature_of(splits: SplitExamples, classes: int = 0, width: int = 0) -> Signature:
+    """What is true of these examples. classes, width: how many classes and tokens there are (0: as many as occur)."""
+    every = [splits["train"], splits["val"], splits["test"]]
+    x, lengths = splits["train"], np.concatenate([split.lengths for split in every])
+    tokens, target = x.values.ndim == 1, x.target
+    kind: Literal["class", "number", "none"] = "none" if target is None else "class"
+    if target is not None and target.dtype.kind == "f":
+        kind = "number"
+    if kind == "class" and not classes:
+        classes = 1 + max(int(np.max(split.target, initial=0)) for split in every if split.target is not None)
+    if not width:
+        width = 1 + max(int(split.values.max(initial=0)) for split in every) if tokens else x.values.shape[1]
+    return Signature(
+        "tokens" if tokens else "floats",
+        width,
+        int(lengths.max()),
+        int(lengths.min()),
+        kind,
+        classes if kind == "class" else 0,
+        1 if target is None or target.ndim == 1 else target.shape[1],
+        x.per_position,
+        x.paired,
+        any(split.observed is not None for split in every),
+    )
+
+
+def make_task(
+    train: Examples,
+    val: Examples | None = None,
+    test: Examples | None = None,
+    *,
+    labels: Sequence[str] = (),
+    width: int = 0,
+    seed: int = 0,
+    val_share: float = 0.2,
+    test_share: float = 0.2,
+    text: Callable[[np.ndarray], str] | None = None,
+) -> Task:
+    """A task of examples in memory: the splits that are given, or val and test drawn from the one set by `seed`.
+
+    Drawn splits have each class in proportion, and copies of a sequence stay in one of them; copies in splits that are
+    given are counted in the notes. The signature is that of the data; examples are numbered anew.
+    labels: names of the classes (default: their numbers). width: how many tokens there are (default: as many as occur).
+    Raises: BadInput where only one of val and test is given, or a split or class would be empty.
+    """
+    if val is None and test is None:
+        target, group = unit_targets(train), groups(marks(train))
+        classed = target is not None and target.dtype.kind != "f"
+        labelled = np.isin(np.arange(train.units), train.labelled_units()) | (train.target is None)
+        known = np.asarray(target) if classed else np.where(labelled, 0, IGNORE)
+        shares = {"val": val_share, "test": test_share}
+        rows = dealt(known, group, shares, seed)
+        check_sides(rows, known, (), shares, len(np.unique(group)))
+        train, val, test = (train.take(rows[name]) for name in SPLITS)
+    if val is None or test is None:
+        raise BadInput("make_task: one of val and test is given; give both, or neither, to have both drawn from train")
+    firsts = np.cumsum([0, len(train), len(val)])
+    train, val, test = (
+        replace(split, index=first + np.arange(len(split)))
+        for split, first in zip((train, val, test), firsts, strict=True)
+    )
+    signature = signature_of({"train": train, "val": val, "test": test}, len(labels), width)
+    names = tuple(labels) or tuple(map(str, range(signature.classes)))
+    task = Task(signature, train, val, test, names, text=text)
+    copies = {pair: count for pair, count in overlaps(task).items() if count}
+    notes = [
+        f"{count} of the {task.split(late).units} {late} sequences stand in {early}"
+        for (early, late), count in copies.items()
+    ]
+    return replace(task, notes=tuple(notes))
 
 
 def size_note(name: str, sizes: Mapping[str, int], official: Mapping[str, int], noun: str) -> list[str]:

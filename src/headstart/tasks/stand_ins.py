@@ -15,8 +15,8 @@ from pydantic import Field, model_validator
 from headstart.data.sequences import to_range
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
-from headstart.sequence import Examples, Signature
-from headstart.tasks.build import GeneratedSpec, each_split, length_range
+from headstart.sequence import Examples
+from headstart.tasks.build import GeneratedSpec, each_split, signature_of
 from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec, rule
 
 SINES = 3
@@ -91,8 +91,7 @@ class WavesSpec(GeneratedSpec):
         del data
         splits = each_split(self._examples)
         labels = tuple(map(_named, frequencies(self.classes))) if self.target == "class" else ()
-        signature = Signature("floats", self.channels, self.length, self.length, self.target, len(labels))
-        task = Task(signature, **splits, labels=labels)
+        task = Task(signature_of(splits, len(labels)), **splits, labels=labels)
         return _scaled(task) if self.target == "number" and self.scale_target else task
 
     def _examples(self, split: str) -> Examples:
@@ -236,7 +235,7 @@ class PairsSpec(GeneratedSpec):
         del data
         splits = each_split(self._examples)
         task = Task(
-            Signature("tokens", self.symbols, *length_range(splits), "class", 2, paired=True),
+            signature_of(splits, 2, self.symbols),
             **splits,
             labels=LABELS,
             notes=(f"the same {self.sources} sources write in train, val and test",),

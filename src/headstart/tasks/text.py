@@ -23,7 +23,7 @@ from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
-from headstart.tasks.build import absent, classes_of, each_split, incomplete, length_range, size_note, write_split
+from headstart.tasks.build import absent, classes_of, each_split, incomplete, signature_of, size_note, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 
 OFFICIAL = {"train": 25_000, "test": 25_000}
@@ -89,7 +89,7 @@ class TextSpec(TaskSpec):
         splits = each_split(lambda name: stored(ready, "test" if published and name == "val" else name))
         labels = tuple(ready.facts["labels"])
         return Task(
-            Signature("tokens", ready.facts["width"], *length_range(splits), "class", len(labels)),
+            signature_of(splits, len(labels), ready.facts["width"]),
             **splits,
             labels=labels,
             notes=tuple(ready.facts["notes"]),

@@ -84,7 +84,7 @@ def check_one(
     scale: str | None = None,
     plugins: Sequence[str] = (),
 ) -> None:
-    """`headstart check WHAT`: a study is planned and fitted, a task opened, a mixer held to its contract."""
+    """`headstart check WHAT`: a study is planned and fitted, a task or a mixer held to its contract."""
     from headstart.study.files import built_in_studies, is_built_in
 
     loaded = load_plugins(plugins)
@@ -94,10 +94,12 @@ def check_one(
         for kind in own_kinds(loaded, "mixer"):
             _check_mixer(kind)
         for kind in own_kinds(loaded, "task"):
-            prepare_task(kind, overrides, data, None)
+            _check_task(kind, overrides, data)
         return
     if what is None:
-        raise BadInput("check: name a study, a task or a mixer, or give --plugin FILE.py or --mixer module:Class")
+        raise BadInput("check: name a study, a task or a mixer, or give --plugin FILE.py or module:Class")
+    if ":" in what:
+        what = load_class(what, "check")
     if what in MIXERS:
         _check_mixer(what)
         return
