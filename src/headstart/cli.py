@@ -173,6 +173,9 @@ def fit(
     ] = None,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FOLDER", help="Where the model goes.")] = "model",
     layout: Any = None,
+    val: Annotated[
+        str | None, typer.Option("--val", metavar="FILE", help="Sequences to choose on (default: a fifth is held out).")
+    ] = None,
     test: Annotated[
         str | None, typer.Option("--test", metavar="FILE", help="Test sequences (default: a fifth is held out).")
     ] = None,
@@ -205,6 +208,7 @@ def fit(
     from headstart.verbs.fit import fit_file
 
     settings = {
+        "val": val,
         "test": test,
         "unlabelled": unlabelled,
         "time": time,

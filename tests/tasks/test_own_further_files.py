@@ -137,3 +137,39 @@ def test_groups_hold_beside_a_test_file_that_names_none(tmp_path) -> None:
     assert not train & val
     assert task.test.units == 20
     assert any("has no 'who': each of its rows is taken for a group of its own" in note for note in task.notes)
+
+
+def test_train_val_and_test_files_are_the_splits(tmp_path) -> None:
+    for seed, name in enumerate(("train", "val", "test")):
+        _file(tmp_path / f"{name}.csv", 20 + 10 * seed, seed=seed, group=True)
+    copied = (tmp_path / "train.csv").read_text().splitlines()[1]
+    with (tmp_path / "val.csv").open("a") as file:
+        file.write(copied + "\n" + "last,,p99," + "1.5," * 5 + "2.5\n")
+    spec = _spec(tmp_path, val=str(tmp_path / "val.csv"), test=str(tmp_path / "test.csv"), group="who")
+    assert (spec.val_share, spec.test_share) == (None, None)
+    task = open_task(spec, tmp_path)
+    assert [task.split(name).units for name in ("train", "val", "test")] == [20, 31, 40]
+    notes = " ".join(task.notes)
+    assert "of the 31 val sequences, 1 also stand in train" in notes
+    assert "1 sequences of the val file have no label and are left out" in notes
+    assert "groups of val also stand in train (the val file's own rows and the test file's own rows)" in notes
+    drawn = open_task(_spec(tmp_path, val=str(tmp_path / "val.csv"), test_share=0.5), tmp_path)
+    assert [drawn.split(name).units for name in ("train", "val", "test")] == [10, 31, 10]
+
+
+def test_a_validation_file_leaves_no_share_and_needs_labels(tmp_path) -> None:
+    _file(tmp_path / "train.csv")
+    _file(tmp_path / "val.csv", label="", seed=1)
+    val = str(tmp_path / "val.csv")
+    with pytest.raises(BadInput, match=r"val_share: the validation split is the file task\.val; leave one of them out"):
+        _spec(tmp_path, val=val, val_share=0.3)
+    with pytest.raises(BadInput, match=r"task\.val: .*val\.csv has no label in 'label'; leave task\.val out"):
+        open_task(_spec(tmp_path, val=val), tmp_path)
+    with pytest.raises(BadInput, match=r"task\.val: .*gone\.csv is not there"):
+        open_task(_spec(tmp_path, val=str(tmp_path / "gone.csv")), tmp_path)
+
+
+def test_where_the_splits_are_drawn_the_identity_is_what_it_was(tmp_path) -> None:
+    document = _spec(tmp_path).document(places=False)
+    assert (document["val_share"], document["test_share"]) == (0.2, 0.2)
+    assert not {"val", "target_kind"} & set(document)

@@ -30,8 +30,8 @@ from headstart.fit.plan import (
     study_without_networks,
     with_places,
 )
-from headstart.fit.settings import FitSettings
-from headstart.fit.source import PLACES, Source, read_source
+from headstart.fit.settings import FILES, FitSettings
+from headstart.fit.source import Source, read_source
 from headstart.fit.wording import answer, notes
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
@@ -222,7 +222,7 @@ class Fit:
             classes = target[target != IGNORE].astype(np.int64)
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
         return Known(
-            task={name: value for name, value in self.source.task.items() if name not in PLACES},
+            task={name: value for name, value in self.source.task.items() if name not in FILES},
             kind=self.facts.kind,
             signature=task.signature,
             labelled=len(train.labelled_units()),

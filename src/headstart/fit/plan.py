@@ -36,7 +36,7 @@ from headstart.fit.defaults import (
     objective_table,
     shape_of,
 )
-from headstart.fit.settings import PLAN, FitSettings
+from headstart.fit.settings import FILES, PLAN, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.spec import Spec, digest, read
@@ -70,7 +70,7 @@ class FitPlan(Spec):
 
 def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings) -> str:
     """What a plan belongs to: the data by their content, and the settings."""
-    plain = {name: value for name, value in task.items() if name not in ("file", "test", "unlabelled")}
+    plain = {name: value for name, value in task.items() if name not in FILES}
     return digest({"content": content, "task": plain, "settings": settings.document()})
 
 

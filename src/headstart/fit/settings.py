@@ -13,6 +13,8 @@ from headstart.errors import BadInput, nearest
 
 PLAN = "plan.json"
 """The file of a plan in the folder of a model."""
+FILES = ("file", "val", "test", "unlabelled")
+"""Fields of the task that name files; those after the first are settings of a fit too."""
 DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
 SERVABLE = ("auto", "network", "majority", "summary", "kernels")
@@ -24,8 +26,8 @@ _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 class FitSettings:
     """Settings of a fit; what is None is decided by kind of data and time.
 
-    layout: how the data are written. test, unlabelled: further files. time: seconds that all of it may take (None: as
-    long as the default training takes). seeds, rates: of the networks; rates are chosen on validation. epochs,
+    layout: how the data are written. val, test, unlabelled: further files. time: seconds that all of it may take (None:
+    as long as the default training takes). seeds, rates: of the networks; rates are chosen on validation. epochs,
     pretrain_epochs: of training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best
     on validation), `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained.
     val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
@@ -33,6 +35,7 @@ class FitSettings:
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
+    val: Path | None = None
     test: Path | None = None
     unlabelled: Path | None = None
     time: float | None = DEFAULT_TIME
@@ -82,8 +85,8 @@ def _check_override(word: str) -> None:
 
 
 ELSEWHERE = {
-    "task": "set how the file is read with layout.NAME=value, and the splits with --test, --val-share, --test-share, "
-    "--split-seed and --no-group",
+    "task": "set how the file is read with layout.NAME=value, and the splits with --val, --test, --val-share, "
+    "--test-share, --split-seed and --no-group",
     "seed": "give --seeds N",
     "arms": "a fit compares training from scratch with self-pretraining; `headstart run` compares any arms",
     "columns": "a fit has one file; `headstart run` compares several",

@@ -11,11 +11,9 @@ from typing import Any
 
 from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
 from headstart.errors import BadInput
-from headstart.fit.settings import FitSettings
+from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
 
-PLACES = ("file", "test", "unlabelled")
-"""Fields of the task that name files."""
 LABEL, GROUP = "label", "group"
 """Columns of a kept file beside those of the sequence."""
 
@@ -32,7 +30,7 @@ class Source:
     @property
     def places(self) -> dict[str, str]:
         """What of the task says where files are: no part of a plan, which may be passed on and found elsewhere."""
-        return {name: self.task[name] for name in PLACES if self.task.get(name) is not None}
+        return {name: self.task[name] for name in FILES if self.task.get(name) is not None}
 
 
 def read_source(
@@ -53,10 +51,10 @@ def read_source(
 
 
 def from_file(path: Path, settings: FitSettings) -> Source:
-    """A file, folder or their test and unlabelled companions. Raises: BadInput for whatever is wrong with them."""
+    """A file or folder, and the further files of its splits. Raises: BadInput for whatever is wrong with them."""
     sequences = read_sequences(path, settings.layout)
     task = {**_task(settings), "file": str(path.absolute()), "layout": settings.layout.model_dump(exclude_unset=True)}
-    for name in ("test", "unlabelled"):
+    for name in FILES[1:]:
         file = getattr(settings, name)
         if file is not None:
             task[name] = str(file.absolute())
@@ -65,8 +63,8 @@ def from_file(path: Path, settings: FitSettings) -> Source:
 
 def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, groups: Any, unlabelled: Any) -> Source:
     """Arrays, lists or tables, written into `folder` by their content. Raises: BadInput for what is wrong with them."""
-    if settings.test is not None or settings.unlabelled is not None:
-        raise BadInput("test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
+    if any(getattr(settings, name) is not None for name in FILES[1:]):
+        raise BadInput("val, test, unlabelled: are files beside a file; give data in memory as X_unlabelled")
     sequences = read_sequences(data, settings.layout, labels=labels, groups=groups, name="X")
     layout = sequences.layout.fixed()
     task = {**_task(settings), **_kept(sequences, folder, "X")}
@@ -77,8 +75,8 @@ def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, gro
 
 
 def _task(settings: FitSettings) -> dict[str, Any]:
-    shares = {"val_share": settings.val_share, "by_group": settings.by_group, "split_seed": settings.split_seed}
-    return {"kind": "own", **shares, **({"test_share": settings.test_share} if settings.test is None else {})}
+    shares = {f"{split}_share" for split in ("val", "test") if getattr(settings, split) is None}
+    return {"kind": "own", **{name: getattr(settings, name) for name in ("by_group", "split_seed", *sorted(shares))}}
 
 
 def _kept(s: Sequences, folder: Path, name: str) -> dict[str, Any]:

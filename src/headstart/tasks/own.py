@@ -28,6 +28,8 @@ _READER = 3
 """Raised when the same files give other arrays."""
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
+FILES = ("file", "val", "test", "unlabelled")
+"""Fields that name files."""
 UNSET: tuple[object, ...] = (None, (), "auto")
 
 
@@ -57,9 +59,10 @@ class OwnSpec(TaskSpec):
     A row of a file with the header `id,label,t0,t1,t2` is `s01,sick,0.3,,0.7`: three positions, the second of them
     missing. A class stands by its name, in the order of the names (of the numbers, where all are numbers).
 
-    file: its path, from the data folder on or absolute. test: a second file, whose labelled rows are the test split;
-        else `test_share` of the rows is (0.2; 0: no test split). unlabelled: a third file, whose rows join train
-        without their labels. Where a file is enters no identity; its content does.
+    file: its path, from the data folder on or absolute. val, test: further files, whose labelled rows are the
+        validation and the test split; without them `val_share` and `test_share` of the rows of `file` are (0.2 each;
+        test_share 0: no test split). unlabelled: a file whose rows join train without their labels. Where a file is
+        enters no identity; its content does.
     layout: whatever is known of the file; what is left out is guessed, and the notes say how it was read. target,
         target_kind, id, time, group, values, na, delimiter: the same fields of `layout` in short. target_kind is asked
         for where whole numbers may be classes or numbers.
@@ -73,6 +76,7 @@ class OwnSpec(TaskSpec):
 
     kind: Literal["own"] = "own"
     file: str = place(min_length=1)
+    val: str | None = place(None, min_length=1)
     test: str | None = place(None, min_length=1)
     unlabelled: str | None = place(None, min_length=1)
     layout: LayoutSpec = Field(default_factory=LayoutSpec)
@@ -84,7 +88,7 @@ class OwnSpec(TaskSpec):
     values: tuple[str, ...] = ()
     na: tuple[str, ...] = ()
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
-    val_share: float = Field(default=0.2, gt=0, lt=1)
+    val_share: float | None = Field(default=None, gt=0, lt=1)
     test_share: float | None = Field(default=None, ge=0, lt=1)
     by_group: bool = True
     standardise: bool = True
@@ -112,11 +116,13 @@ class OwnSpec(TaskSpec):
             self.__dict__[name] = type(self).model_fields[name].get_default()
         if short:
             self.__dict__["layout"] = self.layout.model_copy(update=short)
-        if self.test is not None and self.test_share is not None:
-            raise ValueError("test_share: the test split is the file task.test; leave one of them out")
-        if self.test is None and self.test_share is None:
-            self.__dict__["test_share"] = 0.2
-        if self.val_share + (self.test_share or 0) >= 1:
+        for split, what in (("val", "validation"), ("test", "test")):
+            file, share = getattr(self, split), getattr(self, f"{split}_share")
+            if file is not None and share is not None:
+                raise ValueError(f"{split}_share: the {what} split is the file task.{split}; leave one of them out")
+            if file is None and share is None:
+                self.__dict__[f"{split}_share"] = 0.2
+        if (self.val_share or 0) + (self.test_share or 0) >= 1:
             raise ValueError(f"val_share: {self.val_share} and test_share: {self.test_share} leave no train; take less")
         return self
 
@@ -149,7 +155,7 @@ class OwnSpec(TaskSpec):
 
     def _paths(self, data: Path) -> dict[str, Path]:
         """The files by the names of their fields."""
-        names = {"file": self.file, "test": self.test, "unlabelled": self.unlabelled}
+        names = {name: getattr(self, name) for name in FILES}
         paths = {field: data / name for field, name in names.items() if name is not None}
         for field, path in paths.items():
             if not path.exists():
@@ -189,13 +195,15 @@ class OwnSpec(TaskSpec):
             more = _same_way(train, paths["unlabelled"], "unlabelled")
             notes += [f"unlabelled file: {_placeless(note, more.layout)}" for note in more.notes]
             train = _both(train, replace(more, labels=(None,) * len(more)))
-        whole = train
-        if "test" in paths:
-            test = _same_way(train, paths["test"], "test")
-            notes += [f"test file: {_placeless(note, test.layout)}" for note in test.notes]
-            whole = _both(train, test)
+        whole, files = train, dict[str, np.ndarray]()
+        for name in ("val", "test"):
+            if name in paths:
+                more = _same_way(train, paths[name], name)
+                notes += [f"{name} file: {_placeless(note, more.layout)}" for note in more.notes]
+                files[name] = np.arange(len(whole), len(whole) + len(more))
+                whole = _both(whole, more)
         target = _codes(whole, train.classes)
-        rows, about = self._sides(train, whole, target)
+        rows, about = self._sides(train, whole, target, files)
         wanted, low, high, scaled = self._targets(whole, target, rows["train"])
         values, observed, mean, deviation = self._numbers(whole, rows["train"])
         # Cut last: however much is kept, splits and standards are those of the whole sequences.
@@ -231,23 +239,24 @@ class OwnSpec(TaskSpec):
             "notes": [*notes, *cut, *about, *scaled],
         }
 
-    def _sides(self, train: Sequences, whole: Sequences, target: np.ndarray) -> tuple[dict[str, np.ndarray], list[str]]:
-        """Rows of each split, and what must be known of them; rows of `whole` after `train` are the test file's."""
-        own, copies, official = target[: len(train)], whole.copies(), np.arange(len(train), len(whole))
+    def _sides(
+        self, train: Sequences, whole: Sequences, target: np.ndarray, files: Mapping[str, np.ndarray]
+    ) -> tuple[dict[str, np.ndarray], list[str]]:
+        """Rows of each split, and what must be known of them; `files` are the rows of a val and a test file."""
+        own, copies = target[: len(train)], whole.copies()
         groups = None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1]
         kinds = [copies] if groups is None or not self.by_group else [copies, groups]
         block = joined(*(kind[: len(train)] for kind in kinds))
-        shares = {"val": self.val_share, **({"test": self.test_share} if self.test_share else {})}
+        shares = {name: share for name, share in (("val", self.val_share), ("test", self.test_share)) if share}
         rows = dealt(own, block, shares, self.split_seed)
         check_sides(rows, own, train.classes, shares, len(np.unique(block[own != IGNORE])))
         rows = {"test": np.zeros(0, dtype=np.int64), **rows}
         lost = len(train) - sum(map(len, rows.values()))
-        if len(official):
-            rows["test"] = official[target[official] != IGNORE]
+        rows |= {name: official[target[official] != IGNORE] for name, official in files.items()}
         return rows, [
-            *_about_labels(own, rows, lost, len(official) - len(rows["test"]) if len(official) else 0),
-            *_about_copies(whole.labels, copies, rows, len(official) > 0),
-            *_about_groups(groups, rows, self.by_group, len(official) > 0),
+            *_about_labels(own, rows, lost, {name: len(files[name]) - len(rows[name]) for name in files}),
+            *_about_copies(whole.labels, copies, rows, tuple(files)),
+            *_about_groups(groups, rows, self.by_group, tuple(files)),
         ]
 
     def _targets(
@@ -279,8 +288,8 @@ class OwnSpec(TaskSpec):
         return values, whole.observed, mean.tolist(), deviation.tolist()
 
 
-def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]) -> Sequences:
-    """Another file, read as the first one was. Raises: BadInput where it does not fit, or test has no labels."""
+def _same_way(train: Sequences, path: Path, field: str) -> Sequences:
+    """Another file, read as the first one was. Raises: BadInput where it does not fit, or lacks labels."""
     layout = train.layout.fixed().model_copy(
         update={
             "delimiter": train.layout.spec.delimiter,
@@ -293,9 +302,9 @@ def _same_way(train: Sequences, path: Path, field: Literal["test", "unlabelled"]
             f"task.{field}: {path} holds {more.kind} in {len(more.channels)} channels, task.file {train.kind} in "
             f"{len(train.channels)}; give files of one layout"
         )
-    if field == "test" and train.target != "none" and not more.labelled.any():
+    if field != "unlabelled" and train.target != "none" and not more.labelled.any():
         raise BadInput(
-            f"task.test: {path} has no label in {train.layout.target!r}; leave task.test out to hold out "
+            f"task.{field}: {path} has no label in {train.layout.target!r}; leave task.{field} out to hold out "
             "rows of task.file"
         )
     if more.groups is not None or train.groups is None:
@@ -354,30 +363,30 @@ def _placeless(note: str, layout: Layout) -> str:
     return note.replace(f"{layout.source}: ", "").replace(layout.source, "the file")
 
 
-def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: int) -> list[str]:
-    """How many sequences lack a label; `lost` of them, and `unscored` ones of a test file, are on no side."""
+def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: Mapping[str, int]) -> list[str]:
+    """How many sequences lack a label; `lost` of them, and `unscored` ones of a val or test file, are on no side."""
     bare, train = int((own[rows["train"]] == IGNORE).sum()), len(rows["train"])
     copies = "each is a copy of one of val or test, or of a group that is there"
     notes = {
         f"{bare:,} of {train:,} train sequences have no label and serve pretraining alone": bare,
         f"{lost:,} sequences without a label are left out: {copies}": lost,
-        f"{unscored:,} sequences of the test file have no label and are left out": unscored,
     }
+    for name, count in unscored.items():
+        notes[f"{count:,} sequences of the {name} file have no label and are left out"] = count
     return [note for note, count in notes.items() if count]
 
 
 def _about_copies(
-    labels: Sequence[str | None], copies: np.ndarray, rows: Mapping[str, np.ndarray], official: bool
+    labels: Sequence[str | None], copies: np.ndarray, rows: Mapping[str, np.ndarray], files: Sequence[str]
 ) -> list[str]:
     """How many sequences are copies, stand in two splits, or have copies with another label."""
     again = copies != np.arange(len(copies))
-    notes = copies_note(copies, rows, "sequences") if official else []
-    own = int(again[np.concatenate([rows["train"], rows["val"]])].sum()) if official else int(again.sum())
+    notes = copies_note(copies, rows, "sequences") if files else []
+    drawn = np.concatenate([rows[name] for name in rows if name not in files])
+    own = int(again[drawn].sum()) if files else int(again.sum())
     if own:
-        notes.append(
-            f"{own:,} sequences are exact copies of others; copies are kept in one split"
-            + (", the test file's apart" if official else "")
-        )
+        apart = "".join(f", the {name} file's apart" for name in files)
+        notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split{apart}")
     names: dict[int, set[str]] = {}
     for row, label in zip(copies.tolist(), labels, strict=True):
         if label is not None:
@@ -387,17 +396,19 @@ def _about_copies(
 
 
 def _about_groups(
-    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, official: bool
+    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, files: Sequence[str]
 ) -> list[str]:
-    """Whether subjects that are learned from are tested on too."""
+    """Whether subjects that are learned from are chosen or tested on too."""
     if groups is None:
         return []
-    count, known = len(np.unique(groups)), np.concatenate([rows["train"], rows["val"]])
-    shared = len(np.intersect1d(groups[rows["test"]], groups[known]))
-    if by_group and not shared:
-        return [f"{count:,} groups, each in one split"]
-    why = "the test file's own rows" if official else "by_group is false"
-    return [
-        f"{shared:,} of the {len(np.unique(groups[rows['test']])):,} groups of test also stand in train or val "
-        f"({why}): the score says less of new groups"
-    ]
+    notes = []
+    why = " and ".join(f"the {name} file's own rows" for name in files) or "by_group is false"
+    for name, earlier in (("val", ("train",)), ("test", ("train", "val"))):
+        own, known = np.unique(groups[rows[name]]), np.concatenate([rows[split] for split in earlier])
+        shared = len(np.intersect1d(own, groups[known]))
+        if (shared and name in files) or (name == "test" and (shared or not by_group)):
+            notes.append(
+                f"{shared:,} of the {len(own):,} groups of {name} also stand in {' or '.join(earlier)} ({why}): the "
+                "score says less of new groups"
+            )
+    return notes or [f"{len(np.unique(groups)):,} groups, each in one split"]

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headstart.data import LayoutSpec
 from headstart.errors import BadInput
-from headstart.fit.settings import DEFAULT_TIME, PLAN, FitSettings, read_time
+from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, plugin_options
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
@@ -102,9 +102,7 @@ def fit_file(
 
 def _settings(layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[str, Any]) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
-    files: dict[str, Any] = {
-        name: Path(options[name]) if options[name] is not None else None for name in ("test", "unlabelled")
-    }
+    files: dict[str, Any] = {name: Path(options[name]) if options[name] is not None else None for name in FILES[1:]}
     names = ("balanced", "serve", "split_seed", "val_share", "test_share", "by_group")
     return FitSettings(
         layout=layout,
