@@ -7,7 +7,7 @@ that it is not expressed by `dealt`, which would draw others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Protocol
 
@@ -154,6 +154,57 @@ def copies_note(group: np.ndarray, rows: Mapping[str, np.ndarray], what: str) ->
         if counts_text:
             notes.append(f"of the {len(rows[later])} {later} {what}, {' and '.join(counts_text)}")
     return notes
+
+
+def about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: Mapping[str, int]) -> list[str]:
+    """How many sequences lack a label; `lost` of them, and `unscored` ones of a val or test file, are on no side."""
+    bare, train = int((own[rows["train"]] == IGNORE).sum()), len(rows["train"])
+    copies = "each is a copy of one of val or test, or of a group that is there"
+    notes = {
+        f"{bare:,} of {train:,} train sequences have no label and serve pretraining alone": bare,
+        f"{lost:,} sequences without a label are left out: {copies}": lost,
+    }
+    for name, count in unscored.items():
+        notes[f"{count:,} sequences of the {name} file have no label and are left out"] = count
+    return [note for note, count in notes.items() if count]
+
+
+def about_copies(
+    labels: Sequence[str | None], copies: np.ndarray, rows: Mapping[str, np.ndarray], files: Sequence[str]
+) -> list[str]:
+    """How many sequences are copies, stand in two splits, or have copies with another label."""
+    again = copies != np.arange(len(copies))
+    notes = copies_note(copies, rows, "sequences") if files else []
+    drawn = np.concatenate([rows[name] for name in rows if name not in files])
+    own = int(again[drawn].sum()) if files else int(again.sum())
+    if own:
+        apart = "".join(f", the {name} file's apart" for name in files)
+        notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split{apart}")
+    names: dict[int, set[str]] = {}
+    for row, label in zip(copies.tolist(), labels, strict=True):
+        if label is not None:
+            names.setdefault(row, set()).add(label)
+    odd = sum(len(several) > 1 for several in names.values())
+    return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
+
+
+def about_groups(
+    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, files: Sequence[str]
+) -> list[str]:
+    """Whether subjects that are learned from are chosen or tested on too."""
+    if groups is None:
+        return []
+    notes = []
+    why = " and ".join(f"the {name} file's own rows" for name in files) or "by_group is false"
+    for name, earlier in (("val", ("train",)), ("test", ("train", "val"))):
+        own, known = np.unique(groups[rows[name]]), np.concatenate([rows[split] for split in earlier])
+        shared = len(np.intersect1d(own, groups[known]))
+        if (shared and name in files) or (name == "test" and (shared or not by_group)):
+            notes.append(
+                f"{shared:,} of the {len(own):,} groups of {name} also stand in {' or '.join(earlier)} ({why}): the "
+                "score says less of new groups"
+            )
+    return notes or [f"{len(np.unique(groups)):,} groups, each in one split"]
 
 
 class Splits(Protocol):

@@ -242,8 +242,8 @@ class Fit:
         how = "each class in proportion" if self.facts.labels else "drawn at random"
         if self.source.sequences.groups is not None and self.settings.by_group:
             how = "each group on one side"
-        test = ", test from its own file" if self.settings.test is not None else ""
-        return f"{sizes}; {how}{test}"
+        files = [name for name in ("val", "test") if getattr(self.settings, name) is not None]
+        return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)
 
 
 def fit_sequences(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -17,7 +17,7 @@ from headstart.data.layout import Kind
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.sequences import channel_moments, check_target_kind, standardised, to_range
-from headstart.data.splits import check_sides, copies_note, dealt, joined
+from headstart.data.splits import about_copies, about_groups, about_labels, check_sides, dealt, joined
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
@@ -254,9 +254,9 @@ class OwnSpec(TaskSpec):
         lost = len(train) - sum(map(len, rows.values()))
         rows |= {name: official[target[official] != IGNORE] for name, official in files.items()}
         return rows, [
-            *_about_labels(own, rows, lost, {name: len(files[name]) - len(rows[name]) for name in files}),
-            *_about_copies(whole.labels, copies, rows, tuple(files)),
-            *_about_groups(groups, rows, self.by_group, tuple(files)),
+            *about_labels(own, rows, lost, {name: len(files[name]) - len(rows[name]) for name in files}),
+            *about_copies(whole.labels, copies, rows, tuple(files)),
+            *about_groups(groups, rows, self.by_group, tuple(files)),
         ]
 
     def _targets(
@@ -361,54 +361,3 @@ def _text(kind: str, symbols: list[str]) -> Callable[[np.ndarray], str] | None:
 
 def _placeless(note: str, layout: Layout) -> str:
     return note.replace(f"{layout.source}: ", "").replace(layout.source, "the file")
-
-
-def _about_labels(own: np.ndarray, rows: Mapping[str, np.ndarray], lost: int, unscored: Mapping[str, int]) -> list[str]:
-    """How many sequences lack a label; `lost` of them, and `unscored` ones of a val or test file, are on no side."""
-    bare, train = int((own[rows["train"]] == IGNORE).sum()), len(rows["train"])
-    copies = "each is a copy of one of val or test, or of a group that is there"
-    notes = {
-        f"{bare:,} of {train:,} train sequences have no label and serve pretraining alone": bare,
-        f"{lost:,} sequences without a label are left out: {copies}": lost,
-    }
-    for name, count in unscored.items():
-        notes[f"{count:,} sequences of the {name} file have no label and are left out"] = count
-    return [note for note, count in notes.items() if count]
-
-
-def _about_copies(
-    labels: Sequence[str | None], copies: np.ndarray, rows: Mapping[str, np.ndarray], files: Sequence[str]
-) -> list[str]:
-    """How many sequences are copies, stand in two splits, or have copies with another label."""
-    again = copies != np.arange(len(copies))
-    notes = copies_note(copies, rows, "sequences") if files else []
-    drawn = np.concatenate([rows[name] for name in rows if name not in files])
-    own = int(again[drawn].sum()) if files else int(again.sum())
-    if own:
-        apart = "".join(f", the {name} file's apart" for name in files)
-        notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split{apart}")
-    names: dict[int, set[str]] = {}
-    for row, label in zip(copies.tolist(), labels, strict=True):
-        if label is not None:
-            names.setdefault(row, set()).add(label)
-    odd = sum(len(several) > 1 for several in names.values())
-    return [*notes, f"{odd:,} sequences have copies with another label"] if odd else notes
-
-
-def _about_groups(
-    groups: np.ndarray | None, rows: Mapping[str, np.ndarray], by_group: bool, files: Sequence[str]
-) -> list[str]:
-    """Whether subjects that are learned from are chosen or tested on too."""
-    if groups is None:
-        return []
-    notes = []
-    why = " and ".join(f"the {name} file's own rows" for name in files) or "by_group is false"
-    for name, earlier in (("val", ("train",)), ("test", ("train", "val"))):
-        own, known = np.unique(groups[rows[name]]), np.concatenate([rows[split] for split in earlier])
-        shared = len(np.intersect1d(own, groups[known]))
-        if (shared and name in files) or (name == "test" and (shared or not by_group)):
-            notes.append(
-                f"{shared:,} of the {len(own):,} groups of {name} also stand in {' or '.join(earlier)} ({why}): the "
-                "score says less of new groups"
-            )
-    return notes or [f"{len(np.unique(groups)):,} groups, each in one split"]
