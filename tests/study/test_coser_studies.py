@@ -150,14 +150,14 @@ def test_a_table_measured_on_a_file_is_open_until_its_data_are_there(name: str, 
 def test_the_last_row_of_table_2_is_the_second_of_table_1(nowhere: Path) -> None:
     first, second = planned("coser-1-described", "paper", nowhere), planned("coser-2-described", "paper", nowhere)
     for column in second.study.columns:
-        assert chain(first, "self_pretrained", column) == chain(second, "epochs_200", column)
-        assert chain(first, "scratch", column) == chain(second, "epochs_0", column)
+        assert chain(first, "self_pretrained", column) == chain(second, "share_100", column)
+        assert chain(first, "scratch", column) == chain(second, "share_0", column)
 
 
 def test_table_2_pretrains_for_the_epochs_that_an_arm_is_named_after(nowhere: Path) -> None:
     plan = planned("coser-2-described", "paper", nowhere)
     for arm in plan.study.arms:
-        epochs = int(arm.removeprefix("epochs_"))
+        epochs = 2 * float(arm.removeprefix("share_").replace("_", "."))
         stages = chain(plan, arm, "listops")
         assert list(stages) == (["pretrain", "finetune"] if epochs else ["finetune"])
         if epochs:
@@ -171,7 +171,7 @@ def test_table_2_pretrains_for_the_same_shares_at_every_scale(nowhere: Path) -> 
         epochs = [
             float(chain(plan, arm, "image")["pretrain"].budget.epochs or 0)
             for arm in plan.study.arms
-            if arm != "epochs_0"
+            if arm != "share_0"
         ]
         shares[scale] = [round(n / epochs[-1], 6) for n in epochs]
     assert shares["tiny"] == shares["small"] == shares["paper"] == [0.005, 0.05, 0.25, 0.5, 0.75, 1.0]

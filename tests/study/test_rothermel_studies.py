@@ -42,8 +42,8 @@ def test_columns_of_twelve_blocks_are_the_runs_of_table_1(names: tuple[str, ...]
         return {tuple(s.identity for s in cell.chain) for cell in plan.cells if cell.column == column}
 
     for column in ("mnist", "cifar10", "cifar10_lra"):
-        assert runs(first, column) == runs(fourth, f"{column}_12")
-        assert not runs(first, column) & runs(fourth, f"{column}_6")
+        assert runs(first, column) == runs(fourth, f"{column}_whole")
+        assert not runs(first, column) & runs(fourth, f"{column}_half")
 
 
 @pytest.mark.parametrize(("name", "sizes"), [("rothermel-1", 1), ("rothermel-4", 2)])
@@ -118,7 +118,7 @@ def test_the_released_code_clips_drops_out_and_changes_images_and_nothing_else(
             "model": last_theirs.model.model_copy(update={"dropout": last_ours.model.dropout}),
         }
         assert last_theirs.model_copy(update=same) == last_ours
-        tasks[theirs.column.removesuffix("_6").removesuffix("_12")] = last_theirs.task, last_ours.task
+        tasks[theirs.column.removesuffix("_half").removesuffix("_whole")] = last_theirs.task, last_ours.task
     assert (tasks["mnist"][0].side, tasks["mnist"][1].side, tasks["mnist"][0].tile) == (28, 32, 4)
     assert not tasks["mnist"][0].augment
     assert (tasks["cifar10"][0].channels, tasks["cifar10"][1].channels) == ("rgb", "grey")
