@@ -11,6 +11,7 @@ from headstart.errors import BadInput
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import CausalSpec, ClassifySpec, MaskedSpec, RegressSpec, RetrieveSpec
+from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Batch, Signature
 
 FLOATS = Signature("floats", 1, 4, 2, "class", classes=3, levels=5, level_scale=1.0)
@@ -59,8 +60,9 @@ def test_missing_values_are_neither_masked_nor_scored() -> None:
     assert int(sums["count"]) == int(prepared.masked.sum())
 
 
-def test_masks_follow_seed_epoch_example_and_position_and_nothing_else() -> None:
-    spec = MaskedSpec(mask_rate=0.5)
+@pytest.mark.parametrize("span", [1, 3])
+def test_masks_follow_seed_epoch_example_and_position_and_nothing_else(span: int) -> None:
+    spec = MaskedSpec(mask_rate=0.5, span=span)
     wide = Batch(
         torch.zeros(3, 9, 1),
         torch.tensor([[1] * 9, [1] * 5 + [0] * 4, [1] * 7 + [0] * 2]).bool(),
@@ -87,6 +89,32 @@ def test_the_share_of_masked_positions_is_the_rate_and_no_row_is_without_one() -
     few = MaskedSpec(mask_rate=0.01).prepare(short, FLOATS, 0, 1).masked
     assert few is not None
     assert bool(few.any(1).all())
+
+
+def test_masked_spans_are_runs_that_cover_each_position_equally_often() -> None:
+    """A span ends at each position whose number is low enough; each covers it and those before it."""
+    count, length, span = 300, 40, 4
+    batch = Batch(torch.zeros(count, length, 1), torch.ones(count, length, dtype=torch.bool), torch.arange(count))
+    masked = MaskedSpec(mask_rate=0.3, span=span).prepare(batch, FLOATS, 5, 2).masked
+    assert masked is not None
+    for row in range(count):
+        numbers = uniform(5, "mask", 2, torch.tensor(row), torch.arange(length + span - 1)).tolist()
+        ends = [position for position, number in enumerate(numbers) if number < 1 - (1 - 0.3) ** (1 / span)]
+        covered = {position - back for position in ends for back in range(span)} & set(range(length))
+        if covered:
+            assert set(masked[row].nonzero().flatten().tolist()) == covered
+        else:
+            assert masked[row].sum() == 1
+    share = masked.float().mean(0)
+    assert abs(float(share.mean()) - 0.3) < 0.03
+    assert float((share - 0.3).abs().max()) < 5 * math.sqrt(0.3 * 0.7 / count)
+
+
+def test_a_span_of_one_is_no_part_of_an_identity_and_a_longer_one_is_described() -> None:
+    assert "span" not in MaskedSpec(mask_rate=0.3, span=1).document()
+    assert MaskedSpec(mask_rate=0.3, span=5).document()["span"] == 5
+    text = MaskedSpec(mask_rate=0.3, span=5).describe()
+    assert text == "reconstructed 30 % of the positions, hidden at random in spans of 5, without labels,"
 
 
 def test_causal_predicts_the_next_position() -> None:

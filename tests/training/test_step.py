@@ -14,7 +14,7 @@ from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.objectives import ClassifySpec, MaskedSpec, ObjectiveSpec
 from headstart.sequence import Batch, Signature
 from headstart.spec import read
-from headstart.training.optim import FlatParameters, Moments, OptimSpec, Weights, adamw_, step_numbers
+from headstart.training.optim import FlatParameters, Moments, OptimSpec, Weights, step_numbers, update_
 from headstart.training.step import TrainStep
 
 SIGNATURE = Signature("floats", 2, 6, 6, "class", classes=3)
@@ -91,7 +91,7 @@ def test_a_stack_of_models_takes_the_steps_that_each_takes_alone(objective: Obje
         sums, statistics = forward(tensors, statistics, batch, seeds, 0)
         (grad,) = torch.autograd.grad((sums["loss"] / sums["count"]).sum(), leaf)
         table = torch.tensor(numbers, dtype=weights.dtype).T.unsqueeze(2)  # (columns, models, 1)
-        adamw_(weights, moments, grad, table, model.optim, groups)
+        update_(weights, moments, grad, table, model.optim, groups)
     for number, (_, flat) in enumerate(alone):
         assert (weights[number] - flat.weights).abs().max() < 1e-10
         for name, value in states[number].items():

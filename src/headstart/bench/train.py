@@ -26,7 +26,7 @@ from headstart.spec import read
 from headstart.stage.trained import TRAIN_FLOPS
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
-from headstart.training.optim import FlatParameters, OptimSpec, adamw_
+from headstart.training.optim import FlatParameters, OptimSpec, update_
 
 
 @dataclass(frozen=True)
@@ -296,12 +296,12 @@ def group_of(operation: str) -> str:
 def shares(step: Callable[[], Any], batches: Batches, device: str, steps: int) -> dict[str, float]:
     """Share of the wall time of `steps` steps by group; they sum to 1 (on a GPU that is never idle: its kernels').
 
-    `batches.batch` and `adamw_` are watched meanwhile: what runs in them is `data` and `optimiser`.
+    `batches.batch` and `update_` are watched meanwhile: what runs in them is `data` and `optimiser`.
     """
     activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device != "cpu" else [])]
     with (
         patch.object(batches, "batch", _scoped(batches.batch, DATA)),
-        patch("headstart.training.step.adamw_", _scoped(adamw_, OPTIMISER)),
+        patch("headstart.training.step.update_", _scoped(update_, OPTIMISER)),
         profile(activities=activities) as trace,
     ):
         start = time.perf_counter()

@@ -21,6 +21,8 @@ NAMED = (
     "weights",
     "start",
     "trainable",
+    "optim.kind",
+    "optim.momentum",
     "optim.lr",
     "optim.batch_size",
     "optim.schedule",
@@ -187,7 +189,8 @@ def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) 
     length = next(f"{words.plain(budget[k])} {k}" for k in ("epochs", "steps", "tokens") if budget[k] is not None)
     frozen = "" if spec["trainable"] == "all" else f", training only {spec['trainable']}"
     return (
-        f"stage {planned.name}{elsewhere} {planned.spec.objective.describe()} with AdamW ({', '.join(settings)}) for "
+        f"stage {planned.name}{elsewhere} {planned.spec.objective.describe()} with {planned.spec.optim.describe()} "
+        f"({', '.join(settings)}) for "
         f"{length}{frozen}"
     )
 

@@ -79,7 +79,7 @@ class TrainedRun:
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
-        self.progress = Progress(model, FlatParameters(model, names, decayed, rates))
+        self.progress = Progress(model, FlatParameters(model, names, decayed, rates, _matrices(spec, model, rates)))
 
     def _fresh(self, epoch: int) -> Batches:
         """The train examples of an epoch, of an endless task or one that augments."""
@@ -204,6 +204,14 @@ class TrainedRun:
             "seconds": progress.seconds,
             "peak_memory": peak_memory(self.device),
         }
+
+
+def _matrices(spec: StageSpec, model: SequenceModel, rates: Mapping[str, float]) -> set[str]:
+    """Names of what Muon changes: matrices of mixers and feed-forward layers without a rate of their own."""
+    if spec.optim.kind != "muon":
+        return set()
+    hidden = set(select("mixer+feed_forward-kernel", leaves(model), "optim.kind")) - set(rates)
+    return {name for name, tensor in model.named_parameters() if name in hidden and tensor.ndim == 2}
 
 
 def begin(

@@ -1,4 +1,4 @@
-"""One functional AdamW over flat parameters, with schedules, decay groups and clipping.
+"""AdamW, SGD and Muon as functions over flat parameters, with schedules, decay groups and clipping.
 
 All trainable tensors of a model live in one flat buffer: a step is then a handful of operations whatever the number of
 tensors, which matters for small models.
@@ -7,28 +7,39 @@ tensors, which matters for small models.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple
 
 import torch
 from pydantic import Field, model_validator
 from torch import nn
 
 from headstart.errors import BadInput
-from headstart.spec import Spec
+from headstart.spec import Spec, neutral
+from headstart.text import plain
+
+NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Of x, x^3 and x^5: each of `ROUNDS` rounds brings singular values nearer to 1 (Jordan et al. 2024)."""
+ROUNDS = 5
+MATCH = 0.2
+"""Root mean square of a step of Muon at rate 1, near that of AdamW, so that one rate serves both (Liu et al. 2025)."""
 
 
 class OptimSpec(Spec):
     """How weights are changed.
 
-    lr: peak learning rate. schedule: `cosine` falls to `final_share` of the peak at the end of the budget,
-    `constant` stays. warmup_steps or warmup_share (of all steps): linear rise from 0 to the peak. decay: the
-    parts that weight decay shrinks, in the algebra of parts. clip: largest norm of the whole gradient.
-    length_pool: batches per pool of like lengths (0: no buckets). precision: of the forward pass; bfloat16 is
-    mixed precision, its weights stay float32.
+    kind: `adamw`; `sgd` with momentum, whose weight decay is added to the gradient (beta1, beta2 and epsilon mean
+    nothing then); `muon` for the matrices of mixers and feed-forward layers, and AdamW for everything else.
+    momentum: of SGD (default 0.9) and Muon (0.95, Nesterov's). lr: peak learning rate. schedule: `cosine` falls to
+    `final_share` of the peak at the end of the budget, `constant` stays. warmup_steps or warmup_share (of all steps):
+    linear rise from 0 to the peak. decay: the parts that weight decay shrinks, in the algebra of parts. clip: largest
+    norm of the whole gradient. length_pool: batches per pool of like lengths (0: no buckets). precision: of the forward
+    pass; bfloat16 is mixed precision, its weights stay float32.
     """
 
+    kind: Literal["adamw", "sgd", "muon"] = neutral("adamw")
+    momentum: float | None = neutral(None, ge=0, lt=1)
     lr: float = Field(default=1e-3, gt=0)
     batch_size: int = Field(default=32, ge=1)
     schedule: Literal["cosine", "constant"] = "cosine"
@@ -48,7 +59,23 @@ class OptimSpec(Spec):
     def _one_warmup(self) -> OptimSpec:
         if self.warmup_steps and self.warmup_share:
             raise ValueError("warmup_steps and warmup_share are two ways to say one thing; give one of them")
+        if self.kind == "adamw" and self.momentum is not None:
+            raise ValueError("momentum is for the kinds 'sgd' and 'muon'; leave it out, or set beta1")
+        if self.kind == "sgd":
+            for name in ("beta1", "beta2", "epsilon"):
+                if getattr(self, name) != type(self).model_fields[name].default:
+                    raise ValueError(f"{name} means nothing for the kind 'sgd'; leave it out")
         return self
+
+    def describe(self) -> str:
+        """`AdamW`, `SGD with momentum 0.9`, ..."""
+        names = {"adamw": "AdamW", "sgd": "SGD", "muon": "Muon for matrices and AdamW for other weights,"}
+        return names[self.kind] + ("" if self.kind == "adamw" else f" with momentum {plain(self.inertia)}")
+
+    @property
+    def inertia(self) -> float:
+        """The momentum in force."""
+        return (0.95 if self.kind == "muon" else 0.9) if self.momentum is None else self.momentum
 
     def factor(self, step: int, total: int) -> float:
         """Share of the peak rate at step 0, 1, ..., total - 1."""
@@ -63,12 +90,20 @@ class OptimSpec(Spec):
 
 @dataclass(frozen=True)
 class Group:
-    """A slice of the flat buffer: its own peak rate (None: the spec's), and whether it decays."""
+    """A slice of the flat buffer: its own peak rate (None: the spec's), and whether it decays.
+
+    matrix: its rows and columns, where it is one tensor that Muon changes.
+    """
 
     first: int
     last: int
     rate: float | None
     decays: bool
+    matrix: tuple[int, int] | None = None
+
+    def of(self, flat: torch.Tensor) -> torch.Tensor:
+        """Its numbers."""
+        return flat[..., self.first : self.last]
 
 
 Numbers = Sequence[float] | torch.Tensor
@@ -83,29 +118,34 @@ class Weights(NamedTuple):
 
 
 class Moments(NamedTuple):
-    """Running means of the gradient (`first`) and of its square (`second`), flat."""
+    """Running means of the gradient (`first`) and of its square (`second`, AdamW's alone), flat."""
 
     first: torch.Tensor
     second: torch.Tensor
 
 
 def step_numbers(spec: OptimSpec, groups: Sequence[Group], total: int, step: int) -> list[float]:
-    """All numbers of AdamW that change from step to step (0 to total - 1) or from model to model.
+    """All numbers of the optimiser that change from step to step (0 to total - 1) or from model to model.
 
-    sqrt(1 - beta2^t), the largest norm of the gradient, and for each group 1 - rate * decay and -rate / (1 - beta1^t),
-    where t = step + 1.
+    sqrt(1 - beta2^t), the largest norm of the gradient, and for each group two: 1 - rate * decay and -rate / (1 -
+    beta1^t), where t = step + 1; of SGD decay and -rate; of Muon's matrices 1 - rate * decay and -rate times a size.
     """
     factor = spec.factor(step, total)
     numbers = [math.sqrt(1 - spec.beta2 ** (step + 1)), math.inf if spec.clip is None else spec.clip]
     for group in groups:
         rate = (spec.lr if group.rate is None else group.rate) * factor
         decay = spec.weight_decay if group.decays else 0.0
-        numbers += [1 - rate * decay, -rate / (1 - spec.beta1 ** (step + 1))]
+        if spec.kind == "sgd":
+            numbers += [decay, -rate]
+        elif group.matrix is None:
+            numbers += [1 - rate * decay, -rate / (1 - spec.beta1 ** (step + 1))]
+        else:
+            numbers += [1 - rate * decay, -rate * MATCH * math.sqrt(max(group.matrix))]
     return numbers
 
 
 @torch.no_grad()
-def adamw_(
+def update_(
     weights: torch.Tensor,
     moments: Moments,
     grad: torch.Tensor,
@@ -113,31 +153,80 @@ def adamw_(
     spec: OptimSpec,
     groups: Sequence[Group],
 ) -> None:
-    """One AdamW step in place. weights, moments, grad (..., P); each number of `step_numbers` a scalar or (..., 1).
+    """One step in place. weights, moments, grad (..., P); each number of `step_numbers` a scalar or (..., 1).
 
-    Source: Loshchilov and Hutter 2019, algorithm 2, with torch's order of operations.
+    Source: Loshchilov and Hutter 2019, algorithm 2; torch.optim.SGD; Jordan et al. 2024, "Muon". All with torch's order
+    of operations.
     """
     if spec.clip is not None:
         norm = grad.norm(dim=-1, keepdim=True)
         grad = grad * ((norm + 1e-6).reciprocal() * numbers[1]).clamp(max=1.0)
+    if spec.kind == "adamw":
+        _adamw_(weights, moments, grad, numbers, spec, groups)
+        return
+    for number, group in enumerate(groups):
+        own: list[Any] = [numbers[0], numbers[1], numbers[2 + 2 * number], numbers[3 + 2 * number]]
+        part, first, second, slope = (group.of(x) for x in (weights, *moments, grad))
+        if spec.kind == "sgd":
+            if spec.weight_decay and group.decays:
+                slope = slope + part * own[2]
+            part.add_(first.mul_(spec.inertia).add_(slope) * own[3])
+        elif group.matrix is None:
+            whole = replace(group, first=0, last=group.last - group.first)
+            _adamw_(part, Moments(first, second), slope, own, spec, [whole])
+        else:
+            if spec.weight_decay and group.decays:
+                part.mul_(own[2])
+            first.lerp_(slope, 1 - spec.inertia)
+            ahead = torch.unflatten(torch.lerp(slope, first, spec.inertia), -1, group.matrix)
+            part.add_(orthogonal(ahead).flatten(-2) * own[3])
+
+
+def _adamw_(
+    weights: torch.Tensor,
+    moments: Moments,
+    grad: torch.Tensor,
+    numbers: Numbers,
+    spec: OptimSpec,
+    groups: Sequence[Group],
+) -> None:
     moments.first.lerp_(grad, 1 - spec.beta1)
     moments.second.mul_(spec.beta2).addcmul_(grad, grad, value=1 - spec.beta2)
     denominator = moments.second.sqrt().div_(numbers[0]).add_(spec.epsilon)
     for number, group in enumerate(groups):
-        part = weights[..., group.first : group.last]
+        part = group.of(weights)
         if spec.weight_decay and group.decays:
             part.mul_(numbers[2 + 2 * number])
-        update = moments.first[..., group.first : group.last] * numbers[3 + 2 * number]
-        part.addcdiv_(update, denominator[..., group.first : group.last])
+        part.addcdiv_(group.of(moments.first) * numbers[3 + 2 * number], group.of(denominator))
+
+
+def orthogonal(matrix: torch.Tensor) -> torch.Tensor:
+    """(..., R, C) with about the same singular vectors, and singular values near 1, by rounds of Newton and Schulz."""
+    tall = matrix.shape[-2] > matrix.shape[-1]
+    x: torch.Tensor = matrix.mT if tall else matrix
+    x = x / x.norm(dim=(-2, -1), keepdim=True).clamp(min=1e-7)
+    linear, cubic, quintic = NEWTON_SCHULZ
+    for _ in range(ROUNDS):
+        square = x @ x.mT
+        x = linear * x + (cubic * square + quintic * square @ square) @ x
+    return x.mT if tall else x
 
 
 class FlatParameters:
     """Trainable tensors of a model, from now on views of one flat buffer, and their moments.
 
-    Tensors are laid out in groups of equal rate and decay. Raises: BadInput where tensors differ in type.
+    Tensors are laid out in groups of equal rate and decay, each of `matrices` (names) in one of its own.
+    Raises: BadInput where tensors differ in type.
     """
 
-    def __init__(self, model: nn.Module, names: Sequence[str], decayed: set[str], rates: Mapping[str, float]) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        names: Sequence[str],
+        decayed: set[str],
+        rates: Mapping[str, float],
+        matrices: Collection[str] = (),
+    ) -> None:
         every: dict[str, torch.Tensor] = dict(model.named_parameters())
         for tensor in every.values():
             tensor.requires_grad_(False)
@@ -160,13 +249,16 @@ class FlatParameters:
             self.weights[first:last].copy_(tensor.reshape(-1))
             tensor.data = self.weights[first:last].view(tensor.shape)
             tensor.requires_grad_(True)
-            self._extend_group(first, last, rates.get(name), name in decayed)
+            matrix = (tensor.shape[0], tensor.shape[1]) if name in matrices else None
+            self._extend_group(Group(first, last, rates.get(name), name in decayed, matrix))
             first = last
 
-    def _extend_group(self, first: int, last: int, rate: float | None, decays: bool) -> None:
-        if self.groups and (self.groups[-1].rate, self.groups[-1].decays) == (rate, decays):
-            first = self.groups.pop().first
-        self.groups.append(Group(first, last, rate, decays))
+    def _extend_group(self, group: Group) -> None:
+        """Add a group, to the one before where they are alike."""
+        before = self.groups[-1] if self.groups else None
+        if before and group.matrix is None and replace(before, first=group.first, last=group.last) == group:
+            group = replace(group, first=self.groups.pop().first)
+        self.groups.append(group)
 
 
 def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:

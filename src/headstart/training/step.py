@@ -1,7 +1,7 @@
 """One training step: forward pass, loss, backward pass, update, as a function of its arguments alone.
 
 It is written once: taken plainly by `loop.py`, recorded by `graph.py`. Many models can take it as a stack:
-`forward_loss` is mapped over weights, statistics and seeds with `vmap`, `adamw_` takes a leading axis.
+`forward_loss` is mapped over weights, statistics and seeds with `vmap`, `update_` takes a leading axis.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from headstart.objectives import ObjectiveSpec, Sums
 from headstart.seeds import Draw
 from headstart.sequence import Batch, Signature
 from headstart.training.evaluate import forward_precision
-from headstart.training.optim import Group, Moments, Numbers, OptimSpec, Weights, adamw_
+from headstart.training.optim import Group, Moments, Numbers, OptimSpec, Weights, update_
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class TrainStep:
             loss = sums["loss"] / sums["count"].clamp_min(1)
             grads = torch.autograd.grad(loss, list(weights.tensors.values()), materialize_grads=True)
             grad = torch.cat([grad.reshape(-1) for grad in grads])
-            adamw_(weights.flat, moments, grad, numbers, self.optim, self.groups)
+            update_(weights.flat, moments, grad, numbers, self.optim, self.groups)
         update_statistics(statistics, updates)
         return sums
 
