@@ -206,7 +206,7 @@ class TrainedRun:
         }
 
 
-def _matrices(spec: StageSpec, model: SequenceModel, rates: Mapping[str, float]) -> set[str]:
+def _matrices(spec: StageSpec, model: Network, rates: Mapping[str, float]) -> set[str]:
     """Names of what Muon changes: matrices of mixers and feed-forward layers without a rate of their own."""
     if spec.optim.kind != "muon":
         return set()
