@@ -81,8 +81,8 @@ def test_the_verbs_are_those_that_were_decided() -> None:
 LAYOUT = "--target --id --time-column --group --values --layout --kind --na --delimiter --quote --encoding"
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --store --data --json --mixer --scale",
-    "report": "--store --data --json --mixer --scale",
+    "run": "--dry-run --workers --threads --device --store --data --json --tidy --mixer --scale",
+    "report": "--store --data --json --tidy --mixer --scale",
     "fit": f"{LAYOUT} -o --out --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
     "predict": f"{LAYOUT} -o --out --use",

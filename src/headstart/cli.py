@@ -62,7 +62,10 @@ UseOption = Annotated[
     str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
 ]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
-JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write rows as JSON.")]
+JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
+TidyOption = Annotated[
+    str | None, typer.Option("--tidy", metavar="FILE", help="Write every score and curve: .csv, .parquet.")
+]
 
 
 @app.command()
@@ -71,11 +74,12 @@ def demo(
 ) -> None:
     """Scratch against self-pretraining on rolled handwritten digits: a table and a page in minutes."""
     from headstart.api import Study
-    from headstart.verbs.perform import run_study
+    from headstart.verbs.perform import Outputs, run_study
 
-    done = run_study(Study("digits", store=store), workers=workers, threads=threads, json=json)
+    done = run_study(Study("digits", store=store), workers=workers, threads=threads, outputs=Outputs(json))
     typer.echo(
-        "\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'\n  headstart show digits"
+        "\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'\n  headstart show digits",
+        err=json == "-",
     )
     raise typer.Exit(done)
 
@@ -91,13 +95,14 @@ def run(
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
+    tidy: TidyOption = None,
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     from headstart.api import Study
-    from headstart.verbs.perform import dry_run_study, run_study
+    from headstart.verbs.perform import Outputs, dry_run_study, run_study
 
     absent: Literal["refuse", "open"] = "open" if dry_run else "refuse"
     bound = Study(
@@ -106,7 +111,7 @@ def run(
     if dry_run:
         dry_run_study(bound, workers=workers, threads=threads, device=device)
         return
-    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, json=json))
+    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, outputs=Outputs(json, tidy)))
 
 
 @app.command()
@@ -116,16 +121,17 @@ def report(
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
+    tidy: TidyOption = None,
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Print a study's table from the store and write its page; trains nothing."""
     from headstart.api import Study
-    from headstart.verbs.perform import report_study
+    from headstart.verbs.perform import Outputs, report_study
 
     bound = Study(study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale)
-    report_study(bound, json=json)
+    report_study(bound, Outputs(json, tidy))
 
 
 @app.command()

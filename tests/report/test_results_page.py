@@ -160,7 +160,7 @@ def test_a_figure_without_printed_numbers_tells_its_source_and_note_with_the_cla
     claims = text[text.index("## Claims of the paper") : text.index("## The sweep")]
     assert noted in claims
     assert noted in page.read_text()
-    report_study(Study(table, store=tmp_path / "runs", data=tmp_path), json=None)
+    report_study(Study(table, store=tmp_path / "runs", data=tmp_path))
     message = capsys.readouterr().out
     assert noted in message[message.index("Claims of the paper") : message.index("What to keep in mind")]
     # Where there are cells, their table brings the note: once.

@@ -17,6 +17,10 @@ from headstart.study.results import Results
 from headstart.study.selection import Candidate, choose, reference, summarise
 
 KEYS = {
+    "metric",
+    "points",
+    "val_sem",
+    "test_sem",
     "arm",
     "column",
     "chosen",

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
 from headstart.study.papers import made_of
-from headstart.study.rows import Row
+from headstart.study.rows import Point, Row, Run
 from headstart.study.scales import stand_ins_told
 from headstart.study.statistics import Difference, Estimate
 
@@ -71,6 +71,7 @@ class Results:
     `match` is the arm whose score the others are to reach. `scale` and `scale_note` say what of the paper's setting
     was left out. `paper` holds the numbers that a paper printed. `baselines` are the rows of the tasks' own baselines.
     `axes`: column -> the study's column that it is, and the values of axes at which it stands beside others.
+    `records` reads what a stage recorded on the way, by its identity.
     """
 
     name: str
@@ -90,6 +91,7 @@ class Results:
     claims: tuple[Claim, ...] = ()
     baselines: tuple[Row, ...] = ()
     axes: Mapping[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
+    records: Callable[[str], Sequence[Mapping[str, Any]]] | None = field(default=None, compare=False, repr=False)
 
     @property
     def heading(self) -> str:
@@ -180,9 +182,61 @@ class Results:
         baselines = {base.stages: base for row in rows for base in self.baselines_of(row)}
         return [base for base in baselines.values() if not arms & set(base.stages)]
 
-    def to_pandas(self) -> pandas.DataFrame:
+    def scores(self) -> list[dict[str, Any]]:
+        """Every score of every run as one dict: per arm, column, sweep point, seed, weights and split; then baselines.
+
+        Each axis of the study has a key of its full name (None where an arm has no such axis); `chosen` says whether
+        validation chose the sweep point, `weights` is `best` or `last`, `identity` that of the reported stage.
+        Scores that are not there (of a run that is not finished) are None for val and test, and left out otherwise.
+        """
+        out = []
+        for line, row, run in self._runs():
+            more = {name: value for name, value in run.more.items() if value is not None}
+            for quantity, score in {"val": run.val, "test": run.test, **more}.items():
+                weights, split = "last" if quantity.startswith("last_") else "best", quantity.removeprefix("last_")
+                out.append(
+                    {**line, "weights": weights, "split": split, "metric": row.metric, "score": score}
+                    | {"status": run.status, "stage": run.stages[-1][0], "identity": run.stages[-1][1]}
+                )
+        return out
+
+    def curves(self) -> list[dict[str, Any]]:
+        """Every number that was recorded while a run's stages trained, as one dict: per stage, step, split and metric.
+
+        A stage that several runs rest on is listed with each of them. Raises: ValueError where the results were made
+        without records, as those of the progress display are.
+        """
+        if self.records is None:
+            raise ValueError("curves: these results were made without records; use those of headstart.run or Study")
+        return [
+            {**line, "stage": name, "identity": identity, "step": record["step"], "epoch": record["epoch"]}
+            | {"split": split, "metric": metric, "value": value}
+            for line, _, run in self._runs()
+            for name, identity in run.stages
+            for record in self.records(identity)
+            for split in ("train", "val")
+            for metric, value in record.get(split, {}).items()
+        ]
+
+    def _runs(self) -> Iterator[tuple[dict[str, Any], Row, Run]]:
+        """Every run of the arms, then of the baselines, with what it is: arm, column, axes, seed."""
+        names = dict.fromkeys(name for _, values in self.axes.values() for name in values)
+        names |= dict.fromkeys(name for row in self.table for point in row.points for name in point.settings)
+        baselines = [base for column in self.columns for base in self.column_baselines(column)]
+        for kind, rows in (("arm", self.table), ("baseline", baselines)):
+            for row in rows:
+                column, values = self.axes.get(row.column, (row.column, {}))
+                head = {"study": self.name, "kind": kind, "arm": row.arm, "column": column}
+                for point in row.points or (Point({}, "complete", row.val, row.test, row.runs),):
+                    settings = {**dict.fromkeys(names), **values, **point.settings}
+                    chosen = dict(point.settings) == dict(row.chosen)
+                    for run in point.runs:
+                        yield {**head, **settings, "seed": run.seed, "chosen": chosen}, row, run
+
+    def to_pandas(self, *, tidy: bool = False) -> pandas.DataFrame:
         """The rows as a data frame, one column per chosen setting and per amount of the budget.
 
+        tidy: one row per score of every run instead (`scores`), as plotting libraries and statistics take them.
         Raises: ImportError with the way out where pandas is not installed.
         """
         try:
@@ -190,11 +244,13 @@ class Results:
         except ImportError:
             raise ImportError(
                 "Results.to_pandas needs pandas, which is not installed: pip install pandas "
-                "(or use Results.rows(), a list of dicts)"
+                "(or use Results.rows() or Results.scores(), lists of dicts)"
             ) from None
+        if tidy:
+            return pandas.DataFrame(self.scores())
         flat = []
         for row in self.rows():
-            chosen, budget, _ = row.pop("chosen"), row.pop("budget"), row.pop("seeds")
+            chosen, budget, _, _ = (row.pop(name) for name in ("chosen", "budget", "seeds", "points"))
             low, high = row.pop("interval") or (None, None)
             counts = {f"budget.{k}": v for k, v in budget.items() if not isinstance(v, dict)}
             settings = {f"chosen.{k}": v for k, v in chosen.items()}

@@ -165,10 +165,10 @@ class Row:
         return self.status in ("measured", "at chance", "diverged")
 
     def document(self) -> dict[str, Any]:
-        """The row as `--json` writes it; `sem` is of `test`, `seeds` are the scores behind the means.
+        """The row as `--json` writes it. `points`: all settings that were tried; `seeds`: the runs at the chosen ones.
 
-        Numbers that are not there are null. `reach` and `fit` are the steps at which the mean over seeds matches,
-        `converge` is the mean over seeds.
+        Numbers that are not there are null. `sem` is `test_sem` by its older name. `reach` and `fit` are the steps at
+        which the mean over seeds matches, `converge` is the mean over seeds.
         """
         gap = self.difference
         more = {name: value.mean if (value := self.estimate(name)) else None for name in (*MORE, "converge")}
@@ -176,9 +176,9 @@ class Row:
             "arm": self.arm,
             "column": self.column,
             "chosen": dict(self.chosen),
+            "metric": self.metric,
             "n": self.n,
-            "val": self.val.mean if self.val else None,
-            "test": self.test.mean if self.test else None,
+            **_numbers(self.val, self.test),
             "sem": self.test.sem if self.test else None,
             "difference": gap.mean if gap else None,
             "interval": list(gap.interval) if gap and gap.interval else None,
@@ -186,10 +186,27 @@ class Row:
             "tried": len(self.points),
             **more,
             **{name: match.together if (match := self.match(name)) else None for name in MATCHES},
-            "seeds": {str(run.seed): {"val": run.val, "test": run.test, **run.more} for run in self.runs},
+            "points": [
+                {"settings": dict(point.settings), "status": point.status, **_numbers(point.val, point.test)}
+                | {"seeds": {str(run.seed): _run_document(run) for run in point.runs}}
+                for point in self.points
+            ],
+            "seeds": {str(run.seed): _run_document(run) for run in self.runs},
             "stages": list(self.stages),
             "status": self.status,
         }
+
+
+def _numbers(val: Estimate | None, test: Estimate | None) -> dict[str, float | None]:
+    """Means and standard errors of both splits."""
+    splits = {"val": val, "test": test}
+    means = {name: split.mean if split else None for name, split in splits.items()}
+    return means | {f"{name}_sem": split.sem if split else None for name, split in splits.items()}
+
+
+def _run_document(run: Run) -> dict[str, Any]:
+    """The scores of one seed, and the identities of its stages by name."""
+    return {"status": run.status, "val": run.val, "test": run.test, **run.more, "stages": dict(run.stages)}
 
 
 def sharing_stage(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]:

@@ -108,6 +108,7 @@ def summarise(
         claims=study.claims,
         baselines=tuple(_baseline(cell, lookup) for cell in plan.baselines),
         axes=axes,
+        records=None if records is None else on_the_way,
     )
     results = replace(results, averages=averages(results, report.average, tuple(study.columns)))
     return replace(results, caveats=tuple(caveats(results, plan, lookup)))

@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json as json_module
 import os
+import sys
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout
 from pathlib import Path
+from typing import Any
 
 from rich.console import RenderableType
 from rich.text import Text
 
 from headstart.api import Study
 from headstart.errors import BadInput
+from headstart.guard import guarded
+from headstart.report.claims import Verdict
 from headstart.report.content import read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import make_table
@@ -22,6 +29,7 @@ from headstart.stage import StageSpec
 from headstart.store import DONE, publish
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
+from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
@@ -32,16 +40,100 @@ WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
 
 
+class Outputs:
+    """Files that a study is written to besides its report, refused before anything is trained where they cannot be.
+
+    json: all results; `-` prints them alone on standard output. tidy: a row per score of every run, .csv or .parquet;
+    beside it, with `-curves` in its name, a row per number that was recorded on the way.
+    Raises: BadInput naming the option.
+    """
+
+    def __init__(self, json: str | None = None, tidy: str | None = None) -> None:
+        self.printed = sys.stdout if json == "-" else None
+        self.json = None if self.printed else _writable_file("--json", json)
+        self.tidy = _writable_file("--tidy", tidy)
+        if self.tidy is not None and self.tidy.suffix not in (".csv", ".parquet"):
+            raise BadInput(f"--tidy: {tidy!r} ends neither in .csv nor in .parquet; name a file that does")
+
+    def apart(self) -> AbstractContextManager[Any]:
+        """Where JSON is printed, all else goes to standard error."""
+        return nullcontext() if self.printed is None else redirect_stdout(sys.stderr)
+
+    def write(self, results: Results, verdicts: Sequence[Verdict]) -> list[str]:
+        """Write the files; returns a line for each."""
+        lines = []
+        if self.json is not None or self.printed is not None:
+            document = {
+                "study": results.name,
+                "rows": results.rows(),
+                "claims": [verdict.document() for verdict in verdicts],
+                "caveats": [str(caveat) for caveat in results.caveats],
+            }
+            text = json_module.dumps(document, indent=2) + "\n"
+            if self.printed is not None:
+                self.printed.write(text)
+            else:
+                assert self.json is not None, "one of the two is there"
+                publish(self.json, text.encode())
+                lines.append(f"rows {self.json}")
+        if self.tidy is not None:
+            curves = self.tidy.with_stem(f"{self.tidy.stem}-curves")
+            for path, rows in ((self.tidy, results.scores()), (curves, results.curves())):
+                publish(path, tidy_bytes(rows, path.suffix))
+                lines.append(f"tidy {path}")
+        return lines
+
+
+def tidy_bytes(rows: Sequence[Mapping[str, Any]], ending: str) -> bytes:
+    """Rows of equal keys as CSV or, with the ending `.parquet`, as Parquet. Tables and lists stand as JSON.
+
+    A column of values of several types is one of texts. What a spreadsheet would run as a formula is quoted in CSV.
+    """
+    names = list(dict.fromkeys(name for row in rows for name in row))
+    columns = {name: [_scalar(row.get(name)) for row in rows] for name in names}
+    if ending == ".csv":
+        out = io.StringIO()
+        writer = csv.writer(out, lineterminator="\n")
+        writer.writerow(map(guarded, names))
+        writer.writerows(
+            [guarded(value) if isinstance(value, str) else value for value in line]
+            for line in zip(*columns.values(), strict=True)
+        )
+        return out.getvalue().encode()
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    arrays = {}
+    for name, values in columns.items():
+        try:
+            arrays[name] = pa.array(values)
+        except (pa.ArrowInvalid, pa.ArrowTypeError):
+            arrays[name] = pa.array([None if value is None else str(value) for value in values])
+    sink = pa.BufferOutputStream()
+    pyarrow.parquet.write_table(pa.table(arrays), sink)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+def _scalar(value: Any) -> Any:
+    return value if value is None or isinstance(value, (str, int, float)) else json_module.dumps(value)
+
+
 def run_study(
     study: Study,
     *,
     workers: int | None = None,
     threads: int = 1,
     device: str = "auto",
-    json: str | None = None,
+    outputs: Outputs | None = None,
 ) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
-    target = _writable_file(json)
+    outputs = outputs or Outputs()
+    with outputs.apart():
+        return _run(study, workers, threads, device, outputs)
+
+
+def _run(study: Study, workers: int | None, threads: int, device: str, outputs: Outputs) -> int:
     chosen = choose_device(device)
     keep_freed_memory()
     runtime, out = study.runtime(workers=workers, threads=threads, device=device), console()
@@ -62,7 +154,7 @@ def run_study(
         timed = probes(rest, speed, slots) if long else None
         for event in study.perform(workers=runtime.workers, threads=threads, device=device, probes=timed):
             display.show(event)
-    _answer(study, target)
+    _answer(study, outputs)
     if display.failed:
         out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
     return 1 if display.failed else 0
@@ -90,28 +182,20 @@ def print_scale(study: Study) -> None:
         out.print(Text(f"stand-in data: {stand_ins_told(texts)} (not in {study.data})"))
 
 
-def _answer(study: Study, json: Path | None) -> None:
-    """Table, caveats, page and, where asked, JSON."""
+def _answer(study: Study, outputs: Outputs) -> None:
+    """Page, files and then, so that nothing is lost to `| head`, the table and the caveats."""
     from headstart.report.page import write_report  # matplotlib is slow to import
 
     results = study.results()
     content = read_content(study.plan, results, study.store)
+    page = write_report(study.plan, results, study.store, study.report_folder)
+    lines = [f"page {page}", *outputs.write(results, content.verdicts)]
     out = console()
-    for shown in (content.table, *content.more.values(), *filter(None, [content.beside])):
-        out.print(to_rich(shown))
+    for part in (content.table, *content.more.values(), *filter(None, [content.beside])):
+        out.print(to_rich(part))
     _list(content.claims_heading, content.verdicts, content.claims_source)
     _list("What to keep in mind", results.caveats)
-    page = write_report(study.plan, results, study.store, study.report_folder)
-    out.print(f"\npage {page}")
-    if json is not None:
-        document = {
-            "study": study.spec.name,
-            "rows": results.rows(),
-            "claims": [verdict.document() for verdict in content.verdicts],
-            "caveats": [str(c) for c in results.caveats],
-        }
-        publish(json, (json_module.dumps(document, indent=2) + "\n").encode())
-        out.print(f"rows {json}")
+    out.print("\n" + "\n".join(lines))
 
 
 def _list(head: str, items: Sequence[object], note: str = "") -> None:
@@ -125,29 +209,31 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
         out.print(hanging(item))
 
 
-def _writable_file(name: str | None) -> Path | None:
-    """`--json FILE`, refused before anything is trained where it cannot be written."""
+def _writable_file(option: str, name: str | None) -> Path | None:
+    """The file that an option names, refused before anything is trained where it cannot be written."""
     if name is None:
         return None
     path = Path(name)
     if not name or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        raise BadInput(f"--json: {name!r} is not a file in an existing folder")
+        raise BadInput(f"{option}: {name!r} is not a file in an existing folder")
     if not os.access(path.absolute().parent, os.W_OK):
-        raise BadInput(f"--json: {str(path.absolute().parent)!r} cannot be written; name another folder")
+        raise BadInput(f"{option}: {str(path.absolute().parent)!r} cannot be written; name another folder")
     return path
 
 
-def report_study(study: Study, *, json: str | None) -> None:
+def report_study(study: Study, outputs: Outputs | None = None) -> None:
     """The same table and page from what is in the store."""
-    target = _writable_file(json)
-    console().print(f"store {study.store.root}")
-    print_scale(study)
-    if not any(study.store.result(identity) for identity in study.plan.stages):
-        raise BadInput(
-            f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
-            f"`headstart run {study.source}{f' --scale {study.spec.scale}' if study.spec.scale else ''}` trains them"
-        )
-    _answer(study, target)
+    outputs = outputs or Outputs()
+    with outputs.apart():
+        console().print(f"store {study.store.root}")
+        print_scale(study)
+        scale = f" --scale {study.spec.scale}" if study.spec.scale else ""
+        if not any(study.store.result(identity) for identity in study.plan.stages):
+            raise BadInput(
+                f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
+                f"`headstart run {study.source}{scale}` trains them"
+            )
+        _answer(study, outputs)
 
 
 def dry_run_study(study: Study, *, workers: int | None, threads: int, device: str) -> None:
