@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from headstart.study.results import Results
     from headstart.tasks.build import make_task
     from headstart.tasks.task import Task, TaskSpec
+    from headstart.training.library import evaluate, pretrain, train
 
 __version__ = "0.1.0"
 __all__ = [
@@ -29,18 +30,24 @@ __all__ = [
     "Study",
     "Task",
     "TaskSpec",
+    "evaluate",
     "load",
     "make_task",
+    "pretrain",
     "register_mixer",
     "register_model",
     "register_objective",
     "register_task",
     "run",
+    "train",
 ]
 
 _HOMES = {
     "run": "headstart.api",
     "load": "headstart.api",
+    "train": "headstart.training.library",
+    "pretrain": "headstart.training.library",
+    "evaluate": "headstart.training.library",
     "Study": "headstart.api",
     "register_mixer": "headstart.plugins",
     "register_model": "headstart.plugins",

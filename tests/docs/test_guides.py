@@ -71,6 +71,14 @@ def test_the_task_of_the_guide_keeps_the_contract_as_typed(tmp_path: Path) -> No
     assert plugin.stdout.count(" ok") == by_class.stdout.count(" ok") >= 9
 
 
+def test_the_guide_to_the_loop_trains_once_and_loads_what_is_finished(tmp_path: Path) -> None:
+    first, again = walk("own-loop.md", tmp_path)
+    assert "step " in first.stdout
+    assert first.stdout.splitlines()[-1] == again.stdout.splitlines()[-1]
+    assert float(first.stdout.split()[-1]) > 0.8
+    assert len(again.stdout.splitlines()) == 2, "nothing was trained again"
+
+
 def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None:
     dry, at_paper, alone, halves = walk("papers.md", tmp_path)
     assert "scale tiny" in dry.stdout

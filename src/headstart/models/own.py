@@ -85,7 +85,7 @@ class OwnModel(Network):
 
     In training torch's generator is seeded by the stage's seed and the batch, so that a stage that was killed goes on
     with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; a batch
-    norm whose own weights do not train stands still. size: the last axis of what the module gives.
+    norm whose own weights do not train stands still. size: the last axis of what the module gives, None: not checked.
     """
 
     recordable = False
@@ -94,7 +94,7 @@ class OwnModel(Network):
         self,
         net: nn.Module,
         head: nn.Module | None,
-        size: int,
+        size: int | None,
         signature: Signature,
         parts: Mapping[str, str] | None = None,
         kind: str = "",
@@ -126,7 +126,8 @@ class OwnModel(Network):
         self._keep_buffers(before, statistics)
         shape = tuple(x.shape) if isinstance(x, Tensor) else type(x).__name__
         whole, short = (*inputs.shape[:2], self.size), (len(inputs), self.size)
-        if shape not in ((whole,) if self.head is not None else (whole, short)):
+        fits = self.size is None or shape == whole or (shape == short and self.head is None)
+        if not fits or not isinstance(x, Tensor):
             wanted = f"(B, L, D) = {whole}" if self.head is not None else f"(B, K) = {short} or (B, L, K) = {whole}"
             raise BadInput(f"model: {self.kind!r} gives {shape} for inputs {tuple(inputs.shape)}; let it give {wanted}")
         result: Tensor = x

@@ -15,13 +15,12 @@ from headstart.errors import BadInput
 from headstart.initial import apply_start, trainable
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
-from headstart.parameters import leaves, select
 from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train
-from headstart.training.optim import FlatParameters, rates_and_undecayed
+from headstart.training.optim import flat_parameters
 
 TRAIN_FLOPS = 3
 """A training step costs about three forward passes: one forward, two for the gradients of inputs and weights."""
@@ -63,12 +62,6 @@ class TrainedRun:
                 f"optim.batch_size: {spec.optim.batch_size} is more than the {size} train examples "
                 f"of task {spec.task.kind!r}; give at most {size}"
             )
-        rates, undecayed = rates_and_undecayed(model)
-        decayed = (
-            set(select(spec.optim.decay, leaves(model), "optim.decay")) - undecayed
-            if spec.optim.weight_decay
-            else set()
-        )
         self.setting = TrainConfig(
             spec.objective,
             task.signature,
@@ -79,7 +72,7 @@ class TrainedRun:
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
-        self.progress = Progress(model, FlatParameters(model, names, decayed, rates, _matrices(spec, model, rates)))
+        self.progress = Progress(model, flat_parameters(model, names, spec.optim))
 
     def _fresh(self, epoch: int) -> Batches:
         """The train examples of an epoch, of an endless task or one that augments."""
@@ -204,14 +197,6 @@ class TrainedRun:
             "seconds": progress.seconds,
             "peak_memory": peak_memory(self.device),
         }
-
-
-def _matrices(spec: StageSpec, model: Network, rates: Mapping[str, float]) -> set[str]:
-    """Names of what Muon changes: matrices of mixers and feed-forward layers without a rate of their own."""
-    if spec.optim.kind != "muon":
-        return set()
-    hidden = set(select("mixer+feed_forward-kernel", leaves(model), "optim.kind")) - set(rates)
-    return {name for name, tensor in model.named_parameters() if name in hidden and tensor.ndim == 2}
 
 
 def begin(

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from torch import nn
 
 from headstart.errors import BadInput
+from headstart.parameters import leaves, select
 from headstart.spec import Spec, neutral
 from headstart.text import plain
 
@@ -259,6 +260,17 @@ class FlatParameters:
         if before and group.matrix is None and replace(before, first=group.first, last=group.last) == group:
             group = replace(group, first=self.groups.pop().first)
         self.groups.append(group)
+
+
+def flat_parameters(model: nn.Module, names: Sequence[str], spec: OptimSpec) -> FlatParameters:
+    """These parameters of a model, flat, with the rates and the decay that the spec and its mixers ask for."""
+    rates, undecayed = rates_and_undecayed(model)
+    decayed = set(select(spec.decay, leaves(model), "optim.decay")) - undecayed if spec.weight_decay else set[str]()
+    matrices: set[str] = set()
+    if spec.kind == "muon":  # matrices of mixers and feed-forward layers without a rate of their own
+        hidden = set(select("mixer+feed_forward-kernel", leaves(model), "optim.kind")) - set(rates)
+        matrices = {name for name, tensor in model.named_parameters() if name in hidden and tensor.ndim == 2}
+    return FlatParameters(model, names, decayed, rates, matrices)
 
 
 def rates_and_undecayed(model: nn.Module) -> tuple[dict[str, float], set[str]]:

@@ -1,0 +1,90 @@
+"""A training of `headstart.train` in a folder: told apart by all that can change it, gone on with, kept at its end."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import inspect
+import os
+import textwrap
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from headstart.errors import BadInput
+from headstart.models.norms import Tensors
+from headstart.plugins.normal import normal_form
+from headstart.sequence import Examples
+from headstart.spec import digest
+from headstart.store import ClaimedStage, Store
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What a folder holds of a training: where it may be written, the state to go on from, or the result."""
+
+    stage: ClaimedStage | None = None
+    records: list[dict[str, Any]] = field(default_factory=list)
+    state: tuple[Tensors, dict[str, Any]] | None = None
+    result: Mapping[str, Any] | None = None
+    weights: Tensors = field(default_factory=dict)
+
+
+@contextlib.contextmanager
+def claimed_folder(
+    folder: str | os.PathLike[str] | None, network: nn.Module, settings: Mapping[str, Any], sets: Mapping[str, Examples]
+) -> Iterator[Kept]:
+    """The folder of this training, for one process alone; nothing is kept without a folder.
+
+    Raises: BadInput where the folder holds the same run from other starting weights, or another process has it.
+    """
+    if folder is None:
+        yield Kept()
+        return
+    store = Store(folder)
+    shapes = {name: [str(value.dtype), *value.shape] for name, value in network.state_dict().items()}
+    classes = {type(module) for module in network.modules() if not type(module).__module__.startswith("torch.")}
+    data = {name: _content(examples) for name, examples in sets.items()}
+    learn = [name for name, weight in network.named_parameters() if weight.requires_grad]
+    module = [repr(network), shapes, learn, sorted(map(_source, classes))]
+    identity = digest({**settings, "module": module, "data": data})
+    start = _of_tensors(network.state_dict())
+    before = store.stage(identity)
+    if before is not None and before["start"] != start:
+        raise BadInput(
+            f"folder: {os.fspath(folder)!r} holds this training from other starting weights; seed torch before the "
+            "module is built (torch.manual_seed), so that it can be gone on with, or name another folder"
+        )
+    with store.claim(identity, {"name": "train", "spec": settings, "parent": None, "start": start}) as claimed:
+        if claimed is None:
+            raise BadInput(f"folder: {os.fspath(folder)!r}: another process is training there; wait for it")
+        result = claimed.finished()
+        state = claimed.begin() if result is None else None
+        weights = {} if result is None else store.weights(identity, "best")
+        yield Kept(claimed, store.records(identity), state, result, weights)
+
+
+def _content(examples: Examples) -> str:
+    arrays = (examples.values, examples.offsets, examples.target, examples.observed, examples.index)
+    total = hashlib.sha256(repr((examples.scale, examples.shift, examples.paired, examples.per_position)).encode())
+    for array in arrays:
+        total.update(b"none" if array is None else f"{array.dtype} {array.shape}".encode() + array.tobytes())
+    return total.hexdigest()[:16]
+
+
+def _source(cls: type) -> str:
+    """The text of a class as its identity takes it; of one without source, its name."""
+    try:
+        return normal_form(textwrap.dedent(inspect.getsource(cls)))
+    except (OSError, TypeError, SyntaxError):
+        return cls.__qualname__
+
+
+def _of_tensors(tensors: Mapping[str, torch.Tensor]) -> str:
+    total = hashlib.sha256()
+    for name, value in tensors.items():
+        total.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()[:16]

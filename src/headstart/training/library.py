@@ -1,0 +1,342 @@
+"""Training a torch module of one's own by the loop that trains every stage: `train`, `pretrain` and `evaluate`."""
+
+from __future__ import annotations
+
+import copy
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from pydantic import Field
+from torch import nn
+
+from headstart.errors import BadInput
+from headstart.models.heads import Output, build_head
+from headstart.models.model import Network, seeded
+from headstart.models.own import OwnModel
+from headstart.objectives import ObjectiveField, ObjectiveSpec
+from headstart.sequence import Batch, Examples, Signature
+from headstart.spec import Seed, Spec, read
+from headstart.training.batches import Batches
+from headstart.training.evaluate import evaluate as evaluate_batches
+from headstart.training.kept import claimed_folder
+from headstart.training.loop import BudgetSpec, Progress, TrainConfig
+from headstart.training.loop import train as train_steps
+from headstart.training.optim import OptimSpec, flat_parameters
+
+Data = Any
+"""`Examples`, a torch `Dataset` of (x, y), or (X, y): arrays or tensors (n, L) or (n, L, F), or n sequences; X alone
+where there is no target."""
+SAVE_EVERY = 20.0
+"""Seconds between two states in a folder."""
+
+
+class _Recipe(Spec):
+    """What is trained and how, read as the settings of a stage are."""
+
+    objective: ObjectiveField
+    optim: OptimSpec = Field(default_factory=OptimSpec)
+    budget: BudgetSpec
+    seed: Seed = 0
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What training left; the module itself holds the best weights.
+
+    records: one per evaluation, `step`, `epoch`, `rate` and the scores `train` and `val` among it. scores: on val, at
+    the best weights. best_step: when they were seen (0 with no evaluation); steps: how many were taken. status:
+    `diverged` where the loss was not finite.
+    """
+
+    module: nn.Module
+    records: Sequence[Mapping[str, Any]]
+    scores: Mapping[str, float]
+    best_step: int
+    steps: int
+    status: Literal["complete", "diverged"]
+
+
+def train(
+    module: nn.Module,
+    train: Data,
+    val: Data,
+    *,
+    objective: str | Mapping[str, Any] | ObjectiveSpec | None = None,
+    optim: Mapping[str, Any] | OptimSpec | None = None,
+    budget: Mapping[str, Any] | BudgetSpec | None = None,
+    on_record: Callable[[dict[str, Any]], object] | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    save_every: float = SAVE_EVERY,
+) -> Trained:
+    """Train a module in place, and leave it with the weights that are best on `val`.
+
+    module: `forward(x)` or `forward(x, lengths)` with x (B, L) int64 or (B, L, F) float32, padded with 0, and lengths
+    (B,); gives (B, K) for K classes, (B, T) for T numbers, or (B, L, K) or (B, L, T) where the target is per position.
+    Parameters with `requires_grad = False` stay as they are. train, val: see `Data`; missing numbers (NaN) are 0.
+    objective: `classify` or `regress`, by its name or with its settings (default: by the target's type).
+    optim, budget: as in a study (default: AdamW at 1e-3, 10 epochs); `patience` is a setting of the budget.
+    on_record: called with a copy of each record. seed: of the order of the examples and of dropout.
+    folder: where states are saved every `save_every` seconds: the same call goes on from there, to equal bits, and a
+    training that is finished is not done again; one with other data, settings or another text of the module's classes
+    is another one. device: `auto`, `cpu`, `cuda` or `cuda:N`.
+    Raises: BadInput where module, data and settings do not fit, or the folder holds a run from other weights.
+    """
+    sets = {"train": _examples(train, "train"), "val": _examples(val, "val")}
+    signature = _signature(sets)
+    recipe = _recipe(objective or _by_target(signature), optim, budget, seed)
+    if not recipe.objective.uses_target:
+        raise BadInput(f"objective: {recipe.objective.kind!r} asks for no target; call headstart.pretrain")
+    accelerator = _device(device)
+    dtype = torch.float64 if recipe.optim.precision == "float64" else torch.float32
+    module.to(device=accelerator, dtype=dtype)
+    network, signature = _network(module, signature, recipe.objective, sets["train"], accelerator, dtype)
+    return _trained(module, network, signature, recipe, sets, on_record, folder, save_every)
+
+
+def pretrain(
+    module: nn.Module,
+    train: Data,
+    val: Data,
+    *,
+    objective: str | Mapping[str, Any] | ObjectiveSpec = "masked",
+    optim: Mapping[str, Any] | OptimSpec | None = None,
+    budget: Mapping[str, Any] | BudgetSpec | None = None,
+    on_record: Callable[[dict[str, Any]], object] | None = None,
+    device: str = "auto",
+    seed: int = 0,
+    folder: str | os.PathLike[str] | None = None,
+    save_every: float = SAVE_EVERY,
+    vocabulary: int | None = None,
+) -> Trained:
+    """Pretrain a module in place on inputs alone: `masked`, or `causal`, where no position may see a later one.
+
+    A linear layer on top of the module answers the objective, and is thrown away.
+    module: as for `train`, but gives (B, L, D). What is masked is 0; a masked token has the id `vocabulary` (default:
+    one above the largest token of train and val), for which the module's embedding needs a row.
+    Other arguments, result and errors are those of `train`; targets are not looked at.
+    """
+    sets = {name: replace(_examples(data, name), target=None) for name, data in (("train", train), ("val", val))}
+    signature = _signature(sets, vocabulary)
+    recipe = _recipe(objective, optim, budget, seed)
+    if recipe.objective.uses_target:
+        raise BadInput(f"objective: {recipe.objective.kind!r} asks for a target; call headstart.train")
+    accelerator = _device(device)
+    dtype = torch.float64 if recipe.optim.precision == "float64" else torch.float32
+    module.to(device=accelerator, dtype=dtype)
+    batch = next(Batches(sets["train"], np.arange(1), accelerator, dtype).in_order())
+    hidden = replace(batch, masked=batch.valid) if recipe.objective.kind == "masked" else batch
+    x = _probe(OwnModel(module, None, None, signature), hidden)
+    if x.ndim != 3 or x.shape[:2] != batch.inputs.shape[:2]:
+        raise BadInput(f"module: gives {tuple(x.shape)} for inputs {tuple(batch.inputs.shape)}; let it give (B, L, D)")
+    output, width = recipe.objective.output(signature), x.shape[2]
+    head = seeded(seed, "head", lambda: build_head(output, width, "mean")).to(device=accelerator, dtype=dtype)
+    network = OwnModel(module, head, width, signature)
+    return _trained(module, network, signature, recipe, sets, on_record, folder, save_every)
+
+
+def evaluate(
+    module: nn.Module,
+    data: Data,
+    *,
+    objective: str | Mapping[str, Any] | ObjectiveSpec | None = None,
+    device: str = "auto",
+    seed: int = 0,
+) -> dict[str, float]:
+    """Scores of a module on labelled data, as `train` computes them: loss, and accuracy or r2, among others.
+
+    Raises: BadInput where module, data and objective do not fit.
+    """
+    examples = _examples(data, "data")
+    signature = _signature({"data": examples})
+    recipe = _recipe(objective or _by_target(signature), None, None, seed)
+    accelerator = _device(device)
+    dtype = next((x.dtype for x in module.parameters() if x.is_floating_point()), torch.float32)
+    training = module.training
+    module.to(accelerator)
+    network, signature = _network(module, signature, recipe.objective, examples, accelerator, dtype)
+    batches = Batches(examples, examples.labelled_units(), accelerator, dtype)
+    scores = evaluate_batches(network, batches, recipe.objective, signature, seed=seed).scores
+    module.train(training)
+    return scores
+
+
+def _trained(
+    module: nn.Module,
+    network: Network,
+    signature: Signature,
+    recipe: _Recipe,
+    sets: Mapping[str, Examples],
+    on_record: Callable[[dict[str, Any]], object] | None,
+    folder: str | os.PathLike[str] | None,
+    save_every: float,
+) -> Trained:
+    """Drive the loop to its end; records, states and best weights are what is done with its steps."""
+    learn = {name: weight.requires_grad for name, weight in network.named_parameters()}
+    first = next(network.parameters())
+    batches = {}
+    for name, examples in sets.items():
+        units = examples.labelled_units() if recipe.objective.uses_target else np.arange(examples.units)
+        batches[name] = Batches(examples, units, first.device, first.dtype)
+        if not len(units):
+            raise BadInput(f"{name}: holds no example with a target; give it some")
+    if recipe.optim.batch_size > len(batches["train"].units):
+        count = len(batches["train"].units)
+        raise BadInput(f"optim.batch_size: {recipe.optim.batch_size} is more than the {count} train examples")
+    config = TrainConfig(
+        recipe.objective, signature, recipe.optim, recipe.budget, recipe.seed, batches["train"], batches["val"]
+    )
+    try:
+        with claimed_folder(folder, network, recipe.document(), sets) as kept:
+            flat = flat_parameters(network, [name for name, learns in learn.items() if learns], recipe.optim)
+            progress = Progress(network, flat)
+            records = kept.records
+            if kept.state is not None:
+                progress.restore(*kept.state)
+            if kept.result is None:
+                saved = time.monotonic()
+                for info in train_steps(config, progress):
+                    if info.record is not None:
+                        records.append(info.record)
+                        if kept.stage is not None:
+                            kept.stage.append(info.record)
+                        if on_record is not None:
+                            on_record(copy.deepcopy(info.record))
+                    if kept.stage is not None and time.monotonic() - saved >= save_every:
+                        kept.stage.save(info.step, *info.state())
+                        saved = time.monotonic()
+                progress.load_best()
+                status = "diverged" if progress.diverged else "complete"
+                result: Mapping[str, Any] = {"status": status, "best_step": progress.best_step, "steps": progress.step}
+                if kept.stage is not None:
+                    best = {name: value.detach().clone().cpu() for name, value in network.state_dict().items()}
+                    kept.stage.finish(result, best, best, {})
+            else:
+                result = kept.result
+                network.load_state_dict(kept.weights)
+            scores = evaluate_batches(
+                network, batches["val"], recipe.objective, signature, seed=recipe.seed, precision=recipe.optim.precision
+            ).scores
+    finally:
+        for name, weight in network.named_parameters():
+            weight.data = weight.data.clone()  # no longer a view of the flat buffer, so that it can be saved by itself
+            weight.requires_grad_(learn[name])
+    module.eval()
+    return Trained(module, tuple(records), scores, result["best_step"], result["steps"], result["status"])
+
+
+def _examples(data: Data, name: str) -> Examples:
+    if isinstance(data, Examples):
+        return data
+    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
+    if isinstance(data, torch.utils.data.Dataset):
+        items = [data[number] for number in range(len(data))]  # type: ignore[arg-type]
+        X, y = [item[0] for item in items], [item[1] for item in items]
+    try:
+        return Examples.from_arrays(_plain(X), None if y is None else _plain(y))
+    except BadInput as error:
+        raise BadInput(f"{name}: {error}") from None
+
+
+def _plain(values: Any) -> Any:
+    """Tensors as arrays, also within a list."""
+    if isinstance(values, torch.Tensor):
+        return values.detach().cpu().numpy()
+    return [_plain(value) for value in values] if isinstance(values, (list, tuple)) else values
+
+
+def _signature(sets: Mapping[str, Examples], vocabulary: int | None = None) -> Signature:
+    """What the data say of themselves. Raises: BadInput where two sets are of different kinds."""
+    every = list(sets.values())
+    first = every[0]
+    tokens, target = first.values.ndim == 1, first.target
+    kinds = {(x.values.shape[1:], None if x.target is None else x.target.dtype.kind, x.per_position) for x in every}
+    if len(kinds) > 1:
+        raise BadInput(f"{' and '.join(sets)}: differ in channels or in the kind of their targets; give both alike")
+    largest = max(int(x.values.max()) for x in every) + 1 if tokens else 0
+    if vocabulary is not None and vocabulary < largest:
+        raise BadInput(f"vocabulary: {vocabulary} is not above the token {largest - 1}; give at least {largest}")
+    kind: Literal["class", "number", "none"] = "none"
+    if target is not None:
+        kind = "number" if target.dtype.kind == "f" else "class"
+    return Signature(
+        "tokens" if tokens else "floats",
+        (vocabulary or largest) if tokens else first.values.shape[1],
+        max(int(x.lengths.max()) for x in every),
+        min(int(x.lengths.min()) for x in every),
+        kind,
+        classes=max(int(x.target.max()) for x in every if x.target is not None) + 1 if kind == "class" else 0,
+        targets=target.shape[-1] if kind == "number" and target is not None and target.ndim == 2 else 1,
+        per_position=first.per_position,
+        missing=any(x.observed is not None for x in every),
+    )
+
+
+def _by_target(signature: Signature) -> str:
+    if signature.target == "none":
+        raise BadInput("data: there is no target; give (X, y), or call headstart.pretrain")
+    return "classify" if signature.target == "class" else "regress"
+
+
+def _recipe(objective: Any, optim: Any, budget: Any, seed: int) -> _Recipe:
+    table = {"kind": objective} if isinstance(objective, str) else objective
+    settings = {"objective": table, "budget": budget or {"epochs": 10}, "seed": seed}
+    recipe = read(_Recipe, settings if optim is None else {**settings, "optim": optim})
+    if recipe.objective.kind == "masked" and recipe.objective.mask_rate is None:
+        return recipe.model_copy(update={"objective": recipe.objective.model_copy(update={"mask_rate": 0.15})})
+    return recipe
+
+
+def _network(
+    module: nn.Module,
+    signature: Signature,
+    objective: ObjectiveSpec,
+    examples: Examples,
+    device: torch.device,
+    dtype: torch.dtype,
+) -> tuple[Network, Signature]:
+    """The module as the loop takes it, and the signature with the classes that it answers.
+
+    Raises: BadInput where it does not give the outputs that the objective asks for.
+    """
+    batch = next(Batches(examples, np.arange(1), device, dtype).in_order())
+    network = module if isinstance(module, Network) else OwnModel(module, None, None, signature)
+    x = _probe(network, batch)
+    if signature.target == "class" and x.shape[-1] > signature.classes:
+        signature = replace(signature, classes=x.shape[-1])
+    asked: Output = objective.output(signature)
+    wanted = (*batch.inputs.shape[: 2 if asked.kind == "position" else 1], asked.size)
+    if tuple(x.shape) != wanted:
+        raise BadInput(
+            f"module: gives {tuple(x.shape)} for inputs {tuple(batch.inputs.shape)}, and {objective.kind!r} on these "
+            f"data asks for {wanted}; change its last layer, or the objective"
+        )
+    return network, signature
+
+
+@torch.no_grad()
+def _probe(network: Network, batch: Batch) -> torch.Tensor:
+    """What the network gives for a batch. Raises: BadInput where it cannot take it."""
+    try:
+        answer: torch.Tensor = network(batch)
+    except IndexError as error:
+        raise BadInput(
+            f"module: cannot take these tokens ({error}); give its embedding a row for each, and in pretraining one "
+            "more for what is masked (`vocabulary` says how many tokens there are)"
+        ) from None
+    return answer
+
+
+def _device(name: str) -> torch.device:
+    if name == "auto":
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
+    try:
+        return torch.device(name)
+    except RuntimeError:
+        raise BadInput(f"device: no {name!r}; give auto, cpu, cuda or cuda:N") from None

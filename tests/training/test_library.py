@@ -1,0 +1,251 @@
+"""The loop as a library: a module of one's own on arrays, a Dataset or Examples."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+
+import headstart
+from headstart.errors import BadInput
+from headstart.models.model import ModelSpec, build_model
+from headstart.sequence import Examples
+from headstart.spec import read
+from headstart.stage import StageSpec, begin
+from headstart.tasks.task import open_task
+
+BUDGET = {"epochs": 10}
+OPTIM = {"lr": 1e-2, "batch_size": 16}
+
+
+class Net(nn.Module):
+    """Per position, pooled over what is there; with batch norm and dropout."""
+
+    def __init__(self, features: int = 2, outputs: int | None = 2, width: int = 16) -> None:
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(features, width), nn.ReLU(), nn.Dropout(0.1), nn.Linear(width, width))
+        self.norm = nn.BatchNorm1d(width)
+        self.output = None if outputs is None else nn.Linear(width, outputs)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        x = self.norm(self.layers(x).transpose(1, 2)).transpose(1, 2)
+        if self.output is None:
+            return x + x.mean(1, keepdim=True)
+        valid = torch.arange(x.shape[1]) < lengths[:, None]
+        result: torch.Tensor = self.output((x * valid[:, :, None]).sum(1) / lengths[:, None])
+        return result
+
+
+def net(**sizes: Any) -> Net:
+    torch.manual_seed(0)
+    return Net(**sizes)
+
+
+def arrays(count: int = 96, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """(n, 6, 2) floats whose mean says their class."""
+    X = np.random.default_rng(seed).normal(size=(count, 6, 2)).astype(np.float32)
+    return X, (X.mean((1, 2)) > 0).astype(np.int64)
+
+
+TRAIN, VAL = arrays(), arrays(32, 1)
+
+
+def equal(first: nn.Module, second: nn.Module) -> bool:
+    states = first.state_dict(), second.state_dict()
+    return all(torch.equal(states[0][name], states[1][name]) for name in states[0])
+
+
+def test_a_module_is_left_with_the_weights_that_are_best_on_val() -> None:
+    module = net()
+    done = headstart.train(module, TRAIN, VAL, optim=OPTIM, budget=BUDGET, device="cpu")
+    assert done.module is module
+    assert not module.training
+    best = max(done.records, key=lambda record: float(record["val"]["accuracy"]))
+    assert done.best_step == best["step"]
+    assert done.scores["accuracy"] == best["val"]["accuracy"] > 0.9
+    assert headstart.evaluate(module, VAL, device="cpu") == done.scores
+    assert all(weight.requires_grad for weight in module.parameters())
+    storages = {weight.untyped_storage().data_ptr() for weight in module.parameters()}
+    assert len(storages) == len(list(module.parameters())), "each can be saved by itself"
+
+
+def test_it_is_the_loop_of_the_stages() -> None:
+    table = {
+        "task": {"kind": "listops", "train": 48, "val": 16, "test": 4, "min_length": 5, "max_length": 12},
+        "model": {"width": 8, "blocks": 1, "dropout": 0.1},
+        "objective": {"kind": "classify"},
+        "optim": {"batch_size": 8, "weight_decay": 0.1},
+        "budget": {"steps": 9},
+        "seed": 3,
+    }
+    spec = read(StageSpec, table)
+    task = open_task(spec.task, Path("data"))
+    run = begin(spec, task, None)
+    list(run.steps())
+    assert isinstance(spec.model, ModelSpec)
+    model = build_model(spec.model, task.signature, spec.objective.output(task.signature), spec.seed)
+    settings = {name: table[name] for name in ("optim", "budget", "seed", "objective")}
+    done = headstart.train(model, task.train, task.val, device="cpu", **settings)  # type: ignore[arg-type]
+    assert all(torch.equal(value, run.finish().best[name]) for name, value in model.state_dict().items())
+    assert done.scores == run.finish().scores["best"]["val"]
+
+
+def test_arrays_a_dataset_and_examples_are_the_same_data() -> None:
+    tensors = tuple(torch.from_numpy(part) for part in TRAIN)
+    modules = []
+    for data in (TRAIN, tensors, TensorDataset(*tensors), Examples.from_arrays(*TRAIN), ([*TRAIN[0]], [*TRAIN[1]])):
+        modules.append(net())
+        headstart.train(modules[-1], data, VAL, budget={"steps": 3}, device="cpu")
+    assert all(equal(module, modules[0]) for module in modules[1:])
+
+
+def test_records_are_shown_and_cannot_change_a_result() -> None:
+    plain, watched = net(), net()
+    headstart.train(plain, TRAIN, VAL, budget=BUDGET, device="cpu")
+    steps = []
+
+    def watch(record: dict[str, Any]) -> None:
+        steps.append(record["step"])
+        record["val"].clear()
+        torch.rand(3)
+
+    done = headstart.train(watched, TRAIN, VAL, budget=BUDGET, device="cpu", on_record=watch)
+    assert equal(plain, watched)
+    assert steps == [record["step"] for record in done.records]
+    assert all(record["val"] for record in done.records)
+
+
+def test_patience_ends_training_and_frozen_weights_stay() -> None:
+    module = net()
+    module.layers.requires_grad_(False)
+    before = module.layers[0].weight.clone()
+    budget = {"epochs": 200, "evaluate_every": 1, "patience": 2}
+    done = headstart.train(module, TRAIN, VAL, optim=OPTIM, budget=budget, device="cpu")
+    assert done.steps < 200 * 6
+    assert torch.equal(module.layers[0].weight, before)
+    assert not module.layers[0].weight.requires_grad
+
+
+def test_numbers_and_sequences_of_different_lengths() -> None:
+    rng = np.random.default_rng(0)
+    X = [rng.normal(size=(length, 1)).astype(np.float32) for length in rng.integers(2, 9, 64)]
+    y = np.array([row.mean() for row in X], dtype=np.float32)
+    module = net(features=1, outputs=1)
+    done = headstart.train(module, (X[:48], y[:48]), (X[48:], y[48:]), optim=OPTIM, budget={"epochs": 60}, device="cpu")
+    assert done.scores["r2"] > 0.8
+
+
+@pytest.mark.parametrize("objective", ["masked", "causal"])
+def test_a_module_is_pretrained_on_inputs_alone(objective: str) -> None:
+    X = np.cumsum(np.random.default_rng(0).normal(size=(96, 8, 2)), 1).astype(np.float32)
+    module = net(outputs=None)
+    before = net(outputs=None)
+    settings: dict[str, Any] = {"optim": OPTIM, "budget": {"epochs": 20}, "device": "cpu"}
+    done = headstart.pretrain(module, X[:64], X[64:], objective=objective, **settings)
+    first, last = done.records[0]["val"]["loss"], done.scores["loss"]
+    assert last < first
+    assert not equal(module, before)
+    assert module.state_dict().keys() == before.state_dict().keys()
+
+
+class Tokens(nn.Module):
+    def __init__(self, rows: int, width: int = 8) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(rows, width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y: torch.Tensor = self.embed(x)
+        return y + y.mean(1, keepdim=True)
+
+
+def test_tokens_need_a_row_for_what_is_masked() -> None:
+    X = np.random.default_rng(0).integers(0, 5, size=(64, 7))
+    done = headstart.pretrain(Tokens(6), X[:48], X[48:], budget={"steps": 20}, device="cpu")
+    assert set(done.scores) >= {"loss", "accuracy"}
+    with pytest.raises(BadInput, match=r"cannot take these tokens .*; give its embedding a row for each, and in pretr"):
+        headstart.pretrain(Tokens(5), X[:48], X[48:], device="cpu")
+    with pytest.raises(BadInput, match="vocabulary: 3 is not above the token 4; give at least 5"):
+        headstart.pretrain(Tokens(6), X[:48], X[48:], vocabulary=3, device="cpu")
+
+
+SCRIPT = """
+import sys
+sys.path[:0] = {path!r}
+import torch, headstart
+from test_library import Net, TRAIN, VAL
+
+torch.manual_seed(0)
+module = Net()
+done = headstart.train(
+    module, TRAIN, VAL, budget={{"steps": 80}}, device="cpu", folder=sys.argv[1], save_every=0.0,
+    on_record=lambda record: print(record["step"], flush=True),
+)
+torch.save((module.state_dict(), dict(done.scores), [r["step"] for r in done.records]), sys.argv[1] + ".pt")
+"""
+
+
+def test_a_training_that_was_killed_goes_on_to_equal_bits(tmp_path: Path) -> None:
+    script = SCRIPT.format(path=[str(Path(__file__).parent), str(Path(__file__).parents[1])])
+    (tmp_path / "script.py").write_text(script)
+
+    def start(name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "script.py", name]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, text=True)
+
+    killed = start("killed")
+    deadline = time.monotonic() + 120
+    while len(list(tmp_path.glob("killed/*/state-*"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.005)
+    killed.kill()
+    assert killed.communicate()[0].count("\n") < 10, "it was killed before its end"
+    again, whole = start("killed"), start("whole")
+    texts = [process.communicate()[0] for process in (again, whole)]
+    assert 0 < texts[0].count("\n") <= texts[1].count("\n") == 10
+    (weights, *rest), (others, *more) = (torch.load(tmp_path / f"{name}.pt") for name in ("killed", "whole"))
+    assert all(torch.equal(weights[name], others[name]) for name in others)
+    assert rest == more
+
+
+def test_a_folder_holds_what_is_finished_and_refuses_other_starting_weights(tmp_path: Path) -> None:
+    settings: dict[str, Any] = {"budget": {"steps": 5}, "device": "cpu", "folder": tmp_path}
+    first, second = net(), net()
+    done = headstart.train(first, TRAIN, VAL, **settings)
+    shown: list[Any] = []
+    again = headstart.train(second, TRAIN, VAL, on_record=shown.append, **settings)
+    assert not shown, "nothing was trained"
+    assert equal(first, second)
+    assert (again.scores, again.steps, list(again.records)) == (done.scores, done.steps, list(done.records))
+    torch.manual_seed(1)
+    with pytest.raises(BadInput, match="from other starting weights; seed torch before the module is built"):
+        headstart.train(Net(), TRAIN, VAL, **settings)
+    headstart.train(net(), TRAIN, VAL, **{**settings, "seed": 1})
+    assert len(list(tmp_path.glob("*/result.json"))) == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "settings", "message"),
+    [
+        ({"outputs": 1}, {}, r"module: gives \(1, 1\) .* asks for \(1, 2\); change its last layer"),
+        ({"outputs": None}, {}, r"module: gives \(1, 6, 16\)"),
+        ({}, {"optim": {"rate": 1}}, "optim.rate: no 'rate'"),
+        ({}, {"optim": {"batch_size": 100}}, "optim.batch_size: 100 is more than the 96 train examples"),
+        ({}, {"budget": {"epochs": 1, "steps": 2}}, "budget: give exactly one of"),
+        ({}, {"objective": "classfy"}, "objective.kind: no 'classfy'; did you mean 'classify'"),
+        ({}, {"objective": "masked"}, "'masked' asks for no target; call headstart.pretrain"),
+        ({}, {"objective": "regress"}, "'regress' needs"),
+        ({}, {"device": "gpu"}, "device: no 'gpu'; give auto, cpu, cuda or cuda:N"),
+        ({}, {"val": VAL[0]}, "train and val: differ in channels or in the kind of their targets"),
+        ({}, {"train": (TRAIN[0], TRAIN[1][:3])}, "train: y: give 96 targets"),
+    ],
+)
+def test_what_does_not_fit_is_said(module: dict[str, Any], settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(BadInput, match=message):
+        headstart.train(net(**module), **{"train": TRAIN, "val": VAL, "device": "cpu", **settings})
