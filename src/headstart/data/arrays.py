@@ -131,7 +131,7 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
         table.columns |= (
             array_table(arrays[name], str(path), spec, "", name=name).columns
             if name in values
-            else {name: _flat_column(name, arrays[name], path)}
+            else {name: _flat_column(name, arrays[name], path, spec.per_position and name == roles.get("target"))}
         )
     table.roles |= roles
     left = [name for name in rest if name not in values]
@@ -140,7 +140,9 @@ def _together(arrays: dict[str, np.ndarray], path: Path, spec: LayoutSpec) -> Ta
     return table
 
 
-def _flat_column(name: str, array: np.ndarray, path: Path) -> Column:
+def _flat_column(name: str, array: np.ndarray, path: Path, per_position: bool) -> Column:
+    if per_position and array.ndim == 2:
+        return list_column(name, list(array), Places(str(path)))
     if array.ndim == 2 and array.shape[1] == 1:
         array = array[:, 0]
     if array.ndim != 1:

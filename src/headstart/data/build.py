@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.labels import class_names, given_words, target_kind
-from headstart.data.layout import Layout
+from headstart.data.labels import class_names, position_labels, target_kind, words_of
+from headstart.data.layout import ROLES, Layout
 from headstart.data.letters import coded, letters_of, text_kind
 from headstart.data.sequences import Sequences
-from headstart.data.table import Cells, Column, Table, Words, arrow_texts, is_number, number_name, texts_of
+from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, is_number, number_name, texts_of
 from headstart.errors import BadInput, Mistakes, Places
 
 PLAIN_TOKENS = 10
@@ -22,12 +22,13 @@ PLAIN_TOKENS = 10
 @dataclass
 class Parts:
     """Sequences on the way: `values` (S, F) with NaN where missing, or ids (S,); `rows` are the table's rows that stand
-    for each sequence (in a long table its first)."""
+    for each sequence (in a long table its first). `labels` (S,) are those of positions, where each has its own."""
 
     values: np.ndarray
     offsets: np.ndarray
     rows: np.ndarray
     channels: tuple[str, ...]
+    labels: Words | None = None
 
 
 def build(
@@ -40,17 +41,22 @@ def build(
     cells = Cells(table.places, frozenset(layout.spec.na), "." if layout.decimal == "auto" else layout.decimal)
     notes = list(table.notes)
     _check_kind(table, layout)
-    if layout.shape == "text" or _one_of_words(table, layout):
+    texts = layout.shape == "text" or _one_of_words(table, layout)
+    if texts:
         parts, layout = _written(table, layout, cells, mistakes, notes)
     else:
         parts = _numbers(table, layout, cells, mistakes, notes)
         cells.report(mistakes)
-        mistakes.check()
-        parts = _cut_ends(parts, layout, table, notes, mistakes)
     mistakes.check()
+    columns = {role: table.columns[name] for role in ROLES if (name := getattr(layout, role)) is not None}
     places = table.places.take(parts.rows)
-    count = len(parts.rows)
-    names = class_names(_given(labels, layout.target, table, parts.rows, count, "labels"), cells)
+    if layout.spec.per_position:
+        parts.labels = position_labels(labels, columns.get("target"), table.places, parts.offsets, places, mistakes)
+        mistakes.check()
+    if not texts:
+        parts = _cut_ends(parts, layout, table, notes, mistakes)
+    words = parts.labels or words_of(labels, columns.get("target"), parts.rows, "labels")
+    names = class_names(words, cells)
     kind = layout.spec.target_kind if layout.spec.target_kind != "auto" else target_kind(names)
     layout = replace(layout, target_kind=kind if any(name is not None for name in names) else "none")
     whole = Sequences(
@@ -60,9 +66,9 @@ def build(
         places=places,
         notes=(),
         channels=parts.channels,
-        ids=_each(_given(ids, layout.id, table, parts.rows, count, "ids"), "id", layout.id, places, mistakes),
+        ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
-            _given(groups, layout.group, table, parts.rows, count, "groups"), "group", layout.group, places, mistakes
+            words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes
         ),
     )
     if kind == "number":
@@ -71,15 +77,6 @@ def build(
     if layout.shape != "text" and layout.kind == "numbers":
         whole = to_tokens(whole, notes)
     return replace(whole, notes=tuple(notes))
-
-
-def _given(values: Any, column: str | None, table: Table, rows: np.ndarray, count: int, what: str) -> Words:
-    if values is not None:
-        return given_words(values, count, what)
-    if column is None:
-        return [None] * count
-    words = table.columns[column].words
-    return [words[i] for i in rows.tolist()]
 
 
 def _each(words: Words, what: str, column: str | None, places: Places, mistakes: Mistakes) -> tuple[str, ...] | None:
@@ -224,7 +221,8 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
     position = np.arange(len(there))
     keep = position <= np.repeat(last, ends - starts)
     offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
-    return replace(parts, values=parts.values[keep], offsets=offsets)
+    labels = None if parts.labels is None else [parts.labels[i] for i in np.flatnonzero(keep).tolist()]
+    return replace(parts, values=parts.values[keep], offsets=offsets, labels=labels)
 
 
 def to_tokens(whole: Sequences, notes: list[str]) -> Sequences:
@@ -281,7 +279,10 @@ def in_sequences(
     if layout.time:
         _check_times(table, layout, order, code, time, mistakes, notes)
     for role, name in (("target", layout.target), ("group", layout.group)):
-        if name:
+        if name and role == "target" and layout.spec.per_position:
+            words = table.columns[name].words
+            table.columns[name] = Column(name, "list", arrow_lists([words[i] or "" for i in order.tolist()], offsets))
+        elif name:
             table.columns[name] = _one_each(table, name, role, layout, code, rows, cells, mistakes)
     mistakes.check()
     return order, offsets, rows
@@ -378,6 +379,7 @@ def _one_each(
     mistakes: Mistakes,
 ) -> Column:
     """The column with each sequence's one label (or group) in its first row."""
+    each = ", or set per_position=true" if role == "target" else ""
     words = table.columns[name].words
     first: dict[int, int] = {}
     for row, word in enumerate(words):
@@ -389,7 +391,7 @@ def _one_each(
                 table.places.cell(row, name),
                 f"{word!r} for {table.columns[str(layout.id)].words[row]!r}, which "
                 f"has {words[before]!r} ({table.places.of(before)}); a sequence has one {role}: correct it, or name "
-                f"another --{role}",
+                f"another --{role}{each}",
             )
     out: Words = [None] * len(words)
     for sequence, row in first.items():

@@ -237,7 +237,7 @@ def card_facts(s: Sequences) -> dict[str, Any]:
         "groups": None if s.groups is None else len(set(s.groups)),
         "copies": {
             "rows": int((first != np.arange(len(s))).sum()),
-            "with other labels": len(_clashes(first, s.labels)),
+            "with other labels": 0 if s.per_position else len(_clashes(first, s.labels)),
             "in two groups": len(_clashes(first, s.groups)),
         },
         "repeated ids": sum(count > 1 for count in Counter(s.ids or ()).values()),

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from headstart.data.rows import column_of
-from headstart.data.table import Cells, Words, is_number
+from headstart.data.rows import array_of, column_of
+from headstart.data.table import Cells, Column, Words, arrow_numbers, is_number, texts_of
 from headstart.errors import BadInput, Mistakes, Places
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
@@ -71,8 +71,13 @@ def may_be_either(names: Sequence[str | None]) -> bool:
     return repeat
 
 
-def given_words(values: Any, count: int, what: str) -> Words:
-    """Labels, ids or groups that are given beside the sequences, one for each. Raises: BadInput for another number."""
+def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) -> Words:
+    """Labels, ids or groups of the sequences, one for each: those that are given, else those of a column.
+
+    `rows` are the rows of the column that stand for the sequences. Raises: BadInput for another number of values.
+    """
+    if values is None:
+        return [None if column is None else column.words[i] for i in rows.tolist()]
     if hasattr(values, "to_list"):
         values = values.to_list()
     elif hasattr(values, "to_pylist"):
@@ -85,17 +90,51 @@ def given_words(values: Any, count: int, what: str) -> Words:
             raise BadInput(f"{what}: has shape {values.shape}; give one for each sequence")
         values = values.tolist()
     if isinstance(values, (str, bytes)) or not isinstance(values, Sequence):
-        raise BadInput(
-            f"{what}: is of type {type(values).__name__}; give a list or an array with one for each sequence"
-        )
-    if len(values) != count:
-        raise BadInput(f"{what}: has {len(values):,} entries for {count:,} sequences; give one for each")
-    column = column_of(what, values, Places(what))
-    if column.type in ("list", "other"):
+        kind = type(values).__name__
+        raise BadInput(f"{what}: is of type {kind}; give a list or an array with one for each sequence")
+    if len(values) != len(rows):
+        raise BadInput(f"{what}: has {len(values):,} entries for {len(rows):,} sequences; give one for each")
+    result = column_of(what, values, Places(what))
+    if result.type in ("list", "other"):
         raise BadInput(
             f"{what}: holds values that are neither texts nor numbers; give one text or number for each sequence"
         )
-    return column.words
+    return result.words
+
+
+def position_labels(
+    values: Any, column: Column | None, source: Places, offsets: np.ndarray, places: Places, mistakes: Mistakes
+) -> Words:
+    """(S,) label of each position of the sequences that `offsets` bound: those that are given, else those of a column.
+
+    A sequence that has not as many labels as positions is a mistake. Raises: BadInput where there are no lists.
+    """
+    if values is not None:
+        source = places = Places("labels")
+        arrays = [array_of(item) if isinstance(item, (list, tuple)) else np.asarray(item) for item in values]
+        column = column_of("labels", arrays, source)
+    elif column is None:
+        return [None] * int(offsets[-1])
+    if column.type != "list":
+        raise BadInput(
+            f"{source.source}: per_position: {column.name!r} does not hold a list of targets for each sequence; give "
+            "lists, or a long table with a target in each row, or leave per_position out"
+        )
+    labels, ends = column.sequences(source)
+    if isinstance(labels, np.ndarray) and labels.ndim == 2:
+        raise BadInput(f"{source.source}: per_position: {column.name!r} has several targets for a position; give one")
+    lengths, counts = np.diff(offsets), np.diff(ends)
+    if len(lengths) != len(counts):
+        raise BadInput(f"{source.source}: has {len(counts):,} lists for {len(lengths):,} sequences; give one for each")
+    for row in np.flatnonzero(lengths != counts).tolist():
+        mistakes.add(
+            places.cell(row, column.name),
+            f"has {counts[row]:,} targets, the sequence has {lengths[row]:,} positions; give one for each (null where "
+            "there is none)",
+        )
+    return (
+        Column("labels", "number", arrow_numbers(labels)).words if isinstance(labels, np.ndarray) else texts_of(labels)
+    )
 
 
 def label_of(value: Any, location: str, mistakes: Mistakes) -> str | None:

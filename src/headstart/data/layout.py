@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import Field
 
 from headstart.errors import BadInput
-from headstart.spec import Spec
+from headstart.spec import Spec, neutral
 
 Shape = Literal["wide", "text", "list", "long"]
 Kind = Literal["numbers", "text", "dna", "protein", "tokens"]
@@ -38,6 +38,8 @@ class LayoutSpec(Spec):
     kind: what the values are. Whole numbers with few values are tokens only where that is plain, or set here.
     symbols: the tokens, in the order of their ids; others are refused.
     target_kind: whether the target is a class or a number.
+    per_position: whether every position has a target of its own: a list of the sequence's length in the column of the
+        target, or, in a long table, the column as it stands.
     optional: columns named as target, id or group may be absent (as they are where a model is served).
     na: words that stand for a missing value, besides an empty cell and nan.
     delimiter, quote, decimal, header, encoding: how a text file is written; quote "" means that none is.
@@ -56,6 +58,7 @@ class LayoutSpec(Spec):
     kind: Literal["auto", "numbers", "text", "dna", "protein", "tokens"] = "auto"
     symbols: tuple[str, ...] = ()
     target_kind: Literal["auto", "class", "number"] = "auto"
+    per_position: bool = neutral(False)
     optional: bool = False
     na: tuple[str, ...] = ()
     delimiter: str | None = Field(default=None, min_length=1, max_length=1)
@@ -159,7 +162,8 @@ class Layout:
         return f"a row per sequence, in the {columns}"
 
     def _roles(self) -> str:
-        parts = [f"target {self.target!r}" if self.target else "no target"]
+        each = " of each position" if self.spec.per_position else ""
+        parts = [f"target {self.target!r}{each}" if self.target else "no target"]
         parts += [f"{name} {value!r}" for name, value in (("ids", self.id), ("groups", self.group)) if value]
         return ", ".join(parts)
 

@@ -264,7 +264,12 @@ class Writer:
 
 
 def stored(
-    result: Prepared, split: str, paired: bool = False, scale: float | None = None, shift: float = 0.0
+    result: Prepared,
+    split: str,
+    paired: bool = False,
+    scale: float | None = None,
+    shift: float = 0.0,
+    per_position: bool = False,
 ) -> Examples:
     """A split that was written, memory-mapped; `target` and `observed` where they were."""
     names = {part: f"{split}_{part}" for part in ("values", "offsets", "target", "index", "observed")}
@@ -275,6 +280,7 @@ def stored(
         arrays.get("target"),
         arrays["index"],
         arrays.get("observed"),
+        per_position=per_position,
         paired=paired,
         scale=scale,
         shift=shift,

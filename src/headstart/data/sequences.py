@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import shlex
 from collections import Counter
@@ -30,7 +31,8 @@ class Sequences:
     values: (S, F) float32 of numbers; (S,) ids of text (bytes), dna and protein (letters, see data.letters) and tokens
         (places in `layout.symbols`). A missing number is 0 here and False in `observed` (S, F), which is None where
         nothing is missing.
-    offsets: (n + 1,) int64. labels: n names of classes or numbers as text, None where a row has none. ids, groups: n
+    offsets: (n + 1,) int64. labels: n names of classes or numbers as text (S of them where `per_position`), None where
+        there is none. ids, groups: n
         texts, or None. channels: F names. places: where each row stands, for messages.
     notes: what was done on reading that a person may want to know.
     """
@@ -60,14 +62,20 @@ class Sequences:
         return self.layout.target_kind
 
     @property
+    def per_position(self) -> bool:
+        """Whether labels are those of positions."""
+        return self.layout.spec.per_position
+
+    @property
     def lengths(self) -> np.ndarray:
         """(n,) positions of each sequence."""
         return np.diff(self.offsets)
 
     @property
     def labelled(self) -> np.ndarray:
-        """(n,) bool: rows with a label."""
-        return np.array([label is not None for label in self.labels], dtype=bool)
+        """(n,) bool: rows with a label (of at least one position)."""
+        there = np.array([label is not None for label in self.labels], dtype=bool)
+        return np.logical_or.reduceat(there, self.offsets[:-1]) if self.per_position else there
 
     @property
     def classes(self) -> tuple[str, ...]:
@@ -86,40 +94,54 @@ class Sequences:
         return len(self.layout.symbols) if self.kind == "tokens" else len(ALPHABETS[self.kind])
 
     def codes(self, classes: tuple[str, ...] | None = None) -> np.ndarray:
-        """(n,) int64 number of each row's class, IGNORE without a label.
+        """(n,) int64 number of each row's class ((S,) of each position's), IGNORE without a label.
 
         Raises: BadInput naming labels that are none of `classes` (default: those that are here).
         """
         known = {name: i for i, name in enumerate(self.classes if classes is None else classes)}
         mistakes = Mistakes()
-        for row, label in enumerate(self.labels):
+        for i, label in enumerate(self.labels):
             if label is not None and label not in known:
                 names = ", ".join(map(repr, list(known)[:8])) + (" and others" if len(known) > 8 else "")
-                mistakes.add(self.places.of(row), f"label {label!r} is none of {names}; correct it, or leave it empty")
+                mistakes.add(self._place(i), f"label {label!r} is none of {names}; correct it, or leave it empty")
         mistakes.check()
         return np.array([IGNORE if label is None else known[label] for label in self.labels], dtype=np.int64)
 
     def numbers(self) -> np.ndarray:
-        """(n,) float64 of each row's target, NaN without one. Raises: BadInput where a label is no number."""
-        out, mistakes = np.full(len(self), np.nan), Mistakes()
-        for row, label in enumerate(self.labels):
+        """(n,) float64 of each row's target ((S,) of each position's), NaN without one.
+
+        Raises: BadInput where a label is no number.
+        """
+        out, mistakes = np.full(len(self.labels), np.nan), Mistakes()
+        for i, label in enumerate(self.labels):
             if label is None:
                 continue
             try:
-                out[row] = float(label)
+                out[i] = float(label)
             except ValueError:
-                out[row] = np.inf
-            if not abs(out[row]) <= LARGEST:
+                out[i] = np.inf
+            if not abs(out[i]) <= LARGEST:
                 mistakes.add(
-                    self.places.of(row), f"the target {label!r} is not a finite number; correct it, or leave it empty"
+                    self._place(i), f"the target {label!r} is not a finite number; correct it, or leave it empty"
                 )
         mistakes.check()
         return out
 
+    def _place(self, i: int) -> str:
+        """Where a label stands."""
+        if not self.per_position:
+            return self.places.of(i)
+        row = int(np.searchsorted(self.offsets, i, side="right")) - 1
+        return f"{self.places.of(row)}, position {i - int(self.offsets[row]) + 1}"
+
     def take(self, rows: np.ndarray) -> Sequences:
         """These rows, in this order."""
         rows = np.asarray(rows, dtype=np.int64)
-        chosen = Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed).take(rows)
+        which = np.arange(len(self.labels))
+        chosen = Examples(
+            self.values, self.offsets, which, np.arange(len(self)), self.observed, per_position=self.per_position
+        ).take(rows)
+        assert chosen.target is not None
         picked = rows.tolist()
         return replace(
             self,
@@ -127,7 +149,7 @@ class Sequences:
             offsets=chosen.offsets,
             observed=chosen.observed,
             places=self.places.take(rows),
-            labels=tuple(self.labels[i] for i in picked),
+            labels=tuple(self.labels[i] for i in chosen.target.tolist()),
             ids=None if self.ids is None else tuple(self.ids[i] for i in picked),
             groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
         )
@@ -141,6 +163,7 @@ class Sequences:
             values=self.values[keep],
             offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
             observed=None if self.observed is None else self.observed[keep],
+            labels=tuple(itertools.compress(self.labels, keep)) if self.per_position else self.labels,
         )
 
     def speak(self, row: int) -> str:

@@ -181,7 +181,7 @@ def about_copies(
         apart = "".join(f", the {name} file's apart" for name in files)
         notes.append(f"{own:,} sequences are exact copies of others; copies are kept in one split{apart}")
     names: dict[int, set[str]] = {}
-    for row, label in zip(copies.tolist(), labels, strict=True):
+    for row, label in zip(copies.tolist(), labels, strict=bool(labels)):
         if label is not None:
             names.setdefault(row, set()).add(label)
     odd = sum(len(several) > 1 for several in names.values())

@@ -133,6 +133,11 @@ def _columns(s: Sequences) -> dict[str, Any]:
 
 def _check_target(source: Source, settings: FitSettings) -> None:
     s = source.sequences
+    if s.per_position:
+        raise BadInput(
+            f"{source.known_as}: per_position: fit learns one target of each sequence; `headstart run` compares "
+            "arms on a target per position, with task own"
+        )
     check_ids(s)
     check_target_kind(s)
     if settings.balanced and s.target == "number":

@@ -54,7 +54,10 @@ class OwnFacts(Spec):
 
 
 class OwnSpec(TaskSpec):
-    """Sequences of your own with a class or a number each, out of a file or folder that `headstart show FILE` reads.
+    """Sequences of your own out of a file or folder that `headstart show FILE` reads, with a class or a number each.
+
+    With `layout = { per_position = true }` every position has a class or a number: a list in the column of the target,
+    or, in a long table, the column as it stands.
 
     A row of a file with the header `id,label,t0,t1,t2` is `s01,sick,0.3,,0.7`: three positions, the second of them
     missing. A class stands by its name, in the order of the names (of the numbers, where all are numbers).
@@ -139,9 +142,10 @@ class OwnSpec(TaskSpec):
         """The whole task, memory-mapped. Raises: BadInput for a missing file, and for whatever is wrong with it."""
         ready = self._prepared(data)
         facts = ready.facts
+        signature = Signature(**facts["signature"])
         return Task(
-            Signature(**facts["signature"]),
-            **each_split(lambda name: stored(ready, name)),
+            signature,
+            **each_split(lambda name: stored(ready, name, per_position=signature.per_position)),
             labels=tuple(facts["labels"]),
             notes=tuple(facts["notes"]),
             fingerprint=ready.fingerprint,
@@ -194,7 +198,7 @@ class OwnSpec(TaskSpec):
         if "unlabelled" in paths:
             more = _same_way(train, paths["unlabelled"], "unlabelled")
             notes += [f"unlabelled file: {_placeless(note, more.layout)}" for note in more.notes]
-            train = _both(train, replace(more, labels=(None,) * len(more)))
+            train = _both(train, replace(more, labels=(None,) * len(more.labels)))
         whole, files = train, dict[str, np.ndarray]()
         for name in ("val", "test"):
             if name in paths:
@@ -204,19 +208,29 @@ class OwnSpec(TaskSpec):
                 whole = _both(whole, more)
         target = _codes(whole, train.classes)
         rows, about = self._sides(train, whole, target, files)
-        wanted, low, high, scaled = self._targets(whole, target, rows["train"])
         values, observed, mean, deviation = self._numbers(whole, rows["train"])
         # Cut last: however much is kept, splits and standards are those of the whole sequences.
         seen, cut = _cut(replace(whole, values=values, observed=observed), self.longest)
-        examples = Examples(seen.values, seen.offsets, wanted, np.arange(len(seen), dtype=np.int64), seen.observed)
+        wanted, low, high, scaled = self._targets(seen, train.classes, rows["train"])
+        each, index = seen.per_position and wanted is not None, np.arange(len(seen), dtype=np.int64)
+        examples = Examples(seen.values, seen.offsets, wanted, index, seen.observed, per_position=each)
         for name in SPLITS:
             builder.save_split(name, examples.take(rows[name]))
         used = seen.lengths[np.concatenate([rows[name] for name in SPLITS])]
-        counts = np.bincount(target[rows["train"]][target[rows["train"]] != IGNORE], minlength=len(train.classes))
-        kind: Literal["floats", "tokens"] = "floats" if train.kind == "numbers" else "tokens"
-        lengths = (int(used.max()), int(used.min()))
-        missing = seen.observed is not None
-        signature = Signature(kind, train.width, *lengths, train.target, len(train.classes), missing=missing)
+        counts: tuple[int, ...] = ()
+        if train.target == "class" and wanted is not None:
+            learnt = _of_rows(seen, wanted, rows["train"])
+            counts = tuple(np.bincount(learnt[learnt != IGNORE], minlength=len(train.classes)).tolist())
+        signature = Signature(
+            "floats" if train.kind == "numbers" else "tokens",
+            train.width,
+            int(used.max()),
+            int(used.min()),
+            train.target,
+            len(train.classes),
+            per_position=each,
+            missing=seen.observed is not None,
+        )
         served = OwnFacts(
             kind=train.kind,
             symbols=layout.symbols,
@@ -227,7 +241,7 @@ class OwnSpec(TaskSpec):
             deviation=tuple(deviation),
             low=low,
             high=high,
-            counts=tuple(counts.tolist()) if train.target == "class" else (),
+            counts=counts,
         )
         names = {"kind": train.kind, "symbols": list(layout.symbols), "labels": list(train.classes)}
         decided = {**names, "width": train.width, "target": train.target, "scaled": scaled}
@@ -249,26 +263,29 @@ class OwnSpec(TaskSpec):
         block = joined(*(kind[: len(train)] for kind in kinds))
         shares = {name: share for name, share in (("val", self.val_share), ("test", self.test_share)) if share}
         rows = dealt(own, block, shares, self.split_seed)
-        check_sides(rows, own, train.classes, shares, len(np.unique(block[own != IGNORE])))
+        check_sides(
+            rows, own, () if train.per_position else train.classes, shares, len(np.unique(block[own != IGNORE]))
+        )
         rows = {"test": np.zeros(0, dtype=np.int64), **rows}
         lost = len(train) - sum(map(len, rows.values()))
         rows |= {name: official[target[official] != IGNORE] for name, official in files.items()}
         return rows, [
             *about_labels(own, rows, lost, {name: len(files[name]) - len(rows[name]) for name in files}),
-            *about_copies(whole.labels, copies, rows, tuple(files)),
+            *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
             *about_groups(groups, rows, self.by_group, tuple(files)),
         ]
 
     def _targets(
-        self, whole: Sequences, target: np.ndarray, train: np.ndarray
+        self, whole: Sequences, classes: tuple[str, ...], train: np.ndarray
     ) -> tuple[np.ndarray | None, float | None, float | None, list[str]]:
         """Targets of all rows as a model learns them, the numbers that stand as -1 and 1, and how that is said."""
         if whole.target != "number":
-            return (target if whole.target == "class" else None), None, None, []
+            return (whole.codes(classes) if whole.target == "class" else None), None, None, []
         numbers = whole.numbers()
+        learnt = _of_rows(whole, numbers, train)
         if not self.scale_target:
             return numbers.astype(np.float32), None, None, []
-        low, high = float(np.nanmin(numbers[train])), float(np.nanmax(numbers[train]))
+        low, high = float(np.nanmin(learnt)), float(np.nanmax(learnt))
         if low == high:
             raise BadInput(f"task.scale_target: every train sequence has the target {low:g}; give others")
         note = f"targets of {low:.6g} to {high:.6g}, the range of train, stand as -1 to 1"
@@ -286,6 +303,12 @@ class OwnSpec(TaskSpec):
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()
+
+
+def _of_rows(whole: Sequences, targets: np.ndarray, rows: np.ndarray) -> np.ndarray:
+    """The targets of these rows, one for each or for each of their positions."""
+    picked = np.isin(np.repeat(np.arange(len(whole)), whole.lengths), rows) if whole.per_position else rows
+    return np.asarray(targets[picked])
 
 
 def _same_way(train: Sequences, path: Path, field: str) -> Sequences:
@@ -343,7 +366,7 @@ def _both(train: Sequences, test: Sequences) -> Sequences:
 
 def _codes(whole: Sequences, classes: tuple[str, ...]) -> np.ndarray:
     """(n,) class of each row, or 0 where there is nothing to stratify by; IGNORE without a label."""
-    if whole.target == "class":
+    if whole.target == "class" and not whole.per_position:
         return whole.codes(classes)
     if whole.target == "none":
         return np.zeros(len(whole), dtype=np.int64)
