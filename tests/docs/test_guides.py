@@ -89,11 +89,13 @@ def test_the_guide_to_the_papers_says_commands_that_work(tmp_path: Path) -> None
 
 
 def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Path) -> None:
-    shown, checked, ran = walk("own-file.md", tmp_path)
+    shown, checked, ran, listed, cleared = walk("own-file.md", tmp_path)
     assert "8 groups, each in one split" in shown.stdout
     assert "have no label and serve pretraining alone" in shown.stdout
     assert "steps is sound" in checked.stdout
     assert "self_pretrained" in ran.stdout
+    assert "own-" in listed.stdout
+    assert "removed" in cleared.stdout
     moved = tmp_path / "elsewhere.csv"
     (tmp_path / "steps.csv").rename(moved)
     study = (tmp_path / "steps.toml").read_text().replace("steps.csv", str(moved))

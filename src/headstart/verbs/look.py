@@ -177,11 +177,13 @@ def print_one(
         return _show_mixer(what)
     if what.endswith(".toml"):
         return _show_study(what)
+    if os.path.splitext(what)[1]:  # before the names of sections: those import torch
+        return show_file(what, {}, overrides)
     from headstart.study.reference import section_names
 
     if what in section_names():
         return _show_keys(what)
-    if os.path.exists(what) or os.path.splitext(what)[1]:
+    if os.path.exists(what):
         return show_file(what, {}, overrides)
     known = [*section_names(), *map(short_name, built_in_studies())]
     raise BadInput(f"show: {nearest(what, known)} (a stage is shown by its id; `headstart ls` lists them)")
