@@ -36,7 +36,7 @@ from headstart.runner.job import Engine, Runtime
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import perform
 from headstart.stage import identity
-from headstart.stage.trained import TrainedRun, begin
+from headstart.stage.trained import TrainedRun
 from headstart.store import publish
 from headstart.store.files import plain
 from headstart.study.files import short_name
@@ -142,7 +142,7 @@ class Stopwatch:
         """As `stage.begin`."""
         if self.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        run = begin(*given)
+        run = TrainedRun(*given)
         run.setting = replace(run.setting, record="auto" if self.record else None)
         self.last = Timed(run, self.device)
         return self.last

@@ -29,7 +29,7 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     """Figures of one task, in this process."""
     from headstart.spec import read
     from headstart.stage import StageSpec
-    from headstart.stage.trained import begin
+    from headstart.stage.trained import TrainedRun
     from headstart.tasks import open_task
 
     imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
@@ -47,7 +47,7 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     began = time.perf_counter()
     task = open_task(spec.task, data)
     again = time.perf_counter() - began
-    run = begin(spec, task, None)
+    run = TrainedRun(spec, task, None)
     for _ in run.steps():
         pass
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -28,7 +28,7 @@ from headstart.bench.machine import setting, wait_for
 from headstart.runner.machine import choose_device
 from headstart.sequence import Examples, Signature
 from headstart.stage import StageSpec
-from headstart.stage.trained import TrainedRun, begin
+from headstart.stage.trained import TrainedRun
 from headstart.tasks.task import Task
 from headstart.training.graph import RECORDERS, Recorder
 from headstart.training.loop import BudgetSpec
@@ -107,7 +107,7 @@ def started(spec: StageSpec, task: Task, device: str, record: Recorder | None, s
     optim = spec.optim.model_copy(update={"schedule": "constant", "warmup_share": 0.0, "warmup_steps": 0})
     budget = BudgetSpec(steps=steps + 1, evaluate_every=10**6)
     changed = {"parent": None, "start": (), "optim": optim, "budget": budget}
-    run = begin(spec.model_copy(update=changed), task, None, device)
+    run = TrainedRun(spec.model_copy(update=changed), task, None, device)
     run.setting = replace(run.setting, record=record)
     return run
 

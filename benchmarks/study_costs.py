@@ -16,10 +16,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 
-from headstart.models.model import model_flops
+from headstart.initial import trainable
+from headstart.models.counting import training_flops
 from headstart.stage import StageSpec
-from headstart.stage.trained import TRAIN_FLOPS
 from headstart.study.costs import COSTS
 from headstart.study.files import built_in_studies
 from headstart.study.plan import make_plan
@@ -52,9 +53,12 @@ def stage_cost(spec: StageSpec, data: Path) -> tuple[int, int, float]:
     examples = round(steps * units / per_epoch)
     output = spec.objective.output(signature)
     values, counts = np.unique(lengths, return_counts=True)
-    each = [model_flops(spec.model, signature, output, int(n)) for n in values]
+    with torch.device("meta"):
+        model = spec.model.network(signature, output, 0)
+    names = trainable(model, spec.trainable)
+    each = [training_flops(model, spec.model.layer_flops(signature, output, n), names, n) for n in values.tolist()]
     flops = float(np.dot(each, counts))
-    return steps, examples, TRAIN_FLOPS * examples * per_unit * flops / len(lengths)
+    return steps, examples, examples * per_unit * flops / len(lengths)
 
 
 def study_cost(name: str, scale: str | None, data: Path) -> dict[str, Any]:

@@ -89,7 +89,7 @@ def test_a_frozen_backbone_is_stored_as_a_reference(results: headstart.Results, 
 
 
 def test_a_study_says_what_it_is() -> None:
-    assert repr(headstart.Study(STUDY)) == "Study('tiny': 4 runs of 6 stages, store 'runs')"
+    assert repr(headstart.Study(STUDY)) == "Study('tiny': 4 runs of 9 stages, store 'runs')"
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:

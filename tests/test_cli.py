@@ -210,7 +210,8 @@ def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> N
     (tmp_path / "tiny.toml").write_text(TINY)
     done = headstart("run", "tiny.toml", "--dry-run", "seed=[5]", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert "4 runs, 5 distinct stages, 0 finished" in done.stdout
+    assert "4 runs, 8 distinct stages, 0 finished" in done.stdout, "5 of the arms and 3 baselines"
+    assert all(f"baseline ({name})" in done.stdout for name in ("majority", "linear", "nearest"))
     assert not (tmp_path / "runs").exists()
 
 

@@ -24,7 +24,7 @@ import torch
 from headstart.runner.events import Notice, Skipped
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
-from headstart.stage.trained import begin
+from headstart.stage.trained import TrainedRun
 from headstart.store import Store
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
@@ -194,12 +194,12 @@ def test_a_state_of_any_step_goes_on_to_equal_bits(more: str) -> None:
     overrides = [f"finetune.budget={{epochs=5, evaluate_every=1{more}}}", "finetune.optim.batch_size=100"]
     spec = next(iter(make_plan(read_study(study, overrides), Path("data")).stages.values())).spec
     task = open_task(spec.task, Path("data"))
-    whole = begin(spec, task, None)
+    whole = TrainedRun(spec, task, None)
     states = [tick.state() for tick in whole.steps()]
     outcome = whole.finish()
     assert 0 < len(states) <= 12
     for state in states:
-        run = begin(spec, task, None, "cpu", state)
+        run = TrainedRun(spec, task, None, "cpu", state)
         for _ in run.steps():
             pass
         again = run.finish()

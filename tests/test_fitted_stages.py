@@ -201,7 +201,7 @@ def test_a_kind_that_comes_to_its_weights_in_a_way_of_its_own_goes_through_a_who
     from headstart.report.page import write_report
 
     monkeypatch.setitem(MODELS, "oracle", Entry("support.oracle:OracleSpec", "reads the answers"))
-    monkeypatch.setitem(WAYS, "read", "support.oracle")
+    monkeypatch.setitem(WAYS, "read", Entry("support.oracle:OracleRun", "reads the answers"))
     arms = {**STUDY["arms"], "oracle": {"model": {"kind": "oracle", "right": 0.9}}}
     arms["from_oracle"] = {
         "pretrain": {"model": {"kind": "oracle", "right": 0.9}, "objective": {"kind": "classify"}},

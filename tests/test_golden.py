@@ -16,7 +16,7 @@ from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
-from headstart.stage.trained import begin
+from headstart.stage.trained import TrainedRun
 from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 from headstart.tasks import open_task
@@ -79,7 +79,7 @@ def result(objective: str, mixer: str) -> list[float]:
             "budget": {"steps": 8},
         },
     )
-    run = begin(given, open_task(given.task, DATA), None)
+    run = TrainedRun(given, open_task(given.task, DATA), None)
     for _ in run.steps():
         pass
     scores = run.finish().scores["last"]

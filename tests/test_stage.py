@@ -11,7 +11,7 @@ from support.made_tasks import MadeSpec
 from headstart.errors import BadInput
 from headstart.spec import merge, read
 from headstart.stage import Outcome, StageSpec, identity, stage_from_json
-from headstart.stage.trained import TrainedRun, begin
+from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.loop import BudgetSpec
 from headstart.training.optim import FlatParameters
@@ -34,7 +34,7 @@ def spec(**changes: Any) -> StageSpec:
 
 
 def run(given: StageSpec, parent: Outcome | None = None, resume: Any = None) -> TrainedRun:
-    return begin(given, open_task(given.task, DATA), None if parent is None else parent.best, resume=resume)
+    return TrainedRun(given, open_task(given.task, DATA), None if parent is None else parent.best, resume=resume)
 
 
 def trained(given: StageSpec, parent: Outcome | None = None) -> tuple[Outcome, list[dict[str, Any]]]:

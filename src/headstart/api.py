@@ -96,7 +96,7 @@ class Study:
         slots = workers
         if slots is None:
             cells = any(plugin.top is None for plugin in self.plan.plugins)
-            slots = 0 if cells else default_workers(device, len(self.plan.stages))
+            slots = 0 if cells else default_workers(device, len(self.plan.every_stage))
         return Runtime(self.data, device, slots, threads)
 
     def perform(
@@ -145,7 +145,7 @@ class Study:
 
     def __repr__(self) -> str:
         return (
-            f"Study({self.spec.name!r}: {len(self.plan.cells)} runs of {len(self.plan.stages)} stages, "
+            f"Study({self.spec.name!r}: {len(self.plan.cells)} runs of {len(self.plan.every_stage)} stages, "
             f"store {str(self.store.root)!r})"
         )
 

@@ -60,10 +60,10 @@ class _Entry:
 
 def _read(text: str) -> _Entry:
     """Read one entry. Raises: BadInput saying what a start looks like."""
-    found = _CALL.fullmatch(text)
-    if found is None:
+    match = _CALL.fullmatch(text)
+    if match is None:
         raise BadInput(f"start: {text!r} cannot be read; write {_FORMS}")
-    verb, inside = found.groups()
+    verb, inside = match.groups()
     text = text.strip()
     part, *more = (piece.strip() for piece in inside.split(","))
     if verb == "draw":

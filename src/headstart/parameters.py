@@ -69,63 +69,63 @@ def _declared(module: nn.Module, name: str, known: Collection[str]) -> str:
 
 def block_of(name: str) -> int | None:
     """Number of the block that a tensor is in, or None."""
-    found = _BLOCK.match(name)
-    return None if found is None else int(found.group(1))
+    match = _BLOCK.match(name)
+    return None if match is None else int(match.group(1))
 
 
 class SelectsNothing(BadInput):
     """An expression that selects no tensor of a model."""
 
 
-def select(expression: str, of: Mapping[str, str], place: str = "part") -> list[str]:
+def select(expression: str, of: Mapping[str, str], setting: str = "part") -> list[str]:
     """Names of the tensors that an expression selects, in the order of `of` (from `leaves`).
 
-    Raises: BadInput, beginning with `place`, for an unknown part, a slice that cannot be read, or an
+    Raises: BadInput, beginning with `setting`, for an unknown part, a slice that cannot be read, or an
     expression that selects nothing. A part that this model does not have adds nothing and takes nothing away.
     """
     chosen: set[str] = set()
-    for sign, part, cut in _terms(expression, place):
+    for sign, part, cut in _terms(expression, setting):
         names = {name for name, leaf in of.items() if leaf in UNIONS.get(part, (part,))}
         if cut is not None:
-            names &= _in_blocks(cut, of, f"{place}: {part}[{cut}]")
+            names &= _in_blocks(cut, of, f"{setting}: {part}[{cut}]")
         chosen = chosen - names if sign == "-" else chosen | names
     if not chosen:
         there = sorted(set(of.values()), key=LEAVES.index)
-        raise SelectsNothing(f"{place}: {expression!r} selects nothing; this model has {', '.join(there)}")
+        raise SelectsNothing(f"{setting}: {expression!r} selects nothing; this model has {', '.join(there)}")
     return [name for name in of if name in chosen]
 
 
-def _terms(expression: str, place: str) -> list[tuple[str, str, str | None]]:
+def _terms(expression: str, setting: str) -> list[tuple[str, str, str | None]]:
     """(sign, part, slice or None) of each term."""
     terms: list[tuple[str, str, str | None]] = []
     at = 0
     while at < len(expression) or not terms:
-        found = _TERM.match(expression, at)
-        if found is None or (found.group(1) == "") == bool(terms):
+        match = _TERM.match(expression, at)
+        if match is None or (match.group(1) == "") == bool(terms):
             raise BadInput(
-                f"{place}: {expression!r} cannot be read from {expression[at:].strip()!r} on; "
+                f"{setting}: {expression!r} cannot be read from {expression[at:].strip()!r} on; "
                 f"write parts joined by + and -, as in 'all-head' or 'encoder+mixer[0:2]'"
             )
-        sign, part, cut = found.groups()
+        sign, part, cut = match.groups()
         if part not in LEAVES and part not in UNIONS:
-            raise BadInput(f"{place}: {nearest(part, (*LEAVES, *UNIONS))}")
+            raise BadInput(f"{setting}: {nearest(part, (*LEAVES, *UNIONS))}")
         terms.append((sign, part, cut))
-        at = found.end()
+        at = match.end()
     return terms
 
 
-def _in_blocks(cut: str, of: Mapping[str, str], place: str) -> set[str]:
+def _in_blocks(cut: str, of: Mapping[str, str], setting: str) -> set[str]:
     """Names of tensors in the blocks that a slice keeps."""
     numbers = {name: block_of(name) for name in of}
     count = 1 + max((n for n in numbers.values() if n is not None), default=-1)
-    found = _SLICE.fullmatch(cut)
-    if found is None or not cut.strip():
-        raise BadInput(f"{place}: blocks are [i], [i:j], [i:], [:j] or [-1]")
-    first, colon, last = found.groups()
+    match = _SLICE.fullmatch(cut)
+    if match is None or not cut.strip():
+        raise BadInput(f"{setting}: blocks are [i], [i:j], [i:], [:j] or [-1]")
+    first, colon, last = match.groups()
     if colon:
         kept = range(count)[slice(int(first) if first else None, int(last) if last else None)]
     elif -count <= int(first) < count:
         kept = range(count)[int(first) % count :][:1]
     else:
-        raise BadInput(f"{place}: this model has {count} blocks, 0 to {count - 1}")
+        raise BadInput(f"{setting}: this model has {count} blocks, 0 to {count - 1}")
     return {name for name, number in numbers.items() if number is not None and number in kept}

@@ -49,11 +49,11 @@ def bits(seed: Any, stream: str, *counters: Any) -> Any:
     them is a torch tensor the answer is one (on its device), otherwise a numpy array.
     Raises: TypeError if a counter holds floats.
     """
-    given = [seed, *counters]
-    tensor = next((x for x in given if hasattr(x, "new_tensor")), None)
+    values = [seed, *counters]
+    tensor = next((x for x in values if hasattr(x, "new_tensor")), None)
     if tensor is not None:
-        return _bits_torch(given, stream, tensor)
-    arrays = [np.asarray(x) for x in given]
+        return _bits_torch(values, stream, tensor)
+    arrays = [np.asarray(x) for x in values]
     if any(a.dtype.kind not in "iub" for a in arrays):
         raise TypeError(f"bits: counters are integers, got {[str(a.dtype) for a in arrays]}")
     with np.errstate(over="ignore"):
@@ -63,7 +63,7 @@ def bits(seed: Any, stream: str, *counters: Any) -> Any:
     return _shift(state, 32)
 
 
-def _bits_torch(given: list[Any], stream: str, like: torch.Tensor) -> torch.Tensor:
+def _bits_torch(values: list[Any], stream: str, like: torch.Tensor) -> torch.Tensor:
     import torch
 
     def number(x: Any) -> torch.Tensor:
@@ -73,8 +73,8 @@ def _bits_torch(given: list[Any], stream: str, like: torch.Tensor) -> torch.Tens
             return x.to(torch.int64)
         return torch.as_tensor(x, dtype=torch.int64, device=like.device)
 
-    state: torch.Tensor = _mix(number(given[0]) + stream_key(stream))
-    for counter in given[1:]:
+    state: torch.Tensor = _mix(number(values[0]) + stream_key(stream))
+    for counter in values[1:]:
         state = _mix(state + _STEP * (number(counter) + 1))
     return torch.as_tensor(_shift(state, 32))
 
@@ -123,12 +123,12 @@ class Draw:
     Raises: ValueError if the first axis is not the batch.
     """
 
-    def __init__(self, seed: Any, epoch: Any, index: torch.Tensor, place: str = "") -> None:
-        self.seed, self.epoch, self.index, self.place = seed, epoch, index, place
+    def __init__(self, seed: Any, epoch: Any, index: torch.Tensor, path: str = "") -> None:
+        self.seed, self.epoch, self.index, self.path = seed, epoch, index, path
 
-    def within(self, place: str) -> Draw:
+    def within(self, name: str) -> Draw:
         """The same draw for one place of a model: equal names in two places mean different numbers."""
-        return Draw(self.seed, self.epoch, self.index, f"{self.place}{place}/")
+        return Draw(self.seed, self.epoch, self.index, f"{self.path}{name}/")
 
     def __call__(self, name: str, shape: Sequence[int]) -> torch.Tensor:
         import torch
@@ -140,5 +140,5 @@ class Draw:
         axes = [torch.arange(size, device=self.index.device) for size in shape[1:]]
         counters: list[Any] = [self.index.view(-1, *[1] * len(axes))]
         counters += [axis.view(-1, *[1] * (len(axes) - 1 - i)) for i, axis in enumerate(axes)]
-        numbers: torch.Tensor = uniform(self.seed, f"draw/{self.place}{name}", self.epoch, *counters)
+        numbers: torch.Tensor = uniform(self.seed, f"draw/{self.path}{name}", self.epoch, *counters)
         return numbers

@@ -36,16 +36,16 @@ class Spec(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _known_keys(cls, given: Any) -> Any:
+    def _known_keys(cls, table: Any) -> Any:
         """Refuse a misspelt key here, where the right ones are known; lists of TOML and JSON become tuples."""
-        if isinstance(given, Mapping):
-            for key in given:
+        if isinstance(table, Mapping):
+            for key in table:
                 if key not in cls.model_fields:
                     raise PydanticCustomError(
                         "unknown_key", "{text}", {"key": str(key), "text": nearest(key, cls.model_fields)}
                     )
-            return {key: tuple(v) if isinstance(v, list) else v for key, v in given.items()}
-        return given
+            return {key: tuple(v) if isinstance(v, list) else v for key, v in table.items()}
+        return table
 
     def document(self, *, places: bool = True) -> dict[str, Any]:
         """The spec as sorted-JSON material: defaults written out, neutral fields left out while neutral.
@@ -110,38 +110,38 @@ class Entry:
     def load(self) -> type[Any]:
         """Import the spec class (`module:Class`)."""
         module, _, name = self.path.partition(":")
-        found: type[Any] = getattr(importlib.import_module(module), name)
-        return found
+        cls: type[Any] = getattr(importlib.import_module(module), name)
+        return cls
 
 
-def spec_of_kind(table: Mapping[str, Entry], given: Any) -> Any:
+def spec_of_kind(table: Mapping[str, Entry], value: Any) -> Any:
     """Read a dict with a `kind` into the spec class that the table names; a spec passes through.
 
     Raises: PydanticCustomError naming the nearest known kind (as part of a validation).
     """
-    if isinstance(given, Spec):
-        cls, line = type(given), table.get(getattr(given, "kind", ""))
+    if isinstance(value, Spec):
+        cls, line = type(value), table.get(getattr(value, "kind", ""))
         own = cls.__module__.startswith("headstart.") or "source_digest" in vars(cls)
         if own or (line is not None and line.load() is cls):
-            return given
+            return value
         name = cls.__qualname__
         text = (
             f"{name} is not registered, so that its code would not count; call headstart.register_mixer (or _task, ...)"
         )
         raise PydanticCustomError("kind", "{text}", {"text": text})
-    if not isinstance(given, Mapping):
-        raise PydanticCustomError("kind", "{text}", {"text": f"{given!r} is no table with a 'kind'"})
-    if "kind" not in given:
+    if not isinstance(value, Mapping):
+        raise PydanticCustomError("kind", "{text}", {"text": f"{value!r} is no table with a 'kind'"})
+    if "kind" not in value:
         known = ", ".join(sorted(table))
         raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {known}"})
-    kind = given["kind"]
+    kind = value["kind"]
     if isinstance(kind, str) and ":" in kind:
         text = f"{kind!r} names code, which only the command line and Python may; register the class in a plugin, and "
         raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": f"{text}name that with --plugin"})
     if not isinstance(kind, str) or kind not in table:
         raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": nearest(kind, table)})
     try:
-        return table[kind].load().model_validate(dict(given))
+        return table[kind].load().model_validate(dict(value))
     except ValidationError as error:
         raise PydanticCustomError("nested", "{text}", {"text": str(error), "lines": _lines(error)}) from None
 
@@ -153,15 +153,15 @@ def kind_field(base: type[Any], table: Mapping[str, Entry]) -> Any:
     """Annotation of a field that holds any spec of a table."""
     # mypy reads Annotated as a type, which a class that is a value cannot be: hence Any.
     wrapped: Any = SerializeAsAny
-    return Annotated[wrapped[base], BeforeValidator(lambda given: spec_of_kind(table, given))]
+    return Annotated[wrapped[base], BeforeValidator(lambda value: spec_of_kind(table, value))]
 
 
-def read(cls: type[S], given: Any, place: str = "") -> S:
+def read(cls: type[S], value: Any, name: str = "") -> S:
     """Validate into a spec; what is wrong becomes one BadInput that names each place, value and way out."""
     try:
-        return cls.model_validate(given)  # type: ignore[attr-defined, no-any-return]
+        return cls.model_validate(value)  # type: ignore[attr-defined, no-any-return]
     except ValidationError as error:
-        lines = [f"{_join(place, where)}: {what}" for where, what in _lines(error)]
+        lines = [f"{_join(name, where)}: {what}" for where, what in _lines(error)]
         raise BadInput("\n".join(lines)) from None
 
 
@@ -192,10 +192,10 @@ def _lines(error: ValidationError) -> list[tuple[str, str]]:
         elif item["type"] == "missing":
             out.append((where, "is missing"))
         else:
-            said = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
-            text = _SHAPES.get(item["type"], said)
-            given = list(item["input"]) if isinstance(item["input"], tuple) else item["input"]
-            shown = "" if isinstance(given, (Mapping, Spec)) or item["type"] == "kind" else f"{given!r} "
+            message = item["msg"].removeprefix("Value error, ").replace("Input should", "should")
+            text = _SHAPES.get(item["type"], message)
+            value = list(item["input"]) if isinstance(item["input"], tuple) else item["input"]
+            shown = "" if isinstance(value, (Mapping, Spec)) or item["type"] == "kind" else f"{value!r} "
             out.append((where, f"{shown}{text}"))
     return list(dict.fromkeys(out))
 

@@ -41,7 +41,7 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
 def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
     checked, planned, ran, listed, twins = walk("your-own-mixer.md", tmp_path)
     assert checked.stdout.count(" ok") >= 9
-    assert "24 runs, 30 distinct stages" in planned.stdout
+    assert "24 runs, 33 distinct stages" in planned.stdout
     assert "decay_self_pretrained" in ran.stdout
     assert "s4_scratch" in ran.stdout
     assert listed.stdout.count("complete") >= 16

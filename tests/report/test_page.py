@@ -103,7 +103,7 @@ def test_every_link_of_the_page_has_its_place_and_no_place_is_named_twice(done: 
     output = Reader(page.read_text())
     assert len(output.ids) == len(set(output.ids))
     assert {link[1:] for link in output.links} <= set(output.ids)
-    assert {f"stage-{identity}" for identity in plan.stages} <= set(output.ids)
+    assert {f"stage-{identity}" for identity in plan.every_stage} <= set(output.ids)
 
 
 def test_every_number_of_the_table_leads_to_what_stands_behind_it(done: Done) -> None:

@@ -59,7 +59,8 @@ def test_the_cost_counts_each_distinct_stage_once(done: Done) -> None:
     assert len(plan.stages) == 15
     assert "| pretrain | 3 | 3 | 180 GFLOP | 7.5 s |" in text
     assert "| finetune | 12 | 12 | 720 GFLOP | 30 s |" in text
-    assert "| all | 15 | 15 | 900 GFLOP | 38 s |" in text
+    assert "| baseline | 3 | 3 | 180 GFLOP | 7.5 s |" in text
+    assert "| all | 18 | 18 | 1.1 TFLOP | 45 s |" in text
 
 
 def test_versions_machine_threads_and_the_date_come_from_the_stages(done: Done) -> None:
@@ -98,7 +99,7 @@ def test_an_unfinished_study_has_a_page_that_counts_what_is_there(tmp_path: Path
     assert "So far (3 of 12 runs done)" in text
     assert "| finetune | 12 | 3 |" in text
     nothing = (written(tmp_path / "none", keep=0)[2].parent / "results.md").read_text()
-    assert "| all | 15 | 0 |" in nothing
+    assert "| all | 18 | 0 |" in nothing
     assert "Begun" not in nothing
 
 

@@ -241,7 +241,7 @@ def test_figure_2_marks_digits_for_image_only_where_a_run_reads_them(nowhere: Pa
 def test_stages_of_tiny_fit_their_tasks(name: str, nowhere: Path) -> None:
     plan = planned(name, "tiny", nowhere)
     assert {cell.seed for cell in plan.cells} == {0, 1, 2}
-    assert all(cost.steps > 0 for cost in survey(plan))
+    assert all(cost.steps > 0 for cost in survey(plan) if cost.planned.identity in plan.stages)
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
@@ -301,7 +301,7 @@ def test_matched_arms_cost_equal_flops_and_try_as_many_configurations(scale: str
     for column in plan.study.columns:
         (long,), (pretrained,) = spent[column, "scratch_long"], spent[column, "self_pretrained"]
         (short,) = spent[column, "scratch"]
-        assert long == pytest.approx(pretrained, rel=0.02)
+        assert long == pytest.approx(pretrained, rel=1e-3)
         assert short < 0.6 * long
         assert len({len(tried[column, arm]) for arm in plan.study.arms}) == 1
 

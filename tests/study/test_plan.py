@@ -204,7 +204,7 @@ def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
         ({"arms": {"scratch": {"finetune": {"start": ["take(all)"]}}}}, "'take(all)' needs a parent"),
         (
             {"arms": {"scratch": {"finetune": {"budget": {"epochs": 1, "steps": 2}}}}},
-            "give exactly one of epochs, steps or tokens",
+            "give exactly one of epochs, steps, tokens, flops or flops_of",
         ),
         ({"stages": {"finetune": {"parent": "finetune", "start": ["take(all)"]}}}, "its own ancestor"),
         ({"arms": {"scratch": {"model": {"width": "wide"}}}}, "model.width: 'wide' should be a valid integer"),

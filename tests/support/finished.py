@@ -76,7 +76,7 @@ def fill(plan: Plan, store: Store, keep: int = 10**6) -> None:
                 }
             (folder / "predictions.safetensors").write_bytes(seal(tensors, {"identity": planned.identity}))
     titles = {"majority": "majority class", "linear": "logistic regression on flat inputs"}
-    for cell in plan.baselines:
+    for cell in plan.baselines if keep else ():
         identity = cell.chain[-1].identity
         (store.root / identity).mkdir(parents=True, exist_ok=True)
         whole = {**result(identity, 0.1, 0.1), "title": titles.get(cell.arm, "1-nearest neighbour on flat inputs")}

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
 
 from headstart.models.kind import ModelKind
 from headstart.models.norms import Tensors
-from headstart.stage import Outcome, Size, StageSpec
+from headstart.stage import Outcome, Size, StageRun, StageSpec
 from headstart.tasks import Task
-from headstart.training.loop import StepInfo
 
 
 class OracleSpec(ModelKind):
@@ -23,20 +22,11 @@ class OracleSpec(ModelKind):
     unused: ClassVar[tuple[str, ...]] = ("parent", "weights", "start", "trainable", "optim", "budget", "seed")
 
 
-class OracleRun:
+class OracleRun(StageRun):
     """Nothing to do but to say so."""
-
-    def __init__(self, spec: StageSpec, task: Task) -> None:
-        self.spec, self.task = spec, task
-
-    def steps(self) -> Iterator[StepInfo]:
-        yield from ()
 
     def size(self) -> Size:
         return Size(parameters=90)
-
-    def seconds(self) -> tuple[float, float]:
-        return 0.0, 0.0
 
     def weights(self) -> Tensors:
         return {"head.output.weight": torch.ones(10, 8), "head.output.bias": torch.zeros(10)}
@@ -49,20 +39,8 @@ class OracleRun:
         monitor = {"name": "accuracy", "greater": True}
         return Outcome("complete", self.weights(), self.weights(), [], {}, whole, budget, account, monitor)
 
-
-def begin(
-    spec: StageSpec,
-    task: Task,
-    parent: Tensors | None,
-    device: str = "cpu",
-    resume: tuple[Tensors, dict[str, Any]] | None = None,
-) -> OracleRun:
-    """Ready at once."""
-    del parent, device, resume
-    return OracleRun(spec, task)
-
-
-def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> float:
-    """What it knows."""
-    del task, weights, result
-    return float(spec.model.right)
+    @staticmethod
+    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> float:
+        """What it knows."""
+        del task, weights, result
+        return float(spec.model.right)

@@ -8,7 +8,7 @@ import numpy as np
 from headstart.sequence import Examples
 from headstart.spec import read
 from headstart.stage import StageSpec
-from headstart.stage.trained import begin
+from headstart.stage.trained import TrainedRun
 from headstart.tasks.digits import DigitsSpec
 from headstart.tasks.images import SHIFT, _sampled, augmented, augmenter, tiled, untiled
 from headstart.tasks.task import open_task
@@ -75,7 +75,7 @@ def test_training_sees_augmented_examples_and_val_stays() -> None:
             "model": {"width": 8, "blocks": 1},
         },
     )
-    run = begin(spec, replace(task, augment=change), None)
+    run = TrainedRun(spec, replace(task, augment=change), None)
     for _ in run.steps():
         pass
     assert seen == [0, 1]

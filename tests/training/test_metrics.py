@@ -14,7 +14,7 @@ from headstart.objectives import ClassifySpec
 from headstart.sequence import IGNORE, Batch
 from headstart.spec import merge, read
 from headstart.stage import StageSpec
-from headstart.stage.trained import TrainedRun, begin
+from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.metrics import TrainMetrics
 
@@ -45,7 +45,7 @@ def started(name: str, resume: Any = None, **more: Any) -> TrainedRun:
     changes = merge(CASES[name], more)
     task = changes.pop("task", MadeSpec())
     spec = read(StageSpec, {**merge(BASE, changes), "task": task})
-    return begin(spec, open_task(task, Path("none")), None, resume=resume)
+    return TrainedRun(spec, open_task(task, Path("none")), None, resume=resume)
 
 
 def ended(run: TrainedRun) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from torch import nn
 from headstart.errors import BadInput
 from headstart.spec import read
 from headstart.stage import StageSpec
-from headstart.stage.trained import begin
+from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
 from headstart.training.optim import (
     FlatParameters,
@@ -230,14 +230,14 @@ def test_a_stage_learns_with_each_optimiser_and_goes_on_to_equal_bits(kind: str)
         "budget": {"steps": 40, "evaluate_every": 10},
     }
     spec = read(StageSpec, table)
-    whole = begin(spec, open_task(task, Path("none")), None)
+    whole = TrainedRun(spec, open_task(task, Path("none")), None)
     ticks = list(whole.steps())
     state = None
-    for tick in begin(spec, open_task(task, Path("none")), None).steps():
+    for tick in TrainedRun(spec, open_task(task, Path("none")), None).steps():
         if tick.step == 17:
             state = tick.state()
             break
-    rest = begin(spec, open_task(task, Path("none")), None, resume=state)
+    rest = TrainedRun(spec, open_task(task, Path("none")), None, resume=state)
     for _ in rest.steps():
         pass
     assert torch.equal(whole.progress.flat.weights, rest.progress.flat.weights)
@@ -253,7 +253,7 @@ def test_muon_has_the_matrices_of_mixers_and_feed_forward_layers_and_nothing_els
         "optim": {"kind": "muon", "batch_size": 8},
         "budget": {"steps": 1},
     }
-    run = begin(read(StageSpec, table), open_task(MadeSpec(shape="class"), Path("none")), None)
+    run = TrainedRun(read(StageSpec, table), open_task(MadeSpec(shape="class"), Path("none")), None)
     flat, model = run.progress.flat, dict(run.model.named_parameters())
     matrices = sum(group.last - group.first for group in flat.groups if group.matrix)
     expected = {

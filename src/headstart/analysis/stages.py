@@ -15,7 +15,7 @@ from headstart.models.norms import Tensors
 from headstart.sequence import Batch, collate
 from headstart.stage import StageSpec
 from headstart.stage.finished import open_stage
-from headstart.stage.trained import begin
+from headstart.stage.trained import TrainedRun
 from headstart.store import Store, store_folder
 from headstart.tasks import Task, data_folder
 
@@ -45,7 +45,7 @@ def started(spec: StageSpec, task: Task, parent: Tensors | None = None) -> Seque
     `parent`: weights of the parent stage, where the spec has one.
     Raises: BadInput where the start needs a parent that is not given, or does not fit.
     """
-    model = begin(spec, task, parent).model
+    model = TrainedRun(spec, task, parent).model
     if not isinstance(model, SequenceModel):
         raise BadInput(f"model.kind: {spec.model.kind!r} is a model of your own, whose blocks are not known")
     model.eval()

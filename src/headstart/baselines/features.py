@@ -184,15 +184,15 @@ def filled(examples: Examples, mean: np.ndarray, spread: np.ndarray) -> np.ndarr
 
 def _crossed(values: np.ndarray, there: np.ndarray, offsets: np.ndarray) -> np.ndarray:
     """One channel (S,) with its gaps crossed within each sequence."""
-    place = np.arange(len(values))
+    position = np.arange(len(values))
     begin = np.repeat(offsets[:-1], np.diff(offsets))
     end = np.repeat(offsets[1:], np.diff(offsets))
-    before = np.maximum.accumulate(np.where(there, place, -1))
-    after = np.minimum.accumulate(np.where(there, place, len(values))[::-1])[::-1]
+    before = np.maximum.accumulate(np.where(there, position, -1))
+    after = np.minimum.accumulate(np.where(there, position, len(values))[::-1])[::-1]
     left, right = before >= begin, after < end
     first = np.where(left, before, np.where(right, after, 0))
     last = np.where(right, after, first)
-    share = (place - first) / np.maximum(last - first, 1)
+    share = (position - first) / np.maximum(last - first, 1)
     line = values[first] + share * (values[last] - values[first])
     # Left of the first observed value both ends are that value, and `share` multiplies 0.
     return np.asarray(np.where(there, values, np.where(left | right, line, 0.0)), dtype=np.float32)

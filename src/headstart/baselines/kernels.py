@@ -195,14 +195,14 @@ def _draw_biases(kernels: Kernels, examples: Examples, seed: int) -> np.ndarray:
     out, first = [], 0
     for at, each in enumerate(kernels.each.tolist()):
         asked = quantiles[first : first + KERNELS * each].reshape(KERNELS, each)
-        found = np.empty((KERNELS, each))
+        chosen = np.empty((KERNELS, each))
         for row in np.unique(example[at]):
-            one = values[few.offsets[row] : few.offsets[row + 1]]
+            sequence = values[few.offsets[row] : few.offsets[row + 1]]
             which = np.flatnonzero(example[at] == row).tolist()
-            block = Block(one.T[:, :, None], np.array([len(one)]))
-            for kernel, given in zip(which, _outputs(kernels, block, at, which), strict=True):
-                found[kernel] = np.quantile(given, asked[kernel])
-        out.append(found.reshape(-1))
+            block = Block(sequence.T[:, :, None], np.array([len(sequence)]))
+            for kernel, outputs in zip(which, _outputs(kernels, block, at, which), strict=True):
+                chosen[kernel] = np.quantile(outputs, asked[kernel])
+        out.append(chosen.reshape(-1))
         first += KERNELS * each
     return np.concatenate(out).astype(np.float32)
 
@@ -235,10 +235,10 @@ def _fill(kernels: Kernels, block: Block, at: int, count: Counter, out: np.ndarr
     """Write the features of one dilation, (84 x biases, n)."""
     dilation, each, offset = int(kernels.dilations[at]), int(kernels.each[at]), KERNELS * int(kernels.each[:at].sum())
     inner, padded = block.lengths - REACH * dilation, padded_kernels(at) | (not _held(block, dilation))
-    for kernel, given in enumerate(_outputs(kernels, block, at, range(KERNELS))):
+    for kernel, outputs in enumerate(_outputs(kernels, block, at, range(KERNELS))):
         held = (block.lengths if padded[kernel] else inner).astype(np.float32)
         for row in range(kernel * each, (kernel + 1) * each):
-            np.divide(count(given, kernels.biases[offset + row]), held, out=out[row], casting="same_kind")
+            np.divide(count(outputs, kernels.biases[offset + row]), held, out=out[row], casting="same_kind")
 
 
 def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, Block]]:

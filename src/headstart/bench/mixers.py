@@ -85,7 +85,7 @@ def read_mixers(text: str | None, own: str | None, plugins: Sequence[str] = ()) 
 
 def spec_of(mixer: str) -> MixerSpec:
     """The mixer with its default settings."""
-    spec: MixerSpec = read(MIXERS[mixer].load(), {"kind": mixer}, place=mixer)
+    spec: MixerSpec = read(MIXERS[mixer].load(), {"kind": mixer}, name=mixer)
     return spec
 
 

@@ -17,13 +17,13 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from headstart.bench.machine import matrix_peak, wait_for
 from headstart.bench.process import Failed, Measurement
 from headstart.errors import BadInput, nearest
-from headstart.models.model import ModelSpec, SequenceModel, build_model, model_flops
+from headstart.models.counting import training_flops
+from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.objectives import ClassifySpec
 from headstart.runner.machine import keep_freed_memory
 from headstart.seeds import bits
 from headstart.sequence import Examples, Signature, collate
 from headstart.spec import read
-from headstart.stage.trained import TRAIN_FLOPS
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import FlatParameters, OptimSpec, update_
@@ -44,7 +44,7 @@ class Example:
     @property
     def spec(self) -> ModelSpec:
         """The model's spec."""
-        return read(ModelSpec, self.model, place="model")
+        return read(ModelSpec, self.model, name="model")
 
 
 def _attention(width: int, blocks: int, heads: int, feed_forward: int) -> dict[str, Any]:
@@ -231,13 +231,17 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
 def _facts(model: SequenceModel, example: Example, device: str) -> dict[str, Any]:
     """What is known without timing steps, and the machine's peak."""
     examples, signature = made_up(example), example.signature
-    flops = sum(model_flops(example.spec, signature, OBJECTIVE.output(signature), int(n)) for n in examples.lengths)
+    output, names = OBJECTIVE.output(signature), dict(model.named_parameters())
+    flops = sum(
+        training_flops(model, example.spec.layer_flops(signature, output, n), names, n)
+        for n in examples.lengths.tolist()
+    )
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
         "batch": example.batch,
         "length": signature.length,
         "tokens": int(examples.lengths.sum()),
-        "flops": TRAIN_FLOPS * flops,
+        "flops": flops,
         "peak": matrix_peak(device),
     }
 

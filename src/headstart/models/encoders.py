@@ -58,6 +58,8 @@ class FloatEncoder(nn.Module):
     Shapes: inputs (B, L, F) float, observed (B, L, F) bool or None -> (B, L, D).
     """
 
+    per_position = ("missing",)
+
     def __init__(self, signature: Signature, width: int, spec: EncoderSpec) -> None:
         super().__init__()
         features = signature.width

@@ -142,9 +142,20 @@ class ModelSpec(ModelKind):
         """A fresh model. Raises: BadInput as `build_model`."""
         return build_model(self, signature, output, seed)
 
-    def network_flops(self, signature: Signature, output: Output, length: int) -> float:
-        """FLOPs of one forward pass over one sequence."""
-        return model_flops(self, signature, output, length)
+    def layer_flops(self, signature: Signature, output: Output, length: int) -> list[tuple[str, float]]:
+        """(module, FLOPs of a forward pass over one sequence) of each layer with parameters, in the order of the pass.
+
+        Matrix products and what mixers state; norms, activations and additions are left out.
+        """
+        out = [("encoder", encoder_flops(signature, self.width, length)), ("position", 0.0)]
+        for number, mixer in enumerate(self.mixers):
+            flops = {"mixer": mixer.flops(self.width, length, self.causal)}
+            if self.feed_forward.kind != "none":
+                flops["feed_forward"] = feed_forward_flops(self.feed_forward, self.width, length)
+            for name, of_layer in flops.items():
+                pair = [(f"blocks.{number}.norm_{name}", 0.0), (f"blocks.{number}.{name}", of_layer)]
+                out += pair if self.norm_place == "before" else pair[::-1]
+        return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, length))]
 
     @property
     def mixers(self) -> tuple[MixerSpec, ...]:
@@ -257,15 +268,3 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
     if spec.init == "gpt2":
         seeded(seed, "gpt2", lambda: gpt2_start(blocks, spec.blocks))
     return SequenceModel(parts, blocks, spec.dropout)
-
-
-def model_flops(spec: ModelSpec, signature: Signature, output: Output, length: int) -> float:
-    """Multiply-adds times two of one forward pass over one sequence of `length`, in closed form.
-
-    Matrix products and what mixers state; norms, activations and additions are left out.
-    """
-    total = encoder_flops(signature, spec.width, length) + head_flops(output, spec.width, length)
-    for mixer in spec.mixers:
-        total += mixer.flops(spec.width, length, spec.causal)
-        total += feed_forward_flops(spec.feed_forward, spec.width, length)
-    return total

@@ -74,10 +74,10 @@ class OwnModelSpec(ModelKind):
         head = seeded(seed, "head", lambda: build_head(output, width, self.pool))
         return OwnModel(net, head, width, signature, self.parts, self.kind)
 
-    def network_flops(self, signature: Signature, output: Output, length: int) -> float:
-        """FLOPs of the module and of its head on one sequence."""
+    def layer_flops(self, signature: Signature, output: Output, length: int) -> list[tuple[str, float]]:
+        """FLOPs of a forward pass over one sequence: of the module, and of its head."""
         head = head_flops(output, self.width, length) if self.head else 0.0  # type: ignore[attr-defined]
-        return self.flops(_own_signature(signature), length) + head
+        return [("net", self.flops(_own_signature(signature), length)), ("head", head)]
 
 
 class OwnModel(Network):

@@ -74,7 +74,7 @@ class Content:
 
 def read_content(plan: Plan, results: Results, store: Store) -> Content:
     """The content of a report, from what is in the store."""
-    stored = {identity: store.result(identity) for identity in plan.stages}
+    stored = {identity: store.result(identity) for identity in plan.every_stage}
     return Content(
         plan,
         results,
@@ -183,11 +183,12 @@ def _bullets(items: Iterable[object]) -> str:
 def _cost(content: Content) -> str:
     """By stage: how many are distinct, how many are finished, and what these cost; then all together."""
     names: dict[str, list[str]] = {}
-    for identity, planned in content.plan.stages.items():
+    for identity, planned in content.plan.every_stage.items():
         names.setdefault(markdown(planned.name), []).append(identity)
-    names = {name: names[name] for name in map(markdown, content.plan.study.stages) if name in names}
+    order = [*map(markdown, content.plan.study.stages), *names]
+    names = {name: names[name] for name in order if name in names}
     lines = ["| stage | distinct | finished | training FLOP | time |", "| --- | ---: | ---: | ---: | ---: |"]
-    for name, identities in [*names.items(), ("all", list(content.plan.stages))]:
+    for name, identities in [*names.items(), ("all", list(content.plan.every_stage))]:
         budgets = [content.finished[i].get("budget", {}) for i in identities if i in content.finished]
         flops, seconds = (sum(float(budget.get(key) or 0) for budget in budgets) for key in ("flops", "seconds"))
         cost = f"{words.measure(flops, 'FLOP')} | {words.duration(seconds)}"

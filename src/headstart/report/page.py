@@ -176,10 +176,10 @@ def page_stages(plan: Plan, results: Results, store: Store) -> list[dict[str, An
 
     `chosen`: a reported number rests on it; the others are listed.
     """
-    chosen = {identity for row in results.table for identity in row.stages}
+    chosen = {identity for row in (*results.table, *results.baselines) for identity in row.stages}
     serves: dict[str, dict[str, None]] = {}
     settings: dict[str, dict[str, None]] = {}
-    for cell in plan.cells:
+    for cell in (*plan.cells, *plan.baselines):
         for planned in cell.chain:
             serves.setdefault(planned.identity, {})[_title(cell, results)] = None
             own = {
@@ -189,7 +189,7 @@ def page_stages(plan: Plan, results: Results, store: Store) -> list[dict[str, An
             }
             settings.setdefault(planned.identity, {})[words.settings(own, results.names)] = None
     out = []
-    for identity, planned in plan.stages.items():
+    for identity, planned in plan.every_stage.items():
         texts = [text for text in settings.get(identity, {}) if text != words.NONE]
         title = ", ".join([words.listed(list(serves.get(identity, {}))), *texts])
         out.append(_stage(planned, title, identity in chosen, store))

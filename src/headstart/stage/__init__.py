@@ -6,20 +6,12 @@ WAYS has one line per way. What runs, stores, compares and reports stages asks n
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping
 from typing import Any
 
 from headstart.models.norms import Tensors
-from headstart.stage.spec import (
-    Outcome,
-    Size,
-    StageRun,
-    StageSpec,
-    identity,
-    look_again,
-    stage_from_json,
-)
+from headstart.spec import Entry
+from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, identity, look_again, stage_from_json
 from headstart.tasks import Task
 
 __all__ = [
@@ -35,12 +27,12 @@ __all__ = [
     "stage_from_json",
 ]
 
-WAYS: dict[str, str] = {
-    "trained": "headstart.stage.trained",
-    "fitted": "headstart.stage.fitted",
-    "known": "headstart.stage.known",
+WAYS: dict[str, Entry] = {
+    "trained": Entry("headstart.stage.trained:TrainedRun", "a network, by steps of an optimiser"),
+    "fitted": Entry("headstart.stage.fitted:FittedRun", "a model without gradients, in one go"),
+    "known": Entry("headstart.stage.fitted:KnownRun", "a rule of the task, whose scores the task knows"),
 }
-"""The `way` of a kind of model -> the module that has `begin` and `load_model` for it."""
+"""The `way` of a kind of model -> its `StageRun`."""
 
 
 def begin(
@@ -50,18 +42,11 @@ def begin(
     device: str = "cpu",
     resume: tuple[Tensors, dict[str, Any]] | None = None,
 ) -> StageRun:
-    """A stage ready to run: started as its spec says, and gone on from a state where one is given.
-
-    Raises: BadInput where model, objective, start, parts or batch do not fit the task.
-    """
-    run: StageRun = _way(spec).begin(spec, task, parent, device, resume)
+    """A stage ready to run, as `StageRun` says."""
+    run: StageRun = WAYS[spec.model.way].load()(spec, task, parent, device, resume)
     return run
 
 
 def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
     """The model of a finished stage, ready to predict, from its weights and its `result.json`."""
-    return _way(spec).load_model(spec, task, weights, result)
-
-
-def _way(spec: StageSpec) -> Any:
-    return importlib.import_module(WAYS[spec.model.way])
+    return WAYS[spec.model.way].load().load_model(spec, task, weights, result)

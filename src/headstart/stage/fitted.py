@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -11,27 +11,25 @@ import torch
 
 from headstart.baselines import from_arrays
 from headstart.baselines.contract import Fitted
-from headstart.errors import BadInput
+from headstart.errors import BadInput, nearest
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature, collate
-from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
+from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.evaluate import PICTURED, Evaluation
-from headstart.training.loop import StepInfo
 from headstart.training.metrics import TrainMetrics
 
 SCORED = 5_000
 """Train units that are scored at most, spread evenly."""
 
 
-class FittedRun:
-    """A stage that is being fitted."""
+class FittedRun(StageRun):
+    """A stage that is fitted on the CPU, from nothing: there is no step to stop at or to go on from."""
 
-    def __init__(self, spec: StageSpec, task: Task) -> None:
-        self.spec, self.task = spec, task
-        self._fitted: Fitted | None = None
-        self._seconds = 0.0
+    def check(self) -> None:
+        """Raises: BadInput where a split has no target."""
+        spec, task = self.spec, self.task
         spec.objective.output(task.signature)
         for split in ("train", "val"):
             if not len(task.split(split).labelled_units()):
@@ -40,53 +38,27 @@ class FittedRun:
                     f"{spec.model.kind!r} is {'fitted' if split == 'train' else 'compared'} there; give it some"
                 )
 
-    def steps(self) -> Iterator[StepInfo]:
-        """Fit; there is no step to stop at or to go on from."""
+    def finish(self) -> Outcome:
+        """Fit, and score train (at most `SCORED` units of it), val and test."""
         spec, task = self.spec, self.task
         begun = time.perf_counter()
         weights = getattr(spec.objective, "class_weights", ())
-        self._fitted = spec.model.fit(
-            task.train, task.val, task.signature, spec.seed, np.array(weights) if weights else None
-        )
-        self._seconds = time.perf_counter() - begun
-        yield from ()
-
-    def finish(self) -> Outcome:
-        """Score train (at most `SCORED` units of it), val and test."""
-        for _ in self.steps() if self._fitted is None else ():
-            pass
-        fitted, task = self._fitted, self.task
-        assert fitted is not None
+        fitted = spec.model.fit(task.train, task.val, task.signature, spec.seed, np.array(weights) if weights else None)
+        seconds = time.perf_counter() - begun
         train = task.train.labelled_units()
         some = train[np.linspace(0, len(train) - 1, min(SCORED, len(train))).astype(int)]
         units = {"train": some, "val": task.val.labelled_units(), "test": task.test.labelled_units()}
-        found = {
-            name: score(fitted, task.split(name).take(rows), self.spec.objective, task.signature)
+        splits = {
+            name: score(fitted, task.split(name).take(rows), spec.objective, task.signature)
             for name, rows in units.items()
         }
-        scores: dict[str, Any] = {name: finite(split.scores) for name, split in found.items()}
-        outputs = {f"{name}/{part}": value for name in ("val", "test") for part, value in found[name].outputs.items()}
-        monitor = self.spec.objective.monitored(task.signature)
-        tensors = {name: torch.from_numpy(np.array(value)) for name, value in fitted.arrays().items()}
-        return Outcome(
-            "complete",
-            tensors,
-            tensors,
-            [],
-            outputs,
-            {which: {"step": 0, "epoch": 0.0, **scores} for which in ("best", "last")},
-            {
-                "epochs": 0.0,
-                "steps": 0,
-                "examples": len(train),
-                "tokens": int(task.train.lengths.sum()),
-                "flops": 0.0,
-                "seconds": self._seconds,
-                "peak_memory": peak_memory(torch.device("cpu")),
-            },
-            account(tensors),
-            {"name": monitor.name, "greater": monitor.greater},
-            title=self.spec.model.title(fitted.facts),
+        return outcome_without_steps(
+            self,
+            {name: finite(split.scores) for name, split in splits.items()},
+            {f"{name}/{part}": value for name in ("val", "test") for part, value in splits[name].outputs.items()},
+            {name: torch.from_numpy(np.array(value)) for name, value in fitted.arrays().items()},
+            amounts={"examples": len(train), "tokens": int(task.train.lengths.sum()), "seconds": seconds},
+            title=spec.model.title(fitted.facts),
             model=fitted.facts.model_dump(mode="json"),
         )
 
@@ -94,33 +66,87 @@ class FittedRun:
         """What is read; how many numbers will be learned shows in the result."""
         return Size(examples=len(self.task.train.labelled_units()))
 
-    def seconds(self) -> tuple[float, float]:
-        """Not known before."""
-        return 0.0, 0.0
-
-    def weights(self) -> Tensors:
-        """None: no child starts from a fitted model."""
-        return {}
+    @staticmethod
+    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Fitted:
+        """The fitted model; `predict` takes `Examples`."""
+        del spec, task
+        return from_arrays(result["model"], {name: tensor.numpy() for name, tensor in weights.items()})
 
 
-def account(tensors: Tensors) -> dict[str, Any]:
-    """Numbers of each array, in the form in which the parts of a network are counted."""
+class KnownRun(StageRun):
+    """A stage whose scores the task itself knows: a trivial rule, such as the distance of two marked discs."""
+
+    def check(self) -> None:
+        """Raises: BadInput where the task has no rule of that name."""
+        rules = [model["name"] for model in self.spec.task.baselines if model["kind"] == "task"]
+        self.rule = self.spec.model.name or next(iter(rules), "")
+        if self.rule not in rules:
+            known = nearest(self.rule, rules) if rules else "it has none; leave this arm out"
+            raise BadInput(f"model.name: a trivial rule of task {self.spec.task.kind!r}: {known}")
+
+    def finish(self) -> Outcome:
+        """The scores that are known: of val, of test, or of both."""
+        rule = next(rule for rule in self.task.baselines if rule.name == self.rule)
+        values = {"train": None, "val": rule.val, "test": rule.test}
+        metric = self.spec.objective.monitored(self.task.signature)
+        name = "accuracy" if metric.greater and self.spec.objective.kind != "regress" else "r2"
+        scores = {split: {} if value is None else {name: value} for split, value in values.items()}
+        model = {"rule": rule.name, "source": rule.source}
+        return outcome_without_steps(self, scores, {}, {}, title=rule.name, model=model)
+
+    @staticmethod
+    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
+        """Raises: BadInput, since a rule is known by its scores alone."""
+        del task, weights
+        raise BadInput(
+            f"model.kind: {spec.model.kind!r} is known by its scores alone ({result['title']}); nothing predicts"
+        )
+
+
+def outcome_without_steps(
+    run: StageRun,
+    scores: Mapping[str, Any],
+    predictions: Tensors,
+    tensors: Tensors,
+    *,
+    title: str,
+    model: dict[str, Any],
+    amounts: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """What a stage without steps leaves: its best weights are its last, and its parts are its arrays."""
+    monitor = run.spec.objective.monitored(run.task.signature)
     none = {"taken": 0, "matched": 0, "drawn": 0, "frozen": 0}
     parts = [{"part": name, "total": x.numel(), **none, "fresh": x.numel()} for name, x in tensors.items()]
     total = sum(x.numel() for x in tensors.values())
-    return {"total": total, "trainable": total, "account": parts}
+    spent = {"epochs": 0.0, "steps": 0, "examples": 0, "tokens": 0, "flops": 0.0, "seconds": 0.0, **(amounts or {})}
+    return Outcome(
+        "complete",
+        tensors,
+        tensors,
+        [],
+        predictions,
+        {which: {"step": 0, "epoch": 0.0, **scores} for which in ("best", "last")},
+        {**spent, "peak_memory": peak_memory(torch.device("cpu"))},
+        {"total": total, "trainable": total, "account": parts},
+        {"name": monitor.name, "greater": monitor.greater},
+        title=title,
+        model=model,
+    )
 
 
 def score(fitted: Fitted, examples: Examples, objective: ObjectiveSpec, signature: Signature) -> Evaluation:
     """Scores by the objective, and outputs (log-probabilities or numbers) as `evaluate` keeps those of networks."""
     if not len(examples):
         return Evaluation({}, {})
-    given = fitted.predict(examples)
-    least = float(np.finfo(np.float64).tiny)
-    output = torch.from_numpy(np.log(np.maximum(given, least)) if signature.target == "class" else np.array(given))
+    predicted = np.array(fitted.predict(examples))
+    if signature.target == "class":
+        predicted = np.log(np.maximum(predicted, np.finfo(np.float64).tiny))
+    output = torch.from_numpy(predicted)
     output = output.reshape(len(output), -1)
     index = torch.from_numpy(examples.index.astype(np.int64))
-    target = None if examples.target is None else torch.from_numpy(_typed(examples.target))
+    target = None
+    if examples.target is not None:
+        target = torch.from_numpy(examples.target.astype(np.float32 if examples.target.dtype.kind == "f" else np.int64))
     # Sums over targets: what the inputs are, and which position is whose, plays no part in them.
     nothing = torch.zeros((len(examples), 0))
     metrics = TrainMetrics(output.device)
@@ -128,30 +154,8 @@ def score(fitted: Fitted, examples: Examples, objective: ObjectiveSpec, signatur
     kept = {"output": output.float(), "index": index, "target": target}
     if examples.per_position:
         first = collate(examples, np.arange(min(PICTURED, examples.units)))
-        shown = output.new_zeros((*first.valid.shape, output.shape[1]))
-        shown[first.valid] = output[: int(first.valid.sum())]
-        kept = {"output": shown.float(), "index": first.index, "inputs": first.inputs, "valid": first.valid}
+        padded = output.new_zeros((*first.valid.shape, output.shape[1]))
+        padded[first.valid] = output[: int(first.valid.sum())]
+        kept = {"output": padded.float(), "index": first.index, "inputs": first.inputs, "valid": first.valid}
     outputs = {name: value.contiguous() for name, value in kept.items() if value is not None}
     return Evaluation(objective.scores(metrics.totals()), outputs)
-
-
-def _typed(target: np.ndarray) -> np.ndarray:
-    return target.astype(np.float32 if target.dtype.kind == "f" else np.int64)
-
-
-def begin(
-    spec: StageSpec,
-    task: Task,
-    parent: Tensors | None,
-    device: str = "cpu",
-    resume: tuple[Tensors, dict[str, Any]] | None = None,
-) -> FittedRun:
-    """Fit on the CPU, from nothing: there is no parent, and no state to go on from."""
-    del parent, device, resume
-    return FittedRun(spec, task)
-
-
-def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Fitted:
-    """The fitted model; `predict` takes `Examples`."""
-    del spec, task
-    return from_arrays(result["model"], {name: tensor.numpy() for name, tensor in weights.items()})

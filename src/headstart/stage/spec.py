@@ -20,7 +20,7 @@ from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
 from headstart.objectives import MaskedSpec, ObjectiveField
 from headstart.spec import Seed, Spec, digest, read
-from headstart.tasks import TaskField, TaskSpec
+from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
 from headstart.training.loop import BudgetSpec, StepInfo
 from headstart.training.optim import OptimSpec
@@ -217,13 +217,35 @@ class Size:
 
 
 class StageRun(Protocol):
-    """A stage at work: `steps()` to the end, then `finish()`."""
+    """A stage at work: `steps()` to the end, then `finish()`. A way of running stages inherits what it does not do."""
 
     spec: StageSpec
+    task: Task
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        task: Task,
+        parent: Tensors | None = None,
+        device: str = "cpu",
+        resume: tuple[Tensors, dict[str, Any]] | None = None,
+    ) -> None:
+        """Start as the spec says, and go on from a state where one is given.
+
+        parent: weights of the parent stage. resume: (tensors, meta) of a state.
+        Raises: BadInput where model, objective, start, parts or batch do not fit the task.
+        """
+        del parent, device, resume
+        self.spec, self.task = spec, task
+        self.check()
+
+    def check(self) -> None:
+        """Raises: BadInput where spec and task do not fit; of stages that take nothing else."""
+        return
 
     def steps(self) -> Iterator[StepInfo]:
         """Do the work, one tick a step; a stage without steps gives none."""
-        ...
+        yield from ()
 
     def finish(self) -> Outcome:
         """Scores, weights and predictions, once."""
@@ -231,14 +253,19 @@ class StageRun(Protocol):
 
     def size(self) -> Size:
         """What it will do, before it is done."""
-        ...
+        return Size()
 
     def seconds(self) -> tuple[float, float]:
         """(seconds of a step, seconds of scoring one sequence or pair), measured on a few steps, or 0."""
-        ...
+        return 0.0, 0.0
 
     def weights(self) -> Tensors:
         """The weights of this moment, as a child would get them."""
+        return {}
+
+    @staticmethod
+    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
+        """The model of a finished stage, ready to predict, from its weights and its `result.json`."""
         ...
 
 

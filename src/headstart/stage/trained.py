@@ -13,42 +13,46 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.initial import apply_start, trainable
+from headstart.models.counting import training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
-from headstart.stage.spec import Outcome, Size, StageSpec, finite, peak_memory
+from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train
 from headstart.training.optim import flat_parameters
 
-TRAIN_FLOPS = 3
-"""A training step costs about three forward passes: one forward, two for the gradients of inputs and weights."""
 WARM_STEPS, TIMED_STEPS = 3, 10
 """Steps that are left out, and that are timed, where the length of a step is measured."""
 PROBE_SECONDS = 2.0
 """Seconds after which no more steps are left out, or timed."""
 
 
-class TrainedRun:
+class TrainedRun(StageRun):
     """A stage that is being trained."""
 
     def __init__(
         self,
         spec: StageSpec,
         task: Task,
-        model: Network,
-        account: Any,
-        names: list[str],
-        parent: Tensors | None,
-        device: torch.device,
+        parent: Tensors | None = None,
+        device: str = "cpu",
+        resume: tuple[Tensors, dict[str, Any]] | None = None,
     ) -> None:
-        self.spec, self.task, self.model, self.account, self.device = spec, task, model, account, device
+        super().__init__(spec, task, parent, device, resume)
+        self.device = torch.device(device)
+        self.model = _fresh_model(spec, task)
+        if spec.objective.kind == "causal" and not spec.model.causal:
+            raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
+        names = trainable(self.model, spec.trainable)
+        self.trained = names
+        self.account = apply_start(self.model, spec.start, parent, spec.seed, trained=names)
         dtype = torch.float64 if spec.optim.precision == "float64" else torch.float32
-        model.to(device=device, dtype=dtype)
-        self.frozen = _unchanged(model, names, parent)
+        self.model.to(device=self.device, dtype=dtype)
+        self.frozen = _unchanged(self.model, names, parent)
         self.feeds = {
-            name: Batches(task.split(name), _units(spec, task, name), device, dtype)
+            name: Batches(task.split(name), _units(spec, task, name), self.device, dtype)
             for name in ("train", "val", "test")
         }
         if not len(self.feeds["val"].units):
@@ -72,7 +76,9 @@ class TrainedRun:
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
-        self.progress = Progress(model, flat_parameters(model, names, spec.optim))
+        self.progress = Progress(self.model, flat_parameters(self.model, names, spec.optim))
+        if resume is not None:
+            self.progress.restore(*resume)
 
     def _fresh(self, epoch: int) -> Batches:
         """The train examples of an epoch, of an endless task or one that augments."""
@@ -93,7 +99,7 @@ class TrainedRun:
         """Parameters, and what the budget buys."""
         steps, per_epoch, budget = self.setting.total, self.setting.per_epoch, self.spec.budget
         examples = round(steps * len(self.setting.train.units) / per_epoch)
-        unit_flops, account = flops_per_unit(self.spec, self.task), self._account()
+        account = self._account()
         units = {name: len(feed.units) for name, feed in self.feeds.items()}
         every = budget.evaluate_every
         gap = steps / 10 if every is None else every * (per_epoch if budget.epochs is not None else 1)
@@ -102,11 +108,24 @@ class TrainedRun:
             account["trainable"],
             steps,
             examples,
-            TRAIN_FLOPS * examples * unit_flops,
+            examples * self.unit_flops(training=True),
             math.ceil(steps / max(gap, 1)) * units["val"],
             2 * sum(units.values()),
-            unit_flops,
+            self.unit_flops(),
         )
+
+    def unit_flops(self, training: bool = False) -> float:
+        """Mean FLOPs of a train unit, padding left out: of a forward pass, or of its share of a training step."""
+        spec, signature = self.spec, self.task.signature
+        output = spec.objective.output(signature)
+        lengths, counts = np.unique(self.task.train.lengths, return_counts=True)
+        each = []
+        for length in lengths.tolist():
+            layers = spec.model.layer_flops(signature, output, length)
+            each.append(
+                training_flops(self.model, layers, self.trained, length) if training else sum(f for _, f in layers)
+            )
+        return float(np.dot(each, counts) / max(self.task.train.units, 1))
 
     def seconds(self) -> tuple[float, float]:
         """The median of a few steps without the first ones, which are slower, and a look at validation."""
@@ -156,9 +175,9 @@ class TrainedRun:
         )
 
     def _scores(self, step: int, keep: bool = False) -> tuple[dict[str, Any], Tensors]:
-        found = {name: self._evaluate(name, keep and name != "train") for name in self.feeds}
-        scores: dict[str, Any] = {name: finite(found[name].scores) for name in found}
-        outputs = {f"{name}/{part}": value for name, one in found.items() for part, value in one.outputs.items()}
+        splits = {name: self._evaluate(name, keep and name != "train") for name in self.feeds}
+        scores: dict[str, Any] = {name: finite(split.scores) for name, split in splits.items()}
+        outputs = {f"{name}/{part}": value for name, split in splits.items() for part, value in split.outputs.items()}
         per_epoch = max(self.setting.per_epoch, 1)
         return {"step": step, "epoch": round(step / per_epoch, 4), **scores}, outputs
 
@@ -179,6 +198,16 @@ class TrainedRun:
             keep=keep,
         )
 
+    @staticmethod
+    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
+        """The network in evaluation; its forward takes a `sequence.Batch`."""
+        del result
+        model: Network = spec.model.network(task.signature, spec.objective.output(task.signature), spec.seed)
+        if spec.optim.precision == "float64":
+            model.double()
+        model.load_state_dict(weights)
+        return model.eval()
+
     def _account(self) -> dict[str, Any]:
         return {
             "total": sum(p.numel() for p in self.model.parameters()),
@@ -193,60 +222,23 @@ class TrainedRun:
             "steps": progress.step,
             "examples": progress.examples,
             "tokens": progress.tokens,
-            "flops": TRAIN_FLOPS * progress.examples * flops_per_unit(self.spec, self.task),
+            "flops": progress.examples * self.unit_flops(training=True),
             "seconds": progress.seconds,
             "peak_memory": peak_memory(self.device),
         }
 
 
-def begin(
-    spec: StageSpec,
-    task: Task,
-    parent: Tensors | None,
-    device: str = "cpu",
-    resume: tuple[Tensors, dict[str, Any]] | None = None,
-) -> TrainedRun:
-    """Build the model, start it as the spec says, and go on from a state where one is given.
-
-    Raises: BadInput where model, objective, start, parts or batch do not fit the task.
-    """
-    place = torch.device(device)
+def _fresh_model(spec: StageSpec, task: Task) -> Network:
+    """Raises: BadInput where it does not fit the task, or the memory."""
     output = spec.objective.output(task.signature)
+    spec.objective.monitored(task.signature)
     try:
         model: Network = spec.model.network(task.signature, output, spec.seed)
     except (MemoryError, RuntimeError) as error:
         if "allocate" not in str(error) and not isinstance(error, MemoryError):
             raise
         raise spec.too_large() from None
-    spec.objective.monitored(task.signature)
-    if spec.objective.kind == "causal" and not spec.model.causal:
-        raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
-    names = trainable(model, spec.trainable)
-    account = apply_start(model, spec.start, parent, spec.seed, trained=names)
-    run = TrainedRun(spec, task, model, account, names, parent, place)
-    if resume is not None:
-        run.progress.restore(*resume)
-    return run
-
-
-def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Network:
-    """The network in evaluation; its forward takes a `sequence.Batch`."""
-    del result
-    model: Network = spec.model.network(task.signature, spec.objective.output(task.signature), spec.seed)
-    if spec.optim.precision == "float64":
-        model.double()
-    model.load_state_dict(weights)
-    return model.eval()
-
-
-def flops_per_unit(spec: StageSpec, task: Task) -> float:
-    """Mean multiply-adds times two of one forward pass of a train unit, padding left out."""
-    lengths, counts = np.unique(task.train.lengths, return_counts=True)
-    output = spec.objective.output(task.signature)
-    total = sum(
-        spec.model.network_flops(task.signature, output, int(n)) * int(c) for n, c in zip(lengths, counts, strict=True)
-    )
-    return float(total / max(task.train.units, 1))
+    return model
 
 
 def _units(spec: StageSpec, task: Task, split: str) -> np.ndarray:

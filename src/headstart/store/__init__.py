@@ -1,8 +1,7 @@
 """Finished and unfinished stages on disk: one folder each, one writer at a time."""
 
 from headstart.store.claim import ClaimedStage
-from headstart.store.files import Damaged, disk_full, publish, publish_json, read_json, seal, unseal
-from headstart.store.folder import DONE
+from headstart.store.files import DONE, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
 from headstart.store.locks import LostLock
 from headstart.store.stages import StageEntry, Store, store_folder
 

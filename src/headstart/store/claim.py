@@ -14,19 +14,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.store.files import (
+    NOTES,
+    RECORDS,
+    RESULT,
+    STAGE,
     Damaged,
     disk_full,
     file_digest,
+    optional_json,
     plain,
+    problem,
     publish,
     publish_json,
     read_json,
     seal,
+    states,
     sync_folder,
+    tidy,
     unseal,
     write_all,
 )
-from headstart.store.folder import NOTES, RECORDS, RESULT, STAGE, optional_json, problem, states, tidy
 from headstart.store.locks import Lock
 
 if TYPE_CHECKING:
@@ -113,8 +120,9 @@ class ClaimedStage:
         elsewhere = dict(references or {})
         for which, weights in (("best", best), ("last", last)):
             own = {name: value for name, value in weights.items() if name not in elsewhere}
-            self._publish(f"{which}.safetensors", own, {"identity": self.identity, "weights": which})
-        self._publish("predictions.safetensors", predictions, {"identity": self.identity})
+            meta = {"identity": self.identity, "weights": which}
+            publish(self.path / f"{which}.safetensors", seal(own, meta))
+        publish(self.path / "predictions.safetensors", seal(predictions, {"identity": self.identity}))
         kept = {f"source/{name}": content for name, content in (sources or {}).items()}
         for name, content in kept.items():
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -143,9 +151,6 @@ class ClaimedStage:
     def close(self) -> None:
         """Close the records."""
         self._records.close()
-
-    def _publish(self, name: str, tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> None:
-        publish(self.path / name, seal(tensors, meta))
 
     def _note(self, status: str, text: str) -> None:
         try:

@@ -1,4 +1,4 @@
-"""Files that are whole or absent: one atomic write, JSON and tensors that carry their format and digest.
+"""Files that are whole or absent: one atomic write, JSON and tensors with format and digest; those of a stage's folder.
 
 Nothing here imports torch or numpy before a tensor is asked for, so that reading JSON stays quick.
 """
@@ -10,6 +10,7 @@ import hashlib
 import json
 import math
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,14 @@ if TYPE_CHECKING:
 FORMAT = 1
 """Of every file that is written here. Raised when an older reader would misread a newer file."""
 
+DONE = ("complete", "diverged")
+"""Statuses that stay: the stage is not tried again."""
+NOTES = {"failed": "failure.txt", "cut": "cut.txt"}
+"""Statuses that a text file records."""
+RECORDS, RESULT, STAGE = "records.jsonl", "result.json", "stage.json"
+
+_STATE = re.compile(r"state-(\d+)\.safetensors")
+_checked: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
 _UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, AttributeError, MemoryError)
 """What reading bytes that were overwritten can raise (RecursionError is a RuntimeError)."""
@@ -171,3 +180,67 @@ def _digest(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> str
         total.update(canonical([name, str(tensor.dtype), list(tensor.shape)]))
         total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
     return total.hexdigest()
+
+
+def optional_json(path: Path) -> dict[str, Any] | None:
+    """`read_json`, or None where there is no such file."""
+    try:
+        return read_json(path)
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def states(folder: Path) -> list[Path]:
+    """Files of states, the newest first."""
+    numbered = [(int(match[1]), path) for path in folder.glob("state-*") if (match := _STATE.fullmatch(path.name))]
+    return [path for _, path in sorted(numbered, reverse=True)]
+
+
+def tidy(folder: Path) -> None:
+    """Delete what a finished stage no longer needs (a kill may have come before it could)."""
+    for path in [*states(folder), *folder.glob(".*.tmp")]:
+        path.unlink(missing_ok=True)
+
+
+def problem(folder: Path) -> str | None:
+    """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None.
+
+    Each file is hashed once per process, and again only if it looks changed.
+    """
+    stamps = _stamps(folder)
+    known = _checked.get(folder.resolve())
+    if known is None or known[0] != stamps:
+        known = _checked[folder.resolve()] = (stamps, _check(folder))
+    if known[1] is None:
+        references = (optional_json(folder / RESULT) or {}).get("references", {})
+        for parent in sorted({source["identity"] for source in references.values()}):
+            if not _is_done(folder.with_name(parent)):
+                return f"{folder}: its frozen weights are those of stage {parent}, which is not there"
+    return known[1]
+
+
+def _is_done(folder: Path) -> bool:
+    try:
+        return (optional_json(folder / RESULT) or {}).get("status") in DONE
+    except Damaged:
+        return False
+
+
+def _check(folder: Path) -> str | None:
+    try:
+        for name, digest in read_json(folder / RESULT)["files"].items():
+            if file_digest(folder / name) != digest:
+                return f"{folder / name}: its digest does not fit"
+    except FileNotFoundError as error:
+        return f"{error.filename}: is missing"
+    except (Damaged, OSError) as error:
+        return str(error)
+    return None
+
+
+def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
+    if not folder.is_dir():
+        return []
+    with os.scandir(folder) as files:
+        stats = [(file.name, file.stat()) for file in files]
+    return sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats)

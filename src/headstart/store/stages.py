@@ -17,10 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput, nearest
-from headstart.store import folder as stage_folder
 from headstart.store.claim import ClaimedStage
-from headstart.store.files import Damaged, unseal
-from headstart.store.folder import NOTES, RECORDS, RESULT, STAGE, optional_json
+from headstart.store.files import NOTES, RECORDS, RESULT, STAGE, Damaged, optional_json, problem, tidy, unseal
 from headstart.store.locks import Locks
 
 if TYPE_CHECKING:
@@ -160,11 +158,11 @@ class Store:
 
     def problem(self, identity: str) -> str | None:
         """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None."""
-        return stage_folder.problem(self.folder(identity))
+        return problem(self.folder(identity))
 
     def tidy(self, identity: str) -> None:
         """Delete what a finished stage no longer needs."""
-        stage_folder.tidy(self.folder(identity))
+        tidy(self.folder(identity))
 
     @contextlib.contextmanager
     def claim(self, identity: str, document: Mapping[str, Any]) -> Iterator[ClaimedStage | None]:

@@ -8,10 +8,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from statistics import median
-
-import torch
 
 from headstart.errors import BadInput
 from headstart.plugins import plugins_of
@@ -19,11 +16,10 @@ from headstart.runner.events import Event, Failed, Finished, Progress, Skipped, 
 from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
 from headstart.spec import digest
-from headstart.stage import StageRun, StageSpec, begin
+from headstart.stage import StageSpec
+from headstart.study.budgets import Outlines
 from headstart.study.costs import Speed
 from headstart.study.plan import Plan, PlannedStage
-from headstart.tasks import Task
-from headstart.tasks.build import outlined
 
 PROBING = 30.0
 """Seconds that the probes of all kinds may take, as predicted."""
@@ -68,18 +64,15 @@ def survey(plan: Plan) -> list[Cost]:
     No data are needed where the spec tells their sizes; stages whose sizes only the data know are left out.
     Raises: BadInput naming the stage whose model, parts, batch or task do not fit.
     """
-    fit = _Fit(plan.data)
-    costs: dict[str, Cost | None] = {}
-    out = []
-    for planned in plan.stages.values():
-        key = _likeness(planned.spec)
-        if key not in costs:
-            try:
-                costs[key] = fit.cost(planned)
-            except BadInput as error:
-                raise BadInput(f"{planned.name}.{error}") from None
-        if (cost := costs[key]) is not None:
-            out.append(replace(cost, planned=planned))
+    outlines, out = Outlines(plan.data), []
+    for planned in plan.every_stage.values():
+        try:
+            size = outlines.size(planned.spec)
+            if size is not None:
+                _refuse_what_exceeds_memory(planned.spec, size.parameters)
+                out.append(Cost(planned, _kind(planned.spec), **vars(size)))
+        except BadInput as error:
+            raise BadInput(f"{planned.name}.{error}") from None
     return out
 
 
@@ -118,54 +111,11 @@ def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, StageSp
     return out
 
 
-def _likeness(spec: StageSpec) -> str:
-    """Equal for stages that fit their tasks alike: seeds and learning rates do not matter."""
-    parent = None if spec.parent is None else _likeness(spec.parent)
-    plain = spec.model_copy(update={"seed": 0, "parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0})})
-    return digest({**plain.document(), "parent": parent})
-
-
 def _kind(spec: StageSpec) -> str:
     """Equal for stages whose steps take equally long, however many they are and whatever they start from."""
     document = spec.document()
     optim = {"batch_size": spec.optim.batch_size, "precision": spec.optim.precision}
     return digest({name: document[name] for name in ("task", "model", "objective", "trainable")} | optim)
-
-
-class _Fit:
-    """Fits stages to tasks, each of which is opened once."""
-
-    def __init__(self, data: Path) -> None:
-        self._data = data
-        self._tasks: dict[str, Task | None] = {}
-
-    def cost(self, planned: PlannedStage) -> Cost | None:
-        """What the stage costs, or None where only its data know."""
-        run = self._begun(planned.spec)
-        if run is None:
-            return None
-        size = run.size()
-        _refuse_what_exceeds_memory(planned.spec, size.parameters)
-        return Cost(planned, _kind(planned.spec), **vars(size))
-
-    def _begun(self, spec: StageSpec) -> StageRun | None:
-        """The stage as it would begin, on torch's device that has shapes and no numbers; None without sizes."""
-        key = digest(spec.task.document())
-        if key not in self._tasks:
-            self._tasks[key] = outlined(spec.task, self._data)
-        task = self._tasks[key]
-        above = None if spec.parent is None else self._begun(spec.parent)
-        if task is None or (spec.parent is not None and above is None):
-            return None
-        parent = None if above is None else above.weights()
-        try:
-            with torch.device("meta"):
-                return begin(spec, task, parent, "meta")
-        except (NotImplementedError, RuntimeError):  # a mixer of a person's own that looks at its numbers
-            plain = (
-                None if parent is None else {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in parent.items()}
-            )
-            return begin(spec, task, plain)
 
 
 def _refuse_what_exceeds_memory(spec: StageSpec, parameters: int) -> None:

@@ -18,6 +18,7 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.sequence import Signature
 from headstart.spec import digest, merge, read
 from headstart.stage import StageSpec, identity
+from headstart.study.budgets import Outlines
 from headstart.study.scales import VARIANTS, names_of, overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, nested, set_by
 from headstart.tasks.task import available
@@ -82,7 +83,7 @@ class Plan:
     @property
     def chains(self) -> set[tuple[str, ...]]:
         """Identities of stages that follow each other."""
-        return {tuple(planned.identity for planned in cell.chain) for cell in self.cells}
+        return {tuple(planned.identity for planned in cell.chain) for cell in (*self.cells, *self.baselines)}
 
     def runs_of(self) -> dict[str, str]:
         """Identity -> the runs that a stage is part of, in short: `scratch on digits, seed 0, rate 0.001`."""
@@ -127,12 +128,13 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     """
     cells: dict[tuple[Any, ...], Cell] = {}
     stages: dict[str, PlannedStage] = {}
-    for arm, bundle in study.arms.items():
-        for column, wide in (study.columns or {"": {}}).items():
+    outlines = Outlines(data)
+    for arm in study.arms:
+        for column in study.columns or {"": {}}:
             for values in itertools.product(*study.axes.values()):
                 axes = dict(zip(study.axes, values, strict=True))
                 try:
-                    chain, seed = _chain(study, wide, bundle, axes, data, absent == "open")
+                    chain, seed = _chain(study, (arm,), column, axes, outlines, absent == "open")
                 except LacksData as error:
                     raise BadInput(f"{error}\n{_way_out(study, column)}") from None
                 except BadInput as error:
@@ -163,7 +165,7 @@ def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
             continue
         seen.add(key)
         for model in task.baselines:
-            spec = read(StageSpec, {"task": task, "objective": objective, "model": model}, place=BASELINE)
+            spec = read(StageSpec, {"task": task, "objective": objective, "model": model}, name=BASELINE)
             planned = PlannedStage(BASELINE, spec, identity(spec, data))
             out.setdefault(planned.identity, Cell(model["kind"], cell.column, 0, {}, (planned,)))
     return tuple(out.values())
@@ -220,32 +222,68 @@ def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
 
 def _chain(
     study: StudySpec,
-    column: Mapping[str, Any],
-    arm: Mapping[str, Any],
+    arms: tuple[str, ...],
+    column: str,
     axes: Mapping[str, Any],
-    data: Path,
+    outlines: Outlines,
     may_be_open: bool,
 ) -> tuple[tuple[PlannedStage, ...], int]:
-    """(the reported stage and its ancestors, the first one first; the seed of the run)."""
+    """(the reported stage of the last of `arms` and its ancestors, the first one first; the seed of the run).
+
+    arms: before it those whose budgets are to equal its own.
+    """
+    arm, wide = study.arms[arms[-1]], study.columns.get(column, {})
     planned: list[PlannedStage] = []
     name, seen = study.reported, [study.reported]
-    tables = [_settings(study, name, column, arm, axes)]
+    tables = [_settings(study, name, wide, arm, axes)]
     while (parent := tables[-1].get("parent")) is not None:
         if not isinstance(parent, str) or parent not in study.stages:
             raise BadInput(f"{seen[-1]}.parent: {nearest(parent, study.stages)}")
         if parent in seen:
             raise BadInput(f"{seen[-1]}.parent: {parent!r} is its own ancestor ({' -> '.join(seen)})")
         seen.append(parent)
-        tables.append(_settings(study, parent, column, arm, axes))
+        tables.append(_settings(study, parent, wide, arm, axes))
     spec: StageSpec | None = None
     for name, table in zip(reversed(seen), reversed(tables), strict=True):
-        spec = read(StageSpec, {**table, "parent": spec}, place=name)
-        named = _identity(spec, data, may_be_open)
+        spec = read(StageSpec, {**table, "parent": spec}, name=name)
+        other, equal = spec.budget.flops_of, list[StageSpec]()
+        if other is not None:
+            equal = _equal_chain(study, arms, column, axes, outlines, name, other)
+        try:
+            spec = outlines.in_steps(spec, equal)
+        except BadInput as error:
+            raise BadInput(f"{name}.{error}") from None
+        named = _identity(spec, outlines.data, may_be_open)
         planned.append(PlannedStage(name, spec, named))
         if spec.parent is None:
             # A parent that trains nothing was dropped: it is no stage of this chain.
             planned = planned[-1:]
     return tuple(planned), int(tables[0].get("seed", 0))
+
+
+def _equal_chain(
+    study: StudySpec,
+    arms: tuple[str, ...],
+    column: str,
+    axes: Mapping[str, Any],
+    outlines: Outlines,
+    name: str,
+    other: str,
+) -> list[StageSpec]:
+    """The stages of the arm `other`, which stage `name` is to equal. Raises: BadInput where that cannot be."""
+    place = f"{name}.budget.flops_of"
+    if name != study.reported:
+        raise BadInput(f"{place}: whole chains are made equal in their last stage, {study.reported!r}; give flops here")
+    if other not in study.arms:
+        raise BadInput(f"{place}: {nearest(other, study.arms)}")
+    if other in arms:
+        circle = " -> ".join((*arms, other))
+        raise BadInput(f"{place}: {circle} wait for each other; give one of them a budget of its own")
+    try:
+        chain, _ = _chain(study, (*arms, other), column, axes, outlines, True)
+    except BadInput as error:
+        raise BadInput("\n".join(_as_written(study, other, column, line) for line in str(error).splitlines())) from None
+    return [planned.spec for planned in chain]
 
 
 def _lacks_data(spec: StageSpec | None, data: Path) -> bool:

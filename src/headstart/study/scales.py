@@ -102,7 +102,8 @@ def names_of(value: Any) -> tuple[Any, ...]:
 
 DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
-MEASURES = ("epochs", "steps", "tokens")
+MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
+"""Those of a budget."""
 
 Absent = Callable[[Mapping[str, Any]], bool]
 """Whether a task's data are not at hand."""
@@ -147,7 +148,7 @@ def stand_ins_told(texts: Iterable[str]) -> str:
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
     """A stage's settings with a layer that wins over them.
 
-    Epochs, steps and tokens are one setting said in three ways: the later one replaces the earlier.
+    Epochs, steps, tokens and FLOPs are one setting said in several ways: the later one replaces the earlier.
     """
     out, budget = merge(table), layer.get("budget")
     if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):

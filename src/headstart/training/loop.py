@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from pydantic import Field, model_validator
 
+from headstart.errors import BadInput
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
@@ -29,12 +30,18 @@ CHECK_EVERY = 20
 """Steps between looks at the running loss: a NaN stays in a sum, so that none is missed."""
 
 
-class BudgetSpec(Spec):
-    """How long a stage trains: exactly one of epochs, steps (0 is legal: started, untrained) or tokens.
+MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
+"""Fields of a budget that say how much; one of them is given."""
 
-    evaluate_every: epochs between evaluations on val where the budget is in epochs, else steps (default: ten
-    evaluations over the budget). patience: stop after so many evaluations without a better score. share: of the
-    amount that is given, so that arms can divide one budget; written out while reading, it leaves no trace.
+
+class BudgetSpec(Spec):
+    """How long a stage trains: exactly one of epochs, steps (0 is legal: started, untrained), tokens, flops, flops_of.
+
+    flops: of training, forward and backward passes. flops_of: an arm of the study; all stages of this run together get
+    the FLOPs of all of that arm's. A plan writes both out as steps. evaluate_every: epochs between evaluations on val,
+    but steps where the budget is in steps or tokens (default: ten evaluations over the budget). patience: stop after so
+    many evaluations without a better score. share: of the amount that is given, so that arms can divide one budget;
+    written out while reading, it leaves no trace.
     """
 
     epochs: float | None = Field(default=None, ge=0)
@@ -43,33 +50,39 @@ class BudgetSpec(Spec):
     evaluate_every: float | None = Field(default=None, gt=0)
     patience: int | None = Field(default=None, ge=1)
     share: float = neutral(1.0, ge=0, le=1)
+    flops: float | None = neutral(None, gt=0)
+    flops_of: str | None = neutral(None)
 
     @model_validator(mode="after")
     def _one_measure(self) -> BudgetSpec:
-        if sum(x is not None for x in (self.epochs, self.steps, self.tokens)) != 1:
-            raise ValueError("give exactly one of epochs, steps or tokens")
-        if self.share != 1:
-            if self.epochs is not None:
-                # Equal budgets must have equal identities: 0.1 of 3 is 0.3, not 0.30000000000000004.
-                self.__dict__["epochs"] = round(self.epochs * self.share, 9)
-            for name in ("steps", "tokens"):
-                if (amount := getattr(self, name)) is not None:
-                    self.__dict__[name] = round(amount * self.share)
+        amounts = {name: getattr(self, name) for name in MEASURES if getattr(self, name) is not None}
+        if len(amounts) != 1:
+            raise ValueError("give exactly one of epochs, steps, tokens, flops or flops_of")
+        ((name, amount),) = amounts.items()
+        if self.share != 1 and name != "flops_of":
+            # Equal budgets must have equal identities: 0.1 of 3 is 0.3, not 0.30000000000000004.
+            part = amount * self.share
+            self.__dict__[name] = round(part, 9) if isinstance(amount, float) else round(part)
             self.__dict__["share"] = 1.0
         return self
 
     @property
     def empty(self) -> bool:
         """True: nothing is trained."""
-        return not (self.epochs or self.steps or self.tokens)
+        return not any(getattr(self, name) for name in MEASURES)
 
     def total_steps(self, per_epoch: int, tokens_per_epoch: int) -> int:
-        """Optimiser steps that the budget buys; tokens are rounded up to whole steps."""
+        """Optimiser steps that the budget buys; tokens are rounded up to whole steps.
+
+        Raises: BadInput for one in FLOPs, which a plan has to write out as steps.
+        """
         if self.epochs is not None:
             return round(self.epochs * per_epoch)
         if self.steps is not None:
             return self.steps
-        return math.ceil((self.tokens or 0) * per_epoch / tokens_per_epoch)
+        if self.tokens is None:
+            raise BadInput("budget: FLOPs become steps in the plan of a study; give epochs, steps or tokens here")
+        return math.ceil(self.tokens * per_epoch / tokens_per_epoch)
 
     def evaluates_at(self, step: int, per_epoch: int, total: int) -> bool:
         """Whether val is scored after this many steps (from 1): at the nearest step to each multiple, and the last."""

@@ -31,7 +31,7 @@ def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
     for word in overrides:
         path, value = parse_override(word)
         set_path(fields, path.removeprefix("task.").split("."), value)
-    return read(TASKS[name].load(), fields, place="task")  # type: ignore[no-any-return]
+    return read(TASKS[name].load(), fields, name="task")  # type: ignore[no-any-return]
 
 
 def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
@@ -155,7 +155,7 @@ def _check_study(
     lost = [p for p in plan.stages.values() if p.open]
     kinds = ", ".join(dict.fromkeys(p.spec.task.kind for p in lost))
     console().print(
-        f"{plan.study.name}{at} is sound: {len(plan.cells)} runs of {len(plan.stages)} distinct stages, "
+        f"{plan.study.name}{at} is sound: {len(plan.cells)} runs of {len(plan.every_stage)} distinct stages, "
         f"{count(flops)}FLOP"
         + (f", without {len(lost)} stages whose data are not in {study.data} ({kinds})" if lost else "")
     )

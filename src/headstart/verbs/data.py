@@ -77,7 +77,7 @@ def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutS
         fields[name.removeprefix("layout.")] = value
         options.pop(name.removeprefix("layout."), None)
     try:
-        return read(LayoutSpec, fields, place="layout")
+        return read(LayoutSpec, fields, name="layout")
     except BadInput as error:  # what was typed as an option is named as it was typed
         text = str(error)
         for name in options:

@@ -48,7 +48,7 @@ def watch(
     """The display of a run that does these stages, as far as they are not done."""
     rest = [cost for cost in costs if store.status(cost.planned.identity) not in DONE]
     left = TimeLeft(rest, plan.chains, slots, speed)
-    return Display(left, len(plan.stages) - len(rest), partial, plan.runs_of())
+    return Display(left, len(plan.every_stage) - len(rest), partial, plan.runs_of())
 
 
 class Display:

@@ -242,26 +242,27 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     slots, plan, out = max(runtime.workers, 1), study.plan, console()
     costs, speed = measure(survey(plan), runtime, speed_here())
     by_identity = {cost.planned.identity: cost for cost in costs}
-    uses = Counter(planned.identity for cell in plan.cells for planned in cell.chain)
-    states = {identity: "no data" if p.open else study.store.status(identity) for identity, p in plan.stages.items()}
+    stages = plan.every_stage
+    uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
+    states = {identity: "no data" if p.open else study.store.status(identity) for identity, p in stages.items()}
     out.print(f"store {study.store.root}")
     print_scale(study)
     rows = [
         [p.label, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
-        for i, p in plan.stages.items()
+        for i, p in stages.items()
     ]
     out.print(table(HEADS, rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
     rest = [cost for cost in costs if states[cost.planned.identity] not in DONE]
     seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
     lacking = [p for p in plan.stages.values() if p.open]
-    unknown = len(plan.stages) - len(costs)
+    unknown = len(stages) - len(costs)
     out.print(
-        f"{len(plan.cells)} runs, {len(plan.stages)} distinct stages, "
+        f"{len(plan.cells)} runs, {len(stages)} distinct stages, "
         f"{sum(state in DONE for state in states.values())} finished; "
         f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
         "(an estimate for this machine)"
     )
-    kinds, timed = ({cost.kind for cost in costs if cost.time or every} for every in (True, False))
+    kinds, timed = ({cost.kind for cost in costs if cost.steps and (cost.time or every)} for every in (True, False))
     others = "; the rest follows from FLOPs" if kinds - timed else ""
     out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     if lacking:

@@ -34,6 +34,8 @@ class GRU(nn.Module):
     Cost O(L N (D + N)), L steps one after another. Source: Cho et al. 2014, with torch's reset after the product.
     """
 
+    per_position = ("input", "recurrent")
+
     def __init__(self, width: int, state: int) -> None:
         super().__init__()
         bound = 1 / math.sqrt(state)

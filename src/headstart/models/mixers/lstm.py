@@ -61,6 +61,8 @@ class LSTM(nn.Module):
     All weights start uniform in +-1 / sqrt(N). Cost O(B L N (D + N)), L steps one after another.
     """
 
+    per_position = ("input", "recurrent")
+
     def __init__(self, width: int, state: int, directions: int) -> None:
         super().__init__()
         bound = 1 / math.sqrt(state)

@@ -42,7 +42,8 @@ class MixerSpec(Spec):
     What else the module may have is used where it is there: `kernel(length)` -> (C, D, L), the convolution that a
     report draws; `attention(x, valid)` -> `attend.AttentionView`, whose maps it draws; `exportable(length)` -> the
     module that an ONNX file states for at most that many positions, or BadInput with the reason (without it: its own
-    forward).
+    forward); `per_position`: names of parameters besides those of linear layers that multiply each position, by which
+    the FLOPs of training a part of a model are counted.
 
     `models/contract.py` holds every mixer to this. It builds the spec with the fields of `example`, for D 16
     and L up to 64; `uncounted` says in words which work `flops` counts and a count of matrix products,

@@ -1,0 +1,57 @@
+"""FLOPs of training: what a backward pass costs beside the forward pass, where only some parameters learn."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+
+from torch import nn
+
+
+def training_flops(
+    network: nn.Module, layers: Iterable[tuple[str, float]], trained: Collection[str], length: int
+) -> float:
+    """FLOPs of a forward and a backward pass over one sequence of `length`, where the parameters `trained` learn.
+
+    layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. A product with a weight
+    costs as much again for the gradient of the weight, if that is trained, and for the gradient of what it is
+    multiplied with, if something below it is trained. What a mixer computes besides (products of queries and keys,
+    convolutions with its kernel) costs twice as much again wherever a gradient passes. So a step that trains all of a
+    model costs three forward passes, but for the encoder's inputs, which need no gradient.
+    """
+    total, below = 0.0, False
+    for name, flops in layers:
+        own = {parameter for parameter in trained if parameter.startswith(f"{name}.")}
+        if flops and (below or own):
+            total += _backward(network.get_submodule(name), name, flops, length, own, below)
+        total += flops
+        below = below or bool(own)
+    return total
+
+
+def _backward(layer: nn.Module, name: str, flops: float, length: int, trained: set[str], below: bool) -> float:
+    """FLOPs of the gradients of one layer, of `flops` forward."""
+    if name == "net":  # a person's own: of its layers only the weights are known
+        sizes = {f"{name}.{path}": parameter.numel() for path, parameter in layer.named_parameters()}
+        return flops * (1 + sum(sizes[path] for path in trained) / max(sum(sizes.values()), 1))
+    products = {weight: 2.0 * length * size for weight, size in _weights(layer, name)}
+    last = list(products)[-1] if products and name != "encoder" else ""
+    inside = bool(trained - {last, last.removesuffix("weight") + "bias"})
+    # Heads pool before their layers, and closed forms leave small layers out: the layer's own number is the whole.
+    whole = sum(products.values())
+    if whole and (whole > flops or not name.endswith(".mixer")):
+        products = {weight: product * flops / whole for weight, product in products.items()}
+        whole = flops
+    total = 2 * (flops - whole) if below or inside else 0.0
+    for weight, product in products.items():
+        total += product * (weight in trained) + product * (below or (inside and weight == last))
+    return total
+
+
+def _weights(layer: nn.Module, name: str) -> Iterator[tuple[str, int]]:
+    """(name, size) of each matrix that multiplies every position: of linear layers, and those a module names itself."""
+    for path, module in layer.named_modules(prefix=name):
+        if isinstance(module, nn.Linear):
+            yield f"{path}.weight", module.weight.numel()
+        for own in getattr(module, "per_position", ()):
+            if (parameter := getattr(module, own)) is not None:
+                yield f"{path}.{own}", parameter.numel()

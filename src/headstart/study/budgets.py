@@ -1,0 +1,97 @@
+"""Stages as they would begin, with or without data: what they cost, and budgets in FLOPs written out as steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+
+from headstart.errors import BadInput
+from headstart.spec import digest
+from headstart.stage import Size, StageRun, StageSpec, begin
+from headstart.tasks import Task
+from headstart.tasks.build import outlined
+from headstart.training.loop import BudgetSpec
+
+
+class Outlines:
+    """Fits stages to the tasks of a data folder, each of which is opened once."""
+
+    def __init__(self, data: Path) -> None:
+        self.data = data
+        self._tasks: dict[str, Task | None] = {}
+        self._sizes: dict[str, Size | None] = {}
+
+    def size(self, spec: StageSpec) -> Size | None:
+        """What a stage would do, without drawing its weights; None where only absent data know the sizes.
+
+        Raises: BadInput where model, parts, batch or task do not fit.
+        """
+        key = _likeness(spec)
+        if key not in self._sizes:
+            run = self._begun(spec)
+            self._sizes[key] = None if run is None else run.size()
+        return self._sizes[key]
+
+    def in_steps(self, spec: StageSpec, equal: Iterable[StageSpec] = ()) -> StageSpec:
+        """The stage with its budget in FLOPs written out as whole steps, evaluations too; any other as it is.
+
+        equal: the chain of the arm that the budget names; the stage gets what its parents leave of their FLOPs.
+        Raises: BadInput where they buy no step, or where only absent data know what a step costs.
+        """
+        budget = spec.budget
+        if budget.flops is None and budget.flops_of is None:
+            return spec
+        name = "budget.flops" if budget.flops is not None else "budget.flops_of"
+        flops = budget.flops
+        if flops is None:
+            whole, spent = budget.share * sum(self._cost(stage, name)[1] for stage in equal), 0.0
+            above = spec.parent
+            while above is not None:
+                spent, above = spent + self._cost(above, name)[1], above.parent
+            flops = whole - spent
+        per_epoch, epoch = self._cost(spec.model_copy(update={"budget": BudgetSpec(epochs=1.0)}), name)
+        steps = round(flops * per_epoch / epoch)
+        if steps < 1:
+            left = f"{budget.flops_of!r} leaves {flops:.3g} FLOP" if budget.flops is None else f"{flops:.3g} FLOP"
+            raise BadInput(f"{name}: {left}, one step costs {epoch / per_epoch:.3g}; give more")
+        every = budget.evaluate_every
+        gap = None if every is None else max(float(round(every * per_epoch)), 1.0)
+        return spec.model_copy(update={"budget": BudgetSpec(steps=steps, evaluate_every=gap, patience=budget.patience)})
+
+    def _cost(self, spec: StageSpec, name: str) -> tuple[int, float]:
+        """(steps, FLOPs) of a stage."""
+        size = self.size(spec)
+        if size is None:
+            raise BadInput(
+                f"{name}: what a step on task {spec.task.kind!r} costs is not known until its data are in "
+                f"{self.data}; put them there, or give epochs or steps"
+            )
+        return size.steps, size.flops
+
+    def _begun(self, spec: StageSpec) -> StageRun | None:
+        """On torch's device that has shapes and no numbers; None without sizes."""
+        key = digest(spec.task.document())
+        if key not in self._tasks:
+            self._tasks[key] = outlined(spec.task, self.data)
+        task = self._tasks[key]
+        above = None if spec.parent is None else self._begun(spec.parent)
+        if task is None or (spec.parent is not None and above is None):
+            return None
+        parent = None if above is None else above.weights()
+        try:
+            with torch.device("meta"):
+                return begin(spec, task, parent, "meta")
+        except (NotImplementedError, RuntimeError):  # a mixer of a person's own that looks at its numbers
+            plain = (
+                None if parent is None else {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in parent.items()}
+            )
+            return begin(spec, task, plain)
+
+
+def _likeness(spec: StageSpec) -> str:
+    """Equal for stages that fit their tasks alike: seeds and learning rates do not matter."""
+    parent = None if spec.parent is None else _likeness(spec.parent)
+    plain = spec.model_copy(update={"seed": 0, "parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0})})
+    return digest({**plain.document(), "parent": parent})

@@ -1,0 +1,136 @@
+"""FLOPs of training against torch's counter, on networks of which parts are frozen."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils.flop_counter import FlopCounterMode
+
+from headstart.initial import trainable
+from headstart.models.counting import training_flops
+from headstart.models.heads import Output
+from headstart.models.model import ModelSpec, SequenceModel, build_model
+from headstart.sequence import Batch, Signature
+from headstart.spec import read
+
+LENGTH = 24
+FLOATS = Signature("floats", 5, LENGTH, LENGTH, "class", 3)
+TOKENS = Signature("tokens", 11, LENGTH, LENGTH, "class", 3)
+GAPS = Signature("floats", 5, LENGTH, LENGTH, "class", 3, missing=True)
+BLOCKS: dict[str, Any] = {"width": 16, "blocks": 3, "mixer": {"kind": "attention"}}
+TRAINABLE = (
+    "all",
+    "head",
+    "backbone+head",
+    "encoder+norm+position+head",
+    "feed_forward",
+    "feed_forward[1]",
+    "mixer[0]+head",
+    "mixer[-1]",
+    "norm[1]",
+    "norm",
+    "encoder",
+    "all-mixer",
+    "all-feed_forward[0:2]",
+)
+
+
+def batch(signature: Signature, rows: int = 2) -> Batch:
+    valid, index = torch.ones(rows, LENGTH, dtype=torch.bool), torch.arange(rows)
+    if signature.input == "tokens":
+        return Batch(torch.randint(0, signature.width, (rows, LENGTH)), valid, index, None, full=True)
+    observed = torch.rand(rows, LENGTH, signature.width) < 0.7 if signature.missing else None
+    return Batch(torch.randn(rows, LENGTH, signature.width), valid, index, None, observed=observed, full=True)
+
+
+def counted(model: SequenceModel, names: list[str], signature: Signature) -> float:
+    """Of a sequence's share of a step, as torch counts it while autograd takes only the gradients that are needed."""
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in names)
+    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+        model(batch(signature)).sum().backward()
+    return counter.get_total_flops() / 2
+
+
+@pytest.mark.parametrize("expression", TRAINABLE)
+@pytest.mark.parametrize("signature", [FLOATS, TOKENS, GAPS], ids=["floats", "tokens", "gaps"])
+@pytest.mark.parametrize("form", ["before", "after", "glu"])
+def test_frozen_weights_get_no_weight_gradient_and_nothing_below_the_first_trained_part_any(
+    expression: str, signature: Signature, form: str
+) -> None:
+    more = {"feed_forward": {"kind": "glu", "width": 12}} if form == "glu" else {"norm_place": form}
+    spec, output = read(ModelSpec, {**BLOCKS, **more}), Output("position", 3)
+    model = build_model(spec, signature, output, 0)
+    names = trainable(model, expression)
+    stated = training_flops(model, spec.layer_flops(signature, output, LENGTH), names, LENGTH)
+    assert stated == pytest.approx(counted(model, names, signature), rel=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["sequence", "pair"])
+@pytest.mark.parametrize("expression", ["all", "head", "encoder+head"])
+def test_heads_that_pool_are_counted_once_a_sequence(kind: Any, expression: str) -> None:
+    spec, output = read(ModelSpec, BLOCKS), Output(kind, 3)
+    model = build_model(spec, FLOATS, output, 0)
+    names = trainable(model, expression)
+    stated = training_flops(model, spec.layer_flops(FLOATS, output, LENGTH), names, LENGTH)
+    assert stated == pytest.approx(counted(model, names, FLOATS), rel=1e-9)
+
+
+@pytest.mark.parametrize("mixer", ["linear_attention", "min_gru", "retnet"])
+@pytest.mark.parametrize("expression", ["all", "head", "all-mixer", "encoder+norm+head"])
+def test_other_mixers_agree_within_a_tenth(mixer: str, expression: str) -> None:
+    spec, output = read(ModelSpec, {**BLOCKS, "mixer": {"kind": mixer}, "causal": True}), Output("position", 3)
+    model = build_model(spec, FLOATS, output, 0)
+    names = trainable(model, expression)
+    stated = training_flops(model, spec.layer_flops(FLOATS, output, LENGTH), names, LENGTH)
+    assert stated == pytest.approx(counted(model, names, FLOATS), rel=0.1)
+
+
+def test_the_weights_of_a_frozen_recurrence_are_not_counted_though_its_own_backward_pass_computes_their_gradients() -> (
+    None
+):
+    spec, output = read(ModelSpec, {**BLOCKS, "mixer": {"kind": "lstm"}, "causal": True}), Output("position", 3)
+    model = build_model(spec, FLOATS, output, 0)
+    names = {part: trainable(model, part) for part in ("all", "all-mixer", "head")}
+    flops = {
+        part: training_flops(model, spec.layer_flops(FLOATS, output, LENGTH), names[part], LENGTH) for part in names
+    }
+    for part in ("all", "head"):
+        assert flops[part] == pytest.approx(counted(model, names[part], FLOATS), rel=0.02)
+    weights = 2 * LENGTH * sum(p.numel() for n, p in model.named_parameters() if ".mixer." in n and p.dim() == 3)
+    assert flops["all"] - flops["all-mixer"] == pytest.approx(weights, rel=0.02)
+
+
+@pytest.mark.parametrize("expression", ["query_key", "value_output", "query_key+head"])
+def test_a_part_of_a_mixer_counts_at_most_as_if_its_first_layers_passed_a_gradient(expression: str) -> None:
+    spec, output = read(ModelSpec, BLOCKS), Output("position", 3)
+    model = build_model(spec, TOKENS, output, 0)
+    names = trainable(model, expression)
+    stated, truth = (
+        training_flops(model, spec.layer_flops(TOKENS, output, LENGTH), names, LENGTH),
+        counted(model, names, TOKENS),
+    )
+    assert truth <= stated <= 1.1 * truth
+
+
+def test_training_all_of_a_model_of_tokens_costs_three_forward_passes() -> None:
+    spec, output = read(ModelSpec, {**BLOCKS, "mixer": {"kind": "s4"}}), Output("position", 3)
+    model = build_model(spec, TOKENS, output, 0)
+    whole = training_flops(model, spec.layer_flops(TOKENS, output, LENGTH), trainable(model, "all"), LENGTH)
+    assert whole == pytest.approx(3 * sum(flops for _, flops in spec.layer_flops(TOKENS, output, LENGTH)))
+
+
+def test_of_a_model_of_ones_own_the_weights_that_train_are_known() -> None:
+    net = torch.nn.Module()
+    net.net = torch.nn.Sequential(torch.nn.Linear(4, 6), torch.nn.Linear(6, 4))  # 30 and 28 numbers
+    net.head = torch.nn.Linear(4, 2)
+    layers = [("net", 580.0), ("head", 16.0)]
+    names = [name for name, _ in net.named_parameters()]
+    assert training_flops(net, layers, names, 1) == pytest.approx(3 * (580 + 16))
+    assert training_flops(net, layers, [name for name in names if ".1." in name], 1) == pytest.approx(
+        580 * (2 + 28 / 58) + 2 * 16
+    ), "the frozen head passes the gradient"
+    assert training_flops(net, layers, ["head.weight", "head.bias"], 1) == 580 + 2 * 16

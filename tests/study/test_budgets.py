@@ -1,0 +1,151 @@
+"""Budgets in FLOPs: written out as steps before a stage has an identity."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import headstart
+from headstart.api import Study
+from headstart.errors import BadInput
+from headstart.spec import merge
+from headstart.store import Store
+from headstart.study import scales
+from headstart.study.estimate import survey
+from headstart.study.plan import Cell, Plan, make_plan
+from headstart.study.spec import read_study
+from headstart.training import loop
+
+NOWHERE = Path("no-data-needed")
+STUDY: dict[str, Any] = {
+    "name": "equal",
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"epochs": 2}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"epochs": 4, "evaluate_every": 2}},
+    },
+    "columns": {
+        "few": {"task": {"kind": "digits", "labelled": 100}, "model": {"width": 8, "blocks": 1}},
+        "all": {"task": {"kind": "digits"}, "model": {"width": 16, "blocks": 2, "mixer": {"kind": "s4"}}},
+    },
+    "arms": {
+        "scratch": {},
+        "long": {"finetune": {"budget": {"flops_of": "pretrained"}}},
+        "pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}},
+    },
+    "axes": {"finetune.optim.lr": [1e-3, 3e-3], "seed": [0, 1]},
+    "report": {"against": "scratch", "baselines": False},
+}
+
+
+def plan(*overrides: str, **changes: Any) -> Plan:
+    return make_plan(read_study(merge(STUDY, changes), overrides), NOWHERE)
+
+
+def why(*overrides: str, **changes: Any) -> str:
+    with pytest.raises(BadInput) as caught:
+        plan(*overrides, **changes)
+    return str(caught.value)
+
+
+def spent(plan: Plan, arm: str, column: str) -> set[float]:
+    """FLOPs of each run of an arm, all its stages together."""
+    flops = {cost.planned.identity: cost.flops for cost in survey(plan)}
+    cells = [cell for cell in plan.cells if (cell.arm, cell.column) == (arm, column)]
+    return {sum(flops[planned.identity] for planned in cell.chain) for cell in cells}
+
+
+def last(plan: Plan, arm: str, column: str = "few") -> Cell:
+    return next(cell for cell in plan.cells if (cell.arm, cell.column) == (arm, column))
+
+
+@pytest.mark.parametrize("column", ["few", "all"])
+def test_a_whole_chain_gets_the_flops_of_another_arms_whole_chain(column: str) -> None:
+    result = plan()
+    (long,), (pretrained,), (short,) = (spent(result, arm, column) for arm in ("long", "pretrained", "scratch"))
+    step = short / (4 * (4 if column == "few" else 35))
+    assert long == pytest.approx(pretrained, abs=0.6 * step)
+    assert long > 1.3 * short
+
+
+def test_stages_before_the_last_are_subtracted_and_a_share_is_taken_of_the_whole() -> None:
+    budget = {"flops_of": "pretrained", "share": 0.9}
+    more = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"], "budget": budget}}
+    result = plan(arms={"more": more})
+    (most,), (pretrained,) = (spent(result, arm, "few") for arm in ("more", "pretrained"))
+    assert most == pytest.approx(0.9 * pretrained, rel=0.01)
+    assert last(result, "more").chain[0] == last(result, "pretrained").chain[0]
+
+
+def test_the_same_steps_written_by_hand_are_the_same_stage() -> None:
+    stage = last(plan(), "long").chain[-1]
+    budget = stage.spec.budget
+    assert (budget.flops, budget.flops_of, budget.epochs, budget.share) == (None, None, None, 1.0)
+    assert budget.steps is not None
+    assert budget.evaluate_every == 2 * 4, "two epochs of 4 steps"
+    by_hand = {"epochs": None, "steps": budget.steps, "evaluate_every": 8.0}
+    hand = plan('columns=["few"]', arms={"long": {"finetune": {"budget": {**by_hand, "flops_of": None}}}})
+    assert last(hand, "long").chain[-1].identity == stage.identity
+
+
+def test_a_number_of_flops_is_whole_steps_of_a_stage_that_may_be_partly_frozen() -> None:
+    whole = plan("finetune.budget.flops=2e8")
+    frozen = plan("finetune.budget.flops=2e8", arms={"pretrained": {"finetune": {"trainable": "head"}}})
+    steps = last(whole, "pretrained").chain[-1].spec.budget.steps
+    assert steps == last(whole, "scratch").chain[-1].spec.budget.steps
+    more = last(frozen, "pretrained").chain[-1].spec.budget.steps
+    assert steps is not None
+    assert more is not None
+    assert more > 2 * steps, "a step that trains the head alone costs less than half"
+    assert spent(whole, "scratch", "few").pop() == pytest.approx(2e8, rel=0.5 / steps)
+
+
+def test_what_was_planned_is_what_a_run_records(tmp_path: Path) -> None:
+    few = {"columns": {"few": STUDY["columns"]["few"]}, "arms": {"scratch": {}}, "axes": {"seed": [0]}}
+    study = Study({**STUDY, **few}, ["finetune.budget.flops=1e9"], store=tmp_path, data=tmp_path)
+    headstart.run(study)
+    (cost,) = survey(study.plan)
+    result = Store(tmp_path).result(cost.planned.identity)
+    assert result is not None
+    assert result["budget"]["steps"] == cost.steps
+    assert result["budget"]["flops"] == pytest.approx(cost.flops, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        (
+            {"arms": {"long": {"finetune": {"budget": {"flops_of": "pretraned"}}}}},
+            "arms.long.finetune.budget.flops_of: no 'pretraned'; did you mean 'pretrained'?",
+        ),
+        (
+            {"arms": {"pretrained": {"finetune": {"budget": {"flops_of": "long"}}}}},
+            "budget.flops_of: long -> pretrained -> long wait for each other; give one of them a budget of its own",
+        ),
+        (
+            {"stages": {"pretrain": {"budget": {"epochs": None, "flops_of": "scratch"}}}},
+            "budget.flops_of: whole chains are made equal in their last stage, 'finetune'; give flops here",
+        ),
+        (
+            {"arms": {"pretrained": {"finetune": {"budget": {"flops_of": "scratch", "share": 0.1}}}}},
+            "arms.pretrained.finetune.budget.flops_of: 'scratch' leaves -",
+        ),
+        (
+            {"arms": {"scratch": {"finetune": {"budget": {"flops": 1e3}}}}},
+            "arms.scratch.finetune.budget.flops: 1e+03 FLOP, one step costs ",
+        ),
+    ],
+)
+def test_a_budget_that_cannot_be_is_refused_where_it_stands(changes: dict[str, Any], message: str) -> None:
+    assert message in why(**changes)
+
+
+def test_flops_of_a_task_whose_sizes_the_data_alone_know_need_the_data(tmp_path: Path) -> None:
+    table = {**STUDY, "columns": {"ucr": {"task": {"kind": "ucr", "name": "GunPoint"}}}}
+    with pytest.raises(
+        BadInput, match=r"budget\.flops_of: what a step on task 'ucr' costs is not known until its data"
+    ):
+        make_plan(read_study(table), tmp_path, absent="open")
+
+
+def test_the_measures_of_a_budget_that_replace_each_other_are_all_of_them() -> None:
+    assert scales.MEASURES == loop.MEASURES
