@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
@@ -17,15 +18,18 @@ from support.made_series import signature, waves, words
 from support.made_tasks import MadeSpec
 
 from headstart.baselines import Facts, Fitted, from_arrays, shapes, trivial
-from headstart.baselines.contract import FittedSpec
+from headstart.baselines.contract import FittedSpec, Shapes
+from headstart.baselines.features import Features
 from headstart.baselines.kernels import KernelsSpec
-from headstart.baselines.linear import LinearSpec
+from headstart.baselines.linear import LinearSpec, PenalisedSpec
 from headstart.baselines.measures import balanced_weights, fit_temperature, log_loss, softmax
 from headstart.baselines.ngrams import NgramsSpec
 from headstart.baselines.summary import SummarySpec
 from headstart.baselines.trivial import MajoritySpec, NearestSpec
 from headstart.errors import BadInput
+from headstart.models import MODELS
 from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import Entry
 from headstart.tasks.task import Task, open_task
 
 FEATURES = 84 * 12
@@ -349,6 +353,56 @@ def test_numbers_that_cannot_be_are_refused(kind: str, name: str, value: float) 
     wrong.reshape(-1)[0] = value
     with pytest.raises(BadInput, match=f"'{name}' does not fit the other facts; save the model again"):
         from_arrays(fitted.facts.model_dump(mode="json"), {**fitted.arrays(), name: wrong})
+
+
+class LevelsSpec(PenalisedSpec):
+    """A regression on the mean of each sequence: a kind in a file of its own."""
+
+    kind: Literal["levels"] = "levels"
+    reads: ClassVar[Mapping[str, type[Features]]] = {}
+
+    def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
+        yield Levels(np.array([train.values.mean(), train.values.std()], dtype=np.float64))
+
+
+@dataclass(frozen=True)
+class Levels(Features):
+    """`scale` (2,): mean and deviation of train."""
+
+    scale: np.ndarray
+    kind: str = "levels"
+
+    @property
+    def size(self) -> int:
+        return 1
+
+    @staticmethod
+    def shapes(facts: Facts) -> Shapes:
+        facts.check(facts.size == 1, "size")
+        return {"scale": ("float64", (2,))}
+
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> Levels:
+        facts.check(bool(arrays["scale"][1] > 0), "scale")
+        return cls(arrays["scale"])
+
+    def transform(self, examples: Examples) -> np.ndarray:
+        means = np.add.reduceat(examples.values, examples.offsets[:-1], axis=0).mean(axis=1) / examples.lengths
+        return np.asarray((means - self.scale[0]) / self.scale[1])[:, None]
+
+
+LevelsSpec.reads = {"levels": Levels}
+
+
+def test_a_kind_of_ones_own_is_a_file_and_a_line_of_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(MODELS, "levels", Entry(f"{__name__}:LevelsSpec", "regression on means"))
+    train, val = waves(40, 0), waves(20, 1)
+    fitted = LevelsSpec().fit(train, val, signature("waves"), 0)
+    facts = json.loads(json.dumps(fitted.facts.model_dump(mode="json")))
+    assert (facts["method"], facts["features"], facts["size"]) == ("levels", "levels", 1)
+    arrays = load(save({name: np.ascontiguousarray(array) for name, array in fitted.arrays().items()}))
+    assert set(arrays) == set(shapes(facts)) == {"scale", "weights", "intercept"}
+    assert np.array_equal(from_arrays(facts, arrays).predict(val), fitted.predict(val))
 
 
 def test_facts_of_an_earlier_version_are_read() -> None:

@@ -160,16 +160,19 @@ def _spec_class(facts: Facts) -> type[FittedSpec]:
     return cls
 
 
-def facts_of(method: str, train: Examples, signature: Signature) -> Facts:
-    """Facts of a signature. Raises: BadInput for one that the method does not serve, or where nothing has a label."""
+def facts_of(method: str, train: Examples, signature: Signature, learns: bool = True) -> Facts:
+    """Facts of a signature. learns: one target a sequence, from labels.
+
+    Raises: BadInput for a signature that the method does not serve, or where nothing has a label to learn from.
+    """
     several = signature.target == "class" and signature.targets > 1
-    if signature.target == "none" or (method != "majority" and (signature.per_position or several)):
+    if signature.target == "none" or (learns and (signature.per_position or several)):
         asked = "a target per position" if signature.per_position else "several classes" if several else "no target"
         raise BadInput(
             f"model.kind: the task has {asked}; {method!r} needs one class, number or row of numbers per sequence"
         )
     labels = len(train.labelled_units())
-    if not labels and method != "majority":
+    if not labels and learns:
         raise BadInput(f"model.kind: no train example has a label for {method!r}; give some, or use 'majority'")
     return Facts(
         method=method,

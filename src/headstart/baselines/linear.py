@@ -240,9 +240,8 @@ def ridge(
     scaler = StandardScaler().fit(features, sample_weight=weights)
     alphas = list(ALPHAS) if alpha is None else [alpha]
     model = RidgeCV(alphas, scoring="neg_mean_squared_error", store_cv_results=True)
-    # In single precision the coefficients of many features would be rounded on their way.
-    model.fit(scaler.transform(features).astype(np.float64), wanted, sample_weight=weights)
-    coefficients = model.coef_.reshape(wanted.shape[1], -1) / scaler.scale_
+    model.fit(scaler.transform(features), wanted, sample_weight=weights)
+    coefficients = model.coef_.reshape(wanted.shape[1], -1).astype(np.float64) / scaler.scale_
     readout = Readout(
         coefficients.T.astype(np.float32), model.intercept_ - coefficients @ scaler.mean_, 1.0, (float(model.alpha_),)
     )

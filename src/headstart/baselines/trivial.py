@@ -50,7 +50,7 @@ class MajoritySpec(FittedSpec):
         Without one label all classes have one share, and the mean is 0.
         """
         del val, seed, class_weights
-        facts = facts_of("majority", train, signature)
+        facts = facts_of(self.kind, train, signature, learns=False)
         target = np.zeros(0) if train.target is None else train.target
         columns = target.reshape(-1, facts.targets).T
         return Majority(facts, np.concatenate([_shares(column, facts.classes) for column in columns]))
@@ -127,7 +127,7 @@ class NearestSpec(FittedSpec):
         del val, seed, class_weights
         features = Plain.of(signature)
         known = {"features": features.kind, "size": features.size}
-        facts = facts_of("nearest", train, signature).model_copy(update=known)
+        facts = facts_of(self.kind, train, signature).model_copy(update=known)
         facts, some = thinned(facts, train, min(MOST, max(1, NUMBERS // facts.columns)))
         target = targets(some, facts)
         if facts.classes:

@@ -9,10 +9,18 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.spec import digest
-from headstart.stage import Size, StageRun, StageSpec, begin
+from headstart.stage import Size, StageRun, StageSpec, begin, identity
 from headstart.tasks import Task
 from headstart.tasks.build import outlined
+from headstart.tasks.task import available
 from headstart.training.loop import BudgetSpec
+
+OPEN = "open-"
+"""Begins the identity of a stage whose data are absent: what it will be, the data decide."""
+
+
+class LacksData(BadInput):
+    """A stage's data, or those of a parent, are not in the data folder."""
 
 
 class Outlines:
@@ -69,6 +77,22 @@ class Outlines:
                 f"{self.data}; put them there, or give epochs or steps"
             )
         return size.steps, size.flops
+
+    def identity(self, spec: StageSpec, may_be_open: bool) -> str:
+        """Of a stage; where its data are absent an open one, or else LacksData."""
+        # The identity first: it remembers what it has looked up, and asking each stage's files takes long in large
+        # folders.
+        try:
+            return identity(spec, self.data)
+        except BadInput as error:
+            if not self._lacks_data(spec):
+                raise
+            if may_be_open:
+                return OPEN + digest(spec.document())[: 16 - len(OPEN)]
+            raise LacksData(str(error)) from None
+
+    def _lacks_data(self, spec: StageSpec | None) -> bool:
+        return spec is not None and (not available(spec.task, self.data) or self._lacks_data(spec.parent))
 
     def _begun(self, spec: StageSpec) -> StageRun | None:
         """On torch's device that has shapes and no numbers; None without sizes."""

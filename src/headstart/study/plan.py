@@ -18,19 +18,12 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.sequence import Signature
 from headstart.spec import digest, merge, read
 from headstart.stage import StageSpec, identity
-from headstart.study.budgets import Outlines
+from headstart.study.budgets import OPEN, LacksData, Outlines
 from headstart.study.scales import VARIANTS, names_of, overlay
 from headstart.study.spec import SHARED_KEYS, StudySpec, nested, set_by
-from headstart.tasks.task import available
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""
-OPEN = "open-"
-"""Begins the identity of a stage whose data are absent: what it will be, the data decide."""
-
-
-class LacksData(BadInput):
-    """A stage's data, or those of a parent, are not in the data folder."""
 
 
 @dataclass(frozen=True)
@@ -253,7 +246,7 @@ def _chain(
             spec = outlines.in_steps(spec, equal)
         except BadInput as error:
             raise BadInput(f"{name}.{error}") from None
-        named = _identity(spec, outlines.data, may_be_open)
+        named = outlines.identity(spec, may_be_open)
         planned.append(PlannedStage(name, spec, named))
         if spec.parent is None:
             # A parent that trains nothing was dropped: it is no stage of this chain.
@@ -284,22 +277,6 @@ def _equal_chain(
     except BadInput as error:
         raise BadInput("\n".join(_as_written(study, other, column, line) for line in str(error).splitlines())) from None
     return [planned.spec for planned in chain]
-
-
-def _lacks_data(spec: StageSpec | None, data: Path) -> bool:
-    return spec is not None and (not available(spec.task, data) or _lacks_data(spec.parent, data))
-
-
-def _identity(spec: StageSpec, data: Path, may_be_open: bool) -> str:
-    # The identity first: it remembers what it has looked up, and asking each stage's files takes long in large folders.
-    try:
-        return identity(spec, data)
-    except BadInput as error:
-        if not _lacks_data(spec, data):
-            raise
-        if may_be_open:
-            return OPEN + digest(spec.document())[: 16 - len(OPEN)]
-        raise LacksData(str(error)) from None
 
 
 def _way_out(study: StudySpec, column: str) -> str:
