@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-onnx lint install results gpu clean
+.PHONY: demo test test-slow test-onnx lint install docs results gpu clean
 
 install: $(READY)
 
@@ -32,6 +32,11 @@ test-slow: $(READY)
 test-onnx: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[onnx]'
 	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/serve/test_onnx_export.py tests/docs
+
+# The site, in build/site: installs the extra [docs] into .venv. A warning is an error.
+docs: $(READY)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[docs]'
+	$(BIN)/python -m mkdocs build --quiet
 
 # Hours: every study at scale tiny that has no page in docs/results yet. A run that is broken off goes on.
 results: $(READY)

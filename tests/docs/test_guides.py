@@ -124,6 +124,44 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     assert "up" in python.stdout
 
 
+@pytest.mark.parametrize(
+    ("guide", "sound", "planned"),
+    [
+        ("chains.md", "transfer is sound: 16 runs of 22 distinct stages", "22 distinct stages"),
+        ("hybrids.md", "parts is sound: 32 runs of 34 distinct stages", "34 distinct stages"),
+        ("budgets.md", "equal is sound: 16 runs of 20 distinct stages", "20 distinct stages"),
+    ],
+)
+def test_the_studies_of_the_guides_are_sound(tmp_path: Path, guide: str, sound: str, planned: str) -> None:
+    checked, dry = walk(guide, tmp_path)
+    assert sound in checked.stdout
+    assert planned in dry.stdout
+
+
+def test_the_first_five_minutes_say_commands_that_work(tmp_path: Path) -> None:
+    shown, planned, keys = walk("../start.md", tmp_path)
+    assert "positions masked" in shown.stdout
+    assert "50 distinct stages" in planned.stdout
+    assert "weight_decay" in keys.stdout
+
+
+DOCS = GUIDES.parent
+LINK = re.compile(r"\]\((?!https?:|#)([^)#\s]+)[^)]*\)")
+
+
+@pytest.mark.parametrize("path", [*DOCS.glob("*.md"), *GUIDES.glob("*.md"), DOCS.parent / "README.md"], ids=str)
+def test_a_page_links_to_what_is_there(path: Path) -> None:
+    for target in LINK.findall(path.read_text("utf-8")):
+        made = target in ("reference/keys.md", "reference/cli.md", "security.md", "contributing.md")
+        assert made or (path.parent / target).exists(), target
+
+
+def test_every_page_stands_in_the_navigation_of_the_site() -> None:
+    config = (DOCS.parent / "mkdocs.yml").read_text("utf-8")
+    for path in [*DOCS.glob("*.md"), *GUIDES.glob("*.md"), *(DOCS / "reference").glob("*.md")]:
+        assert f": {path.relative_to(DOCS)}\n" in config, path
+
+
 BROKEN = """
 from typing import Literal
 import torch

@@ -1,0 +1,53 @@
+"""Pages of the site that are made from the code, and what Markdown of ours needs to be read by MkDocs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+
+from headstart.cli import app
+from headstart.study.reference import reference_page
+
+ROOT = Path(__file__).parents[1]
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add the reference of keys, that of the command line, and the pages that stand in the repository's root."""
+    pages = {
+        "reference/keys.md": reference_page(),
+        "reference/cli.md": command_line(),
+        "contributing.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
+        "security.md": (ROOT / "SECURITY.md").read_text("utf-8"),
+    }
+    for name, content in pages.items():
+        files.append(File.generated(config, name, content=content.replace("](docs/", "](")))
+    return files
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """A block that names its file (```python file=my_mixer.py) shows that name above it."""
+    return re.sub(r"^```(\w+) file=(\S+)$", r"`\2`:\n\n```\1", markdown, flags=re.MULTILINE)
+
+
+def command_line() -> str:
+    """The help of every verb."""
+    group: Any = typer.main.get_command(app)
+    parts = ["# The command line", "Exit codes: 0 done, 1 some stages failed, 2 bad input, 130 interrupted."]
+    for words, command in _commands(group, ("headstart",)):
+        context = command.make_context(" ".join(words), ["--help"], resilient_parsing=True)
+        parts.append(f"## {' '.join(words[1:])}\n\n```text\n{command.get_help(context).strip()}\n```")
+    return "\n\n".join(parts) + "\n"
+
+
+def _commands(group: Any, words: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from _commands(command, (*words, name))
+        else:
+            yield (*words, name), command
