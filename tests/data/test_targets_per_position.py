@@ -99,6 +99,8 @@ def test_a_file_with_targets_of_positions_is_a_sound_task(tmp_path, numbers):
     spec = read_spec(OwnSpec, {"kind": "own", **fields})
     task = open_task(spec, tmp_path)
     assert task.signature.per_position
+    assert spec.baseline_models() == ({"kind": "majority"},)
+    assert len(read_spec(OwnSpec, {"kind": "own", **fields, "layout": {}}).baseline_models()) == 3
     assert task.signature.target == ("number" if numbers else "class")
     for name in ("train", "val", "test"):
         split = task.split(name)

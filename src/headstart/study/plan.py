@@ -157,7 +157,7 @@ def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
         if key in seen or last.open or not objective.uses_target:
             continue
         seen.add(key)
-        for model in task.baselines:
+        for model in task.baseline_models():
             spec = read(StageSpec, {"task": task, "objective": objective, "model": model}, name=BASELINE)
             planned = PlannedStage(BASELINE, spec, identity(spec, data))
             out.setdefault(planned.identity, Cell(model["kind"], cell.column, 0, {}, (planned,)))

@@ -134,6 +134,10 @@ class OwnSpec(TaskSpec):
         fitting = {"class": "classify", "number": "regress", "none": "masked"}[signature.target]
         return {**super().defaults(signature), "objective": fitting}
 
+    def baseline_models(self) -> tuple[Mapping[str, str], ...]:
+        """Of a target per position only the most frequent class (or the mean) needs no sequence as a whole."""
+        return ({"kind": "majority"},) if self.layout.per_position else self.baselines
+
     def files(self, data: Path) -> tuple[Path, ...]:
         """Every file that is read. Raises: BadInput naming one that is missing, and where it was looked for."""
         return tuple(file for path in self._paths(data).values() for file in files_of(path))

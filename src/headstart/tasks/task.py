@@ -129,6 +129,10 @@ class TaskSpec(Spec):
         fitting = "tokens" if signature.input == "tokens" else "l1"
         return {"objective": self.objective, "mask_rate": self.mask_rate, "loss": self.loss or fitting}
 
+    def baseline_models(self) -> tuple[Mapping[str, str], ...]:
+        """The models of `baselines` that the task's settings leave."""
+        return self.baselines
+
     def outline(self) -> Outline | None:
         """What the spec alone says of the sizes, for an estimate without data; None where only the data know."""
         return None
