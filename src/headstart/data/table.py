@@ -203,9 +203,8 @@ def arrow_texts(texts: Sequence[str | None]) -> Any:
     except UnicodeEncodeError:
         kind, content = pa.large_binary(), [(text or "").encode("utf-8", "surrogatepass") for text in texts]
     ends = np.cumsum([0, *map(len, content)], dtype=np.int64)
-    valid = None
-    if None in texts:
-        valid = pa.py_buffer(np.packbits([text is not None for text in texts], bitorder="little"))
+    there = np.packbits([text is not None for text in texts], bitorder="little")
+    valid = pa.py_buffer(there) if None in texts else None
     return pa.Array.from_buffers(kind, len(content), [valid, pa.py_buffer(ends), pa.py_buffer(b"".join(content))])
 
 
@@ -305,17 +304,14 @@ class Cells:
             ]
             return Ragged(np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
         values, offsets = column.sequences(self.places)
+        width = values.shape[1] if isinstance(values, np.ndarray) and values.ndim == 2 else 1
 
         def cell(i: int) -> tuple[int, str]:
-            return int(
-                np.searchsorted(offsets, i // (values.size // max(len(values), 1)), side="right")
-            ) - 1, column.name
+            return int(np.searchsorted(offsets, i // width, side="right")) - 1, column.name
 
         if isinstance(values, np.ndarray):
             return Ragged(self._finite(values, cell), offsets)
-        words = texts_of(values)
-        values = parse(values, self.decimal, self.na)
-        return Ragged(self._checked(values, words, cell), offsets)
+        return Ragged(self._checked(parse(values, self.decimal, self.na), texts_of(values), cell), offsets)
 
     def _checked(
         self, values: np.ndarray, words: Sequence[str | None], cell: Callable[[int], tuple[int, str]]
