@@ -135,10 +135,10 @@ def content(root: Path, only: str) -> dict[str, Any]:
 
 
 def assert_equal_bits(root: Path, reference: Path, only: str = "") -> None:
-    one, two = content(root, only), content(reference, only)
-    assert one
-    assert one.keys() == two.keys()
-    for name, value in one.items():
+    first, two = content(root, only), content(reference, only)
+    assert first
+    assert first.keys() == two.keys()
+    for name, value in first.items():
         if isinstance(value, torch.Tensor):
             assert value.dtype == two[name].dtype, name
             assert torch.equal(value, two[name]), name
@@ -159,9 +159,9 @@ def reference(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(tmp_path: Path, reference: Path) -> None:
     finished: dict[str, float] = {}
     started: list[int] = []  # steps at which stages went on
-    for said in (9, 5, 14):
+    for predicted in (9, 5, 14):
         with driver(tmp_path) as process:
-            lines = [process.stdout.readline().split() for _ in range(said)]
+            lines = [process.stdout.readline().split() for _ in range(predicted)]
             started += [int(line[2]) for line in lines if line and line[0] == "Started"]
             workers = _children(process.pid)
             process.kill()
@@ -180,9 +180,9 @@ def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(tmp_
 
 
 def test_two_processes_on_one_store_do_each_stage_once(tmp_path: Path, reference: Path) -> None:
-    with driver(tmp_path, workers=1) as one, driver(tmp_path, workers=0) as two:
-        texts = [one.stdout.read(), two.stdout.read()]
-        assert (one.wait(), two.wait()) == (0, 0), texts
+    with driver(tmp_path, workers=1) as first, driver(tmp_path, workers=0) as two:
+        texts = [first.stdout.read(), two.stdout.read()]
+        assert (first.wait(), two.wait()) == (0, 0), texts
     assert sum(text.count("Finished ") for text in texts) == len(plan().stages)
     assert {entry.stage["attempts"] for entry in Store(tmp_path).listing() if entry.stage} == {1}
     assert_equal_bits(tmp_path, reference)
@@ -232,9 +232,9 @@ def test_a_damaged_state_is_noticed_and_the_one_before_gives_equal_bits(
     whole = bytearray(newest.read_bytes())
     whole[len(whole) // 2] ^= 4
     newest.write_bytes(whole[: len(whole) // 3] if damage == "truncated" else whole)
-    said = finish(root, workers=0, only="pretrain")
-    assert f"{newest.name}: " in said
-    assert f"the state of step {_step(older)} is used" in said
+    predicted = finish(root, workers=0, only="pretrain")
+    assert f"{newest.name}: " in predicted
+    assert f"the state of step {_step(older)} is used" in predicted
     assert_equal_bits(root, reference, only="pretrain")
 
 
@@ -264,9 +264,9 @@ def test_a_full_disk_loses_nothing_and_the_next_run_ends_with_equal_bits(
     shutil.copytree(broken_off, root)
     states = {path.name: path.read_bytes() for path in root.glob("*/state-*.safetensors")}
     with driver(root, workers=1, only="pretrain", largest_file=20_000) as process:
-        said = process.stdout.read()
+        predicted = process.stdout.read()
         assert process.wait() == 1
-    assert "the disk is full (File too large); what was saved before is kept. Make room" in said
+    assert "the disk is full (File too large); what was saved before is kept. Make room" in predicted
     assert {path.name: path.read_bytes() for path in root.glob("*/state-*.safetensors")} == states
     assert not list(root.glob("*/.*.tmp"))
     entry = Store(root).listing()[0]

@@ -83,13 +83,13 @@ def test_a_fitted_stage_leaves_what_a_network_leaves_and_comes_back_from_it(kind
     assert torch.equal(done.predictions["test/index"], torch.from_numpy(test.index))
     assert len(done.predictions["test/output"]) == test.units
     model = load_model(stage, task, done.best, {"model": done.model})
-    said, kept = model.predict(test), done.predictions["test/output"].numpy()
-    given = np.exp(kept) if shape != "numbers" else kept
-    assert given == pytest.approx(said.reshape(len(said), -1), abs=1e-5)
+    predicted, kept = model.predict(test), done.predictions["test/output"].numpy()
+    table = np.exp(kept) if shape != "numbers" else kept
+    assert table == pytest.approx(predicted.reshape(len(predicted), -1), abs=1e-5)
     if shape != "numbers" and test.target is not None:
         target = test.target[:: 2 if test.paired else 1]
         there = target != IGNORE
-        assert done.scores["best"]["test"]["accuracy"] == pytest.approx((said.argmax(1) == target)[there].mean())
+        assert done.scores["best"]["test"]["accuracy"] == pytest.approx((predicted.argmax(1) == target)[there].mean())
 
 
 def test_the_majority_scores_targets_per_position() -> None:
@@ -117,12 +117,12 @@ def test_what_only_training_uses_is_no_part_of_a_fitted_stage() -> None:
 
 
 def test_a_table_without_a_kind_is_a_network_of_the_same_identity() -> None:
-    one, two = (
+    first, two = (
         {**CLASSIFY, "budget": {"epochs": 1}, "model": {"width": 8, **kind}} for kind in ({}, {"kind": "sequence"})
     )
-    assert identity(read(StageSpec, one), NOWHERE) == identity(read(StageSpec, two), NOWHERE)
-    assert "kind" not in read(StageSpec, one).document()["model"]
-    assert isinstance(read(StageSpec, one).model, ModelSpec)
+    assert identity(read(StageSpec, first), NOWHERE) == identity(read(StageSpec, two), NOWHERE)
+    assert "kind" not in read(StageSpec, first).document()["model"]
+    assert isinstance(read(StageSpec, first).model, ModelSpec)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_no_network_starts_from_a_fitted_model() -> None:
 def test_arms_without_gradients_share_stages_over_what_they_do_not_use(tmp_path: Path) -> None:
     plan = make_plan(read_study(STUDY), tmp_path)
     cells = {arm: [cell for cell in plan.cells if cell.arm == arm] for arm in STUDY["arms"]}
-    assert {arm: len(found) for arm, found in cells.items()} == {
+    assert {arm: len(result) for arm, result in cells.items()} == {
         "scratch": 4,
         "self_pretrained": 4,
         "kernels": 2,

@@ -60,16 +60,16 @@ def stages() -> dict[str, StageSpec]:
 
 
 def identities() -> dict[str, str]:
-    found = {name: identity(spec, DATA) for name, spec in stages().items()}
+    result = {name: identity(spec, DATA) for name, spec in stages().items()}
     digits = make_plan(read_study("digits"), DATA)
-    return {**found, "digits": digest(sorted(digits.stages))}
+    return {**result, "digits": digest(sorted(digits.stages))}
 
 
 def result(objective: str, mixer: str) -> list[float]:
     """Loss on val and test after eight steps of a tiny model."""
     spec = example_of(MIXERS[mixer].load())
     shape: Any = FITTING[objective]
-    given = read(
+    value = read(
         StageSpec,
         {
             "task": MadeSpec(shape=shape),
@@ -79,7 +79,7 @@ def result(objective: str, mixer: str) -> list[float]:
             "budget": {"steps": 8},
         },
     )
-    run = TrainedRun(given, open_task(given.task, DATA), None)
+    run = TrainedRun(value, open_task(value.task, DATA), None)
     for _ in run.steps():
         pass
     scores = run.finish().scores["last"]
@@ -87,8 +87,8 @@ def result(objective: str, mixer: str) -> list[float]:
 
 
 def results() -> dict[str, list[float]]:
-    found = {f"objective {name}": result(name, "attention") for name in OBJECTIVES}
-    return {**found, **{f"mixer {name}": result("classify", name) for name in MIXERS}}
+    fitted = {f"objective {name}": result(name, "attention") for name in OBJECTIVES}
+    return {**fitted, **{f"mixer {name}": result("classify", name) for name in MIXERS}}
 
 
 def measured() -> dict[str, Any]:
@@ -113,9 +113,9 @@ def test_no_objective_and_no_mixer_with_a_golden_result_is_gone() -> None:
 @pytest.mark.parametrize("name", sorted(GOLDEN["results"]))
 def test_results_stand(name: str) -> None:
     kind, _, which = name.partition(" ")
-    found = result(which, "attention") if kind == "objective" else result("classify", which)
+    fitted = result(which, "attention") if kind == "objective" else result("classify", which)
     # Other processors and builds differ in the last digits; a changed rule differs in the first.
-    assert found == pytest.approx(GOLDEN["results"][name], rel=2e-3)
+    assert fitted == pytest.approx(GOLDEN["results"][name], rel=2e-3)
 
 
 if __name__ == "__main__":

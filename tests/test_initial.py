@@ -20,8 +20,8 @@ Tensors = dict[str, torch.Tensor]
 
 
 def model_of(seed: int = 0, size: int = 3, **more: Any) -> SequenceModel:
-    given = {"width": 16, "blocks": 2, "norm": "batch", "position": {"kind": "learned"}, **more}
-    return build_model(read(ModelSpec, given), SIGNATURE, Output("sequence", size), seed)
+    value = {"width": 16, "blocks": 2, "norm": "batch", "position": {"kind": "learned"}, **more}
+    return build_model(read(ModelSpec, value), SIGNATURE, Output("sequence", size), seed)
 
 
 def values_of(model: SequenceModel) -> Tensors:

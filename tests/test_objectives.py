@@ -221,16 +221,16 @@ def test_without_a_head_the_answer_is_read_off_the_last_norm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "width", "said"),
+    ("value", "width", "message"),
     [
         ({"loss": "tokens"}, 3, "model.width: 3 is less than the 5 answers"),
         ({"loss": "l1"}, 8, "objective.head: 'none' is for the loss 'tokens'"),
     ],
 )
-def test_a_missing_head_is_refused_where_it_cannot_answer(given: dict[str, str], width: int, said: str) -> None:
-    signature = Signature("tokens" if given["loss"] == "tokens" else "floats", 5, 4, 4, "class", classes=2)
-    spec = MaskedSpec.model_validate({"mask_rate": 0.5, "head": "none", **given})
-    with pytest.raises(BadInput, match=said):
+def test_a_missing_head_is_refused_where_it_cannot_answer(value: dict[str, str], width: int, message: str) -> None:
+    signature = Signature("tokens" if value["loss"] == "tokens" else "floats", 5, 4, 4, "class", classes=2)
+    spec = MaskedSpec.model_validate({"mask_rate": 0.5, "head": "none", **value})
+    with pytest.raises(BadInput, match=message):
         build_model(ModelSpec(width=width, mixer=AttentionSpec(heads=1)), signature, spec.output(signature), seed=0)
 
 
@@ -255,27 +255,27 @@ def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None
     from headstart.baselines.measures import balanced_weights
 
     target = np.array([0] * 7 + [1] * 2 + [2])
-    said = np.array([0, 0, 0, 1, 0, 0, 2, 1, 0, 2])
+    predicted = np.array([0, 0, 0, 1, 0, 0, 2, 1, 0, 2])
     spec = ClassifySpec(class_weights=tuple(balanced_weights(target, 3)), monitor="weighted_accuracy")
-    logits = torch.nn.functional.one_hot(torch.from_numpy(said), 3).float()
+    logits = torch.nn.functional.one_hot(torch.from_numpy(predicted), 3).float()
     batch = _floats([[0.0]] * 10, [[1]] * 10, target=torch.from_numpy(target))
     scores = spec.scores(_numbers(spec.measure(logits, batch, FLOATS)))
-    assert scores["weighted_accuracy"] == pytest.approx(balanced_accuracy_score(target, said))
+    assert scores["weighted_accuracy"] == pytest.approx(balanced_accuracy_score(target, predicted))
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("value", "message"),
     [
         ({"class_weights": [0.0, 0.0]}, "all are 0"),
         ({"class_weights": [-1.0, 1.0]}, "greater than or equal to 0"),
         ({"monitor": "weighted_accuracy"}, "needs class_weights"),
     ],
 )
-def test_class_weights_that_cannot_be_are_refused(given: dict, said: str) -> None:
+def test_class_weights_that_cannot_be_are_refused(value: dict, message: str) -> None:
     from headstart.spec import read
 
-    with pytest.raises(BadInput, match=said):
-        read(ClassifySpec, {"kind": "classify", **given}, "objective")
+    with pytest.raises(BadInput, match=message):
+        read(ClassifySpec, {"kind": "classify", **value}, "objective")
 
 
 def test_class_weights_of_another_number_of_classes_are_refused() -> None:

@@ -84,16 +84,16 @@ def test_bits_are_uniform_and_neighbours_are_independent():
     counts = np.bincount(many >> 24, minlength=256)
     expected = len(many) / 256
     assert ((counts - expected) ** 2 / expected).sum() < 350  # chi-square, 255 degrees: 350 has p 6e-5
-    for place in range(32):
-        assert abs((many >> place & 1).mean() - 0.5) < 0.006  # 5 standard errors
+    for path in range(32):
+        assert abs((many >> path & 1).mean() - 0.5) < 0.006  # 5 standard errors
     numbers = many / 2**32
     assert abs(np.corrcoef(numbers[:-1], numbers[1:])[0, 1]) < 0.012
 
 
 def test_one_bit_of_a_counter_moves_half_the_bits():
     base, many = bits(0, "avalanche", np.arange(4096)), []
-    for place in range(12):
-        changed = base ^ bits(0, "avalanche", np.arange(4096) ^ (1 << place))
+    for path in range(12):
+        changed = base ^ bits(0, "avalanche", np.arange(4096) ^ (1 << path))
         many.append(np.mean([(changed >> b & 1).mean() for b in range(32)]))
     assert np.allclose(many, 0.5, atol=0.01)
 

@@ -16,8 +16,8 @@ def sequences(width=2):
 
 def examples(**changes):
     values, offsets = ragged(sequences())
-    given = {"target": np.array([0, 1, 2, 0, IGNORE, 1]), "index": np.array([10, 11, 12, 13, 14, 15])}
-    return Examples(**{"values": values, "offsets": offsets, **given, **changes})
+    value = {"target": np.array([0, 1, 2, 0, IGNORE, 1]), "index": np.array([10, 11, 12, 13, 14, 15])}
+    return Examples(**{"values": values, "offsets": offsets, **value, **changes})
 
 
 def test_ragged_sequences_lie_one_after_another():
@@ -80,8 +80,8 @@ def test_a_batch_is_padded_with_zeros_behind_its_sequences():
     assert batch.inputs.shape == (3, 4, 2)
     assert batch.inputs.dtype == torch.float32
     assert batch.valid.tolist() == [[True, True, True, False], [True] * 4, [True, False, False, False]]
-    for row, place in enumerate((0, 2, 1)):
-        there = torch.from_numpy(sequences()[place])
+    for row, path in enumerate((0, 2, 1)):
+        there = torch.from_numpy(sequences()[path])
         assert torch.equal(batch.inputs[row, : len(there)], there)
         assert not batch.inputs[row, len(there) :].any()
     assert batch.index.tolist() == [10, 12, 11]

@@ -49,9 +49,9 @@ class Street(Spec):
     houses: tuple[PlacedHouse, ...]
 
 
-def why(given, cls=House, where="house"):
+def why(value, cls=House, where="house"):
     with pytest.raises(BadInput) as caught:
-        read(cls, given, where)
+        read(cls, value, where)
     return str(caught.value)
 
 
@@ -172,7 +172,7 @@ def test_a_difference_of_any_field_is_a_difference_of_identity():
         {**base, "garden": True},
         {**base, "name": ""},
     ]
-    ids = {digest(read(House, given).document()) for given in [base, *others]}
+    ids = {digest(read(House, value).document()) for value in [base, *others]}
     assert len(ids) == len(others) + 1
 
 

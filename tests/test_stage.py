@@ -33,12 +33,12 @@ def spec(**changes: Any) -> StageSpec:
     )
 
 
-def run(given: StageSpec, parent: Outcome | None = None, resume: Any = None) -> TrainedRun:
-    return TrainedRun(given, open_task(given.task, DATA), None if parent is None else parent.best, resume=resume)
+def run(stage: StageSpec, parent: Outcome | None = None, resume: Any = None) -> TrainedRun:
+    return TrainedRun(stage, open_task(stage.task, DATA), None if parent is None else parent.best, resume=resume)
 
 
-def trained(given: StageSpec, parent: Outcome | None = None) -> tuple[Outcome, list[dict[str, Any]]]:
-    live = run(given, parent)
+def trained(stage: StageSpec, parent: Outcome | None = None) -> tuple[Outcome, list[dict[str, Any]]]:
+    live = run(stage, parent)
     records = [tick.record for tick in live.steps() if tick.record is not None]
     return live.finish(), records
 
@@ -71,10 +71,10 @@ CASES: dict[str, dict[str, Any]] = {
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_stage_learns_and_goes_on_from_any_state_bit_for_bit(name: str) -> None:
-    given = spec(**CASES[name])
-    whole, records = trained(given)
+    stage = spec(**CASES[name])
+    whole, records = trained(stage)
     assert records[-1]["train"]["loss"] < records[0]["train"]["loss"] * 1.02
-    live = run(given)
+    live = run(stage)
     first = []
     for tick in live.steps():
         if tick.record is not None:
@@ -82,7 +82,7 @@ def test_a_stage_learns_and_goes_on_from_any_state_bit_for_bit(name: str) -> Non
         if tick.step == 11:
             state = tick.state()
             break
-    later = run(given, resume=state)
+    later = run(stage, resume=state)
     second = [tick.record for tick in later.steps() if tick.record is not None]
     resumed = later.finish()
     assert plain(first + second) == plain(records)
@@ -94,10 +94,10 @@ def test_a_stage_learns_and_goes_on_from_any_state_bit_for_bit(name: str) -> Non
 
 
 def test_the_same_seed_gives_the_same_bits_and_another_seed_others() -> None:
-    one, two, other = trained(spec())[0], trained(spec())[0], trained(spec(seed=1))[0]
-    assert all(torch.equal(one.last[k], two.last[k]) for k in one.last)
-    assert one.scores == two.scores
-    assert any(not torch.equal(one.last[k], other.last[k]) for k in one.last)
+    first, two, other = trained(spec())[0], trained(spec())[0], trained(spec(seed=1))[0]
+    assert all(torch.equal(first.last[k], two.last[k]) for k in first.last)
+    assert first.scores == two.scores
+    assert any(not torch.equal(first.last[k], other.last[k]) for k in first.last)
 
 
 def test_frozen_parts_keep_their_parents_bits_and_are_stored_as_a_reference() -> None:
@@ -110,8 +110,8 @@ def test_frozen_parts_keep_their_parents_bits_and_are_stored_as_a_reference() ->
     assert after.account["trainable"] == sum(v.numel() for k, v in after.last.items() if k.startswith("head"))
 
 
-def _table(given: StageSpec) -> dict[str, Any]:
-    return {name: getattr(given, name) for name in StageSpec.model_fields}
+def _table(stage: StageSpec) -> dict[str, Any]:
+    return {name: getattr(stage, name) for name in StageSpec.model_fields}
 
 
 def test_no_steps_means_started_and_untrained_and_still_scored() -> None:
@@ -150,26 +150,26 @@ def test_padding_and_batching_do_not_change_a_score() -> None:
     wide = next(live.feeds["test"].in_order())
     alone = [live.feeds["test"].batch(np.array([i])) for i in range(len(wide))]
     together = live.model(wide)
-    for i, one in enumerate(alone):
-        assert torch.allclose(live.model(one)[0], together[i], atol=1e-5)
+    for i, first in enumerate(alone):
+        assert torch.allclose(live.model(first)[0], together[i], atol=1e-5)
 
 
 def test_json_holds_a_stage_whole() -> None:
     import json
 
-    given = read(StageSpec, {**BASE, "task": {"kind": "digits", "labelled": 100}})
-    back = stage_from_json(json.loads(json.dumps(given.model_dump(mode="json"))))
-    assert back == given
-    assert identity(back, DATA) == identity(given, DATA)
+    stage = read(StageSpec, {**BASE, "task": {"kind": "digits", "labelled": 100}})
+    back = stage_from_json(json.loads(json.dumps(stage.model_dump(mode="json"))))
+    assert back == stage
+    assert identity(back, DATA) == identity(stage, DATA)
 
 
 def test_place_and_runtime_are_no_part_of_an_identity(tmp_path: Path) -> None:
-    given = read(StageSpec, {**BASE, "task": {"kind": "digits"}})
-    assert identity(given, tmp_path) == identity(given, tmp_path / "elsewhere")
+    stage = read(StageSpec, {**BASE, "task": {"kind": "digits"}})
+    assert identity(stage, tmp_path) == identity(stage, tmp_path / "elsewhere")
 
 
 @pytest.mark.parametrize(
-    ("changes", "said"),
+    ("changes", "message"),
     [
         ({"optim": {"batch_size": 100}}, "optim.batch_size: 100 is more than the 48 train examples"),
         ({"objective": {"kind": "causal", "loss": "l1"}}, "set model.causal = true"),
@@ -181,24 +181,24 @@ def test_place_and_runtime_are_no_part_of_an_identity(tmp_path: Path) -> None:
         ({"objective": {"kind": "masked", "loss": "levels"}}, "needs an input of known levels"),
     ],
 )
-def test_what_does_not_fit_the_task_is_refused_before_training(changes: dict[str, Any], said: str) -> None:
+def test_what_does_not_fit_the_task_is_refused_before_training(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput) as caught:
         run(spec(**changes))
-    assert said in str(caught.value)
+    assert message in str(caught.value)
 
 
 def test_an_endless_task_gives_every_epoch_its_own_examples() -> None:
-    given = read(
+    stage = read(
         StageSpec, {**BASE, "task": {"kind": "bit_xor", "train": 32, "val": 16, "test": 16}, "budget": {"epochs": 3}}
     )
-    live = run(given)
+    live = run(stage)
     assert live.setting.fresh is not None
     first, second = (live.setting.fresh(epoch).batch(np.arange(32)).inputs for epoch in (0, 1))
     assert not torch.equal(first, second)
-    whole, _ = trained(given)
+    whole, _ = trained(stage)
     ticks = live.steps()
     state = next(tick for tick in ticks if tick.step == 7).state()
-    later = run(given, resume=state)
+    later = run(stage, resume=state)
     assert all(tick.step for tick in later.steps())
     resumed = later.finish().last
     assert all(torch.equal(resumed[k], v) for k, v in whole.last.items())
@@ -223,9 +223,9 @@ def test_an_untrained_parent_on_another_task_is_still_a_parent() -> None:
 
 
 def test_a_model_that_memory_cannot_hold_is_bad_input() -> None:
-    given = spec(model={"width": 2**24, "position": {"kind": "none"}})
+    stage = spec(model={"width": 2**24, "position": {"kind": "none"}})
     with pytest.raises(BadInput, match="model: width 16777216 and blocks 2 does not fit into memory"):
-        run(given)
+        run(stage)
 
 
 def test_nothing_trainable_lives_where_the_model_does() -> None:

@@ -83,17 +83,17 @@ def test_a_target_that_does_not_vary_is_predicted_everywhere(n: int, p: int) -> 
 
 def test_the_penalty_of_a_logistic_regression_is_the_best_on_val() -> None:
     train, val = split(60, 0), split(60, 1)
-    found = logistic(train, val, CLASSES)
+    result = logistic(train, val, CLASSES)
     scaler = StandardScaler().fit(train.features)
     losses = {}
     for strength in STRENGTHS:
         model = LogisticRegression(C=strength, max_iter=1000).fit(scaler.transform(train.features), train.target)
         losses[strength] = log_loss(val.target, model.predict_proba(scaler.transform(val.features)))
     best = min(losses, key=lambda c: losses[c])
-    assert found.strength == (best,)
+    assert result.strength == (best,)
     assert losses[best] < min(losses[STRENGTHS[0]], losses[STRENGTHS[-1]])
-    assert log_loss(val.target, softmax(found.scores(val.features))) == pytest.approx(losses[best], rel=1e-3)
-    assert found.temperature == pytest.approx(fit_temperature(found.scores(val.features), val.target, True))
+    assert log_loss(val.target, softmax(result.scores(val.features))) == pytest.approx(losses[best], rel=1e-3)
+    assert result.temperature == pytest.approx(fit_temperature(result.scores(val.features), val.target, True))
 
 
 def test_two_classes_are_scored_as_scikit_learn_does(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,12 +121,12 @@ def test_weaker_penalties_are_not_tried_once_they_only_do_worse(monkeypatch: pyt
 
 def test_the_temperature_of_a_ridge_regression_is_fitted_on_val_and_on_what_was_left_out() -> None:
     train, val = split(60, 0), split(20, 1)
-    found = ridge_classes(train, val, CLASSES)
+    result = ridge_classes(train, val, CLASSES)
     alone, left_out = ridge(train.features, 2 * np.eye(CLASSES)[train.target] - 1, None)
-    scores = np.concatenate([left_out, found.scores(val.features)])
+    scores = np.concatenate([left_out, result.scores(val.features)])
     target = np.concatenate([train.target, val.target])
-    assert found.temperature == pytest.approx(fit_temperature(scores, target, smooth=True))
-    assert found.strength == alone.strength
+    assert result.temperature == pytest.approx(fit_temperature(scores, target, smooth=True))
+    assert result.strength == alone.strength
 
 
 def test_each_number_is_learned_from_the_examples_that_have_it() -> None:

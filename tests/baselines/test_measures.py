@@ -24,34 +24,36 @@ def answers(n: int = 200, seed: int = 0, sharp: float = 1.5) -> tuple[np.ndarray
 
 def test_measures_of_classes_equal_those_of_scikit_learn() -> None:
     target, scores = answers()
-    said, shares = scores.argmax(1), measures.softmax(scores)
+    predicted, shares = scores.argmax(1), measures.softmax(scores)
     assert measures.scores_of(target, shares, CLASSES) == {
-        "accuracy": pytest.approx((target == said).mean()),
-        "balanced_accuracy": pytest.approx(metrics.balanced_accuracy_score(target, said)),
-        "macro_f1": pytest.approx(metrics.f1_score(target, said, average="macro")),
+        "accuracy": pytest.approx((target == predicted).mean()),
+        "balanced_accuracy": pytest.approx(metrics.balanced_accuracy_score(target, predicted)),
+        "macro_f1": pytest.approx(metrics.f1_score(target, predicted, average="macro")),
         "log_loss": pytest.approx(metrics.log_loss(target, shares)),
         "calibration_error": pytest.approx(measures.reliability(target, shares).error),
     }
-    assert measures.confusion(target, said, CLASSES).tolist() == metrics.confusion_matrix(target, said).tolist()
+    assert (
+        measures.confusion(target, predicted, CLASSES).tolist() == metrics.confusion_matrix(target, predicted).tolist()
+    )
 
 
 def test_a_class_that_was_never_met_counts_in_no_mean() -> None:
-    target, said = np.array([0, 0, 2, 2]), np.array([0, 2, 2, 2])
-    scores = measures.scores_of(target, np.eye(CLASSES)[said], CLASSES)
+    target, predicted = np.array([0, 0, 2, 2]), np.array([0, 2, 2, 2])
+    scores = measures.scores_of(target, np.eye(CLASSES)[predicted], CLASSES)
     assert scores["balanced_accuracy"] == pytest.approx(0.75)
     assert scores["macro_f1"] == pytest.approx((2 / 3 + 0.8) / 2)
     scores = measures.scores_of(np.array([0, 0]), np.eye(CLASSES)[[0, 1]], CLASSES)
     assert scores["balanced_accuracy"] == 0.5
-    assert measures.confusion(target, said, 4).sum(1).tolist() == [2, 0, 2, 0]
+    assert measures.confusion(target, predicted, 4).sum(1).tolist() == [2, 0, 2, 0]
 
 
 def test_measures_of_numbers_equal_those_of_scikit_learn() -> None:
     rng = np.random.default_rng(1)
-    target, said = rng.normal(size=60), rng.normal(size=60)
-    assert measures.scores_of(target, said, 0) == {
-        "r2": pytest.approx(metrics.r2_score(target, said)),
-        "mae": pytest.approx(metrics.mean_absolute_error(target, said)),
-        "rmse": pytest.approx(metrics.root_mean_squared_error(target, said)),
+    target, predicted = rng.normal(size=60), rng.normal(size=60)
+    assert measures.scores_of(target, predicted, 0) == {
+        "r2": pytest.approx(metrics.r2_score(target, predicted)),
+        "mae": pytest.approx(metrics.mean_absolute_error(target, predicted)),
+        "rmse": pytest.approx(metrics.root_mean_squared_error(target, predicted)),
     }
     assert np.isnan(measures.scores_of(np.ones(3), np.zeros(3), 0)["r2"])
 
@@ -86,21 +88,21 @@ def test_a_probability_of_nought_costs_much_and_not_everything() -> None:
 def test_bins_of_reliability_equal_those_of_scikit_learn() -> None:
     target, scores = answers(400)
     shares = measures.softmax(scores, 0.7)
-    found = measures.reliability(target, shares, 10)
+    result = measures.reliability(target, shares, 10)
     right = shares.argmax(1) == target
     accuracy, confidence = calibration_curve(right, shares.max(1), n_bins=10)
-    held = found.count > 0
-    assert found.accuracy[held] == pytest.approx(accuracy)
-    assert found.confidence[held] == pytest.approx(confidence)
-    assert found.count.sum() == 400
-    wanted = sum(abs(a - c) * n for a, c, n in zip(accuracy, confidence, found.count[held], strict=True)) / 400
-    assert found.error == pytest.approx(wanted)
+    held = result.count > 0
+    assert result.accuracy[held] == pytest.approx(accuracy)
+    assert result.confidence[held] == pytest.approx(confidence)
+    assert result.count.sum() == 400
+    wanted = sum(abs(a - c) * n for a, c, n in zip(accuracy, confidence, result.count[held], strict=True)) / 400
+    assert result.error == pytest.approx(wanted)
 
 
 def test_a_certainty_falls_into_the_last_bin_and_what_is_always_right_has_no_error() -> None:
-    found = measures.reliability(np.array([0, 1]), np.eye(2), 5)
-    assert found.count.tolist() == [0, 0, 0, 0, 2]
-    assert found.error == 0
+    result = measures.reliability(np.array([0, 1]), np.eye(2), 5)
+    assert result.count.tolist() == [0, 0, 0, 0, 2]
+    assert result.error == 0
 
 
 @pytest.mark.parametrize("sharp", [0.3, 1.5, 4.0])
@@ -125,8 +127,8 @@ def test_a_weight_of_two_is_an_example_twice() -> None:
     twice = np.concatenate([np.arange(100), np.flatnonzero(target == 1)])
     shares = measures.softmax(scores)
     assert measures.log_loss(target, shares, weights) == pytest.approx(measures.log_loss(target[twice], shares[twice]))
-    found = measures.fit_temperature(scores, target, weights=weights)
-    assert found == pytest.approx(measures.fit_temperature(scores[twice], target[twice]))
+    result = measures.fit_temperature(scores, target, weights=weights)
+    assert result == pytest.approx(measures.fit_temperature(scores[twice], target[twice]))
     assert measures.fit_temperature(scores, target, weights=np.zeros(4)) == 1.0
 
 
@@ -157,9 +159,9 @@ def test_softmax_holds_for_large_scores() -> None:
 
 def test_balanced_weights_equal_those_of_scikit_learn() -> None:
     target, _ = answers()
-    found = measures.balanced_weights(target, CLASSES)
-    assert found == pytest.approx(compute_class_weight("balanced", classes=np.arange(CLASSES), y=target))
-    assert found[target].mean() == pytest.approx(1)
+    result = measures.balanced_weights(target, CLASSES)
+    assert result == pytest.approx(compute_class_weight("balanced", classes=np.arange(CLASSES), y=target))
+    assert result[target].mean() == pytest.approx(1)
 
 
 def test_a_class_without_an_example_has_no_weight() -> None:

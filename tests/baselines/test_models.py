@@ -68,35 +68,35 @@ def made(name: str) -> Task:
 def test_predictions_have_the_shape_of_the_task_and_come_back_from_a_file_bit_for_bit(method: str, name: str) -> None:
     task = made(name)
     fitted = fit(method, task.train, task.val, task.signature)
-    said = fitted.predict(task.test)
+    predicted = fitted.predict(task.test)
     if name.endswith("numbers"):
-        assert said.shape == (16, 2)
+        assert predicted.shape == (16, 2)
     else:
-        assert said.shape == (task.test.units, 2)
-        assert said.sum(axis=1) == pytest.approx(np.ones(task.test.units))
-        assert said.min() >= 0
-    assert np.isfinite(said).all()
+        assert predicted.shape == (task.test.units, 2)
+        assert predicted.sum(axis=1) == pytest.approx(np.ones(task.test.units))
+        assert predicted.min() >= 0
+    assert np.isfinite(predicted).all()
     facts = json.loads(json.dumps(fitted.facts.model_dump(mode="json"), allow_nan=False))
     arrays = load(save(fitted.arrays()))
     assert {k: (v.dtype.name, v.shape) for k, v in arrays.items()} == shapes(facts)
-    assert np.array_equal(from_arrays(facts, arrays).predict(task.test), said)
+    assert np.array_equal(from_arrays(facts, arrays).predict(task.test), predicted)
 
 
 @pytest.mark.parametrize("method", KINDS)
 @pytest.mark.parametrize("name", MADE)
 def test_the_same_fit_gives_the_same_bits(method: str, name: str) -> None:
     task = made(name)
-    one, two = (fit(method, task.train, task.val, task.signature).arrays() for _ in range(2))
-    assert all(np.array_equal(one[k], two[k]) for k in one)
+    first, two = (fit(method, task.train, task.val, task.signature).arrays() for _ in range(2))
+    assert all(np.array_equal(first[k], two[k]) for k in first)
 
 
 @pytest.mark.parametrize("method", KINDS)
 def test_order_and_company_of_predicted_sequences_do_not_matter(method: str) -> None:
     task = made("gaps")
     fitted = fit(method, task.train, task.val, task.signature)
-    said, order = fitted.predict(task.test), np.random.default_rng(0).permutation(16)
-    assert fitted.predict(task.test.take(order)) == pytest.approx(said[order], abs=1e-9)
-    assert fitted.predict(task.test.take(np.array([3]))) == pytest.approx(said[3:4], abs=1e-9)
+    predicted, order = fitted.predict(task.test), np.random.default_rng(0).permutation(16)
+    assert fitted.predict(task.test.take(order)) == pytest.approx(predicted[order], abs=1e-9)
+    assert fitted.predict(task.test.take(np.array([3]))) == pytest.approx(predicted[3:4], abs=1e-9)
 
 
 @pytest.mark.parametrize("method", ["summary", "kernels"])
@@ -104,26 +104,26 @@ def test_order_and_company_of_predicted_sequences_do_not_matter(method: str) -> 
 def test_the_speed_of_waves_is_told_from_its_sequences(method: str, channels: int) -> None:
     train, val, test = waves(90, 0, channels=channels), waves(45, 1, channels=channels), waves(90, 2, channels=channels)
     of = signature("waves", channels=channels)
-    said = fit(method, train, val, of).predict(test)
-    assert accuracy_score(test.target, said.argmax(1)) > 0.85
+    predicted = fit(method, train, val, of).predict(test)
+    assert accuracy_score(test.target, predicted.argmax(1)) > 0.85
     majority = fit("majority", train, val, of).predict(test)
-    assert log_loss(test.target, said) < 0.6 < log_loss(test.target, majority)
+    assert log_loss(test.target, predicted) < 0.6 < log_loss(test.target, majority)
 
 
 @pytest.mark.parametrize("method", ["summary", "kernels"])
 def test_numbers_are_predicted_in_their_own_unit(method: str) -> None:
     train, val, test = (waves(n, s, numbers=True) for n, s in ((120, 0), (40, 1), (80, 2)))
-    said = fit(method, train, val, signature("numbers")).predict(test)
-    assert said.shape == (80,)
-    assert r2_score(test.target, said) > 0.6
+    predicted = fit(method, train, val, signature("numbers")).predict(test)
+    assert predicted.shape == (80,)
+    assert r2_score(test.target, predicted) > 0.6
 
 
 @pytest.mark.parametrize("method", ["summary", "kernels"])
 @pytest.mark.parametrize("length", [None, 20])
 def test_a_run_of_tokens_is_found_wherever_it_stands(method: str, length: int | None) -> None:
     train, val, test = (words(n, s, length) for n, s in ((200, 0), (80, 1), (150, 2)))
-    said = fit(method, train, val, signature("words")).predict(test)
-    assert accuracy_score(test.target, said.argmax(1)) > 0.75
+    predicted = fit(method, train, val, signature("words")).predict(test)
+    assert accuracy_score(test.target, predicted.argmax(1)) > 0.75
 
 
 def test_a_token_that_tells_by_its_place_alone_is_found_where_all_have_one_length() -> None:
@@ -156,10 +156,10 @@ def test_a_row_without_a_label_teaches_nothing_of_labels(method: str) -> None:
     train, val = waves(60, 0), waves(30, 1)
     hidden = train.target.copy()
     hidden[::3] = IGNORE
-    one = fit(method, replace(train, target=hidden), val, signature("waves")).predict(val)
+    first = fit(method, replace(train, target=hidden), val, signature("waves")).predict(val)
     other = np.where(hidden == IGNORE, 0, hidden)
-    assert not np.allclose(one, fit(method, replace(train, target=other), val, signature("waves")).predict(val))
-    assert one.shape == (30, 3)
+    assert not np.allclose(first, fit(method, replace(train, target=other), val, signature("waves")).predict(val))
+    assert first.shape == (30, 3)
 
 
 def test_kernels_of_rows_without_labels_are_drawn_and_their_labels_never_asked_for() -> None:
@@ -188,26 +188,26 @@ def test_val_may_have_no_row_or_no_label(method: str, kind: str) -> None:
     if kind == "numbers":
         train = replace(train, target=train.target.astype(np.float32))
     for held in (val.take(np.zeros(0, dtype=np.int64)), replace(val, target=empty), replace(val, target=None)):
-        said = fit(method, train, held, signature(kind)).predict(val)
-        assert len(said) == 10
-        assert np.isfinite(said).all()
+        predicted = fit(method, train, held, signature(kind)).predict(val)
+        assert len(predicted) == 10
+        assert np.isfinite(predicted).all()
 
 
 @pytest.mark.parametrize("method", KINDS)
 def test_train_may_show_one_class_only(method: str) -> None:
     train, val = waves(12, 0), waves(6, 1)
     train = replace(train, target=np.full(12, 2))
-    said = fit(method, train, val, signature("waves")).predict(val)
-    assert (said.argmax(1) == 2).all()
+    predicted = fit(method, train, val, signature("waves")).predict(val)
+    assert (predicted.argmax(1) == 2).all()
 
 
 @pytest.mark.parametrize("method", ["summary", "kernels"])
 def test_a_class_that_train_never_shows_is_never_predicted(method: str) -> None:
     train, val = waves(80, 0), waves(40, 1)
     kept = np.flatnonzero(train.target != 1)
-    said = fit(method, train.take(kept), val, signature("waves")).predict(val)
-    assert not (said.argmax(1) == 1).any()
-    assert said[:, 1].min() > 0
+    predicted = fit(method, train.take(kept), val, signature("waves")).predict(val)
+    assert not (predicted.argmax(1) == 1).any()
+    assert predicted[:, 1].min() > 0
 
 
 @pytest.mark.parametrize("method", KINDS)
@@ -225,11 +225,11 @@ def test_balanced_weights_find_more_of_a_rare_class(method: str) -> None:
         return replace(x, values=(x.values + rng.normal(size=x.values.shape)).astype(np.float32)).take(kept)
 
     train, val, test = noisy(400, 0), noisy(200, 1), noisy(800, 2)
-    found = []
+    result = []
     for balanced in (False, True):
-        said = fit(method, train, val, signature("waves"), balanced=balanced).predict(test).argmax(1)
-        found.append(float((said == 1)[test.target == 1].mean()))
-    assert found[1] > found[0] + 0.1
+        predicted = fit(method, train, val, signature("waves"), balanced=balanced).predict(test).argmax(1)
+        result.append(float((predicted == 1)[test.target == 1].mean()))
+    assert result[1] > result[0] + 0.1
 
 
 @pytest.mark.parametrize("method", [name for name in KINDS if name != "majority"])
@@ -243,11 +243,11 @@ def test_train_without_a_label_is_refused(method: str) -> None:
 def test_a_target_per_position_or_none_is_refused(method: str) -> None:
     train = waves(5, 0)
     cases = {"per_position": "a target per position", "targets": "several classes", "target": "no target"}
-    for name, said in cases.items():
+    for name, predicted in cases.items():
         if method == "majority" and name != "target":
             continue
         changed = replace(signature("waves"), **{name: {"targets": 2, "target": "none"}.get(name, True)})  # type: ignore[arg-type]
-        with pytest.raises(BadInput, match=rf"model\.kind: the task has {said}; '{method}' needs one"):
+        with pytest.raises(BadInput, match=rf"model\.kind: the task has {predicted}; '{method}' needs one"):
             fit(method, train, train, changed)
 
 
@@ -255,14 +255,14 @@ def test_the_majority_of_targets_per_position_is_one_of_each_target() -> None:
     values, target = np.zeros((12, 1), np.float32), np.array([[1, 0], [1, IGNORE], [0, 0], [IGNORE, 1]] * 3)
     x = Examples(values, np.arange(0, 13, 4), target, np.arange(3), per_position=True)
     of = Signature("floats", 1, 4, 4, "class", 2, targets=2, per_position=True)
-    said = MajoritySpec().fit(x, x, of, 0).predict(x)
-    assert said.shape == (12, 4)
-    assert said[5] == pytest.approx([1 / 3, 2 / 3, 2 / 3, 1 / 3])
+    predicted = MajoritySpec().fit(x, x, of, 0).predict(x)
+    assert predicted.shape == (12, 4)
+    assert predicted[5] == pytest.approx([1 / 3, 2 / 3, 2 / 3, 1 / 3])
 
 
 def test_ngrams_are_of_tokens_alone() -> None:
-    said = NgramsSpec().fit(words(200, 0), words(80, 1), signature("words"), 0).predict(words(150, 2))
-    assert accuracy_score(words(150, 2).target, said.argmax(1)) > 0.75
+    predicted = NgramsSpec().fit(words(200, 0), words(80, 1), signature("words"), 0).predict(words(150, 2))
+    assert accuracy_score(words(150, 2).target, predicted.argmax(1)) > 0.75
     with pytest.raises(BadInput, match="'ngrams' counts runs of tokens, the task has floats; use 'kernels'"):
         NgramsSpec().fit(waves(5, 0), waves(5, 1), signature("waves"), 0)
 

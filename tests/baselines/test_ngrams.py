@@ -23,24 +23,24 @@ def bucket(run: tuple[int, ...]) -> int:
 
 def test_runs_are_counted_within_their_sequence_and_weighted_by_rarity() -> None:
     x = examples([np.array(r) for r in ([0, 1, 2, 0, 1], [2], [0, 1], [2, 2, 2, 2])])
-    found = fit_ngrams(x, 3)
+    result = fit_ngrams(x, 3)
     rows = [runs_of(x.values[a:b], 3) for a, b in zip(x.offsets[:-1], x.offsets[1:], strict=True)]
     every = {run for row in rows for run in row}
-    assert found.columns.tolist() == sorted(bucket(run) for run in every)
-    got = found.transform(x).toarray()
+    assert result.columns.tolist() == sorted(bucket(run) for run in every)
+    got = result.transform(x).toarray()
     for row, counts in enumerate(rows):
-        wanted = np.zeros(len(found.columns))
+        wanted = np.zeros(len(result.columns))
         for run, count in counts.items():
             having = sum(run in other for other in rows)
-            at = found.columns.tolist().index(bucket(run))
+            at = result.columns.tolist().index(bucket(run))
             wanted[at] = np.log1p(count) * (1 + np.log(5 / (1 + having)))
         assert got[row] == pytest.approx(wanted / np.linalg.norm(wanted), rel=1e-5)
 
 
 def test_a_run_that_was_not_seen_in_training_is_nothing() -> None:
-    found = fit_ngrams(examples([np.array([0, 1, 0])]), 2)
-    rows = found.transform(examples([np.array([3, 4]), np.array([0, 3])])).toarray()
-    assert rows[0].tolist() == [0.0] * found.size
+    result = fit_ngrams(examples([np.array([0, 1, 0])]), 2)
+    rows = result.transform(examples([np.array([3, 4]), np.array([0, 3])])).toarray()
+    assert rows[0].tolist() == [0.0] * result.size
     assert np.linalg.norm(rows[1]) == pytest.approx(1)
 
 
@@ -57,13 +57,13 @@ def test_the_commonest_runs_are_kept_where_there_are_too_many(monkeypatch: pytes
 
 def test_tokens_at_their_places_are_features_of_their_own() -> None:
     x = examples([np.array([0, 2, 1]), np.array([2, 2, 0])])
-    found = fit_ngrams(x, 1, placed=3, width=3)
-    rows = found.transform(examples([np.array([0, 2, 1]), np.array([1, 2, 1, 0, 0]), np.array([2])])).toarray()
-    place = rows[:, -9:].reshape(3, 3, 3) * 3**0.5
+    result = fit_ngrams(x, 1, placed=3, width=3)
+    rows = result.transform(examples([np.array([0, 2, 1]), np.array([1, 2, 1, 0, 0]), np.array([2])])).toarray()
+    path = rows[:, -9:].reshape(3, 3, 3) * 3**0.5
     eye = np.eye(3)
-    assert place[0] == pytest.approx(eye[[0, 2, 1]])
-    assert place[1] == pytest.approx(eye[[1, 2, 1]])
-    assert place[2] == pytest.approx(np.stack([eye[2], np.zeros(3), np.zeros(3)]))
+    assert path[0] == pytest.approx(eye[[0, 2, 1]])
+    assert path[1] == pytest.approx(eye[[1, 2, 1]])
+    assert path[2] == pytest.approx(np.stack([eye[2], np.zeros(3), np.zeros(3)]))
 
 
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

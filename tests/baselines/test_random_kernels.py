@@ -100,10 +100,10 @@ def test_a_row_does_not_depend_on_the_sequences_beside_it(monkeypatch: pytest.Mo
 
 def test_equal_seeds_give_equal_kernels_and_other_seeds_others() -> None:
     x = noise([30] * 6, channels=3)
-    one, same, other = (fit_kernels(x, seed, SMALL) for seed in (0, 0, 1))
-    assert all(np.array_equal(v, same.arrays()[k]) for k, v in one.arrays().items())
-    assert not np.array_equal(one.biases, other.biases)
-    assert not np.array_equal(one.channels, other.channels)
+    first, same, other = (fit_kernels(x, seed, SMALL) for seed in (0, 0, 1))
+    assert all(np.array_equal(v, same.arrays()[k]) for k, v in first.arrays().items())
+    assert not np.array_equal(first.biases, other.biases)
+    assert not np.array_equal(first.channels, other.channels)
 
 
 def test_the_published_size_is_the_default_and_fewer_are_whole_numbers_per_kernel() -> None:
@@ -159,9 +159,9 @@ def test_a_kernel_sums_few_distinct_channels() -> None:
 def test_level_and_unit_of_a_channel_do_not_matter() -> None:
     x = noise([50] * 8, channels=2)
     other = replace(x, values=(x.values * [1000, 0.25] + [64, -8]).astype(np.float32))
-    one, two = (fit_kernels(y, 0, SMALL).transform(y) for y in (x, other))
-    assert np.abs(one - two).max() <= 0.04 + 1e-6  # two of fifty places may change sides by rounding
-    assert np.abs(one - two).mean() < 1e-3
+    first, two = (fit_kernels(y, 0, SMALL).transform(y) for y in (x, other))
+    assert np.abs(first - two).max() <= 0.04 + 1e-6  # two of fifty places may change sides by rounding
+    assert np.abs(first - two).mean() < 1e-3
 
 
 def test_small_integers_are_taken_as_a_model_sees_them() -> None:
@@ -179,8 +179,8 @@ def test_counts_are_whatever_the_shape(shape: tuple[int, int]) -> None:
     rng = np.random.default_rng(0)
     outputs = rng.normal(size=shape).astype(np.float32)
     outputs[:, 0] = 1.0  # counts beyond what one byte holds
-    found = Counter(outputs.size)(outputs, np.float32(-1.5))
-    assert found.tolist() == (outputs > -1.5).sum(axis=0).tolist()
+    result = Counter(outputs.size)(outputs, np.float32(-1.5))
+    assert result.tolist() == (outputs > -1.5).sum(axis=0).tolist()
 
 
 def test_a_set_of_no_sequence_gives_no_row() -> None:

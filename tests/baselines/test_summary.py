@@ -47,12 +47,12 @@ def agrees(x: Examples) -> None:
     assert rows.shape == (len(x), features.size) == (len(x), PER_CHANNEL * channels + 1)
     assert rows[:, 7 * channels].tolist() == x.lengths.tolist()
     values = filled(x, features.mean, features.spread).astype(np.float64)
-    for row, found in enumerate(per_channel(rows, channels)):
+    for row, result in enumerate(per_channel(rows, channels)):
         first, last = x.offsets[row], x.offsets[row + 1]
         for f in range(channels):
-            assert found[f, :-1] == pytest.approx(slow(values[first:last, f]), rel=1e-4, abs=1e-5), (row, f)
+            assert result[f, :-1] == pytest.approx(slow(values[first:last, f]), rel=1e-4, abs=1e-5), (row, f)
             seen = 1.0 if x.observed is None else x.observed[first:last, f].mean()
-            assert found[f, -1] == pytest.approx(1 - seen)
+            assert result[f, -1] == pytest.approx(1 - seen)
 
 
 def test_statistics_of_unequal_sequences_equal_a_slow_computation() -> None:
@@ -73,8 +73,8 @@ def test_a_constant_sequence_has_no_rhythm() -> None:
 def test_a_pure_wave_has_its_frequency() -> None:
     wave = np.sin(np.arange(80) * 2 * np.pi * 0.1).astype(np.float32)[:, None]
     x = examples([wave, wave])
-    found = per_channel(Summary(*moments(x)).transform(x), 1)[0, 0]
-    assert found[-4:-1] == pytest.approx([0.1, 0.1, 1.0], abs=1e-3)
+    result = per_channel(Summary(*moments(x)).transform(x), 1)[0, 0]
+    assert result[-4:-1] == pytest.approx([0.1, 0.1, 1.0], abs=1e-3)
 
 
 def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

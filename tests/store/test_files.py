@@ -38,16 +38,16 @@ def test_tensors_and_meta_come_back_bit_for_bit(tmp_path: Path) -> None:
 
 def test_equal_content_has_equal_bytes_whatever_the_order_and_the_memory() -> None:
     base = torch.arange(4.0)
-    one = seal({"x": base, "y": base, "z": base[::2]}, META)
+    first = seal({"x": base, "y": base, "z": base[::2]}, META)
     two = seal({"z": base[::2].clone(), "y": base.clone(), "x": base.clone()}, dict(reversed(META.items())))
-    assert one == two
+    assert first == two
 
 
 def test_every_flipped_bit_and_every_cut_is_detected(tmp_path: Path) -> None:
     whole = seal({"a": TENSORS["a"], "scalar": TENSORS["scalar"]}, META)
     path = tmp_path / "x.safetensors"
-    for place in range(len(whole)):
-        for damaged in (whole[:place], whole[:place] + bytes([whole[place] ^ 1]) + whole[place + 1 :]):
+    for position in range(len(whole)):
+        for damaged in (whole[:position], whole[:position] + bytes([whole[position] ^ 1]) + whole[position + 1 :]):
             path.write_bytes(damaged)
             try:
                 tensors, meta = unseal(path)

@@ -19,12 +19,12 @@ def test_bytes_with_a_scale_reach_a_model_as_scaled_floats_and_padding_stays_zer
     examples = _examples(lengths, scale=0.5, shift=-3.0)
     batch = collate(examples, np.array([3, 1]))
     assert batch.inputs.dtype.is_floating_point
-    for place, row in enumerate((3, 1)):
+    for path, row in enumerate((3, 1)):
         first, last = examples.offsets[row], examples.offsets[row + 1]
         plain = examples.values[first:last].astype(np.float32) * np.float32(0.5) - np.float32(3)
-        assert np.array_equal(batch.inputs[place, : lengths[row]].numpy(), plain)
+        assert np.array_equal(batch.inputs[path, : lengths[row]].numpy(), plain)
         assert np.array_equal(examples.inputs(row), plain)
-        assert not batch.inputs[place, lengths[row] :].any()
+        assert not batch.inputs[path, lengths[row] :].any()
 
 
 def test_integers_without_a_scale_stay_tokens() -> None:

@@ -146,9 +146,9 @@ def _whole(task: TaskSpec) -> TaskSpec:
     return task.model_copy(update={"fraction": 1.0, "labelled": None})
 
 
-def stage_from_json(given: Mapping[str, Any]) -> StageSpec:
+def stage_from_json(value: Mapping[str, Any]) -> StageSpec:
     """A stage's spec from its JSON (`model_dump(mode="json")`)."""
-    return read(StageSpec, given)
+    return read(StageSpec, value)
 
 
 @lru_cache(maxsize=256)
