@@ -43,9 +43,13 @@ def encode(text: str, letters: str, location: str, mistakes: Mistakes) -> np.nda
     return np.asarray(ids)
 
 
-def spoken(letters: str) -> Callable[[np.ndarray], str]:
-    """What turns ids back into letters."""
-    table = ALPHABETS[letters]
+def spoken(kind: str, symbols: Sequence[str] = ()) -> Callable[[np.ndarray], str]:
+    """What turns ids of a text, of letters or of tokens back into what a person wrote."""
+    if kind == "text":
+        return lambda ids: ids.astype(np.uint8).tobytes().decode(errors="replace")
+    if kind == "tokens":
+        return lambda ids: " ".join(symbols[int(i)] for i in ids)
+    table = ALPHABETS[kind]
     return lambda ids: "".join(table[int(i)] for i in ids)
 
 

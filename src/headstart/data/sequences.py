@@ -171,11 +171,7 @@ class Sequences:
         ids = self.values[self.offsets[row] : self.offsets[row + 1]]
         if self.kind == "numbers":
             raise BadInput(f"{self.places.of(row)}: is a sequence of numbers, no text")
-        if self.kind == "text":
-            return ids.tobytes().decode(errors="replace")
-        if self.kind == "tokens":
-            return " ".join(self.layout.symbols[i] for i in ids.tolist())
-        return spoken(self.kind)(ids)
+        return spoken(self.kind, self.layout.symbols)(ids)
 
     def copies(self) -> np.ndarray:
         """(n,) number of the first row that holds the same sequence: equal length, values and gaps."""

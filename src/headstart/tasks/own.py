@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -153,7 +153,7 @@ class OwnSpec(TaskSpec):
             labels=tuple(facts["labels"]),
             notes=tuple(facts["notes"]),
             fingerprint=ready.fingerprint,
-            text=_text(facts["kind"], facts["symbols"]),
+            text=None if facts["kind"] == "numbers" else spoken(facts["kind"], facts["symbols"]),
             decided=facts["decided"],
         )
 
@@ -375,15 +375,6 @@ def _codes(whole: Sequences, classes: tuple[str, ...]) -> np.ndarray:
     if whole.target == "none":
         return np.zeros(len(whole), dtype=np.int64)
     return np.where(whole.labelled, 0, IGNORE).astype(np.int64)
-
-
-def _text(kind: str, symbols: list[str]) -> Callable[[np.ndarray], str] | None:
-    """What turns ids back into what a person wrote."""
-    if kind == "text":
-        return lambda ids: ids.astype(np.uint8).tobytes().decode(errors="replace")
-    if kind in ("dna", "protein"):
-        return spoken(kind)
-    return (lambda ids: " ".join(symbols[int(i)] for i in ids)) if kind == "tokens" else None
 
 
 def _placeless(note: str, layout: Layout) -> str:
