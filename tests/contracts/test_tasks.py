@@ -29,6 +29,9 @@ SMALL = {
     "bit_memory": {"train": 60, "val": 20, "test": 20},
     "bit_xor": {"train": 60, "val": 20, "test": 20},
     "waves": {"train": 60, "val": 20, "test": 20},
+    "mqar": {"train": 60, "val": 20, "test": 20},
+    "selective_copying": {"train": 60, "val": 20, "test": 20},
+    "induction_heads": {"train": 60, "val": 20, "test": 20},
     "pairs": {"train": 60, "val": 20, "test": 20},
     "own": {"file": "own.csv", "values": ["x_*", "y_*"]},
 }

@@ -124,7 +124,7 @@ def test_the_median_is_that_of_numpy_cut_to_a_whole_number(values):
 )
 def test_what_is_no_expression_is_refused(text, reason):
     with pytest.raises(BadInput, match=f"row 9: {reason}"):
-        evaluate(encode(text), place="row 9")
+        evaluate(encode(text), "row 9")
 
 
 def test_the_evaluator_agrees_with_the_short_original_file():

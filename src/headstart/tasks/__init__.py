@@ -7,112 +7,102 @@ from typing import Any
 from headstart.spec import Entry, kind_field
 from headstart.tasks.task import Task, TaskSpec, data_folder, open_task, prepare
 
+
+def _task(path: str, summary: str, source: str) -> Entry:
+    return Entry(f"headstart.tasks.{path}", summary, source)
+
+
 TASKS: dict[str, Entry] = {
-    "digits": Entry(
-        "headstart.tasks.digits:DigitsSpec",
+    "digits": _task(
+        "digits:DigitsSpec",
         "1,797 handwritten 8 x 8 digits, rolled, as 64 pixels",
         "Alpaydin and Kaynak 1998, with scikit-learn",
     ),
-    "mnist": Entry(
-        "headstart.tasks.digits:MnistSpec", "handwritten digits as pixels or 4 x 4 patches", "LeCun et al. 1998"
+    "mnist": _task("digits:MnistSpec", "handwritten digits as pixels or 4 x 4 patches", "LeCun et al. 1998"),
+    "listops": _task(
+        "listops:ListOpsSpec", "nested list expressions, ten answers", "Nangia and Bowman 2018; Tay et al. 2020"
     ),
-    "listops": Entry(
-        "headstart.tasks.listops:ListOpsSpec",
-        "nested list expressions, ten answers",
-        "Nangia and Bowman 2018; Tay et al. 2020",
+    "listops_files": _task(
+        "listops:ListOpsFilesSpec", "Long Range Arena's own ListOps files, where someone has them", "Tay et al. 2020"
     ),
-    "listops_files": Entry(
-        "headstart.tasks.listops:ListOpsFilesSpec",
-        "Long Range Arena's own ListOps files, where someone has them",
-        "Tay et al. 2020",
-    ),
-    "pathfinder": Entry(
-        "headstart.tasks.pathfinder:PathfinderSpec",
+    "pathfinder": _task(
+        "pathfinder:PathfinderSpec",
         "do two discs lie on one dashed contour? sizes 16 to 256 (PathX)",
         "Linsley et al. 2018; Tay et al. 2020",
     ),
-    "pathfinder_files": Entry(
-        "headstart.tasks.pathfinder:PathfinderFilesSpec",
+    "pathfinder_files": _task(
+        "pathfinder:PathfinderFilesSpec",
         "Long Range Arena's own Pathfinder images, where someone has them",
         "Tay et al. 2020",
     ),
-    "image": Entry(
-        "headstart.tasks.cifar:ImageSpec",
-        "CIFAR-10 photographs in grey, pixel by pixel",
-        "Krizhevsky 2009; Tay et al. 2020",
+    "image": _task(
+        "cifar:ImageSpec", "CIFAR-10 photographs in grey, pixel by pixel", "Krizhevsky 2009; Tay et al. 2020"
     ),
-    "scifar": Entry(
-        "headstart.tasks.cifar:SCifarSpec",
-        "CIFAR-10 photographs in colour, pixel by pixel",
-        "Krizhevsky 2009; Gu et al. 2022",
+    "scifar": _task(
+        "cifar:SCifarSpec", "CIFAR-10 photographs in colour, pixel by pixel", "Krizhevsky 2009; Gu et al. 2022"
     ),
-    "cifar_patches": Entry(
-        "headstart.tasks.cifar:CifarPatchesSpec",
-        "CIFAR-10 photographs as 64 patches of 4 x 4",
-        "Krizhevsky 2009; Lu et al. 2021",
+    "cifar_patches": _task(
+        "cifar:CifarPatchesSpec", "CIFAR-10 photographs as 64 patches of 4 x 4", "Krizhevsky 2009; Lu et al. 2021"
     ),
-    "bit_memory": Entry(
-        "headstart.tasks.bit_strings:BitMemorySpec",
-        "which of five strings of 1,000 bits is half shown again?",
-        "Lu et al. 2021",
+    "bit_memory": _task(
+        "bit_strings:BitMemorySpec", "which of five strings of 1,000 bits is half shown again?", "Lu et al. 2021"
     ),
-    "bit_xor": Entry(
-        "headstart.tasks.bit_strings:BitXorSpec",
-        "the XOR of two strings of bits, one bit per position",
-        "Lu et al. 2021",
+    "bit_xor": _task(
+        "bit_strings:BitXorSpec", "the XOR of two strings of bits, one bit per position", "Lu et al. 2021"
     ),
-    "text": Entry(
-        "headstart.tasks.text:TextSpec",
+    "mqar": _task(
+        "recall:MqarSpec", "multi-query associative recall: which value belongs to each key?", "Arora et al. 2023"
+    ),
+    "selective_copying": _task(
+        "recall:SelectiveCopyingSpec", "copy the tokens that stand among noise, in their order", "Gu and Dao 2023"
+    ),
+    "induction_heads": _task(
+        "recall:InductionHeadsSpec",
+        "which token stood after the trigger when it came first?",
+        "Gu and Dao 2023; Dao et al. 2023",
+    ),
+    "text": _task(
+        "text:TextSpec",
         "film reviews of IMDb, byte by byte: positive or negative?",
         "Maas et al. 2011; Tay et al. 2020",
     ),
-    "retrieval": Entry(
-        "headstart.tasks.retrieval:RetrievalSpec",
+    "retrieval": _task(
+        "retrieval:RetrievalSpec",
         "do two texts belong together? papers (AAN), reviews of one film, or your own",
         "Radev et al. 2013; Tay et al. 2020",
     ),
-    "speech": Entry(
-        "headstart.tasks.speech:SpeechSpec",
+    "speech": _task(
+        "speech:SpeechSpec",
         "spoken words as raw samples: 35 commands, ten digits, or your own recordings",
         "Warden 2018; Jackson et al. 2016",
     ),
-    "bidmc": Entry(
-        "headstart.tasks.bidmc:BidmcSpec",
+    "bidmc": _task(
+        "bidmc:BidmcSpec",
         "heart rate, respiratory rate or oxygen saturation from 32 s of EKG and PPG",
         "Pimentel et al. 2016; Tan et al. 2020",
     ),
-    "fasta": Entry(
-        "headstart.tasks.fasta:FastaSpec",
+    "fasta": _task(
+        "fasta:FastaSpec",
         "proteins or DNA with a class: promoters, splice junctions, localisation, or your own",
         "Umarov and Solovyev 2017; Towell et al. 1990; Almagro Armenteros et al. 2017",
     ),
-    "homology": Entry(
-        "headstart.tasks.fasta:HomologySpec",
-        "which of 1,195 folds does a protein have?",
-        "Rao et al. 2019; Lu et al. 2021",
+    "homology": _task(
+        "fasta:HomologySpec", "which of 1,195 folds does a protein have?", "Rao et al. 2019; Lu et al. 2021"
     ),
-    "waves": Entry(
-        "headstart.tasks.stand_ins:WavesSpec",
-        "sums of sines, a stand-in for signals: which frequencies, or how slow?",
-        "our own",
+    "waves": _task(
+        "stand_ins:WavesSpec", "sums of sines, a stand-in for signals: which frequencies, or how slow?", "our own"
     ),
-    "pairs": Entry(
-        "headstart.tasks.stand_ins:PairsSpec",
+    "pairs": _task(
+        "stand_ins:PairsSpec",
         "two sequences of letters, a stand-in for retrieval: did one source write both?",
         "our own",
     ),
-    "ucr": Entry(
-        "headstart.tasks.series:UcrSpec",
-        "a set of the UCR archive: one channel, labelled, by its name",
-        "Dau et al. 2018",
+    "ucr": _task("series:UcrSpec", "a set of the UCR archive: one channel, labelled, by its name", "Dau et al. 2018"),
+    "uea": _task(
+        "series:UeaSpec", "a set of the UEA archive: several channels, any length, by its name", "Bagnall et al. 2018"
     ),
-    "uea": Entry(
-        "headstart.tasks.series:UeaSpec",
-        "a set of the UEA archive: several channels, any length, by its name",
-        "Bagnall et al. 2018",
-    ),
-    "own": Entry(
-        "headstart.tasks.own:OwnSpec",
+    "own": _task(
+        "own:OwnSpec",
         "your own file: a table, text, DNA, arrays or folders, as `headstart show FILE` reads it",
         "your own",
     ),

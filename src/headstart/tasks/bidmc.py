@@ -90,13 +90,11 @@ class BidmcSpec(TaskSpec):
         return Outline(signature, 5_550 - val, val, 2_399, self.length)
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         if self.source == "windows":
             return self._named(data).files
         return tuple(file for files in find_records(data, self.kind).values() for file in files.values())
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         include = {"vital", "length", "scale_target", "standardise", "val_share"}
         settings = self.model_dump(include=include | ({"stride", "test_share"} if self.source == "records" else set()))
         document = {"reader": _READER, "files": stamps(self.files(data)), "seed": self.split_seed, **settings}

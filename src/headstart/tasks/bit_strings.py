@@ -82,7 +82,6 @@ class BitMemorySpec(_BitsSpec):
 
     def load(self, data: Path) -> Task:
         """The whole task. Raises: BadInput where chunks do not fill a string."""
-        del data
         if self.bits % self.chunk:
             raise BadInput(f"task.chunk: {self.chunk} does not divide task.bits {self.bits}; take one that does")
         parts = self.bits // self.chunk
@@ -121,8 +120,6 @@ class BitXorSpec(_BitsSpec):
     bits: int = Field(default=5, ge=1, le=100_000)
 
     def load(self, data: Path) -> Task:
-        """The whole task."""
-        del data
         length = 2 * self.bits
         signature = Signature(
             "floats", 1, length, length, "class", 2, per_position=True, levels=2, level_scale=0.5, level_shift=0.5

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Literal, NamedTuple, TypedDict, TypeVar
 
@@ -27,9 +27,10 @@ SAMPLE = 400
 
 
 class GeneratedSpec(TaskSpec):
-    """A task that is generated from its spec alone: how many units each split has, and the seed of their content.
+    """A task that is generated from its spec alone.
 
-    The stage's seed has no part in the data, and unit i of a split is the same whatever the sizes are.
+    train, val, test: how many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are.
+    data_seed: seed of the data (the stage's seed has no part in them).
     """
 
     train: int = Field(default=2_000, ge=1, le=1_000_000)
@@ -96,18 +97,11 @@ def signature_of(splits: SplitExamples, classes: int = 0, width: int = 0) -> Sig
         classes = 1 + max(int(np.max(split.target, initial=0)) for split in every if split.target is not None)
     if not width:
         width = 1 + max(int(split.values.max(initial=0)) for split in every) if tokens else x.values.shape[1]
-    return Signature(
-        "tokens" if tokens else "floats",
-        width,
-        int(lengths.max()),
-        int(lengths.min()),
-        kind,
-        classes if kind == "class" else 0,
-        1 if target is None or target.ndim == 1 else target.shape[1],
-        x.per_position,
-        x.paired,
-        any(split.observed is not None for split in every),
-    )
+    targets = 1 if target is None or target.ndim == 1 else target.shape[1]
+    missing = any(split.observed is not None for split in every)
+    size, classes = (int(lengths.max()), int(lengths.min())), classes if kind == "class" else 0
+    form: Literal["tokens", "floats"] = "tokens" if tokens else "floats"
+    return Signature(form, width, *size, kind, classes, targets, x.per_position, x.paired, missing)
 
 
 def make_task(
@@ -169,17 +163,10 @@ def in_threads(make: Callable[[int], R], numbers: Iterable[int], workers: int) -
     if workers < 2:
         yield from map(make, numbers)
         return
+    waiting = iter(numbers)
     with ThreadPoolExecutor(workers) as pool:
-        waiting: deque[Future[R]] = deque()
-        try:
-            for number in numbers:
-                waiting.append(pool.submit(make, number))
-                if len(waiting) == 4 * workers:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+        while some := list(islice(waiting, 8 * workers)):
+            yield from pool.map(make, some)
 
 
 def classes_of(rows: Iterable[tuple[str, str, str]], noun: str, file: str, mistakes: Mistakes) -> list[str]:
@@ -254,8 +241,8 @@ class Written(NamedTuple):
 
     def split(self, name: str) -> Examples:
         """The examples of one split."""
-        parts = ("values", "offsets", "target", "index")
-        arrays = {part: np.load(self.builder.folder / f"{name}_{part}.npy", mmap_mode="r") for part in parts}
+        files = {part: self.builder.folder / f"{name}_{part}.npy" for part in ("values", "offsets", "target", "index")}
+        arrays: Any = {part: np.load(file, mmap_mode="r") if file.is_file() else None for part, file in files.items()}
         return Examples(**arrays, paired=self.paired)
 
 

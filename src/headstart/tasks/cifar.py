@@ -77,11 +77,9 @@ class CifarSpec(TaskSpec):
         return Outline(signature, OFFICIAL["train"] - val, val, OFFICIAL["test"], positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return find(data, self.kind)[1]
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         ready, (features, tile) = self._prepared(data), self.layout()
         mean, deviation = ready.facts["mean"], ready.facts["deviation"]
         splits = each_split(lambda name: stored(ready, name, scale=1 / deviation, shift=-mean / deviation))

@@ -94,15 +94,18 @@ def splits_are_disjoint(_spec: TaskSpec, task: Task) -> str:
 
 def fractions_are_nested(spec: TaskSpec, task: Task) -> str:
     """A smaller `fraction` is part of a larger one, `labelled` keeps that many labels; val and test do not change."""
-    settings = ({"fraction": 0.5}, {"fraction": 0.75}, {"labelled": max(1, len(task.train.labelled_units()) // 2)})
+    count = max(1, len(task.train.labelled_units()) // 2)
+    settings = ({"fraction": 0.5}, {"fraction": 0.75}, {"labelled": None if task.train.target is None else count})
     try:
         half, more, labelled = (narrowed(spec.model_copy(update=values), task) for values in settings)
     except BadInput as error:
         return str(error)
     if not set(half.train.index) <= set(more.train.index) <= set(task.train.index):
         return "half of the train examples is no part of three quarters of them"
-    if len(labelled.train.labelled_units()) != settings[2]["labelled"] or len(labelled.train) != len(task.train):
-        return "`labelled` does not keep all sequences and that many labels"
+    if task.train.target is not None and len(labelled.train.labelled_units()) != count:
+        return "`labelled` does not keep that many labels"
+    if len(labelled.train) != len(task.train):
+        return "`labelled` does not keep all sequences"
     same = all(np.array_equal(half.split(name).index, task.split(name).index) for name in ("val", "test"))
     return "" if same else "a fraction of train changes val or test"
 

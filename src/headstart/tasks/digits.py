@@ -162,11 +162,9 @@ class MnistSpec(TaskSpec):
         return Outline(signature, 60_000 - val, val, 10_000, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """The four files. Raises: BadInput naming a missing one, the folder and where it comes from."""
         return tuple(_find(data / "mnist", name) for name in FILES.values())
 
     def load(self, data: Path) -> Task:
-        """The whole task. Raises: BadInput for a missing, cut, corrupt or unfitting file."""
         train_images, train_labels, *test_files = self.files(data)
         images, label = _read_pair(train_images, train_labels)
         test_images, test_label = _read_pair(*test_files)

@@ -84,11 +84,9 @@ class FastaSpec(TaskSpec):
     )
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return self._named(data).files
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         named, letters = self._named(data), self._letters()
         document = {
             "reader": _READER,
@@ -232,11 +230,9 @@ class HomologySpec(TaskSpec):
     )
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return self._named(data).files
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         named = self._named(data)
         document = {"reader": _READER, "files": stamps(named.files), "length": self.length, "test": self.test}
         ready = prepared(data, "homology", document, lambda builder: self._build(builder, named))

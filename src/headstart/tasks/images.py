@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
@@ -63,17 +64,8 @@ def pixel_task(
         return np.asarray(np.clip((grey_or_colour * deviation + mean) / (levels - 1), 0.0, 1.0))
 
     positions, width = (side // tile) ** 2, features * tile * tile
-    signature = Signature(
-        "floats",
-        width,
-        positions,
-        positions,
-        "class",
-        len(labels),
-        levels=levels,
-        level_scale=deviation,
-        level_shift=mean,
-    )
+    seen: dict[str, Any] = {"levels": levels, "level_scale": deviation, "level_shift": mean}
+    signature = Signature("floats", width, positions, positions, "class", len(labels), **seen)
     return Task(signature, **splits, labels=labels, picture=picture)
 
 

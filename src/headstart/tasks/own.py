@@ -143,7 +143,6 @@ class OwnSpec(TaskSpec):
         return tuple(file for path in self._paths(data).values() for file in files_of(path))
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for a missing file, and for whatever is wrong with it."""
         ready = self._prepared(data)
         facts = ready.facts
         signature = Signature(**facts["signature"])

@@ -81,13 +81,11 @@ class RetrievalSpec(TaskSpec):
         return Outline(signature, 147_086, 18_090, 17_437, self.length)
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         if self.source == "imdb_films":
             return (*find(data, self.kind)[1], *find_addresses(data, self.kind)[1])
         return tuple(self._find(data).values())
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         ready = self._prepared(data)
         labels = tuple(ready.facts["labels"])
         if self.source == "aan" and labels == ("0", "1"):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -25,7 +25,7 @@ _READER = 1
 
 
 class SeriesSpec(TaskSpec):
-    """Fields of the tasks made of an archive of labelled time series. `kind`, `name` and the reader are theirs.
+    """Fields of the tasks made of an archive of labelled time series. `kind`, `name` and the ending are theirs.
 
     val_share: share of the official train rows that is held out by `split_seed`, each class in proportion; of
         rows that occur twice all copies stay in train.
@@ -46,16 +46,10 @@ class SeriesSpec(TaskSpec):
     ending: ClassVar[str]
     origin: ClassVar[str]
 
-    def read(self, lines: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> Rows:
-        """The sequences of one file. Overridden by each task."""
-        raise NotImplementedError
-
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return self._named(data).files
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         named = self._named(data)
         settings = self.model_dump(include={"name", "val_share", "standardise"})
         document = {"reader": _READER, "files": stamps(named.files), "seed": self.split_seed, **settings}
@@ -72,7 +66,8 @@ class SeriesSpec(TaskSpec):
     def _build(self, builder: Builder, named: Named) -> dict[str, Any]:
         mistakes, files = Mistakes(), {}
         for name, lines in texts(named, mistakes, self._names()):
-            files[name] = self.read(lines, name, mistakes)
+            tsv = self.ending == ".tsv"
+            files[name] = read_tsv(lines, mistakes) if tsv else read_ts(lines, name, mistakes)
         train, test = (files[name] for name in self._names())
         for name, rows in files.items():
             if not rows:
@@ -113,11 +108,6 @@ class UcrSpec(SeriesSpec):
         " (unpack its zip file)"
     )
 
-    def read(self, lines: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> Rows:
-        """Rows with the label first."""
-        del file
-        return read_tsv(lines, mistakes)
-
 
 class UeaSpec(SeriesSpec):
     """One of the sets of the UEA archive, by its `name`: series of several channels and any length, with a class.
@@ -137,10 +127,6 @@ class UeaSpec(SeriesSpec):
     origin: ClassVar[str] = (
         "the UEA archive (Bagnall et al. 2018) is at https://www.timeseriesclassification.com (unpack its zip file)"
     )
-
-    def read(self, lines: Iterator[tuple[str, str]], file: str, mistakes: Mistakes) -> Rows:
-        """Rows with the label last."""
-        return read_ts(lines, file, mistakes)
 
 
 def _check_widths(files: Sequence[Rows], mistakes: Mistakes) -> None:

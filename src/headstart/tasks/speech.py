@@ -96,11 +96,9 @@ class SpeechSpec(TaskSpec):
         return Outline(Signature("floats", 1, positions, positions, "class", 35), 84_843, 9_981, 11_005, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return self._find(data)[1]
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         root, files = self._find(data)
         settings = self.model_dump(include={"source", "length", "pad", "resample", "val_share", "test_share"})
         document = {"reader": _READER, "files": stamps(files), "seed": self.split_seed, **settings}

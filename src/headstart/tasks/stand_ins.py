@@ -54,8 +54,6 @@ class WavesSpec(GeneratedSpec):
     noise: deviation of the noise, where a sine has an amplitude of 1 on average.
     scale_target: of `number`: the smallest and largest target of train stand as -1 and 1. False leaves cycles per
         window.
-    train, val, test: how many windows. Window i of a split is the same whatever their numbers are.
-    data_seed: seed of the windows (the stage's seed has no part in them).
     Source: our own.
     """
 
@@ -88,7 +86,6 @@ class WavesSpec(GeneratedSpec):
 
     def load(self, data: Path) -> Task:
         """The whole task, made in memory. Raises: BadInput where no range of train can be scaled."""
-        del data
         splits = each_split(self._examples)
         labels = tuple(map(_named, frequencies(self.classes))) if self.target == "class" else ()
         task = Task(signature_of(splits, len(labels)), **splits, labels=labels)
@@ -207,8 +204,6 @@ class PairsSpec(GeneratedSpec):
     sources: how many there are; train, val and test share them.
     symbols: letters there are.
     min_length, max_length: bounds of each sequence's length, both included; lengths are uniform.
-    train, val, test: how many pairs. Pair i of a split is the same whatever their numbers are.
-    data_seed: seed of sources and pairs (the stage's seed has no part in them).
     Source: our own.
     """
 
@@ -231,8 +226,6 @@ class PairsSpec(GeneratedSpec):
         return self
 
     def load(self, data: Path) -> Task:
-        """The whole task, made in memory."""
-        del data
         splits = each_split(self._examples)
         task = Task(
             signature_of(splits, 2, self.symbols),

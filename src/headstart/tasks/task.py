@@ -138,7 +138,7 @@ class TaskSpec(Spec):
         return None
 
     def load(self, data: Path) -> Task:
-        """The whole task, before `fraction`, `labelled` and `patch`. Overridden by each task.
+        """The whole task, before `fraction`, `labelled` and `patch`; prepared arrays are memory-mapped.
 
         Raises: BadInput naming the file looked for, the folder, and where the data set comes from.
         """
@@ -149,7 +149,6 @@ class TaskSpec(Spec):
 
         Raises: BadInput naming one that is missing, the folder, and where the data set comes from.
         """
-        del data
         return ()
 
     def prepare(self, data: Path, workers: int = 1) -> None:
@@ -270,12 +269,11 @@ def _keep_labels(train: Examples, spec: TaskSpec, order: np.ndarray) -> Examples
 
 
 def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
-    if task.signature.target != "class" or train.target is None:
+    if task.signature.target != "class" or train.target is None or task.train.target is None:
         return
-    there = np.unique(train.target[train.target != IGNORE])
-    lost = sorted(set(range(task.signature.classes)) - {int(v) for v in there})
-    before = np.unique(task.train.target) if task.train.target is not None else there
-    lost = [value for value in lost if value in before]
+    there, before = (np.unique(x.target[x.target != IGNORE]) for x in (train, task.train) if x.target is not None)
+    # Of the classes of positions, a vocabulary for one, no sequence set need hold all.
+    lost = [] if train.per_position else np.setdiff1d(before, there).tolist()
     if train.units == 0 or lost:
         names = [task.labels[v] if v < len(task.labels) else str(v) for v in lost]
         raise BadInput(

@@ -79,11 +79,9 @@ class TextSpec(TaskSpec):
         return Outline(signature, train, val, 25_000, min(1_150, self.length))
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """Every file that is read. Raises: BadInput naming what is missing and where it comes from."""
         return find(data, self.kind)[1]
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput for missing, cut, corrupt or unfitting files."""
         ready = self._prepared(data)
         published = self.split == "published"
         splits = each_split(lambda name: stored(ready, "test" if published and name == "val" else name))

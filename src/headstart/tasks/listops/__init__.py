@@ -53,8 +53,6 @@ class ListOpsSpec(GeneratedSpec):
     min_length, max_length: bounds of the length in symbols, both exclusive.
     depth: levels of a tree; the last has digits only. Above it a node is an operator with probability 1/4.
     arguments: the most that an operator has; their number is uniform from 2.
-    train, val, test: how many expressions.
-    data_seed: seed of the trees (the stage's seed has no part in them).
     Source: Nangia and Bowman 2018; rules and sizes: Tay et al. 2020.
     """
 
@@ -226,11 +224,9 @@ class ListOpsFilesSpec(TaskSpec):
     mask_rate: ClassVar[float] = 0.1
 
     def files(self, data: Path) -> tuple[Path, ...]:
-        """The three files. Raises: BadInput naming the file looked for and the folders."""
         return find_all(self.kind, data, FOLDERS, FILES, ORIGIN)
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput with up to 20 mistakes, each with file and row."""
         files = self.files(data)
         document = {"reader": self.version, "files": stamps(files)}
         ready = prepared(data, "listops-files", document, lambda builder: _write_files(builder, files))

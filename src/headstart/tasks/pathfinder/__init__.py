@@ -48,8 +48,6 @@ class PathfinderSpec(GeneratedSpec):
     size: pixels per side; 32 and 64 are Pathfinder, 128 is PathX, 256 is PathX-256. 16 is none of Long Range Arena's
         but a small size of our own, for a quick look.
     contour_length: paddles of each long contour; 14 is the hard set that the papers use. Size 16 has room for 6 only.
-    train, val, test: how many images. Image i of a split is the same whatever their numbers are.
-    data_seed: seed of the images (the stage's seed has no part in them).
     Source: Linsley et al. 2018; sizes and settings: Tay et al. 2020. The images follow their rules and are
     none of theirs; where theirs let a contour run under a disc, ours keep off all four ends.
     """
@@ -195,7 +193,6 @@ class PathfinderFilesSpec(TaskSpec):
         return (*metadata, *sorted(p for p in (folder / "imgs").glob("*") if p.is_dir()))
 
     def load(self, data: Path) -> Task:
-        """The whole task, memory-mapped. Raises: BadInput with up to 20 mistakes, each with file and row."""
         files, folder = stamps(self.files(data)), self.folder(data)
         document = {"reader": self.version, "size": self.size, "skip": list(self.skip), "seed": self.split_seed}
         build = partial(_write_files, self, folder)

@@ -1,0 +1,195 @@
+"""Recall: associations among many (MQAR), tokens among noise, the token after a trigger; asked for per position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from headstart.seeds import below, bits
+from headstart.sequence import IGNORE, Examples
+from headstart.tasks.build import GeneratedSpec, each_split, make_task
+from headstart.tasks.task import Baseline, Task, rule
+
+_AT_ONCE = 2**21
+"""Positions that are made at once."""
+
+
+class _RecallSpec(GeneratedSpec):
+    """What the three tasks share."""
+
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"},)
+    shows_not: ClassVar[str] = (
+        "made-up tokens without a language: exact recall is one skill, and says little of text or signals."
+    )
+
+    def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Tokens and targets (n, L) of the sequences of these numbers (n,). Overridden by each task."""
+        raise NotImplementedError
+
+    def _task(self, positions: int, symbols: list[str], classes: int) -> Task:
+        """The task; the first `classes` of its tokens are what is asked for."""
+
+        def examples(split: str) -> Examples:
+            count, step = getattr(self, split), max(1, _AT_ONCE // positions)
+            starts = range(0, count, step)
+            stream = f"{self.kind}/{split}"
+            parts = [self.sequences(stream, np.arange(first, min(first + step, count))) for first in starts]
+            tokens, target = (np.concatenate(some) for some in zip(*parts, strict=True))
+            offsets = np.arange(count + 1, dtype=np.int64) * positions
+            index = np.arange(count, dtype=np.int64)
+            values = tokens.astype(np.uint16).reshape(-1)
+            return Examples(values, offsets, target.astype(np.int32).reshape(-1), index, per_position=True)
+
+        def text(ids: np.ndarray) -> str:
+            return " ".join(symbols[int(i)] for i in ids)
+
+        return make_task(**each_split(examples), labels=symbols[:classes], width=len(symbols), text=text)
+
+
+class MqarSpec(_RecallSpec):
+    """Multi-query associative recall: pairs of a key and a value, then every key once more: what was its value?
+
+    One example with 2 pairs in 8 positions and `random_others` false: `5 19 3 28 3 0 5 0`, asked for `28` at the
+    fifth position and for `19` at the seventh; nothing is asked elsewhere. Keys come from the lower half of the
+    vocabulary, values from the upper half, no key and no value twice. Key i is asked for again 2 g positions after the
+    pairs end, with gaps g, no two the same, drawn with a probability in proportion to (g + 1) ** (power - 1).
+
+    vocabulary: tokens, each of which is a class. length: positions. pairs: how many keys have a value; at most a
+    quarter of the length.
+    power: of the law of the gaps; a small one asks for most keys soon after the pairs.
+    random_others: positions after the pairs that ask nothing hold random tokens; else token 0.
+    Source: Arora et al. 2023 (zoology's `multiquery_ar`: vocabulary 8,192, pairs of 4 in length 64 to 64 in 512).
+    """
+
+    kind: Literal["mqar"] = "mqar"
+    vocabulary: int = Field(default=8192, ge=8, le=2**16)
+    length: int = Field(default=64, ge=4, le=2**16)
+    pairs: int = Field(default=4, ge=1)
+    power: float = Field(default=0.01, gt=0, le=10)
+    random_others: bool = True
+
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, rule("any one of the values"))
+
+    @model_validator(mode="after")
+    def _room(self) -> MqarSpec:
+        most = min(self.length // 4, self.vocabulary // 2 - 1)
+        if self.pairs > most:
+            raise ValueError(
+                f"pairs: {self.pairs} have no room in length {self.length} and vocabulary {self.vocabulary}; take at "
+                f"most {most}, or a length of at least {4 * self.pairs} and a vocabulary of "
+                f"at least {2 * self.pairs + 2}"
+            )
+        return self
+
+    def load(self, data: Path) -> Task:
+        task = self._task(self.length, list(map(str, range(self.vocabulary))), self.vocabulary)
+        guess = Baseline("any one of the values", 1 / self.pairs, 1 / self.pairs, "each value is asked for once")
+        return replace(task, baselines=(guess,))
+
+    def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        seed, half, context = self.data_seed, self.vocabulary // 2, 2 * self.pairs
+        keys = 1 + distinct(seed, f"{stream}/keys", half - 1, self.pairs, numbers)
+        values = half + distinct(seed, f"{stream}/values", self.vocabulary - half, self.pairs, numbers)
+        tokens = np.zeros((len(numbers), self.length), dtype=np.int64)
+        if self.random_others:
+            tokens[:] = below(seed, f"{stream}/others", self.vocabulary, numbers[:, None], np.arange(self.length))
+        tokens[:, 0:context:2], tokens[:, 1:context:2] = keys, values
+        target, asked = np.full_like(tokens, IGNORE), context + 2 * self.gaps(stream, numbers)
+        np.put_along_axis(tokens, asked, keys, 1)
+        np.put_along_axis(target, asked, values, 1)
+        return tokens, target
+
+    def gaps(self, stream: str, numbers: np.ndarray) -> np.ndarray:
+        """(n, pairs) int64 gaps of each sequence, drawn one after another without the ones before."""
+        share = np.arange(1, self.length // 2 - self.pairs + 1) ** (self.power - 1.0)
+        # Whole numbers, so that the examples have the same bits on every machine; their sum stays below 2 ** 31.
+        weight = np.tile(np.rint(share / share.sum() * 2**30).astype(np.int64).clip(1), (len(numbers), 1))
+        out = np.empty((len(numbers), self.pairs), dtype=np.int64)
+        for i in range(self.pairs):
+            sums = weight.cumsum(1)
+            drawn = (bits(self.data_seed, f"{stream}/gaps", numbers, i) * sums[:, -1]) >> 32
+            out[:, i] = (sums <= drawn[:, None]).sum(1)
+            np.put_along_axis(weight, out[:, i : i + 1], 0, 1)
+        return out
+
+
+class SelectiveCopyingSpec(_RecallSpec):
+    """Some tokens stand among noise, at random places; then as many markers, at which they are asked for in order.
+
+    One example with 3 tokens in 8 positions: `. c . . a . a . | | |`, asked for `c a a` at the markers. Noise is token
+    0 and the marker the last token; what a token is and where it stands are uniform.
+
+    symbols: tokens in all, noise and marker among them. length: positions before the markers. tokens: how many are to
+    be copied.
+    Source: Gu and Dao 2023, after Arjovsky et al. 2016: 16 tokens in 4,096 positions, of an alphabet of 16; in 256
+    positions, as here by default, in MAD (Poli et al. 2024).
+    """
+
+    kind: Literal["selective_copying"] = "selective_copying"
+    symbols: int = Field(default=16, ge=3, le=28)
+    length: int = Field(default=256, ge=1, le=2**20)
+    tokens: int = Field(default=16, ge=1, le=2**10)
+
+    @model_validator(mode="after")
+    def _room(self) -> SelectiveCopyingSpec:
+        if self.tokens > self.length:
+            raise ValueError(f"tokens: {self.tokens} have no room in length {self.length}; take at most that many")
+        return self
+
+    def load(self, data: Path) -> Task:
+        names = [".", *(chr(ord("a") + i) for i in range(self.symbols - 2)), "|"]
+        return self._task(self.length + self.tokens, names, self.symbols)
+
+    def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        steps = np.arange(self.tokens)
+        copied = 1 + below(self.data_seed, f"{stream}/tokens", self.symbols - 2, numbers[:, None], steps)
+        where = np.sort(distinct(self.data_seed, f"{stream}/where", self.length, self.tokens, numbers), axis=1)
+        tokens = np.zeros((len(numbers), self.length + self.tokens), dtype=np.int64)
+        tokens[:, self.length :] = self.symbols - 1
+        target = np.full_like(tokens, IGNORE)
+        np.put_along_axis(tokens, where, copied, 1)
+        target[:, self.length :] = copied
+        return tokens, target
+
+
+class InductionHeadsSpec(_RecallSpec):
+    """Random tokens with a trigger somewhere; at the end it comes again: which token stood after the first?
+
+    One example of 8 positions: `b d * a c d b *`, asked for `a` at the last one. The trigger is a token of its own.
+
+    symbols: tokens besides the trigger. length: positions.
+    Source: Gu and Dao 2023 (16 tokens, trained at length 256), after Dao et al. 2023.
+    """
+
+    kind: Literal["induction_heads"] = "induction_heads"
+    symbols: int = Field(default=16, ge=2, le=26)
+    length: int = Field(default=256, ge=3, le=2**20)
+
+    def load(self, data: Path) -> Task:
+        names = [*(chr(ord("a") + i) for i in range(self.symbols)), "*"]
+        return self._task(self.length, names, self.symbols)
+
+    def sequences(self, stream: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        row, steps = np.arange(len(numbers)), np.arange(self.length)
+        tokens = below(self.data_seed, f"{stream}/tokens", self.symbols, numbers[:, None], steps)
+        first = below(self.data_seed, f"{stream}/first", self.length - 2, numbers)
+        target = np.full_like(tokens, IGNORE)
+        target[:, -1] = tokens[row, first + 1]
+        tokens[row, first] = tokens[:, -1] = self.symbols
+        return tokens, target
+
+
+def distinct(seed: int, stream: str, limit: int, count: int, numbers: np.ndarray) -> np.ndarray:
+    """(n, count) integers below `limit`, uniform, no two of a row the same: draw i is one of those that are left."""
+    out = np.empty((len(numbers), count), dtype=np.int64)
+    for i in range(count):
+        drawn = below(seed, stream, limit - i, numbers, i)
+        for earlier in np.sort(out[:, :i], axis=1).T:
+            drawn += drawn >= earlier
+        out[:, i] = drawn
+    return out

@@ -1,0 +1,135 @@
+"""MQAR, selective copying and induction heads, each against its definition, position by position."""
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.seeds import below
+from headstart.sequence import IGNORE, Examples
+from headstart.spec import read
+from headstart.tasks.recall import InductionHeadsSpec, MqarSpec, SelectiveCopyingSpec, distinct
+from headstart.tasks.task import SPLITS, open_task
+
+NOWHERE = Path("nowhere")
+SMALL: dict[str, Any] = {"train": 200, "val": 40, "test": 40}
+KINDS = [MqarSpec, SelectiveCopyingSpec, InductionHeadsSpec]
+
+
+def rows(x: Examples) -> list[tuple[list[int], list[int]]]:
+    """Tokens and targets of each sequence."""
+    assert x.target is not None
+    ends = x.offsets.tolist()
+    return [(x.inputs(i).tolist(), x.target[ends[i] : ends[i + 1]].tolist()) for i in range(len(x))]
+
+
+def test_each_key_of_mqar_is_asked_for_once_and_its_value_is_the_target() -> None:
+    task = MqarSpec(vocabulary=64, length=32, pairs=6, **SMALL).load(NOWHERE)
+    for split in SPLITS:
+        for tokens, target in rows(task.split(split)):
+            value_of = dict(zip(tokens[0:12:2], tokens[1:12:2], strict=True))
+            assert len(value_of) == len(set(value_of.values())) == 6
+            assert all(1 <= key < 32 for key in value_of)
+            assert all(32 <= value < 64 for value in value_of.values())
+            asked = [i for i, answer in enumerate(target) if answer != IGNORE]
+            assert all(i >= 12 and i % 2 == 0 for i in asked)
+            assert sorted(tokens[i] for i in asked) == sorted(value_of)
+            assert [target[i] for i in asked] == [value_of[tokens[i]] for i in asked]
+    assert (task.signature.classes, task.signature.width, task.signature.per_position) == (64, 64, True)
+    assert [(line.val, line.test) for line in task.baselines] == [(1 / 6, 1 / 6)]
+
+
+def test_gaps_of_mqar_follow_the_power_law_without_replacement() -> None:
+    spec = MqarSpec(vocabulary=64, length=32, pairs=3, power=0.5)
+    gaps = spec.gaps("stream", np.arange(40_000))
+    share = np.arange(1, 14) ** -0.5
+    share /= share.sum()
+    assert np.bincount(gaps[:, 0], minlength=13) / 40_000 == pytest.approx(share, abs=0.01)
+    second = [sum(share[i] * share[j] / (1 - share[j]) for j in range(13) if j != i) for i in range(13)]
+    assert np.bincount(gaps[:, 1], minlength=13) / 40_000 == pytest.approx(second, abs=0.01)
+    assert (np.diff(np.sort(gaps, axis=1), axis=1) > 0).all()
+
+
+def test_positions_of_mqar_that_ask_nothing_are_random_or_0() -> None:
+    settings: dict[str, Any] = {"vocabulary": 16, "length": 24, "pairs": 2, **SMALL}
+    plain, random = (MqarSpec(random_others=others, **settings).load(NOWHERE).train for others in (False, True))
+    for (tokens, target), (others, same) in zip(rows(plain), rows(random), strict=True):
+        assert target == same
+        rest = [i for i in range(4, 24) if target[i] == IGNORE]
+        assert all(tokens[i] == 0 for i in rest)
+        assert all(tokens[i] == others[i] for i in range(24) if i not in rest)
+    counts = Counter(
+        token for tokens, target in rows(random) for token in np.array(tokens)[4:][np.array(target)[4:] < 0]
+    )
+    assert set(counts) == set(range(16))
+
+
+def test_selective_copying_asks_for_the_tokens_among_the_noise_in_their_order() -> None:
+    task = SelectiveCopyingSpec(symbols=6, length=20, tokens=5, **SMALL).load(NOWHERE)
+    places: Counter[int] = Counter()
+    for split in SPLITS:
+        for tokens, target in rows(task.split(split)):
+            copied = [token for token in tokens[:20] if token]
+            assert target == [IGNORE] * 20 + copied
+            assert tokens[20:] == [5] * 5
+            assert len(copied) == 5
+            assert set(copied) <= {1, 2, 3, 4}
+            places.update(i for i in range(20) if tokens[i])
+    assert min(places.values()) > 30
+    assert task.text is not None
+    assert task.text(np.array([0, 3, 5])) == ". c |"
+
+
+def test_induction_heads_ask_for_the_token_after_the_first_trigger() -> None:
+    task = InductionHeadsSpec(symbols=5, length=12, **SMALL).load(NOWHERE)
+    first: Counter[int] = Counter()
+    for split in SPLITS:
+        for tokens, target in rows(task.split(split)):
+            assert [i for i, token in enumerate(tokens) if token == 5][1:] == [11]
+            assert target == [IGNORE] * 11 + [tokens[tokens.index(5) + 1]]
+            first[tokens.index(5)] += 1
+    assert set(first) == set(range(10))
+
+
+def test_distinct_draws_one_of_those_that_are_left() -> None:
+    drawn = distinct(3, "stream", 9, 9, np.arange(50))
+    for number, row in enumerate(drawn.tolist()):
+        left = list(range(9))
+        assert row == [left.pop(int(below(3, "stream", 9 - i, number, i))) for i in range(9)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_sequence_is_the_same_whatever_the_sizes_chunks_and_splits_are(
+    kind: type[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = kind(**SMALL).load(NOWHERE)
+    monkeypatch.setattr("headstart.tasks.recall._AT_ONCE", 700)
+    more = kind(**{**SMALL, "train": 230}).load(NOWHERE)
+    assert rows(more.train)[:200] == rows(whole.train)
+    assert rows(more.val) == rows(whole.val)
+    assert rows(kind(data_seed=1, **SMALL).load(NOWHERE).val) != rows(whole.val)
+
+
+def test_a_part_of_the_sequences_need_not_ask_for_every_token() -> None:
+    task = open_task(MqarSpec(fraction=0.02, labelled=2, **SMALL), NOWHERE)
+    assert (task.train.units, len(task.train.labelled_units())) == (4, 2)
+
+
+@pytest.mark.parametrize(
+    ("cls", "settings", "words"),
+    [
+        (MqarSpec, {"pairs": 17}, "pairs: 17 have no room in length 64 and vocabulary 8192; take at most 16"),
+        (
+            MqarSpec,
+            {"pairs": 4, "vocabulary": 9},
+            "take at most 3, or a length of at least 16 and a vocabulary of at least 10",
+        ),
+        (SelectiveCopyingSpec, {"tokens": 9, "length": 8}, "tokens: 9 have no room in length 8"),
+    ],
+)
+def test_settings_without_room_are_refused(cls: type[Any], settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(BadInput, match=words):
+        read(cls, settings)
