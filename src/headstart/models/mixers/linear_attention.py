@@ -1,6 +1,6 @@
 """Attention without a softmax, by products of positive features: linear attention, and Performer (FAVOR+).
 
-Letters: m features, c positions in a chunk, n chunks.
+Letters: m features, c positions in a chunk.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, everywhere, head_width
-from headstart.models.scan import precise
+from headstart.models.scan import gated_sums, gated_sums_flops, precise
 from headstart.seeds import normal
 from headstart.spec import Seed
 
@@ -64,15 +64,20 @@ def weighted_sums(queries: Tensor, keys: Tensor, values: Tensor, causal: bool, s
     Shapes: queries, keys (B, H, L, m), none below 0; values (B, H, L, d); scale (B, H, L) -> (B, H, L, d).
     A key whose features are all 0 is not there (padding). A query that no key answers, with a sum of weights
     below the root of the smallest float, gives 0. `scale` (causal only) keeps features in range where they
-    differ by more than a float holds: no weight of an earlier position is ever compared with a later key.
-    Cost O(L m d), causal O(L (m d + c m + c d)).
+    differ by more than a float holds: sums are kept in units of the highest scale so far, so that no weight of an
+    earlier position is ever compared with a later key. Cost O(L m d), causal O(L (m d + c m + c d)).
     """
     # A column of ones beside the values makes the sum of the weights.
     values = torch.cat([values, torch.ones_like(values[..., :1])], -1)
     if not causal:
         total = queries @ (keys.transpose(-1, -2) @ values)
     else:
-        total = _prefix(queries, keys, values, scale)
+        fade = torch.zeros_like(values[..., :1])
+        if scale is not None:
+            highest = running_maximum(scale)
+            keys = keys * (scale - highest).exp()[..., None]
+            fade = pad(highest[..., :-1] - highest[..., 1:], (1, 0))[..., None]
+        total = gated_sums(queries, keys, values, fade, CHUNK)
     weight = total[..., -1:]
     answered = weight > torch.finfo(weight.dtype).tiny ** 0.5
     mean: Tensor = total[..., :-1] * answered / torch.where(answered, weight, torch.ones_like(weight))
@@ -83,38 +88,7 @@ def sums_flops(length: int, features: int, width: int, causal: bool) -> float:
     """Of the products of one head of `weighted_sums` for values of `width`; positions padded to chunks."""
     if not causal:
         return 4.0 * length * features * (width + 1)
-    chunk = min(CHUNK, length)
-    padded = -(-length // chunk) * chunk
-    inside = 2.0 * padded * chunk * (features + width + 1)
-    return inside + 4.0 * (padded - chunk) * features * (width + 1)
-
-
-def _prefix(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor | None) -> Tensor:
-    """(B, H, L, d): sums over j <= i, chunk by chunk: what came before a chunk enters as one m x d state."""
-    length = queries.shape[-2]
-    chunk = min(CHUNK, length)
-    missing = -length % chunk
-    queries, keys, values = (
-        torch.unflatten(pad(x, (0, 0, 0, missing)), -2, (-1, chunk)) for x in (queries, keys, values)
-    )
-    inside = (queries @ keys.transpose(-1, -2)).tril()
-    highest = None
-    if scale is not None:
-        # A padded position takes the last scale, which changes no running maximum.
-        scale = torch.cat([scale, scale[..., -1:].expand(*scale.shape[:-1], missing)], -1)
-        highest = torch.unflatten(running_maximum(scale), -1, (-1, chunk))
-        scale = torch.unflatten(scale, -1, (-1, chunk))
-        # Above the diagonal the difference may be huge; it is cut before exp, not after (0 x inf is NaN).
-        inside = inside * (scale[..., None, :] - highest[..., None]).clamp(max=0).exp()
-    total = inside @ values
-    if queries.shape[-3] > 1:
-        if scale is None or highest is None:
-            states = (keys[..., :-1, :, :].transpose(-1, -2) @ values[..., :-1, :, :]).cumsum(-3)
-            before = queries[..., 1:, :, :] @ states
-        else:
-            before = _scaled(queries, keys, values, scale, highest)
-        total = total + pad(before, (0, 0, 0, 0, 1, 0))
-    return total.flatten(-3, -2)[..., :length, :]
+    return gated_sums_flops(length, CHUNK, features, width + 1)
 
 
 def running_maximum(x: Tensor) -> Tensor:
@@ -124,22 +98,6 @@ def running_maximum(x: Tensor) -> Tensor:
         x = torch.cat([x[..., :reach], torch.maximum(x[..., reach:], x[..., :-reach])], -1)
         reach *= 2
     return x
-
-
-def _scaled(queries: Tensor, keys: Tensor, values: Tensor, scale: Tensor, highest: Tensor) -> Tensor:
-    """(B, H, n - 1, c, d): what earlier chunks give, in units of exp(highest scale up to the query)."""
-    scale = scale[..., :-1, :]
-    top = scale.amax(-1)
-    weighted = keys[..., :-1, :, :] * (scale - top[..., None]).exp()[..., None]
-    own = weighted.transpose(-1, -2) @ values[..., :-1, :, :]
-    end = highest[..., -1]  # (B, H, n): highest scale up to the end of each chunk
-    state, out = torch.zeros_like(own[..., 0, :, :]), []
-    for i in range(own.shape[-3]):
-        fade = (end[..., max(i - 1, 0)] - end[..., i]).exp()[..., None, None]
-        state = state * fade + own[..., i, :, :] * (top[..., i] - end[..., i]).exp()[..., None, None]
-        seen = (end[..., i, None] - highest[..., i + 1, :]).exp()[..., None]
-        out.append(queries[..., i + 1, :, :] @ state * seen)
-    return torch.stack(out, -3)
 
 
 class PerformerSpec(HeadsSpec):
