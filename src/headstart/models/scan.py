@@ -165,12 +165,14 @@ def recurrence(decay: Tensor, inputs: Tensor) -> Tensor:
 
 
 def _advance(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:
-    """`recurrence`, or the same from the last position back."""
+    """`recurrence`, or its transpose: h[l] = decay[l + 1] h[l + 1] + inputs[l] from the last position back."""
     length = inputs.shape[-2]
     chunk = 2 ** math.ceil(math.log2(length) / 2)
     decay, inputs = (torch.unflatten(pad(x, (0, 0, 0, -length % chunk)), -2, (-1, chunk)) for x in (decay, inputs))
-    way = -1 if back else 1
-    steps = list(zip(decay.unbind(-2), inputs.unbind(-2), strict=True))[::way]
+    way, fades = (-1 if back else 1), decay.unbind(-2)
+    if back:
+        fades = (*fades[1:], pad(fades[0][..., 1:, :], (0, 0, 0, 1)))
+    steps = list(zip(fades, inputs.unbind(-2), strict=True))[::way]
     state = torch.zeros_like(steps[0][1])
     if inputs.shape[-3] > 1:
         # What each chunk makes of a zero state, and what it keeps of another one.
@@ -188,7 +190,7 @@ def _advance(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:
 
 
 class _Recurrence(torch.autograd.Function):
-    """(decay, inputs, whether from the last position back) -> states; the gradient is the same the other way."""
+    """(decay, inputs, back) -> states; each way is the gradient of the other one."""
 
     @staticmethod
     def forward(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:
@@ -202,11 +204,9 @@ class _Recurrence(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None]:
         decay, states = ctx.saved_tensors
-        here, there = (slice(1, None), slice(None, -1))[:: -1 if ctx.back else 1]
-        before, after = ((0, 0, 1, 0), (0, 0, 0, 1))[:: -1 if ctx.back else 1]
-        fade = pad(decay[..., here, :], after)
-        for_inputs = _Recurrence.apply(fade, grad, not ctx.back)  # type: ignore[no-untyped-call]
-        return pad(for_inputs[..., here, :] * states[..., there, :], before), for_inputs, None
+        toward: Tensor = _Recurrence.apply(decay, grad, not ctx.back)  # type: ignore[no-untyped-call]
+        later, earlier = (states, toward) if ctx.back else (toward, states)
+        return pad(later[..., 1:, :] * earlier[..., :-1, :], (0, 0, 1, 0)), toward, None
 
     @staticmethod
     def vmap(info: Any, dims: tuple[int | None, ...], decay: Tensor, inputs: Tensor, back: bool) -> tuple[Tensor, int]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 import torch
@@ -12,7 +12,9 @@ from support.stepping import check_against, check_padding, close
 from torch import Tensor
 
 from headstart.errors import BadInput
+from headstart.models.contract import check_mixer
 from headstart.models.mixers import MIXERS
+from headstart.models.mixers.recurrent import RecurrentSpec
 
 LONGEST = 50
 """Positions that mixers are built for."""
@@ -350,3 +352,32 @@ def test_the_network_of_hyena_learns_at_a_rate_of_its_own_and_its_positions_at_a
     assert module.rates["layers.1.kernel.positions"] == pytest.approx(1e-5)
     assert "layers.0.kernel" in module.undecayed
     assert build("hyena", {"kernel_rate": None}, 8, True).rates == {}
+
+
+class Averages(torch.nn.Module):
+    """Means of all positions so far, through one layer: a causal layer as a user writes it."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.output = torch.nn.Linear(width, width)
+
+    def forward(self, x: Tensor) -> Tensor:
+        count = torch.arange(1, x.shape[1] + 1, dtype=x.dtype)
+        mean: Tensor = self.output(x.cumsum(1) / count[:, None])
+        return mean
+
+
+class AveragesSpec(RecurrentSpec):
+    kind: Literal["averages"] = "averages"
+
+    def layer(self, width: int, length: int) -> torch.nn.Module:
+        return Averages(width)
+
+    def layer_flops(self, width: int, length: int) -> float:
+        return 2.0 * length * width**2
+
+
+def test_a_causal_layer_of_ones_own_is_a_whole_mixer_in_both_directions() -> None:
+    assert set(check_mixer(AveragesSpec).values()) == {None}
+    assert len(AveragesSpec().build(8, 10, False).layers) == 2
+    assert len(AveragesSpec().build(8, 10, True).layers) == 1

@@ -91,7 +91,7 @@ class Mamba(nn.Module):
     def _scan(self, u: Tensor, step: Tensor, enter: Tensor, leave: Tensor) -> Tensor:
         """u and step (B, L, inner), enter and leave (B, L, N) -> (B, L, inner)."""
         decay = torch.exp(-step.unsqueeze(-1) * torch.exp(self.log_decay))
-        inputs = (step * u).unsqueeze(-1) * enter.unsqueeze(-2)
+        inputs = (step * u).unsqueeze(-1) @ enter.unsqueeze(-2)
         hidden = torch.unflatten(recurrence(decay.flatten(-2), inputs.flatten(-2)), -1, (-1, self.state))
         out: Tensor = (hidden @ leave.unsqueeze(-1)).squeeze(-1) + self.skip * u
         return out
