@@ -152,6 +152,13 @@ def diagonal_kernel(weight: Pair, rate: Pair, length: int, stride: int) -> Tenso
     return kernel
 
 
+def in_chunks(x: Tensor, chunk: int) -> Tensor:
+    """(..., L, C) -> (..., n, chunk, C), zeros behind the last position."""
+    missing = -x.shape[-2] % chunk
+    # To add nothing would copy everything.
+    return torch.unflatten(pad(x, (0, 0, 0, missing)) if missing else x, -2, (-1, chunk))
+
+
 def recurrence(decay: Tensor, inputs: Tensor) -> Tensor:
     """h[l] = decay[l] h[l-1] + inputs[l] along the last axis but one, from 0.
 
@@ -168,7 +175,7 @@ def _advance(decay: Tensor, inputs: Tensor, back: bool) -> Tensor:
     """`recurrence`, or its transpose: h[l] = decay[l + 1] h[l + 1] + inputs[l] from the last position back."""
     length = inputs.shape[-2]
     chunk = 2 ** math.ceil(math.log2(length) / 2)
-    decay, inputs = (torch.unflatten(pad(x, (0, 0, 0, -length % chunk)), -2, (-1, chunk)) for x in (decay, inputs))
+    decay, inputs = in_chunks(decay, chunk), in_chunks(inputs, chunk)
     way, fades = (-1 if back else 1), decay.unbind(-2)
     if back:
         fades = (*fades[1:], pad(fades[0][..., 1:, :], (0, 0, 0, 1)))
@@ -236,9 +243,7 @@ def gated_sums(
 def _gated_sums(query: Tensor, key: Tensor, value: Tensor, fade: Tensor, chunk: int, bonus: Tensor | None) -> Tensor:
     length = query.shape[-2]
     chunk = min(chunk, length)
-    query, key, value, fade = (
-        torch.unflatten(pad(x, (0, 0, 0, -length % chunk)), -2, (-1, chunk)) for x in (query, key, value, fade)
-    )
+    query, key, value, fade = (in_chunks(x, chunk) for x in (query, key, value, fade))
     total = fade.cumsum(-2)
     since = total if bonus is None else total - fade
     later = torch.ones(chunk, chunk, dtype=torch.bool, device=query.device).triu(1 if bonus is None else 0)

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Literal
 import torch
 from pydantic import Field
 from torch import Tensor, nn
-from torch.nn.functional import pad, silu
+from torch.nn.functional import silu
 
 from headstart.models.mixers.mixer import head_width
 from headstart.models.mixers.recurrent import RecurrentHeads, RecurrentSpec
-from headstart.models.scan import precise, short_convolution
+from headstart.models.scan import in_chunks, precise, short_convolution
 
 CHUNK = 64
 """Positions of a chunk, whose updates are found together by one triangular system."""
@@ -82,9 +82,7 @@ def delta_sums(query: Tensor, key: Tensor, value: Tensor, step: Tensor, chunk: i
     """
     length = query.shape[-2]
     chunk = min(chunk, length)
-    query, key, value, step = (
-        torch.unflatten(pad(x, (0, 0, 0, -length % chunk)), -2, (-1, chunk)) for x in (query, key, value, step)
-    )
+    query, key, value, step = (in_chunks(x, chunk) for x in (query, key, value, step))
     lower = (step * (key @ key.mT)).tril(-1)
     both = solved(lower, step * torch.cat([key, value], -1))
     by_key, by_value = torch.split(both, [key.shape[-1], value.shape[-1]], -1)
