@@ -1,11 +1,10 @@
 """Time of the recurrent mixers beside attention and S4, forward + backward, taking turns in one process.
 
-    python benchmarks/recurrent.py [--length 1024] [--width 128] [--rounds 15]
+    python benchmarks/recurrent.py [--length 1024] [--width 128] [--rounds 11]
 
 Claim: at L 1,024 a causal layer takes at most three times the time of attention, but for the GRU, whose steps must
-follow one another, and Mamba, whose states are D x N numbers per position. Prints the table of
-docs/benchmarks/recurrent.md: medians of the processor time of one thread, which other work on the machine changes
-less than the clock, with the first and third quartile.
+follow one another. Prints the table of docs/benchmarks/recurrent.md: medians of the processor time of one thread,
+which other work on the machine changes less than the clock, with the first and third quartile.
 """
 
 from __future__ import annotations
@@ -47,7 +46,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--length", type=int, default=1024)
     parser.add_argument("--width", type=int, default=128)
-    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rounds", type=int, default=11)
     asked = parser.parse_args()
     torch.set_num_threads(1)
     print(
