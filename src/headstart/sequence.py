@@ -226,7 +226,7 @@ def _picker(starts: np.ndarray, lengths: np.ndarray, rows: np.ndarray) -> Callab
 
 @dataclass(frozen=True)
 class Batch:
-    """One batch, as DESIGN's table of words says.
+    """One batch: what a model sees of some examples, padded to the longest of them.
 
     Shapes: inputs (B, L) int64 or (B, L, F) float; valid (B, L) bool; observed (B, L, F) bool or None;
     masked (B, L) bool or None; target (B,), (B, T), (B, L) or (B, L, T), or None; index (B,) int64. Where the

@@ -528,6 +528,17 @@ def test_without_pandas_the_error_says_what_to_do(monkeypatch: pytest.MonkeyPatc
         results.to_pandas()
 
 
+def test_printed_results_are_their_table_and_caveats() -> None:
+    plan = make_plan()
+    results = summarise(plan, shelf(plan).find, facts=facts())
+    heading, _, heads, *lines = str(results).splitlines()
+    assert heading == results.heading
+    assert heads.split()[:5] == ["arm", "column", "chosen", "n", "val"]
+    assert [line.split()[0] for line in lines[: len(results.table)]] == list(results.arms)
+    assert [line for line in lines if line.startswith("- ")] == [f"- {caveat}" for caveat in results.caveats]
+    assert repr(results) == str(results)
+
+
 def test_the_notebook_view_escapes_foreign_names() -> None:
     plan = make_plan(arms={"<script>alert(1)</script>": False}, against=None, columns={"a&b": "digits"})
     view = summarise(plan, shelf(plan).find, facts=facts())._repr_html_()

@@ -64,7 +64,7 @@ class Caveat:
         return f"{', '.join(self.where[:3])}{more}: {self.text}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Results:
     """A study's rows, averages, baselines and caveats: what tables, plots and pages are made of.
 
@@ -257,18 +257,29 @@ class Results:
             flat.append({**row, "low": low, "high": high, **settings, **counts})
         return pandas.DataFrame(flat)
 
-    def _repr_html_(self) -> str:
-        """The table and the caveats for a notebook; everything foreign is escaped."""
-        names = self.names
+    def __repr__(self) -> str:
+        """The table and the caveats, as `print` shows them."""
+        lines = self._lines()
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
+        return "\n".join([self.heading, "", *texts, "", *(f"- {caveat}" for caveat in self.caveats)]).rstrip()
+
+    def _lines(self) -> list[list[str]]:
+        """Heads, then a line per arm and baseline of each column."""
         lines = [["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "status"]]
         for row in self.table:
             scores = [words.plus_minus(row.val), words.plus_minus(row.test), words.difference(row.difference)]
-            lines.append([row.arm, row.column, words.settings(row.chosen, names), f"{row.n}", *scores, row.status])
+            settings = words.settings(row.chosen, self.names)
+            lines.append([row.arm, row.column, settings, f"{row.n}", *scores, row.status])
         for column in self.columns:
             for base in self.column_baselines(column):
                 scores = [words.score(x.mean if x else None) for x in (base.val, base.test)]
                 lines.append([base.arm, column, "", "", *scores, "", "baseline"])
-        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in lines]
+        return lines
+
+    def _repr_html_(self) -> str:
+        """The table and the caveats for a notebook; everything foreign is escaped."""
+        head, *body = ["".join(f"<td>{escape(cell)}</td>" for cell in line) for line in self._lines()]
         head = head.replace("<td>", "<th scope='col'>").replace("</td>", "</th>")
         table = f"<thead><tr>{head}</tr></thead><tbody>{''.join(f'<tr>{line}</tr>' for line in body)}</tbody>"
         notes = "".join(f"<li>{escape(str(caveat))}</li>" for caveat in self.caveats)

@@ -95,7 +95,7 @@ def augmented(images: np.ndarray, index: np.ndarray, epoch: int, seed: int, mirr
     """Images (n, H, W, C) uint8, each turned, shifted and, if `mirror`, mirrored by chance; black where nothing was.
 
     `index` (n,) keys an image's numbers, never its position in a batch. Sampled bilinearly, once for all three changes.
-    Source: what the code of Lu et al. 2021 does besides the paper (PROTOCOLS: crop, flip and 20-degree rotation).
+    Source: what the code of Lu et al. 2021 does besides the paper (crop, flip and 20-degree rotation).
     """
     out = np.empty_like(images)
     for first in range(0, len(images), AT_ONCE):
