@@ -78,7 +78,9 @@ def test_the_verbs_are_those_that_were_decided() -> None:
     }
 
 
-LAYOUT = "--target --id --time-column --group --values --layout --kind --na --delimiter --quote --encoding"
+LAYOUT = (
+    "--target --id --time-column --group --values --layout --kind --target-kind --na --delimiter --quote --encoding"
+)
 OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --workers --threads --device --store --data --json --tidy --mixer --scale",

@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rich.box import SIMPLE_HEAD
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
@@ -24,28 +25,39 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
-def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, title: str = "", right: Sequence[int] = ()) -> Table:
-    """A plain table; columns whose number is in `right` are aligned right.
+@dataclass(frozen=True)
+class PlainTable:
+    """A table as rich prints it, laid out for the width that it is given.
 
     Words stay whole: where the terminal is too narrow for that, the last columns are left out, and a note names them.
     """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[Text]]
+    right: Sequence[int] = ()
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        del console
+        width, heads = options.max_width, self.heads
+        widths = column_widths([[head, *(row[i].plain for row in self.rows)] for i, head in enumerate(heads)], width)
+        absent = list(heads[len(widths) :])
+        out = Table(
+            box=SIMPLE_HEAD,
+            padding=(0, 1, 0, 0),
+            caption=Text(f"Left out in {width} columns: {listed(absent)}.") if absent else None,
+            caption_justify="left",
+        )
+        for i, (head, wide) in enumerate(zip(heads, widths, strict=False)):
+            out.add_column(Text(head), justify="right" if i in self.right else "left", overflow="fold", width=wide)
+        for row in self.rows:
+            out.add_row(*row[: len(widths)])
+        yield out
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()) -> PlainTable:
+    """A plain table; columns whose number is in `right` are aligned right."""
     texts = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
-    width = console().width
-    widths = column_widths([[head, *(row[i].plain for row in texts)] for i, head in enumerate(heads)], width)
-    absent = list(heads[len(widths) :])
-    out = Table(
-        box=SIMPLE_HEAD,
-        title=Text(title) if title else None,
-        title_justify="left",
-        padding=(0, 1, 0, 0),
-        caption=Text(f"Left out in {width} columns: {listed(absent)}.") if absent else None,
-        caption_justify="left",
-    )
-    for i, (head, wide) in enumerate(zip(heads, widths, strict=False)):
-        out.add_column(Text(head), justify="right" if i in right else "left", overflow="fold", width=wide)
-    for row in texts:
-        out.add_row(*row[: len(widths)])
-    return out
+    return PlainTable(heads, texts, right)
 
 
 def hanging(item: object, mark: str = "  - ") -> Table:
