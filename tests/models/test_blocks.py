@@ -47,9 +47,9 @@ def test_an_activation_is_for_an_mlp() -> None:
         FeedForwardSpec(kind="glu", activation="relu")
 
 
-@pytest.mark.parametrize(("place", "residual"), list(product(["before", "after"], [True, False])))
-def test_norms_and_residuals_stand_where_the_spec_says(place: Any, residual: bool) -> None:
-    spec = ModelSpec(width=8, blocks=1, norm_place=place, residual=residual)
+@pytest.mark.parametrize(("order", "residual"), list(product(["before", "after"], [True, False])))
+def test_norms_and_residuals_stand_where_the_spec_says(order: Any, residual: bool) -> None:
+    spec = ModelSpec(width=8, blocks=1, norm_place=order, residual=residual)
     model = build_model(spec, Signature("floats", 1, 6, 6, "class", classes=2), Output("sequence", 2), 0)
     block: Any = model.blocks[0]
     x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
@@ -59,12 +59,12 @@ def test_norms_and_residuals_stand_where_the_spec_says(place: Any, residual: boo
         (block.norm_feed_forward, block.feed_forward),
     ):
         kept = expected if residual else 0.0
-        if place == "before":
+        if order == "before":
             expected = kept + layer(norm(expected, None, None))
         else:
             expected = norm(kept + layer(expected), None, None)
     assert torch.equal(block(x, None, None, None), expected)
-    assert (len(list(model.norm.parameters())) == 0) == (place == "after")
+    assert (len(list(model.norm.parameters())) == 0) == (order == "after")
 
 
 def test_feed_forward_layers_are_their_formulas() -> None:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from headstart.models.scan import convolve, diagonal_kernel, fast_length, stride_of
+from headstart.models.scan import convolve, diagonal_kernel, fast_length, recurrence, stride_of
 
 torch.manual_seed(0)
 
@@ -108,3 +108,22 @@ def test_a_kernel_is_never_held_as_width_by_state_by_length():
         kernel = diagonal_kernel((weight[0], weight[1]), (-rate[0].abs(), rate[1]), length, stride_of(length))
         kernel.sum().backward()
     assert Largest.size <= d * length
+
+
+@pytest.mark.parametrize("length", [1, 2, 7, 16, 37])
+def test_a_recurrence_is_stepped_position_by_position_alone_and_in_a_stack(length):
+    decay, inputs = torch.rand(3, 2, length, 5).double(), torch.randn(3, 2, length, 5).double()
+    state, rows = torch.zeros(3, 2, 5).double(), []
+    for position in range(length):
+        state = decay[:, :, position] * state + inputs[:, :, position]
+        rows.append(state)
+    expected = torch.stack(rows, 2)
+    torch.testing.assert_close(recurrence(decay, inputs), expected, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(torch.func.vmap(recurrence)(decay, inputs), expected, rtol=1e-12, atol=1e-12)
+
+
+def test_first_and_second_gradients_of_a_recurrence_are_those_of_differences():
+    decay = torch.rand(2, 9, 3, dtype=torch.float64, requires_grad=True)
+    inputs = torch.randn(2, 9, 3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(recurrence, (decay, inputs))
+    assert torch.autograd.gradgradcheck(recurrence, (decay, inputs))
