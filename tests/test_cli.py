@@ -85,7 +85,7 @@ OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --workers --threads --device --store --data --json --tidy --mixer --scale",
     "report": "--store --data --json --tidy --mixer --scale",
-    "fit": f"{LAYOUT} -o --out --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
+    "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",

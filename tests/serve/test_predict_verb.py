@@ -253,7 +253,7 @@ def test_a_class_may_have_any_name(tmp_path: Path, capsys: Any) -> None:
     file.write_text(table(r0_kind="=1+1", r1_kind="=1+1", r2_kind="\U0001f600", r3_kind="\U0001f600"))
     s = read_sequences(file, LayoutSpec(target="kind"))
     served = made(s, ("majority",), serve="majority")
-    shares = replace(served.classics["majority"], said=np.array([0.7, 0.1, 0.1, 0.1]))  # type: ignore[type-var]
+    shares = replace(served.classics["majority"], shares=np.array([0.7, 0.1, 0.1, 0.1]))  # type: ignore[type-var]
     save_model(replace(served, classics={"majority": shares}), tmp_path / "model")
     _, out, _ = run(capsys, tmp_path / "model", file)
     assert out.splitlines()[0] == "id,prediction,p_=1+1,p_calm,p_wild,p_\U0001f600"
