@@ -11,6 +11,7 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.structure.files import File, Files
 
+import headstart
 from headstart.cli import app
 from headstart.study.reference import reference_page
 
@@ -22,6 +23,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
     pages = {
         "reference/keys.md": reference_page(),
         "reference/cli.md": command_line(),
+        "reference/python.md": python(),
         "contributing.md": (ROOT / "CONTRIBUTING.md").read_text("utf-8"),
         "security.md": (ROOT / "SECURITY.md").read_text("utf-8"),
     }
@@ -33,6 +35,13 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, **_: Any) -> str:
     """A block that names its file (```python file=my_mixer.py) shows that name above it."""
     return re.sub(r"^```(\w+) file=(\S+)$", r"`\2`:\n\n```\1", markdown, flags=re.MULTILINE)
+
+
+def python() -> str:
+    """The signatures and docstrings of everything that `headstart` itself exports."""
+    homes = {name: headstart._HOMES.get(name, "headstart.errors") for name in headstart.__all__}
+    parts = ["# Python", "Everything that is imported from `headstart` itself; what changes stands in the changelog."]
+    return "\n\n".join([*parts, *(f"::: {home}.{name}" for name, home in sorted(homes.items()))]) + "\n"
 
 
 def command_line() -> str:

@@ -47,7 +47,7 @@ class Section:
 
 
 TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
-    "study": ("the file itself", StudySpec, "What stands at the top of a study file."),
+    "study": ('name = "..."', StudySpec, "What stands at the top of a study file."),
     "stage": ("[stages.NAME]", StageSpec, "One training phase; arms and columns set the same keys."),
     "optim": ("optim = { ... }", OptimSpec, "How weights are changed (AdamW)."),
     "budget": ("budget = { ... }", BudgetSpec, "How long a stage trains: exactly one amount is given."),
