@@ -89,7 +89,7 @@ OPTIONS = {
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",
-    "ls": "--store",
+    "ls": "--store --json",
     "show": f"{LAYOUT} --store --data",
     "check": "--data --mixer --scale",
     "prepare": "--data --workers --list --clear",
@@ -180,6 +180,18 @@ def test_ls_and_show_say_what_is_in_the_store(finished: Path) -> None:
     assert records, "train and val of each record"
 
 
+def test_ls_filters_stages_by_arm_and_writes_them_as_json(finished: Path) -> None:
+    done = headstart("ls", "arm=scratch", "rate=0.001", "--json", "-", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    rows = json.loads(done.stdout)
+    assert [(row["stage"], row["arm"], row["rate"]) for row in rows] == [("finetune", "scratch", 1e-3)] * 2
+    assert {row["seed"] for row in rows} == {0, 1}
+    assert all(row["metric"] == "accuracy" and row["date"] > "2026" and 0 <= row["test"] <= 1 for row in rows)
+    pretrained = headstart("ls", "stages", "arm=self*", "stage=pre*", cwd=finished)
+    assert pretrained.stdout.count("self_pretrained") == 2
+    assert headstart("ls", "arm=nobody", cwd=finished).stdout == "store runs\nno stage fits\n"
+
+
 @pytest.mark.parametrize("words", [["--help"], ["ls"], ["show", "STAGE"]])
 def test_quick_verbs_import_nothing_heavy(finished: Path, words: list[str]) -> None:
     stage = json.loads((finished / "rows.json").read_text())["rows"][0]["stages"][0]
@@ -254,6 +266,12 @@ BAD: list[tuple[list[str], str]] = [
     (["show", "digit"], "did you mean 'digits'?"),
     (["show", "abcdef12"], "store"),
     (["ls", "task"], "ls: no 'task'; did you mean 'tasks'?"),
+    (["ls", "arms=scratch"], "ls: arms=scratch: no 'arms'; did you mean 'arm'?"),
+    (
+        ["ls", "stages", "scratch"],
+        "ls: no 'scratch'; there are: mixers, stages, studies, tasks; stages are filtered by",
+    ),
+    (["ls", "tasks", "--json", "-"], "ls: --json is for stages; leave it out, or list stages"),
     (["check", "atention"], "did you mean 'attention'?"),
     (["prepare", "imagenet"], "prepare: no 'imagenet'"),
     (["prepare", "mnist", "--data", "nowhere"], "nowhere"),
@@ -319,10 +337,11 @@ def test_a_narrow_terminal_lists_studies_without_their_questions(
 ) -> None:
     from rich.console import Console
 
-    from headstart.verbs import look
+    from headstart.verbs import look, terminal
 
-    monkeypatch.setattr(look, "console", lambda: Console(width=width, markup=False, emoji=False, highlight=False))
-    look.print_listing("studies", str(tmp_path / "runs"))
+    for module in (look, terminal):
+        monkeypatch.setattr(module, "console", lambda: Console(width=width, markup=False, emoji=False, highlight=False))
+    look.print_listing(["studies"], str(tmp_path / "runs"))
     lines = capsys.readouterr().out.splitlines()
     (line,) = (line for line in lines if line.split()[:2] == ["coser-4", "tiny"])
     assert ("One block" in line) == there

@@ -140,8 +140,8 @@ class Study:
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks."""
         facts = self.facts if baselines else None
-        found = summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
-        return measured(self.plan, found, self.store)
+        results = summarise(self.plan, self.store.result, self.store.status, facts, self.store.records)
+        return measured(self.plan, results, self.store)
 
     def __repr__(self) -> str:
         return (

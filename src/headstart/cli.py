@@ -9,7 +9,6 @@ from typing import Annotated, Any, Literal
 import typer
 
 from headstart.errors import BadInput
-from headstart.store import Damaged, disk_full
 from headstart.verbs.data import layout_options
 
 app = typer.Typer(
@@ -36,9 +35,7 @@ DataOption = Annotated[
 ]
 WorkersOption = Annotated[
     int | None,
-    typer.Option(
-        "--workers", min=0, max=1024, metavar="N", help="Stages at a time (default: one per core; 0: in this process)."
-    ),
+    typer.Option("--workers", min=0, max=1024, metavar="N", help="Stages at a time (default: all cores; 0: in here)."),
 ]
 ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
@@ -246,15 +243,17 @@ def fit(
 
 @app.command()
 def ls(
-    what: Annotated[
-        str, typer.Argument(metavar="[tasks|mixers|studies]", help="What to list (default: the stages of the store).")
-    ] = "stages",
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[tasks|mixers|studies|column=pattern ...]", help="A list, or stages (arm=scratch)."),
+    ] = None,
     store: StoreOption = None,
+    json: JsonOption = None,
 ) -> None:
-    """List stages, tasks, mixers or studies."""
+    """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers or studies."""
     from headstart.verbs.look import print_listing
 
-    print_listing(what, store)
+    print_listing(words or ["stages"], store, json)
 
 
 @app.command()
@@ -388,22 +387,10 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        if (message := _message(error)) is None:
+        from headstart.verbs.terminal import error_message
+
+        if (message := error_message(error)) is None:
             raise
         sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
         raise SystemExit(getattr(error, "exit_code", 2)) from None
     raise SystemExit(code if isinstance(code, int) else 0)
-
-
-def _message(error: Exception) -> str | None:
-    """What is wrong and what to do about it; None where headstart itself is at fault."""
-    if isinstance(error, BadInput):
-        return str(error)
-    if isinstance(error, Damaged):
-        return f"{error}; `headstart run` of its study does a damaged stage anew"
-    if disk_full(error):
-        return "the disk is full; make room, or name folders on another disk, and give the same command again"
-    if isinstance(error, OSError) and error.filename is not None:
-        return f"{error.filename}: {error.strerror}; make room or give access there, or name another folder"
-    # A word of the command line is off: typer's own message says which.
-    return error.format_message() if hasattr(error, "format_message") else None

@@ -70,7 +70,7 @@ def test_maps_are_softmaxes_averaged_over_the_examples_that_reach(
 ) -> None:
     model = small(mixer, causal=causal, position={"kind": position})
     many = batch()
-    maps = attention_maps(model, many)
+    maps = list(attention_maps(model, many))
     assert [(m.block, m.mixer, m.head) for m in maps] == [(b, "mixer", h) for b in (0, 1) for h in (0, 1)]
     theta = 10_000.0 if position == "rotary" else None
     longest = many.inputs.shape[1]
@@ -103,7 +103,7 @@ def test_maps_are_softmaxes_averaged_over_the_examples_that_reach(
 def test_weights_times_values_are_what_the_mixer_answers(mixer: Any) -> None:
     model = small(mixer, position={"kind": "rotary"})
     example = each(batch())[0]
-    maps = attention_maps(model, example)
+    maps = list(attention_maps(model, example))
     for number, block in enumerate(model.blocks):
         x = torch.from_numpy(given_to(model, example, number))[None]
         weights = torch.stack([torch.from_numpy(m.weights) for m in maps if m.block == number])[None]
@@ -115,27 +115,29 @@ def test_weights_times_values_are_what_the_mixer_answers(mixer: Any) -> None:
 def test_padding_takes_no_weight_and_changes_nothing() -> None:
     model = small(HEADS)
     many = batch()
-    maps = attention_maps(model, many)
+    maps = list(attention_maps(model, many))
     many.inputs[~many.valid] = 77.0
-    for before, after in zip(maps, attention_maps(model, many), strict=True):
+    for before, after in zip(maps, list(attention_maps(model, many)), strict=True):
         np.testing.assert_allclose(before.weights, after.weights, atol=1e-12)
     shortest = int(many.valid.sum(1).min())
     for single in maps:
         rows = single.weights.sum(1)
         assert rows == pytest.approx(np.ones(len(rows)))
-    alone = attention_maps(model, each(many)[0])
+    alone = list(attention_maps(model, each(many)[0]))
     assert alone[0].weights.shape[0] == int(many.valid[0].sum()) >= shortest
 
 
 def test_a_row_that_no_example_reaches_is_no_number() -> None:
     model, many = small(HEADS), batch(2)
     longer = torch.nn.functional.pad(many.inputs, (0, 0, 0, 3)), torch.nn.functional.pad(many.valid, (0, 3))
-    wide = attention_maps(model, type(many)(longer[0], longer[1], many.index))
+    wide = list(attention_maps(model, type(many)(longer[0], longer[1], many.index)))
     n = int(many.valid.sum(1).max())
     assert np.isnan(wide[0].weights[n:]).all()
     assert np.isfinite(wide[0].weights[:n]).all()
     assert np.isnan(wide[0].by_distance[n:]).all()
-    np.testing.assert_allclose(wide[0].weights[:n, :n], attention_maps(model, many)[0].weights[:n, :n], atol=1e-12)
+    np.testing.assert_allclose(
+        wide[0].weights[:n, :n], next(iter(attention_maps(model, many))).weights[:n, :n], atol=1e-12
+    )
 
 
 def test_level_heads_look_as_far_as_weighing_all_alike() -> None:
@@ -144,14 +146,14 @@ def test_level_heads_look_as_far_as_weighing_all_alike() -> None:
         for block in model.blocks:
             block.mixer.query.weight.zero_()
             block.mixer.query.bias.zero_()
-    for head_map in attention_maps(model, batch()):
+    for head_map in list(attention_maps(model, batch())):
         assert head_map.distance == pytest.approx(head_map.level)
 
 
 def test_attention_is_found_side_by_side_and_other_mixers_are_passed_over() -> None:
     both = {"kind": "parallel", "mixers": [{"kind": "s4d", "state": 4}, LOCAL]}
     model = small([both, {"kind": "s4d", "state": 4}])
-    assert [(m.block, m.mixer, m.head) for m in attention_maps(model, batch())] == [
+    assert [(m.block, m.mixer, m.head) for m in list(attention_maps(model, batch()))] == [
         (0, "mixer.mixers.1", 0),
         (0, "mixer.mixers.1", 1),
     ]
@@ -161,7 +163,7 @@ def test_looking_leaves_the_model_as_it_was() -> None:
     model, many = small(HEADS), batch()
     with torch.no_grad():
         before = model(many)
-    attention_maps(model, many)
+    list(attention_maps(model, many))
     with torch.no_grad():
         assert torch.equal(model(many), before)
     assert not any(module._forward_pre_hooks for module in model.modules())

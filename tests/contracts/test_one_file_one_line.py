@@ -194,7 +194,7 @@ def test_a_new_kind_goes_through_contract_study_report_methods_analysis_and_expo
     (kernel,) = kernels(stage.model, 12)
     assert (kernel.mixer, kernel.directions, len(kernel.largest)) == ("mixer", 1, 12)
     batch = first_batch(stage)
-    (weights,) = attention_maps(stage.model, batch)
+    (weights,) = list(attention_maps(stage.model, batch))
     assert weights.weights.shape == (12, 12)
     again = exportable_network(stage.model, 12)
     with torch.no_grad():

@@ -138,7 +138,7 @@ def test_maps_are_drawn_for_every_head_with_their_distances(
     figure = drawn[0]["attention-heads-self_pretrained"].draw(False)
     item = stage(study, "self_pretrained", "heads")
     batch = first_batch(item)
-    now, first = (attention_maps(model, batch) for model in (item.model, item.start))
+    now, first = (list(attention_maps(model, batch)) for model in (item.model, item.start))
     images = [axes for axes in figure.axes if axes.images]
     curves = [axes for axes in figure.axes if not axes.images]
     assert len(images) == 4
@@ -161,7 +161,7 @@ def test_distances_of_all_arms_stand_together(
     item = drawn[0]["distances-heads"]
     result = stage(study, "scratch", "heads")
     batch = first_batch(result)
-    far = [np.mean([m.distance for m in attention_maps(model, batch)]) for model in (result.model, result.start)]
+    far = [np.mean([m.distance for m in list(attention_maps(model, batch))]) for model in (result.model, result.start)]
     assert f"scratch {far[0]:.1f} ({far[1]:.1f})" in item.text
     axes = item.draw(True).axes[0]
     marks = [line for line in axes.lines if line.get_linestyle() == "None"]

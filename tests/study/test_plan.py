@@ -9,7 +9,8 @@ from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
-from headstart.study.spec import parse_override, read_study
+from headstart.study.scales import parse_override
+from headstart.study.spec import read_study
 
 DATA = Path("no-data-needed")
 STUDY: dict[str, Any] = {

@@ -36,17 +36,12 @@ class AttentionMap:
     by_distance: np.ndarray
 
 
-def attention_maps(model: SequenceModel, batch: Batch) -> list[AttentionMap]:
-    """The maps of all heads of all mixers that have an `attention(x, valid)`, block by block.
-
-    Padding and the future (where causal) have weight 0. Memory O(heads L^2): see `each_map` for long inputs.
-    """
-    return list(each_map(model, batch))
-
-
 @torch.no_grad()
-def each_map(model: SequenceModel, batch: Batch) -> Iterator[AttentionMap]:
-    """The same maps, one at a time: cost O(B L^2 D) over all heads, memory O(L^2). Softmaxes are in float64."""
+def attention_maps(model: SequenceModel, batch: Batch) -> Iterator[AttentionMap]:
+    """The maps of all heads of all mixers that have an `attention(x, valid)`, block by block, one at a time.
+
+    Padding and the future (where causal) have weight 0. Cost O(B L^2 D) over all heads, memory O(L^2), in float64.
+    """
     for block, path, module, x, valid in _mixer_inputs(model, batch):
         view: AttentionView = module.attention(x, valid)
         pairs = _pairs(view.seen, valid)

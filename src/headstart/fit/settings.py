@@ -74,7 +74,7 @@ class FitSettings:
 
 def _check_override(word: str) -> None:
     """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
-    from headstart.study.spec import parse_override
+    from headstart.study.scales import parse_override
 
     path, value = parse_override(word)
     first = path.split(".")[0]

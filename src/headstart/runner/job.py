@@ -49,6 +49,8 @@ class Engine:
 class Job:
     """One stage to be done. parent: the identity of the stage whose weights it starts from, or None.
 
+    arms: those of the study that it is part of, for listings.
+
     plugins: the code of a person's own that its kinds come from. A job with some crosses to a worker as plain values,
     since a class would be imported there before anybody could compare its source: `ready` reads it back.
     """
@@ -58,12 +60,14 @@ class Job:
     spec: Any
     parent: str | None
     plugins: tuple[Plugin, ...] = ()
+    arms: tuple[str, ...] = ()
 
     @property
     def document(self) -> dict[str, Any]:
         """What `stage.json` says of it."""
         plugins = {"plugins": {plugin.name: plugin.digest for plugin in self.plugins}} if self.plugins else {}
-        return {"name": self.name, "spec": self._values(), "parent": self.parent, **plugins}
+        arms = {"arms": list(self.arms)} if self.arms else {}
+        return {"name": self.name, "spec": self._values(), "parent": self.parent, **plugins, **arms}
 
     def ready(self, identity: Callable[[Any, Path], str], data: Path) -> Job:
         """The job with its plugins loaded. Raises: BadInput where their code is no longer what the identity holds."""
@@ -86,7 +90,7 @@ class Job:
 
     def __reduce__(self) -> tuple[Any, ...]:
         spec = self._values() if self.plugins else self.spec
-        return Job, (self.name, self.identity, spec, self.parent, self.plugins)
+        return Job, (self.name, self.identity, spec, self.parent, self.plugins, self.arms)
 
 
 @dataclass(frozen=True)

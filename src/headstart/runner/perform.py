@@ -103,7 +103,8 @@ def _jobs(stages: Iterable[Any], engine: Engine, data: Path) -> list[Job]:
     for stage in stages:
         parent = stage.spec.parent
         source = None if parent is None else engine.identity(parent, data)
-        out.setdefault(stage.identity, Job(stage.name, stage.identity, stage.spec, source, plugins_of(stage.spec)))
+        plugins, arms = plugins_of(stage.spec), getattr(stage, "arms", ())
+        out.setdefault(stage.identity, Job(stage.name, stage.identity, stage.spec, source, plugins, arms))
     return list(out.values())
 
 

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.spec import digest
 from headstart.store import Damaged
-from headstart.study.plan import Plan
 from headstart.study.results import Facts
 from headstart.study.rows import AMOUNTS, Match, Pace, Row, Run
 from headstart.study.statistics import mean
 from headstart.tasks.task import Task, open_task
 
 if TYPE_CHECKING:
-    from headstart.study.plan import Cell
+    from headstart.study.plan import Cell, Plan
 
 Record = Mapping[str, Any]
 Records = Callable[[str], Sequence[Record]]

@@ -103,14 +103,14 @@ def as_given(text: str, source: Any, overrides: Iterable[str]) -> str:
     file = "" if isinstance(source, Mapping) else f"{study_path(str(source)).name}: "
     lines = []
     for line in text.splitlines():
-        place, colon, message = line.partition(": ")
-        name = next((name for name in names if f".{name}." in f".{place}."), None)
-        if not place.startswith(("arms.", "axes.", "columns.", "stages.")):
+        path, colon, message = line.partition(": ")
+        name = next((name for name in names if f".{name}." in f".{path}."), None)
+        if not path.startswith(("arms.", "axes.", "columns.", "stages.")):
             lines.append(line)
         elif name is None:
             lines.append(file + line)
         else:
-            rest = f".{place}.".partition(f".{name}.")[2]
+            rest = f".{path}.".partition(f".{name}.")[2]
             lines.append(f"override: {'.'.join(filter(None, [name, rest.strip('.')]))}{colon}{message}")
     return "\n".join(lines)
 

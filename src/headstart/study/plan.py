@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,8 +19,8 @@ from headstart.sequence import Signature
 from headstart.spec import digest, merge, read
 from headstart.stage import StageSpec, identity
 from headstart.study.budgets import OPEN, LacksData, Outlines
-from headstart.study.scales import VARIANTS, names_of, overlay
-from headstart.study.spec import SHARED_KEYS, StudySpec, nested, set_by
+from headstart.study.scales import VARIANTS, names_of, nested, overlay, set_by
+from headstart.study.spec import SHARED_KEYS, StudySpec
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""
@@ -33,6 +33,8 @@ class PlannedStage:
     name: str
     spec: StageSpec
     identity: str
+    arms: tuple[str, ...] = field(default=(), compare=False)
+    """The arms of the study that it is part of, where it stands among the stages of a plan."""
 
     @property
     def label(self) -> str:
@@ -141,7 +143,9 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     seeds = list(dict.fromkeys(cell.seed for cell in cells.values()))
     for cell in sorted(cells.values(), key=lambda cell: seeds.index(cell.seed)):
         for planned in cell.chain:
-            stages.setdefault(planned.identity, planned)
+            known = stages.setdefault(planned.identity, planned)
+            if cell.arm not in known.arms:
+                stages[planned.identity] = replace(known, arms=(*known.arms, cell.arm))
     runs = tuple(cells.values())
     return Plan(study, runs, stages, data, _baselines(runs, data) if study.report.baselines else ())
 
@@ -176,19 +180,19 @@ def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
 def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
     """A line of an error with the place where its setting is written (`columns.image.model.width` of
     `finetune.model.width`): in the strongest of the bundles that have it. Any other line is left as it is."""
-    place, colon, message = line.partition(": ")
-    stage, _, path = place.partition(".")
+    setting, colon, message = line.partition(": ")
+    stage, _, path = setting.partition(".")
     if stage not in study.stages or not path:
         return line
     for axis, values in study.axes.items():
-        if set_by(study.stages, axis, values, place):
+        if set_by(study.stages, axis, values, setting):
             return f"axes.{axis}{colon}{message}"
     bundle = study.columns.get(column, {})
-    variants = [f"columns.{column}.{VARIANTS}.{name}" for name in names_of(study.arms[arm].get("variant", ()))]
-    layers = [bundle.get(VARIANTS, {}).get(name, {}) for name in names_of(study.arms[arm].get("variant", ()))]
-    sources = [(f"arms.{arm}", study.arms[arm]), *zip(variants, layers, strict=True), (f"columns.{column}", bundle)]
-    for name, table in [*sources, ("stages", study.stages)]:
-        for inner in (place, path) if name != "stages" else (place,):
+    sources = {f"arms.{arm}": study.arms[arm]}
+    for variant in names_of(study.arms[arm].get("variant", ())):
+        sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
+    for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
+        for inner in (setting, path) if name != "stages" else (setting,):
             if _has(table, inner.split(".")):
                 return f"{name}.{inner}{colon}{message}"
     return line

@@ -6,12 +6,14 @@ granted, and a mistake in a scale that is not run is found too.
 
 from __future__ import annotations
 
+import re
+import tomllib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import Spec, merge
+from headstart.spec import Spec, merge, set_path
 from headstart.study import words
 from headstart.study.files import base_path, table_of
 
@@ -154,6 +156,52 @@ def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any
     if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
         out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
     return merge(out, layer)
+
+
+def nested(path: str, value: Any) -> dict[str, Any]:
+    """`{"a": {"b": value}}` of the path `a.b`."""
+    table: dict[str, Any] = {}
+    set_path(table, path.split("."), value)
+    return table
+
+
+def full_names(stages: Iterable[str], path: str) -> list[str]:
+    """A setting's name in each stage that it is for: `model.width` is for all of them."""
+    return [path] if path.split(".")[0] in stages else [f"{stage}.{path}" for stage in stages]
+
+
+def set_by(stages: Iterable[str], path: str, values: Iterable[Any], other: str) -> list[str]:
+    """Full names of `other` that are set where `path` is given these values (tables set what is in them)."""
+    known = list(stages)
+    return [
+        name
+        for name in full_names(known, other)
+        if any(_sets(own, value, name) for own in full_names(known, path) for value in values)
+    ]
+
+
+def _sets(path: str, value: Any, name: str) -> bool:
+    if path == name:
+        return True
+    if not name.startswith(path + ".") or not isinstance(value, Mapping):
+        return False
+    key = name.removeprefix(path + ".").split(".")[0]
+    return key in value and _sets(f"{path}.{key}", value[key], name)
+
+
+def parse_override(word: str) -> tuple[str, Any]:
+    """`a.b=value` as (path, value); the value is TOML, and a bare word is text."""
+    path, equals, text = word.partition("=")
+    if not equals or not path.strip():
+        raise BadInput(f"override: {word!r} is not name=value (for example finetune.optim.lr=[1e-4,3e-4])")
+    try:
+        return path.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
+    except tomllib.TOMLDecodeError:
+        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text.strip()):
+            return path.strip(), text.strip()
+        raise BadInput(
+            f"override: {path.strip()}: {text!r} is not a TOML value; text needs quotes, a list brackets"
+        ) from None
 
 
 def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, Any]:

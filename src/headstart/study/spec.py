@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -25,9 +24,13 @@ from headstart.study.scales import (
     check_known,
     check_written,
     checked_table,
+    full_names,
     kept,
     names_of,
+    nested,
     overlay,
+    parse_override,
+    set_by,
     with_bases,
 )
 from headstart.tasks import TaskField, TaskSpec
@@ -244,37 +247,6 @@ def _check_variant(study: StudySpec, location: str, variants: Any) -> None:
             check_known(name, bundle.get(VARIANTS, {}), f"{location}: columns.{column}")
 
 
-def nested(path: str, value: Any) -> dict[str, Any]:
-    """`{"a": {"b": value}}` of the path `a.b`."""
-    table: dict[str, Any] = {}
-    set_path(table, path.split("."), value)
-    return table
-
-
-def full_names(stages: Iterable[str], path: str) -> list[str]:
-    """A setting's name in each stage that it is for: `model.width` is for all of them."""
-    return [path] if path.split(".")[0] in stages else [f"{stage}.{path}" for stage in stages]
-
-
-def set_by(stages: Iterable[str], path: str, values: Iterable[Any], other: str) -> list[str]:
-    """Full names of `other` that are set where `path` is given these values (tables set what is in them)."""
-    known = list(stages)
-    return [
-        name
-        for name in full_names(known, other)
-        if any(_sets(own, value, name) for own in full_names(known, path) for value in values)
-    ]
-
-
-def _sets(path: str, value: Any, name: str) -> bool:
-    if path == name:
-        return True
-    if not name.startswith(path + ".") or not isinstance(value, Mapping):
-        return False
-    key = name.removeprefix(path + ".").split(".")[0]
-    return key in value and _sets(f"{path}.{key}", value[key], name)
-
-
 def check_path(study: StudySpec, path: str, location: str, more: Sequence[str] = ()) -> None:
     """A setting's full name: `STAGE.key...`, `task...`, `model...` or `seed`. more: other names that would be right."""
     first = path.split(".")[0]
@@ -315,21 +287,6 @@ def apply_overrides(study: StudySpec, overrides: Sequence[str]) -> StudySpec:
                 table["report"]["choose"] = _without(table["report"]["choose"], path)
                 _fix(table["stages"], table["arms"].values(), path, value)
     return read(StudySpec, table)
-
-
-def parse_override(word: str) -> tuple[str, Any]:
-    """`a.b=value` as (path, value); the value is TOML, and a bare word is text."""
-    path, equals, text = word.partition("=")
-    if not equals or not path.strip():
-        raise BadInput(f"override: {word!r} is not name=value (for example finetune.optim.lr=[1e-4,3e-4])")
-    try:
-        return path.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
-    except tomllib.TOMLDecodeError:
-        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text.strip()):
-            return path.strip(), text.strip()
-        raise BadInput(
-            f"override: {path.strip()}: {text!r} is not a TOML value; text needs quotes, a list brackets"
-        ) from None
 
 
 def _replace_axes(table: dict[str, Any], path: str, values: list[Any]) -> None:

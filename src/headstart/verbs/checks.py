@@ -25,7 +25,7 @@ from headstart.verbs.terminal import console, table
 
 def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
     """A task by name with `field=value` settings."""
-    from headstart.study.spec import parse_override
+    from headstart.study.scales import parse_override
 
     fields: dict[str, Any] = {"kind": name}
     for word in overrides:

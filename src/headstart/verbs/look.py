@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json as json_module
 import os
 import re
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from typing import Any
@@ -11,73 +13,57 @@ from typing import Any
 from rich.text import Text
 
 from headstart.errors import BadInput, nearest
-from headstart.store import StageEntry, Store, store_folder
+from headstart.store import Store, publish, store_folder
+from headstart.study.listing import COLUMNS, stage_rows
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
-from headstart.verbs.terminal import console, table
+from headstart.verbs.terminal import console, table, writable_file
 
 WIDE = 120
 """Columns of a terminal from which on a list of studies has room for their questions."""
 LISTS = ("stages", "tasks", "mixers", "studies")
 
 
-def print_listing(what: str, store: str | None) -> None:
-    """`headstart ls [stages|tasks|mixers|studies]`."""
-    if what not in LISTS:
-        raise BadInput(f"ls: {nearest(what, LISTS)}")
-    {"stages": _stages, "tasks": _tasks, "mixers": _mixers, "studies": _studies}[what](store)
+def print_listing(what: Sequence[str], store: str | None, json: str | None = None) -> None:
+    """`headstart ls [stages|tasks|mixers|studies] [column=pattern ...]`; filters and `--json` are for stages."""
+    filters = [word for word in what if "=" in word]
+    names = [word for word in what if word not in filters] or ["stages"]
+    for name in names:
+        if name not in LISTS:
+            raise BadInput(f"ls: {nearest(name, LISTS)}; stages are filtered by column=pattern, as in arm=scratch")
+    if len(names) > 1:
+        raise BadInput(f"ls: {' and '.join(names)} are two lists; name one of them")
+    if names[0] == "stages":
+        return _stages(store, filters, json)
+    if filters or json is not None:
+        option = f"the filter {filters[0]!r}" if filters else "--json"
+        raise BadInput(f"ls: {option} is for stages; leave it out, or list stages")
+    return {"tasks": _tasks, "mixers": _mixers, "studies": _studies}[names[0]](store)
 
 
-def _stages(store: str | None) -> None:
+def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None:
     folder = store_folder(store)
+    rows = stage_rows(Store(folder), filters)
+    if json is not None:
+        text = json_module.dumps(rows, indent=2) + "\n"
+        if json == "-":
+            sys.stdout.write(text)
+        else:
+            publish(writable_file("--json", json), text.encode())
+        return
     out = console()
     out.print(f"store {folder}")
-    entries = Store(folder).listing()
-    if not entries:
-        out.print("no stages yet; `headstart demo` makes some")
+    if not rows:
+        out.print("no stage fits" if filters else "no stages yet; `headstart demo` makes some")
         return
-    out.print(
-        table(
-            ["id", "state", "stage", "task", "seed", "rate", "val", "test", "epochs", "seconds"],
-            [_stage_row(entry) for entry in entries],
-            right=(4, 5, 6, 7, 8, 9),
-        )
-    )
+    out.print(table(COLUMNS, [_cells(row) for row in rows], right=(5, 6, 7, 8, 11, 12)))
 
 
-def _stage_row(entry: StageEntry) -> list[str]:
-    stage, result = entry.stage or {}, entry.result or {}
-    spec = stage.get("spec", {})
-    budget = result.get("budget", {})
-    name = result.get("monitor", {}).get("name", "")
-    best = result.get("scores", {}).get("best", {})
-    return [
-        entry.identity,
-        entry.status,
-        _named(stage),
-        spec.get("task", {}).get("kind", ""),
-        str(spec.get("seed", "")),
-        _number(spec.get("optim", {}).get("lr")),
-        _score(best, "val", name),
-        _score(best, "test", name),
-        _number(budget.get("epochs")),
-        _number(budget.get("seconds")),
-    ]
-
-
-def _named(stage: Mapping[str, Any]) -> str:
-    """`finetune`, or `finetune (kernels)` of a model that is not the usual one."""
-    kind = stage.get("spec", {}).get("model", {}).get("kind", "sequence")
-    return f"{stage.get('name', '')} ({kind})" if kind != "sequence" else str(stage.get("name", ""))
-
-
-def _score(scores: dict[str, Any], split: str, name: str) -> str:
-    value = (scores.get(split) or {}).get(name)
-    return "" if value is None else f"{value:.4f}"
-
-
-def _number(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+def _cells(row: Mapping[str, Any]) -> list[str]:
+    """The values of a stage as they are printed."""
+    forms = {"val": ".4f", "test": ".4f", "rate": ".4g", "epochs": ".4g", "seconds": ".4g"}
+    texts = {name: "" if row[name] is None else format(row[name], forms.get(name, "")) for name in COLUMNS}
+    return list({**texts, "date": texts["date"][:16].replace("T", " ")}.values())
 
 
 def _tasks(store: str | None) -> None:

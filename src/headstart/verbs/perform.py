@@ -5,12 +5,10 @@ from __future__ import annotations
 import csv
 import io
 import json as json_module
-import os
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -34,7 +32,7 @@ from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.display import watch
-from headstart.verbs.terminal import console, hanging, table, writable_folder
+from headstart.verbs.terminal import console, hanging, table, writable_file, writable_folder
 
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
@@ -50,8 +48,8 @@ class Outputs:
 
     def __init__(self, json: str | None = None, tidy: str | None = None) -> None:
         self.printed = sys.stdout if json == "-" else None
-        self.json = None if self.printed else _writable_file("--json", json)
-        self.tidy = _writable_file("--tidy", tidy)
+        self.json = None if self.printed or json is None else writable_file("--json", json)
+        self.tidy = None if tidy is None else writable_file("--tidy", tidy)
         if self.tidy is not None and self.tidy.suffix not in (".csv", ".parquet"):
             raise BadInput(f"--tidy: {tidy!r} ends neither in .csv nor in .parquet; name a file that does")
 
@@ -207,18 +205,6 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
         out.print(Text(f"  {note}"))
     for item in items:
         out.print(hanging(item))
-
-
-def _writable_file(option: str, name: str | None) -> Path | None:
-    """The file that an option names, refused before anything is trained where it cannot be written."""
-    if name is None:
-        return None
-    path = Path(name)
-    if not name or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
-        raise BadInput(f"{option}: {name!r} is not a file in an existing folder")
-    if not os.access(path.absolute().parent, os.W_OK):
-        raise BadInput(f"{option}: {str(path.absolute().parent)!r} cannot be written; name another folder")
-    return path
 
 
 def report_study(study: Study, outputs: Outputs | None = None) -> None:

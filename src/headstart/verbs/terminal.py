@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from headstart.errors import BadInput
+from headstart.store import Damaged, disk_full
 from headstart.text import column_widths, listed
 
 
@@ -67,6 +68,16 @@ def hanging(item: object, mark: str = "  - ") -> Table:
     return grid
 
 
+def writable_file(option: str, name: str) -> Path:
+    """The file that an option names. Raises: BadInput where it cannot be written, before anything is done for it."""
+    path = Path(name)
+    if not name or os.path.isdir(path) or not os.path.isdir(path.absolute().parent):
+        raise BadInput(f"{option}: {name!r} is not a file in an existing folder")
+    if not os.access(path.absolute().parent, os.W_OK):
+        raise BadInput(f"{option}: {str(path.absolute().parent)!r} cannot be written; name another folder")
+    return path
+
+
 def writable_folder(option: str, name: str | Path) -> Path:
     """The folder, made where it is not there. Raises: BadInput naming the option where it cannot be used."""
     folder = Path(name)
@@ -77,3 +88,17 @@ def writable_folder(option: str, name: str | Path) -> Path:
     if not os.access(folder, os.W_OK):
         raise BadInput(f"{option}: {str(folder)!r} cannot be written; name another folder")
     return folder
+
+
+def error_message(error: Exception) -> str | None:
+    """What is wrong and what to do about it; None where headstart itself is at fault."""
+    if isinstance(error, BadInput):
+        return str(error)
+    if isinstance(error, Damaged):
+        return f"{error}; `headstart run` of its study does a damaged stage anew"
+    if disk_full(error):
+        return "the disk is full; make room, or name folders on another disk, and give the same command again"
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}; make room or give access there, or name another folder"
+    # A word of the command line is off: typer's own message says which.
+    return error.format_message() if hasattr(error, "format_message") else None

@@ -91,7 +91,7 @@ def attention_drawings(column: TrainedColumn) -> list[Drawing]:
 
 def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
     """The heads of a stage, and over how many examples they are averaged. One map is in memory at a time."""
-    from headstart.analysis.attention import each_map
+    from headstart.analysis.attention import attention_maps
     from headstart.analysis.stages import EXAMPLES, first_batch
 
     batch = first_batch(stage, max(2, min(EXAMPLES, WEIGHTS // stage.task.signature.length**2)))
@@ -108,7 +108,7 @@ def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
             now.by_distance,
             first.by_distance,
         )
-        for now, first in zip(each_map(stage.model, batch), each_map(stage.start, batch), strict=True)
+        for now, first in zip(attention_maps(stage.model, batch), attention_maps(stage.start, batch), strict=True)
     ]
     return heads, len(batch)
 

@@ -1,0 +1,61 @@
+"""The stages of a store as rows: what `headstart ls` prints, filters and writes as JSON. Read from JSON alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fnmatch import fnmatchcase
+from typing import Any
+
+from headstart.errors import BadInput, nearest
+from headstart.store import StageEntry, Store
+
+COLUMNS = ("id", "state", "stage", "arm", "task", "seed", "rate", "val", "test", "metric", "date", "epochs", "seconds")
+"""Of a listing, the most wanted first: a narrow terminal leaves out the last."""
+
+
+def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]]:
+    """One row per stage, oldest first: a value, or None, under each of COLUMNS.
+
+    filters: `arm=scratch`, `task=list*`, `state=complete`: rows are kept that fit all, whose patterns are a shell's.
+    `arm` is that of the study that began the stage; several are joined by commas, and each may fit.
+    Raises: BadInput for a filter that is not `column=pattern`, or names no column.
+    """
+    wanted = []
+    for word in filters:
+        name, _, pattern = word.partition("=")
+        if not pattern:
+            raise BadInput(f"ls: {word!r} is not column=pattern (for example arm=scratch, or task=list*)")
+        if name not in COLUMNS:
+            raise BadInput(f"ls: {word}: {nearest(name, COLUMNS)}")
+        wanted.append((name, pattern))
+    rows = [_row(entry) for entry in store.listing()]
+    return [row for row in rows if all(_fits(row[name], pattern) for name, pattern in wanted)]
+
+
+def _fits(value: Any, pattern: str) -> bool:
+    if isinstance(value, float):
+        return fnmatchcase(f"{value:g}", pattern) or fnmatchcase(str(value), pattern)
+    return value is not None and any(fnmatchcase(text, pattern) for text in str(value).split(", "))
+
+
+def _row(entry: StageEntry) -> dict[str, Any]:
+    stage, result = entry.stage or {}, entry.result or {}
+    spec, budget = stage.get("spec", {}), result.get("budget", {})
+    metric = result.get("monitor", {}).get("name")
+    scores: Mapping[str, Any] = result.get("scores", {}).get("best", {})
+    kind = spec.get("model", {}).get("kind", "sequence")
+    return {
+        "id": entry.identity,
+        "state": entry.status,
+        "stage": f"{stage.get('name', '')} ({kind})" if kind != "sequence" else stage.get("name"),
+        "arm": ", ".join(stage.get("arms", ())) or None,
+        "task": spec.get("task", {}).get("kind"),
+        "seed": spec.get("seed"),
+        "rate": spec.get("optim", {}).get("lr"),
+        "val": (scores.get("val") or {}).get(metric),
+        "test": (scores.get("test") or {}).get(metric),
+        "metric": metric,
+        "date": stage.get("started"),
+        "epochs": budget.get("epochs"),
+        "seconds": budget.get("seconds"),
+    }
