@@ -6,6 +6,7 @@ alike however ragged its batches are.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar, Literal
 
@@ -20,6 +21,8 @@ from headstart.sequence import IGNORE, Batch, Signature
 from headstart.spec import Entry, Spec, kind_field, neutral
 from headstart.text import percent
 
+LOWER = ("loss", "bits_per_token", "perplexity")
+"""Scores of which less is better."""
 Sums = dict[str, torch.Tensor]
 """Sums over a batch. `loss` and `count` always; an objective's `scores` turns the totals into numbers."""
 
@@ -76,7 +79,7 @@ def _monitor(name: str | None, default: str, known: tuple[str, ...]) -> Monitor:
     chosen = name or default
     if chosen not in known:
         raise BadInput(f"objective.monitor: no {chosen!r} here; there are: {', '.join(known)}")
-    return Monitor(chosen, greater=chosen != "loss")
+    return Monitor(chosen, greater=chosen not in LOWER)
 
 
 def _full(output: torch.Tensor) -> torch.Tensor:
@@ -260,6 +263,7 @@ class MaskedSpec(_Reconstruction):
 class CausalSpec(_Reconstruction):
     """Predict each next position from those before it; no begin-of-sequence symbol. Needs a causal model.
 
+    Of tokens there are the scores `bits_per_token` and `perplexity` besides, which can be monitored.
     Source: Amos et al. 2023, section 2.
     """
 
@@ -271,6 +275,18 @@ class CausalSpec(_Reconstruction):
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         observed = None if batch.observed is None else batch.observed[:, 1:]
         return self.compare(output[:, :-1], batch.inputs[:, 1:], batch.valid[:, 1:], observed, signature)
+
+    def scores(self, totals: dict[str, Any]) -> dict[str, float]:
+        named = super().scores(totals)
+        if "hits" not in totals or self.loss == "levels":
+            return named
+        bits = named["loss"] / math.log(2)
+        return {**named, "bits_per_token": bits, "perplexity": 2.0 ** min(bits, 1000.0)}
+
+    def monitored(self, signature: Signature) -> Monitor:
+        if self.resolved_loss(signature) == "tokens" and self.monitor in LOWER:
+            return Monitor(self.monitor, greater=False)
+        return super().monitored(signature)
 
 
 def _class_target(signature: Signature, kind: str) -> None:

@@ -33,6 +33,7 @@ SMALL = {
     "selective_copying": {"train": 60, "val": 20, "test": 20},
     "induction_heads": {"train": 60, "val": 20, "test": 20},
     "pairs": {"train": 60, "val": 20, "test": 20},
+    "language": {"file": "text.txt", "length": 16},
     "own": {"file": "own.csv", "values": ["x_*", "y_*"]},
 }
 """Settings that make a task small enough to build here, or name a source that may be here."""
@@ -225,7 +226,7 @@ def test_a_generated_task_needs_no_data_and_a_loaded_one_says_what_it_misses(kin
         spec.load(tmp_path)
     assert str(tmp_path) in str(caught.value)
     assert "--data" in str(caught.value)
-    assert kind == "own" or "http" in str(caught.value), "a person's own data come from nowhere else"
+    assert kind in ("own", "language") or "http" in str(caught.value), "a person's own data come from nowhere else"
 
 
 def test_the_content_of_loaded_files_is_remembered(kind, task, tmp_path, data, monkeypatch):

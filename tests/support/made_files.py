@@ -59,5 +59,13 @@ def own(root: Path) -> Path:
     return root
 
 
-MADE = {"homology": homology, "bidmc": bidmc, "own": own}
+def language(root: Path) -> Path:
+    """A text of 4,000 bytes."""
+    root.mkdir(parents=True, exist_ok=True)
+    words = np.random.default_rng(0).choice(["one", "two", "three", "four"], 1000)
+    (root / "text.txt").write_text(" ".join(words)[:4000])
+    return root
+
+
+MADE = {"homology": homology, "bidmc": bidmc, "own": own, "language": language}
 """Writers of a task's files into a data folder."""

@@ -18,7 +18,7 @@ from headstart.errors import BadInput
 from headstart.models.kind import ModelField, ModelKind, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
-from headstart.objectives import MaskedSpec, ObjectiveField
+from headstart.objectives import CausalSpec, MaskedSpec, ObjectiveField
 from headstart.spec import Seed, Spec, digest, read
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
@@ -70,6 +70,8 @@ class StageSpec(Spec):
             if self.objective.loss is None:
                 filled["loss"] = task.loss
             _put(self, "objective", self.objective.model_copy(update=filled))
+        elif isinstance(self.objective, CausalSpec) and self.objective.monitor is None and task.monitor is not None:
+            _put(self, "objective", self.objective.model_copy(update={"monitor": task.monitor}))
         self._leave_out_unused()
         taken = [entry for entry in self.start if not entry.strip().startswith("draw")]
         if self.parent is None and taken:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from headstart.objectives import LOWER
 from headstart.spec import digest
 from headstart.store import Damaged
 from headstart.study.results import Facts
@@ -154,7 +155,7 @@ def monitored(cells: Sequence[Cell], find: Find) -> tuple[str, bool]:
     objective = cells[0].chain[-1].spec.objective
     default = "accuracy" if objective.kind in ("classify", "retrieve") else "r2"
     name = str(getattr(objective, "monitor", None) or default)
-    return name, name != "loss"
+    return name, name not in LOWER
 
 
 def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:

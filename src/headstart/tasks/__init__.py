@@ -101,6 +101,7 @@ TASKS: dict[str, Entry] = {
     "uea": _task(
         "series:UeaSpec", "a set of the UEA archive: several channels, any length, by its name", "Bagnall et al. 2018"
     ),
+    "language": _task("language:LanguageSpec", "the next byte of a text of your own, in bits per byte", "your own"),
     "own": _task(
         "own:OwnSpec",
         "your own file: a table, text, DNA, arrays or folders, as `headstart show FILE` reads it",

@@ -118,6 +118,9 @@ class TaskSpec(Spec):
     loss: ClassVar[str | None] = "tokens"
     """Default loss of self-pretraining: l1, l2, levels or tokens; None: what fits the input, once that is known."""
 
+    monitor: ClassVar[str | None] = None
+    """Default score of the objective `causal`, by which the best weights are chosen; None: accuracy or R2."""
+
     shows_not: ClassVar[str] = ""
     """What a score on this benchmark does not show: one sentence that every report prints."""
 

@@ -1,0 +1,122 @@
+"""Language modelling of a text of one's own: which byte comes next?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from headstart.data.archives import files_of, stamps, unpacked
+from headstart.data.prepared import Builder, prepared
+from headstart.data.splits import overlaps
+from headstart.errors import BadInput
+from headstart.sequence import Examples
+from headstart.spec import place
+from headstart.tasks.build import Written, prepared_task
+from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.text import decoder
+
+NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
+"""Splits by the names of a folder's files, without their endings."""
+_READER = 1
+"""Raised when the same files give other arrays."""
+
+
+class LanguageSpec(TaskSpec):
+    """A text file, or a folder of them, byte by byte, in windows that follow each other: which byte comes next?
+
+    One example of 16 positions: `In the beginning`. Needs a causal model (model.causal = true). Scored in bits per
+    byte, `bits_per_token` (the fewer, the better), with perplexity, which is 2 to that power, and accuracy beside it.
+
+    file: the text or the folder, from the data folder on or absolute; .gz, .xz and .bz2 are unpacked. Files named
+        train, val (valid, validation) and test are these splits; of other folders, all files in the order of their
+        names are one text. Where it is enters no identity; its content does.
+    length: bytes of a window; the last one of a split may be shorter.
+    val_share, test_share: where files do not name the splits: shares of the text, which is cut into train, val and test
+        in this order.
+    Source: as enwik8 is used (Hutter 2006; Al-Rfou et al. 2019).
+    """
+
+    kind: Literal["language"] = "language"
+    file: str = place(min_length=1)
+    length: int = Field(default=256, ge=2, le=2**20)
+    val_share: float = Field(default=0.05, gt=0, lt=1)
+    test_share: float = Field(default=0.05, gt=0, lt=1)
+
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ()
+    shows_not: ClassVar[str] = "bits per byte of one text: this says little of other texts, nor of what a model can do."
+    objective: ClassVar[str] = "causal"
+    monitor: ClassVar[str | None] = "bits_per_token"
+
+    @model_validator(mode="after")
+    def _room(self) -> LanguageSpec:
+        if self.val_share + self.test_share >= 1:
+            raise ValueError(f"val_share: {self.val_share} and test_share: {self.test_share} leave no train; take less")
+        return self
+
+    def files(self, data: Path) -> tuple[Path, ...]:
+        path = data / self.file
+        if not path.exists():
+            raise BadInput(
+                f"task.file: {path} is not there; give an absolute path, or one from the data folder on, which --data "
+                "or HEADSTART_DATA names"
+            )
+        return tuple(files_of(path))
+
+    def load(self, data: Path) -> Task:
+        files = self.files(data)
+        settings = self.model_dump(include={"length", "val_share", "test_share"})
+        document = {"reader": _READER, "files": stamps(files), **settings}
+        ready = prepared(data, "language", document, lambda builder: self._build(builder, files))
+        return prepared_task(ready, "tokens", 256, labels=(), text=decoder(None))
+
+    def _build(self, builder: Builder, files: tuple[Path, ...]) -> dict[str, Any]:
+        texts, first = self._texts(files), 0
+        for name, text in texts.items():
+            if len(text) < 2:
+                problem = f"{self.file} has {len(text)} bytes of {name}, and a window has at least 2"
+                raise BadInput(f"task.file: {problem}; give more text, or other shares")
+            text = text[: len(text) - (len(text) % self.length == 1)]  # a single byte has no next one
+            count = -(-len(text) // self.length)
+            offsets = np.minimum(np.arange(count + 1) * self.length, len(text))
+            builder.save_split(name, Examples(text, offsets, None, first + np.arange(count)))
+            first += count
+        single, pairs = (table_bits(texts["train"], texts["test"], context) for context in (0, 1))
+        notes = [f"bits per byte of test without a network: {single:.3f} by single bytes, {pairs:.3f} by pairs"]
+        copies = {pair: count for pair, count in overlaps(Written(builder)).items() if count}
+        notes += [f"{count} windows of {late} also stand in {early}" for (early, late), count in copies.items()]
+        return {"notes": notes}
+
+    def _texts(self, files: tuple[Path, ...]) -> dict[str, np.ndarray]:
+        """The bytes (S,) of each split."""
+        stems = [NAMES.get(file.name.partition(".")[0].lower(), "") for file in files]
+        parts = [np.frombuffer(_content(file), dtype=np.uint8) for file in files]
+        if sorted(stems) == sorted(SPLITS):
+            return dict(zip(stems, parts, strict=True))
+        whole = np.concatenate([np.zeros(0, dtype=np.uint8), *parts])
+        ends = [round(len(whole) * share) for share in (1 - self.val_share - self.test_share, 1 - self.test_share)]
+        return dict(zip(SPLITS, np.split(whole, ends), strict=True))
+
+
+def _content(file: Path) -> bytes:
+    try:
+        with unpacked(file) as opened:
+            return opened.read()
+    except (OSError, EOFError) as error:
+        raise BadInput(
+            f"{file}: cannot be read ({error}); give a text file, plain or whole as .gz, .xz or .bz2"
+        ) from None
+
+
+def table_bits(train: np.ndarray, test: np.ndarray, context: int) -> float:
+    """Bits per byte of `test` by how often, plus 1, each byte follows the `context` (0 or 1) bytes before in train.
+
+    The first byte is asked for too, as if byte 0 came before it.
+    """
+    before, asked = (np.concatenate([[0], text[:-1]]) * context for text in (train, test))
+    counts = np.ones((256, 256))
+    np.add.at(counts, (before, train), 1)
+    return float(-np.log2(counts[asked, test] / counts.sum(1)[asked]).mean())
