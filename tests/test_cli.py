@@ -125,7 +125,7 @@ def test_run_prints_the_store_the_table_the_caveats_and_the_page(finished: Path)
     again = headstart("run", "tiny.toml", "--workers", "0", cwd=finished)
     assert again.returncode == 0, again.stderr
     assert again.stdout.startswith("store runs\n")
-    assert "10 done before" in again.stdout
+    assert "13 done before" in again.stdout, "ten of networks, three baselines"
     for word in ("scratch", "self_pretrained", "majority", "difference to scratch", "2 seeds"):
         assert word in again.stdout
     page = again.stdout.split("\npage ")[1].split("\n")[0]
