@@ -18,6 +18,7 @@ from headstart.runner.job import Runtime
 from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
+from headstart.sequence import Batch
 from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder
@@ -197,7 +198,8 @@ def load(
 ) -> Any:
     """The model of a finished stage (its id or the start of it): a network in evaluation, or a fitted model.
 
-    A network's forward takes a `sequence.Batch`; a fitted model's `predict` takes `sequence.Examples`.
+    A network takes arrays or tensors, (B, L) token ids, (B, L) or (B, L, F) floats, NaN where missing, with
+    `lengths=(B,)` where rows end earlier, or a `sequence.Batch`; a fitted model's `predict` takes `sequence.Examples`.
     plugins: files or modules of your own that the stage was made with; the copy of their source in the stage's folder
     is there to be read, and is never run.
     Raises: BadInput for an unknown id, a stage without weights, or a plugin that is not loaded or not what it was.
@@ -207,4 +209,16 @@ def load(
     if weights not in ("best", "last"):
         raise BadInput(f"weights: no {weights!r}; there are 'best' and 'last'")
     load_plugins(plugins)
-    return open_stage(Store(store_folder(store)), identity, data_folder(data)).model(weights)
+    model = open_stage(Store(store_folder(store)), identity, data_folder(data)).model(weights)
+    if hasattr(model, "register_forward_pre_hook"):
+        model.register_forward_pre_hook(_as_batch, with_kwargs=True)
+    return model
+
+
+def _as_batch(model: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Arguments of a network's forward, plain inputs as a batch on the device and in the type of its weights."""
+    if not inputs or isinstance(inputs[0], Batch):
+        return inputs, settings
+    weight = next(model.parameters())
+    batch = Batch.of(inputs[0], settings.get("lengths")).to(weight.device, weight.dtype)
+    return (batch, *inputs[1:]), {name: value for name, value in settings.items() if name != "lengths"}

@@ -155,15 +155,18 @@ def predict(
 
 @app.command()
 def export(
-    model: Annotated[str, typer.Argument(metavar="MODEL", help="The folder of a model.")],
-    onnx: Annotated[str, typer.Option("--onnx", metavar="FILE", help="The file to write.")],
+    model: Annotated[str, typer.Argument(metavar="MODEL|STAGE", help="The folder of a model, or a stage's id.")],
+    onnx: Annotated[str | None, typer.Option("--onnx", metavar="FILE", help="Write a model's network.")] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Write a stage's weights.")] = None,
+    last: Annotated[bool, typer.Option("--last", help="The stage's last weights instead of its best.")] = False,
     use: UseOption = None,
     plugin: PluginOption = None,
+    store: StoreOption = None,
 ) -> None:
-    """Write the network of a model folder as an ONNX file, checked against torch."""
-    from headstart.verbs.predict import export_model
+    """Write the network of a model folder as ONNX, checked against torch, or a stage's weights as safetensors."""
+    from headstart.verbs.predict import export
 
-    export_model(model, onnx, use, plugin or [])
+    export(model, onnx, out, last, use, plugin or [], store)
 
 
 @app.command()

@@ -242,6 +242,27 @@ class Batch:
     full: bool = False
     """True: every position is valid (known when the batch is made, so that no forward has to ask)."""
 
+    @classmethod
+    def of(cls, inputs: Any, lengths: Any = None) -> Batch:
+        """A batch of plain arrays or tensors: (B, L) token ids, or (B, L) or (B, L, F) floats, NaN where missing.
+
+        lengths: (B,) how many positions of each row are there, the first ones (default: all).
+        """
+        import torch
+
+        x = torch.as_tensor(inputs)
+        length = x.shape[1]
+        used = torch.full((len(x),), length) if lengths is None else torch.as_tensor(lengths).cpu()
+        valid = torch.arange(length) < used[:, None]
+        observed = None
+        if x.is_floating_point():
+            x = x.unsqueeze(-1) if x.ndim == 2 else x
+            observed = ~x.isnan() if bool(x.isnan().any()) else None
+        x = x.nan_to_num(nan=0.0) if x.is_floating_point() else x.long()
+        return cls(
+            x, valid.to(x.device), torch.arange(len(x), device=x.device), observed=observed, full=bool(valid.all())
+        )
+
     def __len__(self) -> int:
         return int(self.inputs.shape[0])
 

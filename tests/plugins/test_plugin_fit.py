@@ -17,7 +17,7 @@ from headstart.api import Study
 from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier
-from headstart.plugins import load_plugin
+from headstart.plugins.load import load_plugin
 from headstart.serve.folder import load_model
 
 FIT = ["fit", "data.csv", "--target", "label", "--seeds", "1", "--workers", "0", "--serve", "network", "-o", "model"]

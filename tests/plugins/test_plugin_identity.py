@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from headstart.errors import BadInput
-from headstart.plugins import normal, plugin_identity
+from headstart.plugins import normal
+from headstart.plugins.identity import plugin_identity
 from headstart.plugins.normal import decoded, normal_form
 
 SAMPLE = '''# -*- coding: utf-8 -*-

@@ -20,7 +20,7 @@ import headstart
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec
-from headstart.plugins import load_plugin
+from headstart.plugins.load import load_plugin
 from headstart.runner.events import Failed, Finished, Started
 from headstart.spec import read
 from headstart.store import Store

@@ -1,17 +1,15 @@
 """Code of a person's own: mixers, tasks, models and objectives, whose identity is their source.
 
-`plugin_identity` says what code is; `load_plugin` runs it, from the very bytes that were hashed; `register_mixer` and
-its siblings are what a plugin calls.
+`identity.plugin_identity` says what code is; `load_plugins` runs it, from the very bytes that were hashed;
+`register_mixer` and its siblings are what a plugin calls.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from headstart.plugins.identity import plugin_identity
 from headstart.plugins.load import (
     load_class,
-    load_plugin,
     load_plugins,
     own_kinds,
     plugin_options,
@@ -27,10 +25,8 @@ from headstart.plugins.modules import Plugin
 __all__ = [
     "Plugin",
     "load_class",
-    "load_plugin",
     "load_plugins",
     "own_kinds",
-    "plugin_identity",
     "plugin_options",
     "plugins_of",
     "ready_plugin",

@@ -206,7 +206,7 @@ def versions(names: Iterable[str]) -> dict[str, str]:
     """Installed packages that these top-level modules belong to, with their versions."""
     packages: dict[str, str] = {}
     for name in names:
-        for package in _packages(name):
+        for package in dict.fromkeys(_packages().get(name, [name])):
             try:
                 packages[package] = metadata.version(package)
             except metadata.PackageNotFoundError:
@@ -215,9 +215,5 @@ def versions(names: Iterable[str]) -> dict[str, str]:
 
 
 @functools.cache
-def _packages(name: str) -> tuple[str, ...]:
-    try:
-        metadata.version(name)
-    except metadata.PackageNotFoundError:
-        return tuple(dict.fromkeys(metadata.packages_distributions().get(name, [name])))
-    return (name,)
+def _packages() -> Mapping[str, list[str]]:
+    return metadata.packages_distributions()

@@ -3,7 +3,7 @@
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import DONE, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
 from headstart.store.locks import LostLock
-from headstart.store.stages import StageEntry, Store, store_folder
+from headstart.store.stages import StageEntry, Store, export_stage, store_folder
 
 __all__ = [
     "DONE",
@@ -13,6 +13,7 @@ __all__ = [
     "StageEntry",
     "Store",
     "disk_full",
+    "export_stage",
     "publish",
     "publish_json",
     "read_json",

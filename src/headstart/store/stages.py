@@ -18,7 +18,19 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.errors import BadInput, nearest
 from headstart.store.claim import ClaimedStage
-from headstart.store.files import NOTES, RECORDS, RESULT, STAGE, Damaged, optional_json, problem, tidy, unseal
+from headstart.store.files import (
+    NOTES,
+    RECORDS,
+    RESULT,
+    STAGE,
+    Damaged,
+    optional_json,
+    problem,
+    publish,
+    seal,
+    tidy,
+    unseal,
+)
 from headstart.store.locks import Locks
 
 if TYPE_CHECKING:
@@ -193,6 +205,29 @@ class Store:
         if result is None:
             raise BadInput(f"stage {identity}: is {self.status(identity)}, not finished; run its study first")
         return result
+
+
+def export_stage(store: Store, prefix: str, file: str | os.PathLike[str], which: Which = "best") -> tuple[Path, int]:
+    """Write all weights of a finished stage, those that its parent holds included, with its spec; (file, its bytes).
+
+    The file is safetensors; the key `headstart` of its metadata is JSON, whose `meta` holds `identity`, `name`,
+    `weights`, `spec`, `plugins` (name -> digest) and `scores`.
+    Raises: BadInput for an unknown or unfinished stage, or one without weights; OSError.
+    """
+    identity, path = store.find(prefix), Path(file)
+    if path.suffix != ".safetensors":
+        raise BadInput(
+            f"-o: {str(path)!r} is no .safetensors file; give one, as in -o {path.stem or 'stage'}.safetensors"
+        )
+    tensors = store.weights(identity, which)
+    if not tensors:
+        raise BadInput(f"stage {identity}: has no weights, only scores; name another stage")
+    stage, result = store.stage(identity) or {}, store.result(identity) or {}
+    meta = {"identity": identity, "weights": which, "scores": result["scores"][which]}
+    meta |= {name: stage[name] for name in ("name", "spec", "plugins") if name in stage}
+    content = seal(tensors, meta)
+    publish(path, content)
+    return path, len(content)
 
 
 def _unsealed(path: Path, expected: Mapping[str, Any]) -> dict[str, torch.Tensor]:

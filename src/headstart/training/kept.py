@@ -7,11 +7,10 @@ import hashlib
 import inspect
 import os
 import textwrap
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import torch
 from torch import nn
 
 from headstart.errors import BadInput
@@ -51,7 +50,7 @@ def claimed_folder(
     learn = [name for name, weight in network.named_parameters() if weight.requires_grad]
     module = [repr(network), shapes, learn, sorted(map(_source, classes))]
     identity = digest({**settings, "module": module, "data": data})
-    start = _of_tensors(network.state_dict())
+    start = _digest(x.detach().cpu().numpy().tobytes() for x in network.state_dict().values())
     before = store.stage(identity)
     if before is not None and before["start"] != start:
         raise BadInput(
@@ -69,10 +68,10 @@ def claimed_folder(
 
 def _content(examples: Examples) -> str:
     arrays = (examples.values, examples.offsets, examples.target, examples.observed, examples.index)
-    total = hashlib.sha256(repr((examples.scale, examples.shift, examples.paired, examples.per_position)).encode())
-    for array in arrays:
-        total.update(b"none" if array is None else f"{array.dtype} {array.shape}".encode() + array.tobytes())
-    return total.hexdigest()[:16]
+    more = (examples.scale, examples.shift, examples.paired, examples.per_position)
+    return _digest(
+        [repr(more).encode(), *(b"" if x is None else f"{x.dtype}{x.shape}".encode() + x.tobytes() for x in arrays)]
+    )
 
 
 def _source(cls: type) -> str:
@@ -83,8 +82,5 @@ def _source(cls: type) -> str:
         return cls.__qualname__
 
 
-def _of_tensors(tensors: Mapping[str, torch.Tensor]) -> str:
-    total = hashlib.sha256()
-    for name, value in tensors.items():
-        total.update(name.encode() + value.detach().cpu().contiguous().numpy().tobytes())
-    return total.hexdigest()[:16]
+def _digest(parts: Iterable[bytes]) -> str:
+    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]

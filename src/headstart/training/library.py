@@ -31,8 +31,6 @@ from headstart.training.optim import OptimSpec, flat_parameters
 Data = Any
 """`Examples`, a torch `Dataset` of (x, y), or (X, y): arrays or tensors (n, L) or (n, L, F), or n sequences; X alone
 where there is no target."""
-SAVE_EVERY = 20.0
-"""Seconds between two states in a folder."""
 
 
 class _Recipe(Spec):
@@ -73,7 +71,7 @@ def train(
     device: str = "auto",
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
-    save_every: float = SAVE_EVERY,
+    save_every: float = 20.0,
 ) -> Trained:
     """Train a module in place, and leave it with the weights that are best on `val`.
 
@@ -112,7 +110,7 @@ def pretrain(
     device: str = "auto",
     seed: int = 0,
     folder: str | os.PathLike[str] | None = None,
-    save_every: float = SAVE_EVERY,
+    save_every: float = 20.0,
     vocabulary: int | None = None,
 ) -> Trained:
     """Pretrain a module in place on inputs alone: `masked`, or `causal`, where no position may see a later one.

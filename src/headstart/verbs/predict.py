@@ -137,6 +137,23 @@ def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterato
         yield f"on the {int(there.sum()):,} rows with a label: {text}"
 
 
+def export(
+    name: str, onnx: str | None, out: str | None, last: bool, use: str | None, plugins: Sequence[str], store: str | None
+) -> None:
+    """Write the network of a model folder to `onnx`, or the weights of a stage to `out`.
+
+    Raises: BadInput unless just one of the two files is named, and as `export_model` and `export_stage`.
+    """
+    if (onnx is None) == (out is None):
+        raise BadInput("export: name one file: --onnx FILE for a model folder, or -o FILE.safetensors for a stage")
+    if onnx is not None:
+        return export_model(name, onnx, use, plugins)
+    from headstart.store import Store, export_stage, store_folder
+
+    path, size = export_stage(Store(store_folder(store)), name, str(out), "last" if last else "best")
+    console().print(Text(f"{path}: {size:,} bytes; its metadata hold the stage as JSON under the key 'headstart'"))
+
+
 def export_model(folder: str, onnx: str, use: str | None, plugins: Sequence[str] = ()) -> None:
     """Write the network of a folder to `onnx`, and say what goes in, what comes out and how it compares with torch.
 
