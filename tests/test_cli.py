@@ -65,6 +65,7 @@ def test_the_verbs_are_those_that_were_decided() -> None:
         "demo",
         "run",
         "report",
+        "compare",
         "fit",
         "predict",
         "export",
@@ -84,9 +85,10 @@ LAYOUT = (
 OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --workers --threads --device --store --data --json --tidy --mixer --scale",
-    "report": "--store --data --json --tidy --mixer --scale",
+    "report": "--store --data --json --tidy --mixer --scale --checklist",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
+    "compare": "--store --data --scale",
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",
     "ls": "--store --json",
@@ -218,6 +220,45 @@ def test_the_keys_of_a_table_and_of_a_kind_are_shown(tmp_path: Path) -> None:
     assert 'objective = { kind = "classify" }' in kind
     assert "label_smoothing" in kind
     assert "did you mean 'optim'" in headstart("show", "optm", cwd=tmp_path).stderr
+
+
+def test_the_checklist_is_filled_in_from_the_store(finished: Path) -> None:
+    done = headstart("report", "tiny.toml", "--checklist", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == (finished / "runs" / "reports" / "tiny" / "checklist.md").read_text()
+    for text in (
+        "digits (digits): 1,097 train (100 labelled), 200 val and 500 test.",
+        "finetune.optim.lr: 0.001, 0.003; seed: 0, 1.",
+        "How many configurations did each arm try?** scratch on digits 2; self\\_pretrained on digits 2.",
+        "the best mean validation score over seeds",
+        "8 (8 complete), seeds 0 and 1.",
+        "How much compute?** 13 stages took ",
+        "1 thread, float32.",
+        "torch ",
+        "| arm | column | runs | validation | test | difference to scratch |",
+    ):
+        assert text in done.stdout, text
+    assert "Not recorded" not in done.stdout
+    both = headstart("report", "tiny.toml", "--checklist", "--json", "x.json", cwd=finished)
+    assert (both.returncode, (finished / "x.json").exists()) == (2, False)
+
+
+def test_a_report_and_a_study_are_compared_and_two_stages_too(finished: Path) -> None:
+    (finished / "wider.toml").write_text(TINY.replace("width = 8", "width = 12"))
+    done = headstart("compare", "runs/reports/tiny", "wider.toml", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    (width,) = [line.split() for line in done.stdout.splitlines() if "model.width" in line]
+    assert width == ["columns.digits.model.width", "8", "12"]
+    rows = json.loads((finished / "rows.json").read_text())["rows"]
+    first, second = rows[0]["stages"][:2]
+    stages = headstart("compare", first[:8], second[:8], cwd=finished)
+    assert stages.returncode == 0, stages.stderr
+    (seed,) = [line.split() for line in stages.stdout.splitlines() if line.strip().startswith("seed")]
+    assert seed == ["seed", "0", "1"]
+    assert "test accuracy, best weights" in stages.stdout
+    mixed = headstart("compare", first, "wider.toml", cwd=finished)
+    assert (mixed.returncode, mixed.stdout) == (2, "")
+    assert f"compare: '{first}' is a stage and 'wider.toml' is none; name two stages, or two studies" in mixed.stderr
 
 
 def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> None:

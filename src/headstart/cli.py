@@ -122,13 +122,28 @@ def report(
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
+    checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store and write its page; trains nothing."""
     from headstart.api import Study
     from headstart.verbs.perform import Outputs, report_study
 
     bound = Study(study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale)
-    report_study(bound, Outputs(json, tidy))
+    report_study(bound, Outputs(json, tidy), checklist)
+
+
+@app.command()
+def compare(
+    first: Annotated[str, typer.Argument(metavar="A", help="A stage's id, a study, or the folder of a report.")],
+    second: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, of the same sort.")],
+    store: StoreOption = None,
+    data: DataOption = None,
+    scale: ScaleOption = None,
+) -> None:
+    """Show two stages, studies or reports side by side: settings, scores and curves; trains nothing."""
+    from headstart.verbs.compare import print_comparison
+
+    print_comparison(first, second, store, data, scale)
 
 
 @app.command()

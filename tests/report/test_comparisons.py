@@ -49,7 +49,15 @@ def test_columns_with_one_size_of_test_set_share_a_caveat() -> None:
     results = compared([16, 32, 128])
     texts = [caveat for caveat in results.caveats if caveat.kind == "test set"]
     assert [caveat.where for caveat in texts] == [()]
-    assert " to " in texts[0].text
+    assert "is 0.022, 0.022 and 0.020 at the best" in texts[0].text
+
+
+def test_caveats_of_several_columns_that_differ_in_numbers_are_one() -> None:
+    results = compared([16, 32, 128, 129, 130, 131])
+    (edge,) = [caveat for caveat in results.caveats if caveat.kind == "test set"]
+    assert "500 examples" in edge.text
+    assert "is 0.020 to 0.022 at the best" in edge.text
+    assert not edge.where
 
 
 def test_a_single_comparison_needs_no_correction() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -20,6 +22,13 @@ Texts = Iterator[tuple[str, str]]
 Key = TypeVar("Key", bound=Hashable)
 
 FEW_SEEDS = 3
+LISTED = 4
+"""Numbers of several columns that are listed; of more, the span is given."""
+AS_WRITTEN = ("stand-in", "scale", "benchmark", "data")
+"""Kinds of caveats whose numbers belong to their words."""
+_ONE = rf"[{words.MINUS}+]?\d+(?:[.,]\d+)*(?:e[+-]\d+)?"
+NUMBER = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
+"""A number, an interval, or a mean with its error."""
 EXPLAINED = 0.01
 """R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
@@ -49,15 +58,45 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "benchmark": _limits(results, plan),
         "data": _notes(results),
     }
-    where: dict[tuple[str, str], dict[str, None]] = {}
-    for kind, texts in parts.items():
-        for column, text in texts:
-            where.setdefault((kind, text), {}).update({column: None} if column else {})
     whole = len(results.columns)
     return [
-        Caveat(kind, text, () if whole in (1, len(columns)) else tuple(columns))
-        for (kind, text), columns in where.items()
+        Caveat(kind, text, () if whole in (1, len(columns)) else columns)
+        for kind, texts in parts.items()
+        for text, columns in (_once if kind in AS_WRITTEN else _merged)(texts)
     ]
+
+
+def _once(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each text once, with its columns."""
+    where: dict[str, dict[str, None]] = {}
+    for column, text in texts:
+        where.setdefault(text, {}).update({column: None} if column else {})
+    yield from ((text, tuple(columns)) for text, columns in where.items())
+
+
+def _merged(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Texts that differ in their numbers alone are one, with the numbers in the order of the columns."""
+    groups: dict[tuple[str, int], dict[str, str]] = {}
+    for column, text in texts:
+        skeleton = NUMBER.sub("#", text) if column else text
+        number = next(n for n in itertools.count() if column not in groups.get((skeleton, n), {}))
+        groups.setdefault((skeleton, number), {})[column] = text
+    for by_column in groups.values():
+        members = list(by_column.values())
+        numbers = [_several(column) for column in zip(*map(NUMBER.findall, members), strict=True)]
+        words_between = NUMBER.split(members[0])
+        pairs = itertools.zip_longest(words_between, numbers, fillvalue="")
+        yield "".join(itertools.chain.from_iterable(pairs)), tuple(filter(None, by_column))
+
+
+def _several(numbers: Sequence[str]) -> str:
+    """`0.1`, `0.1 and 0.2`, or `0.1 to 0.5` of many."""
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    if len(numbers) <= LISTED or any(" to " in number for number in numbers):
+        return words.listed(numbers)
+    ordered = sorted(numbers, key=lambda text: float(text.split(" ")[0].replace(words.MINUS, "-").replace(",", "")))
+    return f"{ordered[0]} to {ordered[-1]}"
 
 
 def _grouped(results: Results, keys_of: Callable[[Row], Iterable[Key]]) -> Iterator[tuple[str, Key, list[Row]]]:
@@ -299,25 +338,19 @@ def _mixed(results: Results, find: Find) -> Texts:
 
 
 def _test_error(results: Results) -> Texts:
-    """Columns with test sets of one size share a sentence."""
-    errors: dict[int, dict[str, float]] = {}
     for column in results.columns:
         rows = [row for row in results.in_column(column) if row.test is not None]
         for row in rows:
             units = results.facts[row.task].sizes.get("test", 0) if row.task in results.facts else 0
             if row.metric == "accuracy" and units:
                 best = max(other.test.mean for other in rows if other.test is not None)
-                errors.setdefault(units, {})[column] = binomial_error(min(max(best, 0.0), 1.0), units)
+                error = binomial_error(min(max(best, 0.0), 1.0), units)
+                yield (
+                    column,
+                    f"The test set has {units:,} examples: its own binomial standard error is "
+                    f"{words.score(error)} at the best arm's score, from one draw that all arms share.",
+                )
                 break
-    for units, by_column in errors.items():
-        values = (min(by_column.values()), max(by_column.values()))
-        for column in by_column:
-            yield (
-                column,
-                f"The test set has {units:,} examples: its own binomial standard error is "
-                f"{' to '.join(dict.fromkeys(map(words.score, values)))} at the best arm's score, from one draw that "
-                "all arms share.",
-            )
 
 
 def _training_error(results: Results) -> Texts:

@@ -17,6 +17,7 @@ from rich.text import Text
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.guard import guarded
+from headstart.report.checklist import checklist as filled_checklist
 from headstart.report.claims import Verdict
 from headstart.report.content import read_content
 from headstart.report.tables.model import to_rich
@@ -207,19 +208,28 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
         out.print(hanging(item))
 
 
-def report_study(study: Study, outputs: Outputs | None = None) -> None:
-    """The same table and page from what is in the store."""
+def report_study(study: Study, outputs: Outputs | None = None, checklist: bool = False) -> None:
+    """The same table and page from what is in the store; or the checklist alone, written beside the page too."""
     outputs = outputs or Outputs()
+    if checklist and (outputs.json or outputs.tidy or outputs.printed):
+        raise BadInput("--checklist: --json and --tidy go with the table; leave them out, or give two commands")
     with outputs.apart():
-        console().print(f"store {study.store.root}")
-        print_scale(study)
+        if not checklist:
+            console().print(f"store {study.store.root}")
+            print_scale(study)
         scale = f" --scale {study.spec.scale}" if study.spec.scale else ""
         if not any(study.store.result(identity) for identity in study.plan.stages):
             raise BadInput(
                 f"report: no stage of {study.spec.name!r} is finished in store {study.store.root}; "
                 f"`headstart run {study.source}{scale}` trains them"
             )
-        _answer(study, outputs)
+        if not checklist:
+            return _answer(study, outputs)
+    text = filled_checklist(read_content(study.plan, study.results(), study.store))
+    study.report_folder.mkdir(parents=True, exist_ok=True)
+    publish(study.report_folder / "checklist.md", text.encode())
+    sys.stdout.write(text)
+    return None
 
 
 def dry_run_study(study: Study, *, workers: int | None, threads: int, device: str) -> None:

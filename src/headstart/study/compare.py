@@ -1,0 +1,156 @@
+"""Two stages, or two studies, side by side: what differs in their settings, in their scores and in their curves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from headstart.errors import BadInput
+from headstart.study import words
+from headstart.study.collect import curve, mean_curve, undamaged
+from headstart.study.statistics import paired_difference
+
+if TYPE_CHECKING:
+    from headstart.store import Store
+    from headstart.study.plan import Plan
+    from headstart.study.results import Results
+    from headstart.study.rows import Row
+
+POINTS = 10
+"""Steps of two curves that are shown, at most; of studies as few as MARKS."""
+MARKS = 3
+AMOUNTS = ("epochs", "steps", "examples", "tokens", "flops", "seconds")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A part of a comparison: a table, what it is of, and what there is to say where it has no rows."""
+
+    title: str
+    heads: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    empty: str
+
+
+def compare_stages(store: Store, first: str, second: str) -> list[Section]:
+    """Sections on settings, scores and the validation curve of two stages, by identity.
+
+    Raises: BadInput where a stage is not in the store.
+    """
+    pair = [store.entry(identity) for identity in (first, second)]
+    for entry in pair:
+        if entry.stage is None:
+            state = f"stage {entry.identity} is {entry.status} in store {store.root}"
+            raise BadInput(f"compare: {state}; see `headstart ls`")
+    specs = [{"name": (entry.stage or {}).get("name"), **(entry.stage or {}).get("spec", {})} for entry in pair]
+    results = [entry.result or {} for entry in pair]
+    names = (first[:8], second[:8])
+    monitored = [result["monitor"]["name"] for result in results if result]
+    curves = [curve(undamaged(store.records)(name), monitored[0] if monitored else "loss") for name in (first, second)]
+    heads = ("step", *names, "difference")
+    return [
+        _settings(specs, names),
+        Section("Scores and cost", ("number", *names, "difference"), tuple(_scores(results)), "Neither is finished."),
+        Section(
+            f"Validation {words.metric(monitored[0] if monitored else 'loss')}",
+            heads,
+            tuple(_marks(curves[0], curves[1], POINTS)),
+            "Their records have no step in common.",
+        ),
+    ]
+
+
+def compare_studies(
+    plans: Sequence[Plan], results: Sequence[Results], stores: Sequence[Store], names: tuple[str, str]
+) -> list[Section]:
+    """Sections on the settings, the scores and the validation curves of two studies (each of a store).
+
+    Scores of an arm on a column that both have are paired by seed; `difference` is the second less the first.
+    """
+    rows = [{(row.arm, row.column): row for row in each.table} for each in results]
+    keys = list(dict.fromkeys([*rows[0], *rows[1]]))
+    both = [key for key in keys if key in rows[0] and key in rows[1]]
+    scores = [(*key, *_pair(rows[0].get(key), rows[1].get(key))) for key in keys]
+    curves = []
+    for key in both:
+        means = [_mean_curve(rows[i][key], stores[i]) for i in range(2)]
+        same = rows[0][key].metric == rows[1][key].metric
+        curves += [(*key, *marks) for marks in (_marks(means[0], means[1], MARKS) if same else ())]
+    return [
+        _settings([plan.study.model_dump(mode="json") for plan in plans], names),
+        Section("Test scores", ("arm", "column", *names, "difference"), tuple(scores), "Neither has a finished run."),
+        Section(
+            "Validation curves, means over seeds",
+            ("arm", "column", "step", *names, "difference"),
+            tuple(curves),
+            "No arm and column of both has records at a common step.",
+        ),
+    ]
+
+
+def _settings(documents: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Section:
+    first, second = (_flat(document) for document in documents)
+    apart = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
+    texts = tuple((key, *(words.plain(d[key]) if key in d else words.NONE for d in (first, second))) for key in apart)
+    return Section("Settings that differ", ("setting", *names), texts, "All settings are equal.")
+
+
+def _flat(table: Mapping[str, Any], head: str = "") -> dict[str, Any]:
+    """Every value under its dotted name; what is None or empty counts as not set."""
+    out: dict[str, Any] = {}
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            out |= _flat(value, f"{head}{key}.")
+        elif value not in (None, "", [], ()):
+            out[f"{head}{key}"] = value
+    return out
+
+
+def _scores(results: Sequence[Mapping[str, Any]]) -> list[tuple[str, ...]]:
+    numbers: list[dict[str, float]] = []
+    for result in results:
+        values = {}
+        for weights in ("best", "last"):
+            for split in ("train", "val", "test"):
+                for metric, value in result.get("scores", {}).get(weights, {}).get(split, {}).items():
+                    values[f"{split} {words.metric(metric)}, {weights} weights"] = value
+        values |= {name: result.get("budget", {}).get(name) for name in AMOUNTS}
+        values["parameters"] = result.get("parameters", {}).get("total")
+        numbers.append({name: value for name, value in values.items() if value is not None})
+    out: list[tuple[str, ...]] = []
+    for name in dict.fromkeys([*numbers[0], *numbers[1]]):
+        text = words.score if "," in name else words.duration if name == "seconds" else words.count
+        first, second = (each.get(name) for each in numbers)
+        gap = words.signed(second - first) if "," in name and first is not None and second is not None else ""
+        out.append((name, text(first), text(second), gap))
+    return out
+
+
+def _marks(first: Mapping[int, float], second: Mapping[int, float], number: int) -> list[tuple[str, ...]]:
+    """The two curves at steps that both have, evenly taken, the last one among them."""
+    steps = sorted(first.keys() & second.keys())
+    count = min(number, len(steps))
+    kept = [steps[-1 - (i * len(steps)) // count] for i in range(count)]
+    return [
+        (f"{step:,}", words.score(first[step]), words.score(second[step]), words.signed(second[step] - first[step]))
+        for step in reversed(kept)
+    ]
+
+
+def _mean_curve(row: Row, store: Store) -> dict[int, float]:
+    records = undamaged(store.records)
+    curves = [curve(records(run.stages[-1][1]), row.metric) for run in row.runs]
+    return mean_curve([scores for scores in curves if scores])
+
+
+def _pair(first: Row | None, second: Row | None) -> tuple[str, str, str]:
+    """Both scores with their numbers of seeds, and the difference, paired by the seeds that both have."""
+    texts = [
+        f"{words.plus_minus(row.test)} ({words.many(row.n, 'seed')})" if row is not None and row.test else words.NONE
+        for row in (first, second)
+    ]
+    gap = None
+    if first is not None and second is not None and first.metric == second.metric:
+        gap = paired_difference(second.by_seed(), first.by_seed())
+    return texts[0], texts[1], words.difference(gap)
