@@ -84,8 +84,8 @@ LAYOUT = (
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --store --data --json --tidy --mixer --scale",
-    "report": "--store --data --json --tidy --mixer --scale --checklist",
+    "run": "--dry-run --workers --threads --device --store --data --json --tidy --figure-width --mixer --scale",
+    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
     "compare": "--store --data --scale",

@@ -63,6 +63,7 @@ JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="
 TidyOption = Annotated[
     str | None, typer.Option("--tidy", metavar="FILE", help="Write every score and curve: .csv, .parquet.")
 ]
+WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 
 
 @app.command()
@@ -93,6 +94,7 @@ def run(
     data: DataOption = None,
     json: JsonOption = None,
     tidy: TidyOption = None,
+    figure_width: WidthOption = None,
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
@@ -108,7 +110,8 @@ def run(
     if dry_run:
         dry_run_study(bound, workers=workers, threads=threads, device=device)
         return
-    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, outputs=Outputs(json, tidy)))
+    outputs = Outputs(json, tidy, figure_width)
+    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, outputs=outputs))
 
 
 @app.command()
@@ -119,6 +122,7 @@ def report(
     data: DataOption = None,
     json: JsonOption = None,
     tidy: TidyOption = None,
+    figure_width: WidthOption = None,
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
@@ -129,7 +133,7 @@ def report(
     from headstart.verbs.perform import Outputs, report_study
 
     bound = Study(study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale)
-    report_study(bound, Outputs(json, tidy), checklist)
+    report_study(bound, Outputs(json, tidy, figure_width), checklist)
 
 
 @app.command()

@@ -95,7 +95,7 @@ def test_arms_of_one_colour_have_marks_of_their_own() -> None:
     figure = curves(demo(arms=arms, rates=(1e-3,), seeds=(0, 1)), "digits", records)
     assert figure is not None
     lines = figure.axes[0].lines
-    assert [line.get_marker() for line in lines] == [""] * 7 + ["s"] * 7 + ["D"] * 2
+    assert [line.get_marker() for line in lines] == [""] * 7 + [MARKS[i % len(MARKS)] for i in range(7, 16)]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
     panels = figure.legends[0].get_lines()[: len(arms)]
     assert [(line.get_color(), line.get_marker()) for line in panels] == [
@@ -241,21 +241,11 @@ def test_a_second_setting_is_shown_at_its_best() -> None:
     assert [p.settings["w"] for p in best_points(replace(row, points=doubled), LR).values()] == [1, 1, 1]
 
 
-def test_a_figure_that_stands_alone_has_its_headline_and_says_which_data_stood_in() -> None:
-    def drawing(stand_in: str) -> Drawing:
-        return Drawing("n", "T", "Text.", lambda dark: sweep(demo(), "digits", dark), "It helps. " * 20, stand_in)
-
-    alone, page = drawing("").figure(alone=True), drawing("").figure()
-    assert alone is not None
-    assert page is not None
-    assert alone.get_suptitle().replace("\n", " ") == ("It helps. " * 20).strip()
-    assert page.get_suptitle() == ""
-    other = drawing("Stand-in data: waves")
+def test_a_figure_says_which_data_stood_in() -> None:
+    other = Drawing("n", "T", "Text.", lambda dark: sweep(demo(), "digits", dark), "Stand-in data: waves")
     assert other.caption == "Stand-in data: waves. Text."
-    headed, inside = other.figure(alone=True), other.figure(dark=True)
-    assert headed is not None
+    inside = other.figure(dark=True)
     assert inside is not None
-    assert headed.get_suptitle().startswith("Stand-in data: waves\nIt helps.")
     assert inside.legends[0].get_title().get_text() == "Stand-in data: waves"
     panels = other.on_page()
     assert panels is not None

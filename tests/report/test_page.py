@@ -74,9 +74,7 @@ def test_the_report_is_two_pages_three_tables_a_study_and_figures(done: Done) ->
         "table.csv",
         "table.tex",
         "study.toml",
-        "sweep-digits.png",
-        "curves-digits.png",
-        "reconstruction-digits.png",
+        *(f"{name}-digits.{form}" for name in ("sweep", "curves", "reconstruction") for form in ("png", "svg", "pdf")),
     }
     assert page.name == "page.html"
     rows = list(csv.DictReader((page.parent / "table.csv").read_text().splitlines()))
@@ -163,7 +161,7 @@ def test_stand_in_data_head_every_form_of_the_table_and_every_figure(tmp_path: P
     assert [row["stand_in"] for row in rows if row["kind"] == "arm"] == ["digits for digits"] * 2
     store = Store(page.parent.parent / "runs")
     for drawn in drawings(make_plan(read_study(paper_study()), page.parent.parent), results, store)[0]:
-        figure = drawn.figure(alone=True)
+        figure = drawn.figure()
         assert figure is not None
         heads = [figure.get_suptitle(), *(legend.get_title().get_text() for legend in figure.legends)]
         assert any(head.startswith("Stand-in data: digits for digits") for head in heads)

@@ -19,7 +19,7 @@ from headstart.fit.outcome import Outcome
 from headstart.fit.wording import short
 from headstart.report.figures.curves import TRAIN, curves
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
-from headstart.report.figures.style import DOTS, Drawing, canvas, legend_of
+from headstart.report.figures.style import DOTS, Drawing, across, canvas, legend_of
 from headstart.report.tables.model import Table, text_table
 from headstart.study import words
 
@@ -193,7 +193,8 @@ def errors_figure(target: np.ndarray, predicted: np.ndarray, dark: bool = False)
     # Evenly through the order of the rows: no draw, and the same points every time.
     keep = np.unique(np.linspace(0, len(target) - 1, min(POINTS, len(target))).round().astype(int))
     with canvas(dark, 8.4, 3.7) as (figure, look):
-        left, right = figure.subplots(1, 2)
+        columns = across(figure, 2, 2.6)
+        left, right = figure.subplots(2 // columns, columns)
         ends = [float(min(target.min(), predicted.min())), float(max(target.max(), predicted.max()))]
         left.plot(ends, ends, color=look.quiet, linestyle=DOTS, linewidth=1.2)
         left.scatter(target[keep], predicted[keep], s=16, color=look.colour(0), alpha=0.55, linewidths=0)

@@ -6,14 +6,15 @@ Nothing is trained; what is not finished is shown as such. Every file is publish
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from headstart.report.answer import leader
 from headstart.report.content import SOURCE, Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
-from headstart.report.figures.style import Drawing, png
+from headstart.report.figures.style import FORMATS, Drawing
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
 from headstart.store import Damaged, publish
 from headstart.study import words
@@ -29,11 +30,13 @@ TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("page.html", "sty
 FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
-def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Path:
-    """Write page.html, results.md, the tables in three forms, study.toml and the figures as PNG; returns the page.
+def write_report(plan: Plan, results: Results, store: Store, folder: Path, width: float | None = None) -> Path:
+    """Write page.html, results.md, the tables in three forms, study.toml and the figures; returns the page.
 
     The tables are `table`, `beside` where the study has a paper's cells, and `sweep` where it asks for test there.
     `source/` has the code of plugins that the study used.
+    Figures are PNG, SVG and PDF; those of the report that stood there before and are no more are deleted.
+    width: of the figures that are files, in inches (None: as they stand on the page).
     Raises: OSError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
@@ -47,20 +50,31 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path) -> Pa
         for ending, form in FORMS.items():
             publish(folder / f"{name}.{ending}", form(table).encode())
     every, undrawn = drawings(plan, results, store)
-    figures = {drawing: figure for drawing in every if (figure := _publish_figure(drawing, folder)) is not None}
+    figures = {drawing: figure for drawing in every if (figure := _publish_figure(drawing, folder, width)) is not None}
+    _remove_figures(folder, figures)
     publish(folder / "results.md", results_page(content, list(figures), undrawn).encode())
     page = folder / "page.html"
     publish(page, _render(content, store, list(figures.values()), undrawn).encode())
     return page
 
 
-def _publish_figure(drawing: Drawing, folder: Path) -> Mapping[str, str] | None:
-    """The figure as a PNG file, and embedded for the page in light and dark; None where there is nothing to draw."""
-    alone = drawing.figure(alone=True)
-    if alone is None:
+def _publish_figure(drawing: Drawing, folder: Path, width: float | None) -> Mapping[str, str] | None:
+    """The figure as files, and embedded for the page in light and dark; None where nothing is to be drawn."""
+    on_page = drawing.figure()
+    if on_page is None:
         return None
-    publish(folder / drawing.file, png(alone))
-    return drawing.on_page(None if drawing.headline else alone)
+    for name, data in drawing.files(width, None if width else on_page).items():
+        publish(folder / name, data)
+    return drawing.on_page(on_page)
+
+
+def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:
+    """Delete the figures that the last report of this folder named and this one does not have."""
+    page = folder / "results.md"
+    names = re.findall(r"\]\(([\w-]+)\.png\)", page.read_text(encoding="utf-8")) if page.exists() else []
+    for name in set(names) - {drawing.name for drawing in drawings}:
+        for ending in FORMATS:
+            (folder / f"{name}.{ending}").unlink(missing_ok=True)
 
 
 def _render(content: Content, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str]) -> str:

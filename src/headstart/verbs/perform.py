@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json as json_module
+import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -43,11 +44,13 @@ class Outputs:
     """Files that a study is written to besides its report, refused before anything is trained where they cannot be.
 
     json: all results; `-` prints them alone on standard output. tidy: a row per score of every run, .csv or .parquet;
-    beside it, with `-curves` in its name, a row per number that was recorded on the way.
+    beside it, with `-curves` in its name, each number recorded on the way. figure_width: `3.3in`, `85mm` or `8.5cm`,
+    of the figures that are files (None: as they stand on the page).
     Raises: BadInput naming the option.
     """
 
-    def __init__(self, json: str | None = None, tidy: str | None = None) -> None:
+    def __init__(self, json: str | None = None, tidy: str | None = None, figure_width: str | None = None) -> None:
+        self.width = None if figure_width is None else inches(figure_width)
         self.printed = sys.stdout if json == "-" else None
         self.json = None if self.printed or json is None else writable_file("--json", json)
         self.tidy = None if tidy is None else writable_file("--tidy", tidy)
@@ -81,6 +84,15 @@ class Outputs:
                 publish(path, tidy_bytes(rows, path.suffix))
                 lines.append(f"tidy {path}")
         return lines
+
+
+def inches(text: str) -> float:
+    """`3.3in`, `85mm` or `8.5cm` in inches. Raises: BadInput for anything else, and for what no paper has room for."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(in|mm|cm)", text.strip())
+    width = float(match[1]) / {"in": 1.0, "mm": 25.4, "cm": 2.54}[match[2]] if match else 0.0
+    if not 2 <= width <= 20:
+        raise BadInput(f"--figure-width: {text!r} is no width of 2 to 20 inches; give one such as 3.3in, 85mm or 8.5cm")
+    return width
 
 
 def tidy_bytes(rows: Sequence[Mapping[str, Any]], ending: str) -> bytes:
@@ -187,7 +199,7 @@ def _answer(study: Study, outputs: Outputs) -> None:
 
     results = study.results()
     content = read_content(study.plan, results, study.store)
-    page = write_report(study.plan, results, study.store, study.report_folder)
+    page = write_report(study.plan, results, study.store, study.report_folder, outputs.width)
     lines = [f"page {page}", *outputs.write(results, content.verdicts)]
     out = console()
     for part in (content.table, *content.more.values(), *filter(None, [content.beside])):

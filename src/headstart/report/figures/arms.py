@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import Look, canvas, legend_of, plain
+from headstart.report.figures.style import Look, canvas, folded, legend_of, name_ticks, plain
 from headstart.study import words
 from headstart.study.papers import AVERAGE
 from headstart.study.results import Results
@@ -49,7 +49,7 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
     wide = len(results.columns) >= MANY and len(results.arms) <= FEW_ARMS
     marks = _scores(results)
     score = f"test {words.metric(rows[0].metric)}"
-    with canvas(dark, 7.2, 3.6 if wide else 1.1 + 0.27 * len(rows)) as (figure, look):
+    with canvas(dark, 7.2, 3.6 if wide else 1.1 + 0.3 * len(rows)) as (figure, look):
         axes = figure.add_subplot()
         if wide:
             _over_columns(axes, results, marks, look)
@@ -84,7 +84,7 @@ def gains(results: Results, dark: bool = False) -> Figure | None:
         axes.axhline(0.0, color=look.quiet, linewidth=0.8)
         _over_columns(axes, results, marks, look)
         metric = words.listed(list(dict.fromkeys(words.metric(row.metric) for row in results.table)))
-        axes.set_ylabel(plain(f"gain in test {metric} over {results.against} (%)"))
+        axes.set_ylabel(folded(plain(f"gain in test {metric} over {results.against} (%)"), 2.6, 9.0))
         legend_of(figure, axes)
     return figure
 
@@ -113,7 +113,7 @@ def averages(results: Results, dark: bool = False) -> Figure | None:
     marks = _averages(results)
     if len(marks) < 2:
         return None
-    with canvas(dark, 7.2, 1.1 + 0.27 * len(marks)) as (figure, look):
+    with canvas(dark, 7.2, 1.1 + 0.3 * len(marks)) as (figure, look):
         axes = figure.add_subplot()
         _dots(axes, results, marks, [f"{mark.label}: {mark.arm}" if mark.label else mark.arm for mark in marks], look)
         axes.set_xlabel(f"average test {words.metric(results.table[0].metric)}")
@@ -201,8 +201,7 @@ def _over_columns(axes: Axes, results: Results, marks: Sequence[Mark], look: Loo
             )
         for mark in points:
             _beside(axes, mark, lambda value, x=at[mark.label]: ([x], [value]), look.marked(index))
-    labels = [plain(column) for column in results.columns]
-    axes.set_xticks(range(len(labels)), labels, rotation=20 if len(labels) > 4 else 0)
+    name_ticks(axes, range(len(results.columns)), results.columns)
 
 
 def _dots(axes: Axes, results: Results, marks: Sequence[Mark], names: Sequence[str], look: Look) -> None:
@@ -220,7 +219,11 @@ def _dots(axes: Axes, results: Results, marks: Sequence[Mark], names: Sequence[s
             **how,
         )
         _beside(axes, mark, lambda value, y=y: ([value], [y]), how)
-    axes.set_yticks(range(len(marks)), [plain(name) for name in names])
+    figure = axes.get_figure(root=True)
+    assert figure is not None, "axes are drawn in a figure"
+    lines = [folded(plain(name), 0.42 * figure.get_figwidth(), 8.0) for name in names]
+    figure.set_figheight(figure.get_figheight() + 0.16 * len(lines) * max(line.count("\n") for line in lines))
+    axes.set_yticks(range(len(marks)), lines)
     axes.invert_yaxis()
     axes.grid(axis="x")
 

@@ -140,9 +140,11 @@ def pooled(weights: np.ndarray, most: int = CELLS) -> np.ndarray:
 def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
     """One stage's maps, a row per block and a column per head; beside them each head's weight by distance."""
     mixers = some(dict.fromkeys((h.block, h.mixer) for h in heads), PANELS)
-    rows = [some([h for h in heads if (h.block, h.mixer) == mixer], HEADS) for mixer in mixers]
-    across = max(map(len, rows))
-    with canvas(dark, 1.75 * across + 2.9, 2.15 * len(rows) + 0.3) as (figure, look):
+    every = [[h for h in heads if (h.block, h.mixer) == mixer] for mixer in mixers]
+    most = min(HEADS, max(map(len, every)))
+    with canvas(dark, 1.75 * most + 2.9, 2.15 * len(every) + 0.3) as (figure, look):
+        across = max(1, min(most, int(figure.get_figwidth() - 1.9)))
+        rows = [some(group, across) for group in every]
         grid = figure.add_gridspec(len(rows), across + 1, width_ratios=[*[1.0] * across, 1.35])
         for row, (mixer, group) in enumerate(zip(mixers, rows, strict=True)):
             for column, head in enumerate(group):
@@ -155,7 +157,7 @@ def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
             axes = figure.add_subplot(grid[row, across])
             _curves(axes, group, look)
             if row == 0:
-                axes.set_title("weight by distance", fontsize=9)
+                axes.set_title("weight by distance", fontsize="medium")
             if row == len(rows) - 1:
                 axes.set_xlabel("distance in positions")
     return figure
@@ -177,7 +179,7 @@ def _map(axes: Axes, head: HeadMap, look: Look) -> None:
     axes.set_yticks([0, end])
     axes.grid(False)
     title = f"head {head.head}: {far(head.distance)}\nat the start {far(head.first)}"
-    axes.set_title(title, fontsize=9, fontweight="normal")
+    axes.set_title(title, fontsize="medium", fontweight="normal")
 
 
 def _curves(axes: Axes, heads: Sequence[HeadMap], look: Look) -> None:

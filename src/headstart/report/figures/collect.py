@@ -26,7 +26,6 @@ from headstart.report.figures.reconstruction import Filled, caption, read_predic
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
-from headstart.report.tables.scores import ON_VALIDATION
 from headstart.store import Damaged
 from headstart.study.collect import undamaged
 from headstart.study.results import Results
@@ -74,39 +73,45 @@ def _by_column(plan: Plan, results: Results, store: Store) -> list[Drawing]:
     for column in results.columns:
         name, of = file_name(column), of_column(results, column)
         stand_in = stand_in_of(results.stand_in(column))
-        sentence = sweep_sentence(results, column)
-        if sentence:
-            text, headline = sweep_caption(results, column, test, mark), f"{sentence} {ON_VALIDATION if test else ''}"
+        if sweep_sentence(results, column):
+            text = sweep_caption(results, column, test, mark)
             draw = partial(sweep, results, column, test=test, mark=mark)
-            out.append(Drawing(f"sweep-{name}", f"The sweep{of}", text, draw, headline.strip(), stand_in))
+            out.append(Drawing(f"sweep-{name}", f"The sweep{of}", text, draw, stand_in))
         text = f"Each arm at its chosen settings: mean over seeds, band of one standard error; {TRAIN}."
         draw = partial(curves, results, column, undamaged(store.records))
         out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
         picture = _picture(plan, results, store, column)
         if picture is not None:
-            row, examples, task = picture
+            row, examples, task, elsewhere = picture
             pixels = task.picture if task is not None else None
+            as_text = task.text if task is not None else None
+            source = f" on {elsewhere}" if elsewhere else of
             out.append(
                 Drawing(
                     f"reconstruction-{name}",
-                    f"What pretraining learnt to fill in{of}",
-                    caption(examples, pixels is not None),
-                    partial(reconstruction, examples, pixels),
+                    f"What pretraining learnt to fill in{source}",
+                    caption(examples, pixels is not None) + (f" The parent of {row.arm}{of}." if elsewhere else ""),
+                    partial(reconstruction, examples, pixels, text=as_text),
                     stand_in=stand_in_of(row.stand_in),
                 )
             )
     return out
 
 
-def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Row, Filled, Task | None] | None:
-    """Masked examples of the first parent that has them, in the row that leads on validation (else in another)."""
+def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Row, Filled, Task | None, str] | None:
+    """Masked examples of a parent that has them: of the column's own task before those of others, whose kind is named;
+    in the row that leads on validation before the rest."""
     rows = [row for row in results.in_column(column) if row.val is not None]
     rows = [leader(rows), *rows] if rows else []
-    for row in rows:
-        for identity in (identity for run in row.runs for _, identity in run.stages[:-1]):
-            filled = _filled(plan, store, identity)
-            if filled is not None:
-                return row, *filled
+    chains = [(row, [identity for _, identity in run.stages]) for row in rows for run in row.runs]
+    for own in (True, False):
+        for row, chain in chains:
+            reported = plan.stages[chain[-1]].spec.task
+            for identity in chain[:-1]:
+                task = plan.stages[identity].spec.task
+                filled = _filled(plan, store, identity) if (task.kind == reported.kind) == own else None
+                if filled is not None:
+                    return row, *filled, "" if own else task.kind
     return None
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import DASHES, MARKS, canvas, dashed, entry, legend, plain
+from headstart.report.figures.style import DASHES, MARKS, across, canvas, dashed, entry, legend, plain
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.rows import Row, sharing_stage
@@ -36,9 +37,9 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     rows = [row for row in results.in_column(column) if row.runs]
     panels = _panels(rows)
     with canvas(dark, 3.1 * len(panels) + 0.3, 2.9) as (figure, look):
-        empty = True
+        empty, columns = True, across(figure, len(panels), 2.2)
         for number, (stage, metric) in enumerate(panels, start=1):
-            axes = figure.add_subplot(1, len(panels), number)
+            axes = figure.add_subplot(math.ceil(len(panels) / columns), columns, number)
             axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
             axes.set_xlabel("epoch")
             for identities, arms in sharing_stage(rows, stage).items():
@@ -50,7 +51,7 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
             return None
         arms_of = [(row.arm, results.arms.index(row.arm)) for row in rows]
         handles = [entry(name, color=look.colour(arm), marker=look.mark(arm)) for name, arm in arms_of]
-        band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error over seeds")
+        band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error")
         legend(figure, [*handles, dashed(look, "train"), band])
     return figure
 

@@ -10,7 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headstart.report.figures.style import DASHES, Drawing, Look, canvas, dashed, entry, from_zero, legend
+from headstart.report.figures.style import (
+    DASHES,
+    Drawing,
+    Look,
+    across,
+    canvas,
+    dashed,
+    entry,
+    from_zero,
+    legend,
+    name_ticks,
+)
 from headstart.report.figures.trained import TrainedColumn, some
 from headstart.study import words
 
@@ -70,11 +81,14 @@ def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figu
     every = [d for line in lines for d in line.deviations]
     inside = list(dict.fromkeys(d.leaf for d in every if d.block is not None))
     outside = list(dict.fromkeys(d.leaf for d in every if d.block is None))
-    across = len(inside) + 2
-    with canvas(dark, 1.95 * across + 0.5, 4.6) as (figure, look):
+    panels = len(inside) + 2
+    with canvas(dark, 1.95 * panels + 0.5, 4.6) as (figure, look):
+        columns = across(figure, panels, 1.6)
+        rows = 2 * math.ceil(panels / columns)
         for column, leaf in enumerate([*inside, ""]):
             for row in (0, 1):
-                axes = figure.add_subplot(2, across, row * across + column + 1)
+                at = (2 * (column // columns) + row) * columns + column % columns + 1
+                axes = figure.add_subplot(rows, columns, at)
                 for line in lines:
                     _plot(axes, line, leaf, outside, row == 0, look)
                 if row == 0:
@@ -83,11 +97,11 @@ def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figu
                 if leaf:
                     _blocks(axes, lines)
                 else:
-                    axes.set_xticks(range(len(outside)), outside, rotation=30, ha="right", fontsize=8)
+                    name_ticks(axes, range(len(outside)), outside)
                     axes.margins(x=0.2)
-                if column == 0:
+                if column % columns == 0:
                     axes.set_ylabel("relative distance\nfrom the start" if row == 0 else "root mean square\nof weights")
-        axes = figure.add_subplot(2, across, 2 * across)
+        axes = figure.add_subplot(rows, columns, (rows - 1) * columns + (panels - 1) % columns + 1)
         for line in lines:
             _with_start(axes, range(len(line.spread)), line.spread, line.first, look.marked(line.index))
         axes.set_title("activations")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headstart.report.figures.style import DASHES, LIGHT, Drawing, canvas, dashed, entry, legend
+from headstart.report.figures.style import APART, DASHES, Drawing, across, canvas, dashed, entry, legend
 from headstart.report.figures.trained import PANELS, POINTS, TrainedColumn, block_name, some
 from headstart.study import words
 
@@ -60,8 +60,8 @@ def kernel_drawings(column: TrainedColumn) -> list[Drawing]:
         *([f"each point is the largest of {step} positions"] if step > 1 else []),
     ]
     out = []
-    for number, first in enumerate(range(0, len(lines), len(LIGHT))):
-        group = slice(first, first + len(LIGHT))
+    for number, first in enumerate(range(0, len(lines), APART)):
+        group = slice(first, first + APART)
         caption = (
             "Largest absolute value of each block's kernel over channels and directions, by distance; solid as learnt, "
             f"dashed as it started; {'; '.join(notes)}. Positions that hold half of the sum, and in brackets at the "
@@ -79,21 +79,22 @@ def kernel_figure(lines: Sequence[KernelLine], row: int = 0, dark: bool = False)
     row: positions of one row of an image (0: of no image); rows become grid lines.
     """
     panels = some(dict.fromkeys((k.block, k.mixer) for line in lines for k in line.learnt), PANELS)
-    across = min(3, len(panels))
-    down = math.ceil(len(panels) / across)
+    most = min(3, len(panels))
     one_start = _same([[k.largest for k in line.start] for line in lines])
-    with canvas(dark, max(3.1 * across + 0.3, 5.6), 2.3 * down + 0.7) as (figure, look):
+    with canvas(dark, max(3.1 * most + 0.3, 5.6), 2.5) as (figure, look):
+        columns = min(most, across(figure, len(panels), max(2.2, figure.get_figwidth() / (most + 0.9))))
+        down = math.ceil(len(panels) / columns)
         for number, panel in enumerate(panels, start=1):
-            axes = figure.add_subplot(down, across, number, sharey=figure.axes[0] if figure.axes else None)
+            axes = figure.add_subplot(down, columns, number, sharey=figure.axes[0] if figure.axes else None)
             axes.set_title(block_name(*panel))
-            if number % across == 1 or across == 1:
+            if number % columns == 1 or columns == 1:
                 axes.set_ylabel("largest |K|")
             for index, line in enumerate(lines):
                 colour = look.colour(line.index)
                 if not one_start or index == 0:
                     _plot(axes, line.start, panel, color=look.quiet if one_start else colour, linestyle=DASHES)
                 _plot(axes, line.learnt, panel, color=colour, linewidth=1.5)
-            if number > len(panels) - across:
+            if number > len(panels) - columns:
                 axes.set_xlabel("distance in positions")
             _rows_of_an_image(axes, max(len(k.largest) for line in lines for k in line.learnt), row)
         _scale(figure.axes[0], lines)

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 Picture = Callable[[np.ndarray], np.ndarray]
 """Inputs of one example, (L,) or (L, F), -> image (rows, columns[, 3]) in [0, 1], as `Task.picture`."""
 
-IMAGES, CURVES, STRIPS = 8, 3, 6
-"""How many examples are shown."""
+Text = Callable[[np.ndarray], str]
+"""Tokens (L,) -> how they are read, as `Task.text`."""
 
-LONGEST_STRIP = 96
-"""Positions of a token strip at most."""
+IMAGES, CURVES, STRIPS = 8, 3, 4
+"""How many examples are shown."""
 
 ROWS = ("original", "masked", "reconstruction")
 
@@ -76,10 +76,12 @@ def _values(inputs: np.ndarray, output: np.ndarray, signature: Signature | None)
     return np.asarray((level - signature.level_shift) / signature.level_scale)
 
 
-def reconstruction(examples: Filled, picture: Picture | None = None, dark: bool = False) -> Figure:
-    """One figure: images where the task has pictures, curves of floats, strips of tokens."""
+def reconstruction(
+    examples: Filled, picture: Picture | None = None, dark: bool = False, text: Text | None = None
+) -> Figure:
+    """One figure: images where the task has pictures, curves of floats, tokens as text (as numbers without `text`)."""
     if examples.inputs.ndim == 2:
-        return _strips(examples, dark)
+        return _tokens(examples, text or (lambda ids: str(ids[0])), dark)
     return _curves(examples, dark) if picture is None else _images(examples, picture, dark)
 
 
@@ -94,8 +96,10 @@ def caption(examples: Filled, pictured: bool) -> str:
 
 
 def _images(examples: Filled, picture: Picture, dark: bool) -> Figure:
-    number = min(IMAGES, len(examples.inputs))
-    with canvas(dark, 0.95 * number + 1.2, 3.2) as (figure, look):
+    most = min(IMAGES, len(examples.inputs))
+    with canvas(dark, 0.95 * most + 1.2, 3.2) as (figure, look):
+        number = max(1, min(most, int((figure.get_figwidth() - 1.2) / 0.6)))
+        figure.set_figheight(min(3.2, 3 * (figure.get_figwidth() - 1.2) / number + 0.3))
         for index in range(number):
             for row, image in enumerate(_three(examples, picture, index, look)):
                 axes = figure.add_subplot(3, number, row * number + index + 1)
@@ -141,19 +145,28 @@ def _curves(examples: Filled, dark: bool) -> Figure:
     return figure
 
 
-def _strips(examples: Filled, dark: bool) -> Figure:
-    """Tokens as coloured cells, three lines an example; masked cells are empty, wrong ones crossed."""
+def _tokens(examples: Filled, text: Text, dark: bool) -> Figure:
+    """Tokens as text, three lines an example: masked ones are boxes, wrong ones stand in colour and are underlined."""
     number = min(STRIPS, len(examples.inputs))
-    largest = max(float(examples.inputs.max()), 1.0)
-    with canvas(dark, 7.6, 0.72 * number + 0.5) as (figure, look):
+    names = {token: " ".join(text(np.array([token])).split()) or "␣" for token in np.unique(examples.inputs).tolist()}
+    names |= {token: str(token) for token in np.unique(examples.filled).tolist() if token not in names}
+    cell = 0.075 * max(map(len, names.values())) + 0.05
+    with canvas(dark, 7.6, 0.72 * number + 0.3) as (figure, look):
+        longest = max(4, int((figure.get_figwidth() - 1.0) / cell))
         for index in range(number):
-            original, filled, hidden = examples.example(index, LONGEST_STRIP)
+            original, filled, hidden = examples.example(index, longest)
             axes = figure.add_subplot(number, 1, index + 1)
-            lines = np.stack([original, np.where(hidden, -1, original), filled]).astype(float)
-            lines[lines < 0] = np.nan
-            axes.imshow(lines, aspect="auto", cmap="tab20", interpolation="nearest", vmin=0, vmax=largest)
-            wrong = np.flatnonzero(hidden & (original != filled))
-            axes.plot(wrong, np.full(len(wrong), 2), linestyle="none", marker="x", color=look.ink, markersize=4)
             bare(axes)
+            axes.set_xlim(-0.5, longest - 0.5)
+            axes.set_ylim(2.5, -0.5)
             axes.set_yticks(range(3), [plain(name) for name in ROWS], fontsize=7)
+            axes.tick_params(length=0)
+            for x, (token, value, masked) in enumerate(zip(original.tolist(), filled.tolist(), hidden, strict=True)):
+                wrong = masked and token != value
+                for y, name in enumerate((names[token], "▁" if masked else names[token], names.get(value, str(value)))):
+                    colour = look.colour(1) if wrong and y == 2 else look.ink if masked or y == 0 else look.quiet
+                    font: dict[str, Any] = {"fontsize": 7, "family": "monospace", "ha": "center", "va": "center"}
+                    axes.text(x, y, plain(name), color=colour, **font)
+                if wrong:
+                    axes.plot([x - 0.35, x + 0.35], [2.4, 2.4], color=look.colour(1), linewidth=1.0)
     return figure

@@ -1,4 +1,4 @@
-"""How figures look on a light and on a dark page, and how they are written as SVG and PNG.
+"""How figures look on a light and on a dark page, and how they are written as PNG, SVG and PDF.
 
 Figures are objects without global state; matplotlib is imported only when one is drawn.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import io
 import math
-import textwrap
+import re
 from base64 import b64encode
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +19,39 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito's colours, which stay apart for colour-blind readers; the dark set is theirs, lightened.
-LIGHT = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#8F6B00", "#56B4E9", "#333333")
-DARK = ("#6CB8F0", "#FF9A5C", "#3FCF9F", "#EBA6CB", "#E6C34D", "#A9DCF7", "#DDDDDD")
-MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
+# Okabe and Ito's colours, which stay apart for colour-blind readers, then five of Tol's muted ones; the dark set is
+# theirs, lightened.
+LIGHT: tuple[str, ...] = (
+    "#0072B2",
+    "#D55E00",
+    "#009E73",
+    "#CC79A7",
+    "#E69F00",
+    "#56B4E9",
+    "#333333",
+    "#882255",
+    "#44AA99",
+    "#AA4499",
+    "#661100",
+    "#999933",
+)
+DARK: tuple[str, ...] = (
+    "#6CB8F0",
+    "#FF9A5C",
+    "#3FCF9F",
+    "#EBA6CB",
+    "#E6C34D",
+    "#A9DCF7",
+    "#DDDDDD",
+    "#D8709F",
+    "#8ADBCB",
+    "#DD88DD",
+    "#D98A70",
+    "#D6D67A",
+)
+APART = 7
+"""Colours that are told apart without a mark; every arm after these has its mark on its lines too."""
+MARKS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "h", "d", "p")
 """One more than there are colours: an arm that has the colour of another has another mark."""
 DASHES, DOTS = (0, (3, 2)), (0, (1, 2))
 
@@ -41,8 +71,8 @@ class Look:
         return self.colours[arm % len(self.colours)]
 
     def mark(self, arm: int) -> str:
-        """Mark on the line of an arm whose colour another arm has already; of the others none."""
-        return MARKS[arm // len(self.colours) % len(MARKS)] if arm >= len(self.colours) else ""
+        """Mark on the line of an arm that colour alone does not tell from others; of the first ones none."""
+        return MARKS[arm % len(MARKS)] if arm >= APART else ""
 
     def marked(self, arm: int) -> dict[str, Any]:
         """Colour and mark of an arm where every arm has one."""
@@ -55,19 +85,24 @@ LOOKS = {
 }
 
 
+FORMATS = ("png", "svg", "pdf")
+"""What each figure is written as."""
+_WIDTH: ContextVar[float | None] = ContextVar("figure width", default=None)
+"""Inches that figures are drawn for while one is made (as with matplotlib's settings); None: those of the page."""
+
+
 @dataclass(frozen=True)
 class Drawing:
-    """A figure of a page: `name` is its file's, `text` its caption and its alternative text.
+    """A figure of a page: `name` is that of its files, `text` its caption and its alternative text.
 
-    `draw(dark)` makes it, None where there is nothing to draw. `headline` stands over the PNG, which has no caption.
-    `stand_in` heads the figure wherever it is shown: which data stood in for absent ones.
+    `draw(dark)` makes it, None where there is nothing to draw. `stand_in` heads the figure wherever it is shown: which
+    data stood in for absent ones.
     """
 
     name: str
     title: str
     text: str
     draw: Callable[[bool], Figure | None]
-    headline: str = ""
     stand_in: str = ""
 
     @property
@@ -80,21 +115,36 @@ class Drawing:
         """What it shows, and of which data."""
         return f"{self.stand_in}. {self.text}" if self.stand_in else self.text
 
-    def figure(self, dark: bool = False, alone: bool = False) -> Figure | None:
-        """The figure for a light or dark page, or None where there is nothing to draw. alone: with its headline."""
-        figure = self.draw(dark)
-        if figure is None:
-            return None
-        width, ink = int(13.5 * figure.get_figwidth()), LOOKS[dark].ink
-        lines = [textwrap.fill(plain(text), width) for text in (self.stand_in, self.headline if alone else "") if text]
-        if self.stand_in and len(lines) == 1 and figure.legends:
-            # The legend stands where a title would.
-            figure.legends[0].set_title(lines[0])
-            figure.legends[0].get_title().set_color(ink)
+    def figure(self, dark: bool = False, width: float | None = None) -> Figure | None:
+        """For a light or dark page, or None where there is nothing to draw. width: for a paper, in inches."""
+        token = _WIDTH.set(width)
+        try:
+            figure = self.draw(dark)
+            if figure is not None and self.stand_in:
+                self._head(figure, LOOKS[dark].ink)
+            return figure
+        finally:
+            _WIDTH.reset(token)
+
+    def _head(self, figure: Figure, ink: str) -> None:
+        """Say which data stood in: where the legend's title would stand, or a title of the figure."""
+        points = 8.0 if _WIDTH.get() else 9.5
+        text = folded(plain(self.stand_in), figure.get_figwidth() - 0.3, points)
+        if figure.legends:
+            title = figure.legends[0].get_title()
+            figure.legends[0].set_title(text)
+            title.set(color=ink, fontsize=points)
             figure.legends[0].set_alignment("left")
-        elif lines:
-            figure.suptitle("\n".join(lines), x=0.012, ha="left", fontsize=9.5, color=ink)
-        return figure
+        else:
+            figure.suptitle(text, x=0.012, ha="left", fontsize=points, color=ink)
+        figure.set_figheight(figure.get_figheight() + (text.count("\n") + 1) * points * 1.4 / 72)
+
+    def files(self, width: float | None = None, figure: Figure | None = None) -> dict[str, bytes]:
+        """Name of each file -> its bytes; none where there is nothing to draw. figure: as drawn for this width."""
+        figure = figure or self.figure(width=width)
+        if figure is None:
+            return {}
+        return {f"{self.name}.{ending}": form(figure) for ending, form in zip(FORMATS, (png, svg, pdf), strict=True)}
 
     def on_page(self, light: Figure | None = None) -> dict[str, str] | None:
         """What a page's template shows, or None where there is nothing to draw. light: the light one, if drawn."""
@@ -118,7 +168,8 @@ def style(dark: bool) -> Iterator[Look]:
     look = LOOKS[dark]
     settings: Any = {
         "svg.hashsalt": "headstart",
-        "font.size": 10.0,
+        "font.size": 8.0 if _WIDTH.get() else 10.0,
+        "legend.fontsize": 7.5 if _WIDTH.get() else 9.0,
         "axes.spines.top": False,
         "axes.spines.right": False,
         "axes.edgecolor": look.rule,
@@ -127,7 +178,7 @@ def style(dark: bool) -> Iterator[Look]:
         "xtick.color": look.quiet,
         "ytick.color": look.quiet,
         "axes.titlecolor": look.ink,
-        "axes.titlesize": 10.5,
+        "axes.titlesize": 8.5 if _WIDTH.get() else 10.5,
         "axes.titleweight": "bold",
         "axes.titlelocation": "left",
         "axes.grid": True,
@@ -139,7 +190,7 @@ def style(dark: bool) -> Iterator[Look]:
         "figure.facecolor": look.paper,
         "axes.facecolor": look.paper,
         "savefig.facecolor": look.paper,
-        "lines.linewidth": 1.8,
+        "lines.linewidth": 1.3 if _WIDTH.get() else 1.8,
         "figure.constrained_layout.use": True,
         "mathtext.default": "regular",
     }
@@ -149,11 +200,52 @@ def style(dark: bool) -> Iterator[Look]:
 
 @contextmanager
 def canvas(dark: bool, width: float, height: float) -> Iterator[tuple[Figure, Look]]:
-    """An empty figure of this size (inches) and the colours of its page."""
+    """An empty figure of this size (inches), or of the width of a paper, and the colours of its page."""
     from matplotlib.figure import Figure
 
     with style(dark) as look:
-        yield Figure(figsize=(width, height)), look
+        yield Figure(figsize=(_WIDTH.get() or width, height)), look
+
+
+def across(figure: Figure, panels: int, least: float) -> int:
+    """How many panels of at least so many inches stand side by side; the figure's height is that of all their rows."""
+    number = max(1, min(panels, int(figure.get_figwidth() / least)))
+    figure.set_figheight(figure.get_figheight() * math.ceil(panels / number))
+    return number
+
+
+def name_ticks(axes: Axes, places: Sequence[float], names: Sequence[str]) -> None:
+    """Ticks with names below the axes: turned where they do not fit beside each other, each ending at its tick."""
+    from matplotlib import rcParams
+
+    points, figure, spec = rcParams["font.size"], axes.get_figure(root=True), axes.get_subplotspec()
+    width = figure.get_figwidth() if figure is not None else 6.0
+    room = 0.8 * width / (spec.get_gridspec().ncols if spec is not None else 1)
+    names = [folded(plain(name), 1.6, points) for name in names]
+    fits = max(text_width(name, points) for name in names) * 1.15 < room / len(names)
+    turned: dict[str, Any] = {} if fits else {"rotation": 40, "ha": "right", "rotation_mode": "anchor"}
+    axes.set_xticks(places, names, **turned)
+
+
+def text_width(text: str, points: float) -> float:
+    """Inches of the longest line of a text of this size."""
+    from matplotlib.textpath import TextPath
+
+    lines = text.replace(r"\$", "s").split("\n")
+    return (
+        max(float(TextPath((0, 0), line, size=points).get_extents().width) if line.strip() else 0.0 for line in lines)
+        / 72
+    )
+
+
+def folded(text: str, width: float, points: float) -> str:
+    """The text in lines of at most so many inches; names break after their hyphens, underscores and slashes."""
+    lines = [""]
+    for part in re.findall(r"[^\s_/-]*[\s_/-]+|[^\s_/-]+$|.", text):
+        if lines[-1] and text_width(lines[-1] + part.rstrip(), points) > width:
+            lines.append("")
+        lines[-1] += part
+    return "\n".join(line.rstrip() for line in lines)
 
 
 def plain(text: str) -> str:
@@ -171,7 +263,17 @@ def svg(figure: Figure) -> bytes:
     return out.getvalue()
 
 
-def png(figure: Figure, dots: int = 160) -> bytes:
+def pdf(figure: Figure) -> bytes:
+    """The figure as PDF with its fonts; equal figures give equal bytes."""
+    import matplotlib
+
+    out = io.BytesIO()
+    with matplotlib.rc_context({"pdf.fonttype": 42}):
+        figure.savefig(out, format="pdf", metadata={"CreationDate": None, "Creator": "headstart", "Producer": None})
+    return out.getvalue()
+
+
+def png(figure: Figure, dots: int = 200) -> bytes:
     """The figure as PNG."""
     out = io.BytesIO()
     figure.savefig(out, format="png", dpi=dots, metadata={"Software": "headstart"})
@@ -196,12 +298,18 @@ def dashed(look: Look, label: str, dashes: Any = DASHES) -> Any:
 
 
 def legend(figure: Figure, handles: Sequence[Any], loc: Any = "outside upper left") -> None:
-    """A legend outside the panels; what it takes beyond two lines is added to the figure's height."""
-    widths = [0.65 + 0.075 * len(handle.get_label()) for handle in handles]
-    width = figure.get_figwidth()
-    across = len(handles) if sum(widths) <= width else max(1, int(width / max(widths)))
-    figure.set_figheight(figure.get_figheight() + 0.22 * max(0, math.ceil(len(handles) / across) - 2))
-    figure.legend(handles=handles, loc=loc, ncols=across, fontsize=9)
+    """A legend outside the panels, as wide as the figure; what it takes beyond one line is added to the height."""
+    from matplotlib import rcParams
+
+    points, width = rcParams["legend.fontsize"], figure.get_figwidth()
+    for handle in handles:
+        handle.set_label(folded(handle.get_label(), width - 0.65, points))
+    each = max(text_width(handle.get_label(), points) for handle in handles) + 5.2 * points / 72
+    number = max(1, min(len(handles), int((width - 0.15) / each)))
+    rows = math.ceil(len(handles) / number)
+    lines = max(handle.get_label().count("\n") + 1 for handle in handles) * rows
+    figure.set_figheight(figure.get_figheight() + (lines - 1) * points * 1.55 / 72)
+    figure.legend(handles=handles, loc=loc, ncols=number)
 
 
 def legend_of(figure: Figure, axes: Axes) -> None:

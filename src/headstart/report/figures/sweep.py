@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import DASHES, DOTS, Look, canvas, dashed, entry, legend, plain
+from headstart.report.figures.style import DASHES, DOTS, Look, across, canvas, dashed, entry, legend, name_ticks, plain
 from headstart.report.tables.scores import ON_VALIDATION
 from headstart.study import words
 from headstart.study.results import Results
@@ -63,8 +64,10 @@ def sweep(
         return None
     panels = [(name, split) for name in names for split in (("val", "test") if test else ("val",))]
     with canvas(dark, max(5.2, 3.9 * len(panels)), 3.5) as (figure, look):
+        columns = across(figure, len(panels), 2.4)
         for number, (name, split) in enumerate(panels, start=1):
-            axes = figure.add_subplot(1, len(panels), number, sharey=figure.axes[-1] if split == "test" else None)
+            rows_of = math.ceil(len(panels) / columns)
+            axes = figure.add_subplot(rows_of, columns, number, sharey=figure.axes[-1] if split == "test" else None)
             _panel(axes, results, column, name, split, look)
             if mark is not None and mark.setting == name and marked(results, column, mark):
                 axes.axvline(mark.value, color=look.quiet, linestyle=DOTS, linewidth=1.2, zorder=0)
@@ -123,7 +126,7 @@ def _panel(axes: Axes, results: Results, column: str, name: str, split: str, loo
         _line(axes, row, name, split, at, look.marked(arm))
     if log:
         axes.set_xscale("log")
-    axes.set_xticks(values, [words.plain(v) for v in values])
+    name_ticks(axes, values, [words.plain(v) for v in values])
     axes.minorticks_off()
 
 

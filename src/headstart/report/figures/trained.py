@@ -126,6 +126,8 @@ def some(items: Iterable[T], most: int) -> list[T]:
     every = list(items)
     if len(every) <= most:
         return every
+    if most == 1:
+        return every[:1]
     return [every[round(i * (len(every) - 1) / (most - 1))] for i in range(most)]
 
 
