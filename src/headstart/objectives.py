@@ -19,10 +19,8 @@ from headstart.models.heads import Output
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Batch, Signature
 from headstart.spec import Entry, Spec, kind_field, neutral
-from headstart.text import percent
+from headstart.text import LOWER, percent
 
-LOWER = ("loss", "bits_per_token", "perplexity")
-"""Scores of which less is better."""
 Sums = dict[str, torch.Tensor]
 """Sums over a batch. `loss` and `count` always; an objective's `scores` turns the totals into numbers."""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+LOWER = ("loss", "bits_per_token", "perplexity")
+"""Names of scores of which less is better."""
+
 
 def plain(value: Any) -> str:
     """A setting's value in words: numbers short, tables by their `kind`."""

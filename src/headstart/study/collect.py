@@ -12,13 +12,13 @@ from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from headstart.objectives import LOWER
 from headstart.spec import digest
 from headstart.store import Damaged
 from headstart.study.results import Facts
 from headstart.study.rows import AMOUNTS, Match, Pace, Row, Run
 from headstart.study.statistics import mean
 from headstart.tasks.task import Task, open_task
+from headstart.text import LOWER
 
 if TYPE_CHECKING:
     from headstart.study.plan import Cell, Plan
