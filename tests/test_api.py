@@ -68,9 +68,9 @@ def test_load_gives_the_model_that_made_the_predictions(results: headstart.Resul
         answer = model(collate(test, np.arange(test.units)))
     assert torch.allclose(answer, kept["test/output"], atol=1e-5)
     score = float((answer.argmax(-1) == torch.from_numpy(test.target)).float().mean())
-    found = Store(store).result(planned.identity)
-    assert found is not None
-    assert score == pytest.approx(found["scores"]["best"]["test"]["accuracy"], abs=0.003)
+    result = Store(store).result(planned.identity)
+    assert result is not None
+    assert score == pytest.approx(result["scores"]["best"]["test"]["accuracy"], abs=0.003)
 
 
 def test_load_refuses_what_is_not_there(store: Path, results: headstart.Results) -> None:
@@ -82,10 +82,10 @@ def test_load_refuses_what_is_not_there(store: Path, results: headstart.Results)
 
 def test_a_frozen_backbone_is_stored_as_a_reference(results: headstart.Results, store: Path) -> None:
     identity = results.table[1].stages[-1]
-    found = Store(store).result(identity)
-    assert found is not None
-    assert found["references"]
-    assert set(Store(store).weights(identity)) > set(found["references"])
+    result = Store(store).result(identity)
+    assert result is not None
+    assert result["references"]
+    assert set(Store(store).weights(identity)) > set(result["references"])
 
 
 def test_a_study_says_what_it_is() -> None:

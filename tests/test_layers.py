@@ -3,6 +3,8 @@
 import ast
 from pathlib import Path
 
+import pytest
+
 import headstart
 
 ROOT = Path(headstart.__file__).parent
@@ -47,15 +49,15 @@ def _part(path: Path) -> str:
 
 def _imported(path: Path) -> list[str]:
     """Parts that a file imports, late imports and those for types included."""
-    found = []
+    parts = []
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         names = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
-        found += [n.split(".")[1] if "." in n else "" for n in names if n.split(".")[0] == "headstart"]
-    return found
+        parts += [n.split(".")[1] if "." in n else "" for n in names if n.split(".")[0] == "headstart"]
+    return parts
 
 
 def test_every_file_has_its_layer() -> None:
@@ -132,9 +134,25 @@ def test_circles_are_found_whatever_leads_into_them() -> None:
     assert _circles(graph) == {frozenset({"b", "c"})}
 
 
-MOST_FILES, MOST_LINES, LONGEST_FILE = 230, 42_500, 425
-"""What the package holds at most, of which 7 files and 1,150 lines are for plugins; the aim is 170 files, 28,000 lines and
-400 lines a file. Only ever lowered."""
+NO_NOUNS = {"found", "given", "said", "told", "one", "place"}
+"""Names that a local or a parameter does not have: it is called after what it is."""
+
+
+@pytest.mark.parametrize("root", [ROOT, Path(__file__).parent], ids=["package", "tests"])
+def test_locals_and_parameters_are_nouns_of_the_field(root: Path) -> None:
+    wrong = []
+    for path in root.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            stored = isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
+            name = node.id if isinstance(node, ast.Name) and stored else node.arg if isinstance(node, ast.arg) else ""
+            if name in NO_NOUNS:
+                wrong.append(f"{path.name}: {name}")
+    assert not wrong
+
+
+MOST_FILES, MOST_LINES, LONGEST_FILE = 220, 41_900, 425
+"""What the package holds at most. Lowered by whoever makes it smaller; docs/decisions/0016-size.md says what stands above
+the aim of 28,000 lines in 170 files, and why."""
 
 
 def test_the_package_does_not_grow() -> None:

@@ -55,7 +55,7 @@ def short(spec: StageSpec) -> StageSpec:
 
 def kinds(folder: Path) -> dict[tuple[Any, ...], StageSpec]:
     """The cheapest stage of every kind, over all studies at scale tiny, with what it leaves out of them."""
-    found: dict[tuple[Any, ...], StageSpec] = {}
+    cheapest: dict[tuple[Any, ...], StageSpec] = {}
     for name in built_in_studies():
         whole = read_study(name, scale="paper" if read_study(name).scale else None)
         every = [f"{kind}={json.dumps(list(getattr(whole, kind)))}" for kind in ("columns", "arms")]
@@ -64,9 +64,9 @@ def kinds(folder: Path) -> dict[tuple[Any, ...], StageSpec]:
             if planned.open:
                 continue
             for key in kinds_of(planned.spec):
-                if key not in found or size_of(planned.spec) < size_of(found[key]):
-                    found[key] = planned.spec
-    return found
+                if key not in cheapest or size_of(planned.spec) < size_of(cheapest[key]):
+                    cheapest[key] = planned.spec
+    return cheapest
 
 
 def with_parents(spec: StageSpec, folder: Path) -> list[PlannedStage]:
@@ -142,13 +142,13 @@ def ran(folder: Path, *more: str) -> dict[str, Any]:
         env=quiet(folder),
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    found: dict[str, Any] = json.loads((folder / "rows.json").read_text("utf-8"))
-    for row in found["rows"]:
+    document: dict[str, Any] = json.loads((folder / "rows.json").read_text("utf-8"))
+    for row in document["rows"]:
         for amounts in (row["budget"], row["budget"]["last_stage"], row["budget"]["all_tried"]):
             amounts.pop("seconds")
     (page,) = folder.glob("runs/reports/*/results.md")
     of = dict(part.split("\n", 1) for part in page.read_text("utf-8").split("\n## ")[1:])
-    return {**found, **{name: of[name] for name in SECTIONS}}
+    return {**document, **{name: of[name] for name in SECTIONS}}
 
 
 def quiet(folder: Path) -> dict[str, str]:

@@ -245,11 +245,11 @@ def test_the_spec_has_an_identity(kind):
 
 
 def test_preparing_gives_the_task(kind, data, task):
-    told = []
-    ready = prepare(spec_of(kind), data, 2, lambda done, total: told.append((done, total)))
+    messages = []
+    ready = prepare(spec_of(kind), data, 2, lambda done, total: messages.append((done, total)))
     assert ready.fingerprint
     assert fingerprint(replace(ready)) == fingerprint(task)
-    assert all(0 <= done <= total for done, total in told)
+    assert all(0 <= done <= total for done, total in messages)
 
 
 def test_the_default_loss_fits_the_input(kind, task):

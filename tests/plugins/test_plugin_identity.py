@@ -61,11 +61,11 @@ b"""
 OTHERS = [f"python3.{minor}" for minor in (12, 13, 14)]
 
 
-def digest(folder: Path, files: dict[str, str], given: str = "my_mixer.py") -> str:
+def digest(folder: Path, files: dict[str, str], plugin: str = "my_mixer.py") -> str:
     for name, text in files.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
-    return plugin_identity(folder / given).digest
+    return plugin_identity(folder / plugin).digest
 
 
 def test_the_normal_form_keeps_all_that_means_something_and_nothing_else() -> None:
@@ -172,7 +172,7 @@ def test_a_module_is_found_by_its_name_without_being_imported(tmp_path: Path, mo
 
 
 @pytest.mark.parametrize(
-    ("given", "said"),
+    ("source", "message"),
     [
         ("nowhere.py", "no file 'nowhere.py'"),
         ("nowhere", "nowhere cannot be imported"),
@@ -185,7 +185,7 @@ def test_a_module_is_found_by_its_name_without_being_imported(tmp_path: Path, mo
     ],
 )
 def test_what_is_no_plugin_is_refused_in_words(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, said: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, source: str, message: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
@@ -196,9 +196,9 @@ def test_what_is_no_plugin_is_refused_in_words(
     (tmp_path / "compiled.cpython-311-x86_64-linux-gnu.so").write_bytes(b"")
     (tmp_path / "compiled.abi3.so").write_bytes(b"")
     with pytest.raises(BadInput) as error:
-        plugin_identity(given)
+        plugin_identity(source)
     assert str(error.value).startswith("--plugin: ")
-    assert said in str(error.value)
+    assert message in str(error.value)
 
 
 def test_a_coding_comment_decides_how_bytes_are_read() -> None:

@@ -228,8 +228,8 @@ def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(f
     (folder / "my_task.py").write_text(TASK.replace("\nheadstart.register", "\n# headstart.register"))
     by_class = headstart.Study(study("attention", task={"kind": "my_task:SignsSpec", "length": 4}))
     words = headstart.Study(study("attention"), ['task={kind="my_task:SignsSpec", length=4}'])
-    one = headstart.Study(study("attention", task={}), ["task.kind=my_task:SignsSpec", "task.length=4"])
-    assert set(by_class.plan.stages) == set(words.plan.stages) == set(one.plan.stages)
+    study_of_mine = headstart.Study(study("attention", task={}), ["task.kind=my_task:SignsSpec", "task.length=4"])
+    assert set(by_class.plan.stages) == set(words.plan.stages) == set(study_of_mine.plan.stages)
     with clean_process():
         pass
     text = """name = "x"
@@ -247,7 +247,7 @@ def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(f
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (("", ""), ""),
         (('register_mixer("scale"', 'register_mixer("attention"'), "names no kind 'attention'"),
@@ -260,15 +260,15 @@ def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(f
         (("ScaleSpec)\n", "MixerSpec)\n"), "is defined in headstart.models.mixers.mixer, which is no part of"),
     ],
 )
-def test_what_a_plugin_may_not_do_is_said(folder: Path, change: tuple[str, str], said: str) -> None:
+def test_what_a_plugin_may_not_do_is_said(folder: Path, change: tuple[str, str], message: str) -> None:
     (folder / "my_mixer.py").write_text(REGISTERED.replace(*change))
-    if not said:
+    if not message:
         headstart.Study(study(), plugins=["my_mixer.py"])
         return
     before = dict(MIXERS)
     with pytest.raises(BadInput) as error:
         headstart.Study(study(), plugins=["my_mixer.py"])
-    assert said in str(error.value)
+    assert message in str(error.value)
     assert before == MIXERS
 
 

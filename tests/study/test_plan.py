@@ -125,7 +125,7 @@ def test_an_axis_of_the_model_is_chosen_only_where_the_study_says_so() -> None:
 
 
 @pytest.mark.parametrize(
-    ("changes", "place"),
+    ("changes", "location"),
     [
         ({"stages": {"finetune": {"model": {"width": "wide"}}}}, "stages.finetune.model.width: 'wide'"),
         ({"columns": {"b": {"model": {"width": "wide"}}}}, "columns.b.model.width: 'wide'"),
@@ -141,8 +141,8 @@ def test_an_axis_of_the_model_is_chosen_only_where_the_study_says_so() -> None:
         ),
     ],
 )
-def test_a_mistake_is_named_where_it_is_written(changes: dict[str, Any], place: str) -> None:
-    assert why(**changes).startswith(place)
+def test_a_mistake_is_named_where_it_is_written(changes: dict[str, Any], location: str) -> None:
+    assert why(**changes).startswith(location)
 
 
 def test_a_stage_is_named_by_its_arms_column_seed_and_rate() -> None:

@@ -268,14 +268,16 @@ def _equal_chain(
     other: str,
 ) -> list[StageSpec]:
     """The stages of the arm `other`, which stage `name` is to equal. Raises: BadInput where that cannot be."""
-    place = f"{name}.budget.flops_of"
+    location = f"{name}.budget.flops_of"
     if name != study.reported:
-        raise BadInput(f"{place}: whole chains are made equal in their last stage, {study.reported!r}; give flops here")
+        raise BadInput(
+            f"{location}: whole chains are made equal in their last stage, {study.reported!r}; give flops here"
+        )
     if other not in study.arms:
-        raise BadInput(f"{place}: {nearest(other, study.arms)}")
+        raise BadInput(f"{location}: {nearest(other, study.arms)}")
     if other in arms:
         circle = " -> ".join((*arms, other))
-        raise BadInput(f"{place}: {circle} wait for each other; give one of them a budget of its own")
+        raise BadInput(f"{location}: {circle} wait for each other; give one of them a budget of its own")
     try:
         chain, _ = _chain(study, (*arms, other), column, axes, outlines, True)
     except BadInput as error:
