@@ -89,7 +89,7 @@ def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_tab
     assert headstart == "headstart"
     study = coser_image.study_of(coser_image.arguments(["--data", str(images), *SMALL, "--seeds", "0,1"]))
     seen = []
-    asked = SimpleNamespace(report_study=lambda bound, **_: seen.append(bound))
+    asked = SimpleNamespace(report_study=lambda bound, *_: seen.append(bound), Outputs=lambda *_: None)
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(sys.modules, "headstart.verbs.perform", asked)
         assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0

@@ -413,7 +413,7 @@ def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) 
     try:
         os.chdir(page)
         again = headstart_verb(*command.split()[1:], "--dry-run")
-        assert "2 finished" in again.stdout, again.stdout + again.stderr
+        assert "7 finished" in again.stdout, again.stdout + again.stderr
         without = headstart_verb("report", "study.toml")
         assert without.returncode == 2
         assert "requires.my_mixer: the plugin my_mixer (digest" in without.stderr

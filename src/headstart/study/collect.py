@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
@@ -128,14 +129,14 @@ def remembered(find: Find) -> Find:
 
 def undamaged(records: Records | None) -> Records:
     """The records of a stage: none of one whose file is damaged, which the next run sets aside and does again."""
+    return partial(_undamaged, records)
 
-    def read(identity: str) -> Sequence[Record]:
-        try:
-            return records(identity) if records is not None else ()
-        except Damaged:
-            return ()
 
-    return read
+def _undamaged(records: Records | None, identity: str) -> Sequence[Record]:
+    try:
+        return records(identity) if records is not None else ()
+    except Damaged:
+        return ()
 
 
 def score_of(result: Mapping[str, Any] | None, split: str, metric: str, weights: str = "best") -> float | None:
