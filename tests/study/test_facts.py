@@ -14,9 +14,11 @@ from support.made_tasks import MadeSpec
 import headstart
 from headstart.api import Study
 from headstart.report.tables.scores import make_table
+from headstart.sequence import IGNORE
 from headstart.study.collect import of_task
 from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
+from headstart.tasks.recall import SelectiveCopyingSpec
 from headstart.tasks.task import open_task
 
 NOWHERE = Path("nowhere")
@@ -31,8 +33,16 @@ def test_sizes_count_units_and_labels_and_chance_is_that_of_the_target() -> None
     assert set(facts.sizes) == {"train", "val", "test", "labelled"}
     assert facts.sizes["test"] == open_task(MadeSpec(shape="pairs"), NOWHERE).test.units
     assert facts.chance == {"accuracy": 0.5}
+    assert facts.tested == facts.sizes["test"], "a target of each unit"
     assert of_task("made up", open_task(MadeSpec(shape="numbers"), NOWHERE)).chance == {"r2": 0.0}
     assert of_task("made up", open_task(MadeSpec(), NOWHERE), scored=False).chance == {}
+
+
+def test_targets_of_positions_are_counted_where_they_are_there() -> None:
+    task = open_task(SelectiveCopyingSpec(train=4, val=4, test=6), NOWHERE)
+    facts = of_task("selective_copying", task)
+    assert task.test.target is not None
+    assert facts.tested == facts.positions == (task.test.target != IGNORE).sum() > facts.sizes["test"] == 6
 
 
 def test_each_reported_task_has_its_baselines_once_and_they_do_not_count_as_stages_of_arms(tmp_path: Path) -> None:

@@ -426,6 +426,14 @@ def test_a_sound_study_is_told_only_what_always_holds() -> None:
     assert "500 examples: its own binomial standard error is 0.022 at the best arm's score" in said(results, "test set")
 
 
+def test_the_error_of_a_test_set_counts_the_targets_of_positions() -> None:
+    plan = make_plan(arms={"scratch": False, "other": False})
+    known = {key: replace(value, positions=50_000) for key, value in facts().items()}
+    results = summarise(plan, shelf(plan).find, facts=known)
+    text = said(results, "test set")
+    assert "50,000 targets of positions: its own binomial standard error is 0.002 at the best arm's score" in text
+
+
 def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-3, 3e-3))
     results = summarise(plan, shelf(plan).find)

@@ -341,13 +341,15 @@ def _test_error(results: Results) -> Texts:
     for column in results.columns:
         rows = [row for row in results.in_column(column) if row.test is not None]
         for row in rows:
-            units = results.facts[row.task].sizes.get("test", 0) if row.task in results.facts else 0
-            if row.metric == "accuracy" and units:
+            facts = results.facts.get(row.task)
+            units = facts.tested if facts else 0
+            if row.metric == "accuracy" and facts and units:
+                noun = "targets of positions" if facts.positions else "examples"
                 best = max(other.test.mean for other in rows if other.test is not None)
                 error = binomial_error(min(max(best, 0.0), 1.0), units)
                 yield (
                     column,
-                    f"The test set has {units:,} examples: its own binomial standard error is "
+                    f"The test set has {units:,} {noun}: its own binomial standard error is "
                     f"{words.score(error)} at the best arm's score, from one draw that all arms share.",
                 )
                 break

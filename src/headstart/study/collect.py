@@ -13,6 +13,7 @@ from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
+from headstart.sequence import has_target
 from headstart.spec import digest
 from headstart.store import Damaged
 from headstart.study.results import Facts
@@ -251,4 +252,6 @@ def of_task(kind: str, task: Task, scored: bool = True) -> Facts:
     if scored and task.signature.target != "none":
         classed = task.signature.target == "class"
         chance = {"accuracy": 1 / task.signature.classes} if classed else {"r2": 0.0}
-    return Facts(kind, sizes, chance, task.notes, task.labels)
+    target = task.test.target if task.test.per_position else None
+    positions = 0 if target is None else int(has_target(target).sum())
+    return Facts(kind, sizes, chance, task.notes, task.labels, positions)

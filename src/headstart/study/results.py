@@ -21,13 +21,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of a task without training: sizes of splits in units, chance level."""
+    """What is known of a task without training: sizes of splits in units, chance level.
+
+    positions: targets of the test set where each position has one, else 0.
+    """
 
     kind: str
     sizes: Mapping[str, int] = field(default_factory=dict)
     chance: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    positions: int = 0
+
+    @property
+    def tested(self) -> int:
+        """How many targets a test score counts: those of positions, or one of each unit."""
+        return self.positions or self.sizes.get("test", 0)
 
 
 @dataclass(frozen=True)

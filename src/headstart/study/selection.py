@@ -237,7 +237,7 @@ def at_chance(row: Row, facts: Facts | None) -> bool:
     level = chance(facts, row.metric)
     if level is None or row.test is None or not row.greater:
         return False
-    units = facts.sizes.get("test", 0) if facts else 0
+    units = facts.tested if facts else 0
     share = row.metric == "accuracy" and units > 0
     error = max(row.test.sem or 0.0, (level * (1 - level) / units) ** 0.5 if share else 0.0)
     return row.test.mean <= level + 2 * error
