@@ -31,7 +31,7 @@ test-slow: $(READY)
 # The export of networks, which needs the extra [onnx]: installs it into .venv.
 test-onnx: $(READY)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[onnx]'
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/serve/test_onnx_export.py tests/docs
+	OMP_NUM_THREADS=1 $(BIN)/pytest -n 2 tests/serve/test_onnx_export.py tests/plugins/test_plugin_fit.py tests/docs
 
 # The site, in build/site: installs the extra [docs] into .venv. A warning is an error.
 docs: $(READY)

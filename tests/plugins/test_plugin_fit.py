@@ -74,6 +74,11 @@ def test_its_network_serves_where_a_person_names_the_plugin(folder: Path, capsys
     assert "is needed and not loaded" in capsys.readouterr().err
     assert headstart("predict", "model", "data.csv", "-o", "p.csv", "--plugin", "model/source/my_mixer.py") == 0
     assert len((folder / "p.csv").read_text().splitlines()) == 61
+
+
+def test_its_network_is_exported_where_a_person_names_the_plugin(folder: Path) -> None:
+    for package in ("onnx", "onnxscript", "onnxruntime"):
+        pytest.importorskip(package, reason="needs the extra [onnx]: make test-onnx")
     assert headstart("export", "model", "--onnx", "m.onnx", "--plugin", "my_mixer.py") == 0
 
 
