@@ -49,7 +49,7 @@ class Section:
 TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "study": ('name = "..."', StudySpec, "What stands at the top of a study file."),
     "stage": ("[stages.NAME]", StageSpec, "One training phase; arms and columns set the same keys."),
-    "optim": ("optim = { ... }", OptimSpec, "How weights are changed (AdamW)."),
+    "optim": ("optim = { ... }", OptimSpec, "How weights are changed: by AdamW, SGD or Muon."),
     "budget": ("budget = { ... }", BudgetSpec, "How long a stage trains: exactly one amount is given."),
     "feed_forward": ("model.feed_forward = { ... }", FeedForwardSpec, "What follows each mixer, position by position."),
     "position": ("model.position = { ... }", PositionSpec, "How a model knows positions."),
@@ -88,7 +88,7 @@ WORDS: Mapping[str, str] = {
     "seed": "Seed of weights, order, masks and dropout; an axis `seed` sets it for the whole chain.",
     "optim.batch_size": "Examples in a batch.",
     "optim.final_share": "Of the peak learning rate, what is left at the end of a cosine schedule.",
-    "optim.weight_decay": "Decoupled weight decay of AdamW.",
+    "optim.weight_decay": "Weight decay: decoupled for AdamW and Muon, part of the gradient for SGD.",
     "optim.beta1": "Decay of the running mean of gradients.",
     "optim.beta2": "Decay of the running mean of squared gradients.",
     "optim.epsilon": "Added to the denominator of the update.",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json as json_module
 import os
 import re
@@ -171,8 +172,12 @@ def print_one(
         return _show_keys(what)
     if os.path.exists(what):
         return show_file(what, {}, overrides)
-    known = [*section_names(), *map(short_name, built_in_studies())]
-    raise BadInput(f"show: {nearest(what, known)} (a stage is shown by its id; `headstart ls` lists them)")
+    close = difflib.get_close_matches(what, [*section_names(), *map(short_name, built_in_studies())], n=1, cutoff=0.5)
+    guess = f"did you mean {close[0]!r}? " if close else ""
+    raise BadInput(
+        f"show: no {what!r}; {guess}`headstart ls`, `ls tasks`, `ls mixers` and `ls studies` list what can be shown, "
+        "besides data files and tables of a study such as optim or model"
+    )
 
 
 def _task_names() -> list[str]:
