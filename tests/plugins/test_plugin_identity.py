@@ -176,7 +176,7 @@ def test_a_module_is_found_by_its_name_without_being_imported(tmp_path: Path, mo
     [
         ("nowhere.py", "no file 'nowhere.py'"),
         ("nowhere", "nowhere cannot be imported"),
-        ("a/b", "is no FILE.py and no module"),
+        ("a/b", "is neither a .py file nor a module"),
         ("random.py", "'random' is a module that Python needs"),
         ("torch.py", "'torch' is a module that headstart needs"),
         ("broken.py", "broken.py: line 2: "),

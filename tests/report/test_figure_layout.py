@@ -187,7 +187,9 @@ def test_a_width_is_read_with_its_unit(text: str, width: float) -> None:
 
 @pytest.mark.parametrize("text", ["3.3", "3.3pt", "1in", "100in", "-3in", ""])
 def test_a_width_without_a_unit_or_beyond_all_paper_is_refused(text: str) -> None:
-    with pytest.raises(BadInput, match=r"--figure-width: '.*' is no width of 2 to 20 inches; give one such as 3.3in"):
+    with pytest.raises(
+        BadInput, match=r"--figure-width: '.*' is not a width between 2 and 20 inches; give one such as 3.3in"
+    ):
         inches(text)
 
 

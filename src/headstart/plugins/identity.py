@@ -92,8 +92,8 @@ def _digest(modules: Iterable[Module], option: str) -> str:
 def _file_top(path: Path, option: str) -> tuple[str, Path]:
     """(dotted name, file or folder of its first part) of a file; folders with an `__init__.py` are packages."""
     if path.suffix != ".py" or not path.is_file():
-        what = f"no file {str(path)!r}" if path.suffix == ".py" else f"{str(path)!r} is no FILE.py and no module"
-        raise BadInput(f"{option}: {what}; name a file of Python, or a module")
+        what = f"no file {str(path)!r}" if path.suffix == ".py" else f"{str(path)!r} is neither a .py file nor a module"
+        raise BadInput(f"{option}: {what}; name a Python file or a module")
     path = path.absolute()
     parts, top = [re.sub(r"^(?=\d)|\W", "_", path.stem)], path
     if path.name == "__init__.py":

@@ -91,7 +91,9 @@ def inches(text: str) -> float:
     match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(in|mm|cm)", text.strip())
     width = float(match[1]) / {"in": 1.0, "mm": 25.4, "cm": 2.54}[match[2]] if match else 0.0
     if not 2 <= width <= 20:
-        raise BadInput(f"--figure-width: {text!r} is no width of 2 to 20 inches; give one such as 3.3in, 85mm or 8.5cm")
+        raise BadInput(
+            f"--figure-width: {text!r} is not a width between 2 and 20 inches; give one such as 3.3in, 85mm or 8.5cm"
+        )
     return width
 
 
