@@ -69,13 +69,15 @@ class Examples:
     shift: float = 0.0
 
     @classmethod
-    def from_arrays(cls, X: Any, y: Any = None, lengths: Any = None) -> Examples:
+    def from_arrays(cls, X: Any, y: Any = None, lengths: Any = None, per_position: bool | None = None) -> Examples:
         """Examples out of arrays in memory, numbered from 0.
 
         X: (n, L) integers, which are tokens from 0 up; (n, L) or (n, L, F) floats, NaN where a value is missing; or n
-        such sequences of any length each. y: (n,) classes from 0 up (-100: no label) or floats (NaN: no label); or, for
-        a target at each position, (n, L) or n sequences of them; or None. lengths: (n,) how many positions of each
-        sequence are used, the first ones (default: all).
+        such sequences of any length each. y: (n,) classes from 0 up (-100: no label) or floats (NaN: no label); (n, T)
+        floats, T numbers of each sequence; for a target at each position (n, L), (n, L, T) floats, or n sequences of
+        them; or None. lengths: (n,) how many positions of each sequence are used, the first ones (default: all).
+        per_position: whether y has a target at each position (default: where it has as many for each sequence of X as
+        that has positions; say False for T numbers of a sequence where T is also its length).
         Raises: BadInput where shapes, types or lengths do not fit each other.
         """
         rows = [np.asarray(row) for row in X]
@@ -97,8 +99,8 @@ class Examples:
             raise BadInput(
                 "X: has a negative token or an infinite number; give tokens from 0 up, and NaN where missing"
             )
-        target, per_position = None if y is None else _targets(y, rows, used), y is not None and np.ndim(y[0]) == 1
-        return cls(values, offsets, target, np.arange(len(rows), dtype=np.int64), observed, per_position)
+        target, each = (None, False) if y is None else _targets(y, rows, used, per_position)
+        return cls(values, offsets, target, np.arange(len(rows), dtype=np.int64), observed, each)
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -169,23 +171,33 @@ def _does_not_fit(count: int, row: np.ndarray) -> bool:
     return not 1 <= count <= len(row)
 
 
-def _targets(y: Any, rows: list[np.ndarray], used: np.ndarray) -> np.ndarray:
-    """Targets of sequences (n,), or of their positions (S,), as int64 classes or float32 numbers."""
+def _targets(y: Any, rows: list[np.ndarray], used: np.ndarray, per_position: bool | None) -> tuple[np.ndarray, bool]:
+    """Targets of sequences (n,) or (n, T), or of their positions (S,) or (S, T), as int64 classes or float32 numbers;
+    and whether they are of positions."""
     parts = [np.asarray(part) for part in y]
-    single = all(part.ndim == 0 for part in parts)
-    if len(parts) != len(rows) or not (single or [part.shape for part in parts] == [row.shape[:1] for row in rows]):
-        raise BadInput(f"y: give {len(rows)} targets, one for each sequence of X, or one for each of its positions")
-    target = (
-        np.array(parts) if single else np.concatenate([part[:count] for part, count in zip(parts, used, strict=True)])
-    )
+    shapes = {part.shape for part in parts}
+    positions = [part.shape[:1] for part in parts] == [row.shape[:1] for row in rows]
+    alike = len({(part.ndim, part.shape[1:]) for part in parts}) == 1 and parts[0].ndim < 3
+    each = per_position is not False and positions and alike
+    whole = per_position is not True and len(shapes) == 1 and parts[0].ndim < 2
+    if len(parts) != len(rows) or not (each or whole):
+        raise BadInput(
+            f"y: give {len(rows)} targets, one for each sequence of X (or T numbers for each), or one for each of its "
+            "positions"
+        )
+    kept = [part[:count] for part, count in zip(parts, used, strict=True)] if each else parts
+    target = np.concatenate(kept) if each else np.array(kept)
     if target.dtype.kind not in "biuf":
         raise BadInput(
             f"y: has values of type {target.dtype}; give class numbers from 0 up (np.unique(y, return_inverse=True) "
             "gives names and numbers), or floats"
         )
+    if target.dtype.kind != "f" and target.ndim > 1:
+        of = "position" if each else "sequence"
+        raise BadInput(f"y: has {target.shape[1]} whole numbers for each {of}; give one class, or floats")
     if target.dtype.kind != "f" and ((target < 0) & (target != IGNORE)).any():
         raise BadInput(f"y: has a negative class; give classes from 0 up, and {IGNORE} where there is no label")
-    return target.astype(np.float32 if target.dtype.kind == "f" else np.int64)
+    return target.astype(np.float32 if target.dtype.kind == "f" else np.int64), each
 
 
 def has_target(target: np.ndarray) -> np.ndarray:

@@ -65,6 +65,25 @@ def test_targets_of_positions_are_cut_with_their_sequences() -> None:
     assert (same.per_position, same.target.tolist()) == (True, x.target.tolist())
 
 
+def test_a_target_may_be_several_numbers_of_a_sequence_or_of_each_position() -> None:
+    X = [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    several = Examples.from_arrays(X, [[0.5, 1.5], [2.5, np.nan]])
+    assert several.target is not None
+    assert (several.target.shape, several.per_position) == ((2, 2), False)
+    each = Examples.from_arrays(X, np.arange(12.0).reshape(2, 3, 2), [3, 2])
+    assert each.target is not None
+    assert (each.target.tolist(), each.per_position) == ([[0, 1], [2, 3], [4, 5], [6, 7], [8, 9]], True)
+    square = np.arange(6.0).reshape(2, 3)
+    assert Examples.from_arrays(X, square).per_position, "as many as there are positions: one for each"
+    whole = Examples.from_arrays(X, square, per_position=False)
+    assert whole.target is not None
+    assert (whole.target.tolist(), whole.per_position) == (square.tolist(), False)
+    with pytest.raises(BadInput, match="y: give 2 targets"):
+        Examples.from_arrays(X, [0.5, 1.5], per_position=True)
+    task = make_task(*(Examples.from_arrays(np.ones((4, 3)) * n, np.ones((4, 3, 2))) for n in range(1, 4)))
+    assert (task.signature.targets, task.signature.per_position) == (2, True)
+
+
 @pytest.mark.parametrize(
     ("X", "y", "lengths", "words"),
     [
@@ -78,7 +97,9 @@ def test_targets_of_positions_are_cut_with_their_sequences() -> None:
         ([[1, 2]], [0], [0], "lengths: give 1 whole numbers"),
         ([[1, 2], []], [0, 1], None, "lengths: give 2 whole numbers"),
         ([[1, 2]], [0, 1], None, "y: give 1 targets"),
-        ([[1, 2]], [[0, 1, 2]], None, "y: give 1 targets"),
+        ([[1, 2]], [[0, 1, 2]], None, "y: has 3 whole numbers for each sequence; give one class, or floats"),
+        ([[1, 2], [3, 4]], [[0.1, 1, 2], [0.1]], None, "y: give 2 targets, one for each sequence of X"),
+        ([[1, 2]], [[[0, 1], [1, 0]]], None, "y: has 2 whole numbers for each position; give one class, or floats"),
         ([[1, 2]], ["cat"], None, r"y: has values of type <U3; give class numbers from 0 up \(np.unique"),
         ([[1, 2]], [-1], None, "y: has a negative class"),
     ],

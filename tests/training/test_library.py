@@ -107,6 +107,30 @@ def test_arrays_a_dataset_and_examples_are_the_same_data() -> None:
     assert all(equal(module, modules[0]) for module in modules[1:])
 
 
+@pytest.mark.parametrize(
+    ("shape", "per_position"), [((48,), None), ((48, 2), None), ((48, 9), False), ((48, 9), None), ((48, 9, 2), None)]
+)
+def test_numbers_of_a_sequence_and_of_each_position_are_trained_on(
+    shape: tuple[int, ...], per_position: bool | None
+) -> None:
+    X = np.random.default_rng(0).normal(size=(48, 9))
+    y = np.random.default_rng(1).normal(size=shape)
+    data = Examples.from_arrays(X, y, per_position=per_position)
+    size = 1 if per_position is None and shape[1:] in ((), (9,)) else shape[-1]
+    each = nn.Linear(1, size)
+    module = each if data.per_position else nn.Sequential(each, Mean())
+    done = headstart.train(module, data, data, budget={"steps": 3}, device="cpu")
+    assert np.isfinite(done.scores["r2"])
+    assert per_position is not None or headstart.evaluate(module, (X, y), device="cpu") == done.scores
+
+
+class Mean(nn.Module):
+    """(B, L, D) -> (B, D)."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.mean(1)
+
+
 def test_records_are_shown_and_cannot_change_a_result() -> None:
     plain, watched = net(), net()
     headstart.train(plain, TRAIN, VAL, budget=BUDGET, device="cpu")
