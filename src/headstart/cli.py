@@ -213,7 +213,10 @@ def fit(
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, metavar="N", help="Networks of each setting.")] = 3,
     balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
     serve: Annotated[
-        str, typer.Option("--serve", metavar="NAME", help="auto (the best on validation), network, kernels, ...")
+        str,
+        typer.Option(
+            "--serve", metavar="NAME", help="auto (best on validation), network, kernels, a plugin's model, ..."
+        ),
     ] = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,

@@ -13,13 +13,12 @@ from typing import Any
 
 import pytest
 import torch
-from support.own_code import LISTOPS, clean_process, study
+from support.own_code import EXAMPLE, LISTOPS, OUTPUTS, clean_process, study
 
 import headstart
 from headstart.errors import BadInput
 from headstart.runner.events import Failed, Finished
 
-EXAMPLE = (Path(__file__).parents[2] / "examples" / "my_net.py").read_text()
 MODEL = {"kind": "my_conv", "width": 8, "dropout": 0.3}
 PRETRAIN = {"objective": {"kind": "masked"}, "budget": {"steps": 2}, "optim": {"batch_size": 8}}
 
@@ -109,38 +108,6 @@ from headstart.runner.perform import perform
 bound = headstart.Study(json.load(open("study.json")), plugins=["my_net.py"], store=sys.argv[1])
 list(perform(bound.plan.stages.values(), bound.store, Runtime(bound.data, "cpu", save_every=0.0)))
 """
-OUTPUTS = '''
-from typing import Literal
-import torch
-from torch import nn
-import headstart
-from headstart.models.own import OwnModelSpec
-
-
-class CountsSpec(OwnModelSpec):
-    """Counts of tokens, without a head of headstart's."""
-
-    kind: Literal["counts"] = "counts"
-    head = False
-
-    def build(self, signature):
-        return Counts(signature.width, signature.classes)
-
-
-class Counts(nn.Module):
-    def __init__(self, tokens, classes):
-        super().__init__()
-        self.layer, self.steps = nn.Linear(tokens, classes), 0
-        self.register_buffer("seen", torch.zeros(()))
-
-    def forward(self, x):
-        if self.training:
-            self.seen = self.seen + len(x)
-        return self.layer(nn.functional.one_hot(x, self.layer.in_features).float().sum(1))
-
-
-headstart.register_model("counts", CountsSpec)
-'''
 
 
 def test_a_model_may_give_the_outputs_themselves_and_replace_its_buffers(folder: Path) -> None:

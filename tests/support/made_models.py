@@ -110,6 +110,7 @@ def network_of(config: ModelConfig, seed: int = 0) -> SequenceModel:
     """A fresh network whose every number, statistics too, is moved from where it starts."""
     torch.manual_seed(seed)
     network = build(config)
+    assert isinstance(network, SequenceModel)
     for name, tensor in network.state_dict().items():
         noise = 0.2 * torch.randn_like(tensor)
         tensor += noise.abs() if name.endswith("running_variance") else noise

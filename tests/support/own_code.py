@@ -112,6 +112,39 @@ class SharesSpec(MajoritySpec):
 
 headstart.register_model("shares", SharesSpec)
 '''
+OUTPUTS = '''
+from typing import Literal
+import torch
+from torch import nn
+import headstart
+from headstart.models.own import OwnModelSpec
+
+
+class CountsSpec(OwnModelSpec):
+    """Counts of tokens, without a head of headstart's."""
+
+    kind: Literal["counts"] = "counts"
+    head = False
+
+    def build(self, signature):
+        return Counts(signature.width, signature.classes)
+
+
+class Counts(nn.Module):
+    def __init__(self, tokens, classes):
+        super().__init__()
+        self.layer, self.steps = nn.Linear(tokens, classes), 0
+        self.register_buffer("seen", torch.zeros(()))
+
+    def forward(self, x):
+        if self.training:
+            self.seen = self.seen + len(x)
+        return self.layer(nn.functional.one_hot(x, self.layer.in_features).float().sum(1))
+
+
+headstart.register_model("counts", CountsSpec)
+'''
+EXAMPLE = (Path(__file__).parents[2] / "examples" / "my_net.py").read_text()
 LISTOPS = {"kind": "listops", "train": 24, "val": 8, "test": 8, "min_length": 5, "max_length": 12}
 
 

@@ -161,8 +161,11 @@ def with_labels(config: ModelConfig, classes: np.ndarray) -> ModelConfig:
     return config.model_copy(update={"preparation": preparation, "label_type": label_type(classes)})
 
 
-def fit_settings(estimator: Any, layout: LayoutSpec) -> FitSettings:
-    """The parameters of an estimator as a fit has them. Raises: BadInput for one that cannot be."""
+def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = ()) -> FitSettings:
+    """The parameters of an estimator as a fit has them; models: kinds of whole models of a person's own.
+
+    Raises: BadInput for one that cannot be.
+    """
     from headstart.fit.settings import FitSettings, read_time
 
     start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
@@ -192,6 +195,7 @@ def fit_settings(estimator: Any, layout: LayoutSpec) -> FitSettings:
         pretrain=bool(estimator.pretrain),
         val_share=float(estimator.validation_fraction),
         test_share=float(estimator.test_fraction),
+        models=models,
     )
 
 

@@ -34,7 +34,7 @@ from headstart.estimator.inputs import (
     with_labels,
     workers_of,
 )
-from headstart.plugins import load_plugins
+from headstart.plugins import load_plugins, own_networks
 from headstart.spec import read
 
 if TYPE_CHECKING:
@@ -62,6 +62,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     device: str = "auto"
     n_jobs: int | None = None
     store: str | os.PathLike[str] | None = None
+    plugins: Sequence[str | os.PathLike[str]] = ()
     served_: Served = field(init=False)
     outcome_: Outcome = field(init=False)
 
@@ -137,10 +138,9 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
 
     @property
     def _n_features_out(self) -> int:
-        network: Any = self.served_.network
-        if network is None:
+        if self.served_.network is None:
             raise BadInput("transform: the fit has no network, whose vectors these would be; fit one with a network")
-        return int(network.head.output.in_features)
+        return self.served_.vector_size
 
     def _adopt(self, served: Served, source: str) -> Self:
         """Serve what was loaded. Raises: BadInput where it predicts something else."""
@@ -185,7 +185,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
             more = read_inputs(self._inputs(X_unlabelled, "X_unlabelled"), fixed)
         outcome = fit_sequences(
             sequences,
-            fit_settings(self, layout),
+            fit_settings(self, layout, own_networks(load_plugins(self.plugins, "plugins"))),
             unlabelled=more,
             workers=workers_of(self.n_jobs),
             device=self.device,
@@ -238,6 +238,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     device: `auto`, `cpu` or `cuda`. n_jobs: processes that train; None, 0 or 1: this one, -1: one per core.
     store: folder in which trained networks and a copy of the data stay, so that a fit that was cut short goes on; None:
         a folder that is deleted in the end.
+    plugins: files or modules of your own; each whole model that they register is fitted too (`serve` may name it).
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

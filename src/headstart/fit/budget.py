@@ -122,8 +122,10 @@ def cost_of(
     rest = known.val + known.test
     train = tuned.step * amount.steps + tuned.unit * (EVALUATIONS * known.val + 2 * (known.labelled + rest))
     before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
+    own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
+    arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrain else (1 + own[0], 0)
     before = before if settings.pretrain else 0.0
-    each = (2 if settings.pretrain else 1) * len(amount.rates) * train + before
+    each = arms * len(amount.rates) * train + pretrained * before
     return max(len(settings.seeds) * each / share, before + train)
 
 

@@ -14,6 +14,7 @@ from headstart.data import LayoutSpec
 from headstart.data.card import Card
 from headstart.errors import BadInput
 from headstart.fit.occlusion import Occlusion
+from headstart.fit.settings import PRETRAINED
 from headstart.plugins import plugins_of
 from headstart.runner.machine import version
 from headstart.sequence import IGNORE
@@ -29,7 +30,7 @@ from headstart.tasks.own import OwnFacts
 SIMPLEST = ("majority", "summary", "kernels", "scratch", "self_pretrained")
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
 NETWORKS = {"scratch": "network, from random weights", "self_pretrained": "network, self-pretrained on the sequences"}
-"""Arms that are networks, in words."""
+"""Arms that are networks of headstart, in words."""
 WITHOUT_GRADIENTS = {
     "numbers": {
         "kernels": "random convolution kernels with ridge",
@@ -101,7 +102,7 @@ class Candidate:
     @property
     def is_network(self) -> bool:
         """It is a neural network, not a model without gradients."""
-        return self.name in NETWORKS
+        return self.name not in WITHOUT_GRADIENTS["numbers"]
 
     @property
     def worth(self) -> float:
@@ -169,8 +170,14 @@ def candidates_of(results: Results, store: Store, facts: OwnFacts, balanced: boo
             tests = [model.test.scores for model in models]
             more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
             means = {name: value for name, values in more.items() if (value := estimate(values)) is not None}
-            out.append(Candidate(row, texts[row.arm], means, models))
+            out.append(Candidate(row, texts.get(row.arm) or _own_text(row.arm), means, models))
     return out
+
+
+def _own_text(arm: str) -> str:
+    """An arm with a whole model of a person's own, in words."""
+    name = arm.removesuffix(PRETRAINED)
+    return f"your own model, {'from random weights' if name == arm else 'self-pretrained on the sequences'}"
 
 
 def distinct(row: Row) -> Row:
@@ -184,7 +191,8 @@ def distinct(row: Row) -> Row:
 
 def winner(candidates: Sequence[Candidate]) -> Candidate:
     """The best on validation, by the mean over its seeds; of equals the simplest."""
-    order = sorted(candidates, key=lambda candidate: SIMPLEST.index(candidate.name))
+    ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
+    order = sorted(candidates, key=lambda candidate: ranks.get(candidate.name, len(ranks)))
     return max(order, key=lambda candidate: candidate.worth)
 
 
@@ -192,10 +200,11 @@ def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarra
     identity = run.stages[-1][1]
     outputs = {name: tensor.numpy() for name, tensor in store.predictions(identity).items()}
     temperature = 1.0
-    if facts.labels and arm in NETWORKS:  # the others are calibrated where they are fitted
+    network = arm not in WITHOUT_GRADIENTS["numbers"]
+    if facts.labels and network:  # the others are calibrated where they are fitted
         temperature = fit_temperature(outputs["val/output"], outputs["val/target"].astype(np.int64), True, weights)
     val, test = (_answers(outputs, split, facts, temperature) for split in ("val", "test"))
-    raw = outputs.get("test/output") if arm in NETWORKS else None
+    raw = outputs.get("test/output") if network else None
     scores = val.scores
     worth = (run.val if run.val is not None else -(scores["rmse"] ** 2), -scores.get("log_loss", 0.0))
     return TrainedModel(run.seed, identity, val, test, worth, temperature, raw)
@@ -229,7 +238,8 @@ def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tup
     by_name = {candidate.name: candidate for candidate in candidates} | ({"network": network} if network else {})
     if serve not in by_name:
         raise BadInput(f"--serve: {serve!r}, but none was trained to its end; give the same command again")
-    return by_name[serve], network
+    asked = by_name[serve]
+    return asked, asked if asked.is_network else network
 
 
 def served_model(

@@ -17,7 +17,8 @@ import numpy as np
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
-from headstart.fit.budget import Known
+from headstart.fit.budget import Amount, Known
+from headstart.fit.defaults import ONE_RATE, Shape
 from headstart.fit.occlusion import where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
 from headstart.fit.plan import (
@@ -27,6 +28,7 @@ from headstart.fit.plan import (
     kept_plan,
     made_for,
     plan_for,
+    study_table,
     study_without_networks,
     with_places,
 )
@@ -39,6 +41,7 @@ from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
 from headstart.sequence import IGNORE
+from headstart.serve.model import check_servable
 from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
@@ -82,6 +85,7 @@ class Fit:
         self.broken: list[str] = []
         self.plan: FitPlan | None = None
         self.study: Plan | None = None
+        self._check()
 
     def fit_baselines(self) -> None:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
@@ -112,14 +116,22 @@ class Fit:
         self.plan = plan
         table = with_places(plan.study, self.source.places)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
-        for stage in self.study.stages.values():
-            for part in (stage.spec.objective, stage.spec.model):
-                if part.source_digest:
-                    raise BadInput(
-                        f"override: {stage.name}: {part.kind!r} comes from a plugin, and of those a fit serves mixers "
-                        "alone; compare it with others by `headstart run`"
-                    )
         return plan
+
+    def _check(self) -> None:
+        """Raises: BadInput for settings of the study that are none, and for what could be trained and not be served."""
+        table = study_table(self.known, Shape(), self.settings, Amount(ONE_RATE, 1, 0))
+        study = make_plan(read_study(with_places(table, self.source.places), self.settings.overrides), self.data)
+        for stage in study.stages.values():
+            model, objective = stage.spec.model, stage.spec.objective
+            if objective.source_digest or (model.source_digest and model.kind not in self.settings.models):
+                kind = objective.kind if objective.source_digest else model.kind
+                raise BadInput(
+                    f"override: {stage.name}: {kind!r} comes from a plugin, and of those a fit serves mixers and "
+                    "networks; compare it with others by `headstart run`"
+                )
+            if model.source_digest:
+                check_servable(model, objective, self.task)
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
         """Train what is not there yet, until all is done or the time is over."""

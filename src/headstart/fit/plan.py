@@ -36,7 +36,7 @@ from headstart.fit.defaults import (
     objective_table,
     shape_of,
 )
-from headstart.fit.settings import FILES, PLAN, FitSettings
+from headstart.fit.settings import FILES, PLAN, PRETRAINED, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.spec import Spec, digest, read
@@ -206,8 +206,11 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
     }
     network = {"task": read} if read else {}
     arms: dict[str, Any] = {"scratch": network}
+    pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
     if settings.pretrain:
-        arms["self_pretrained"] = {**network, "finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
+        arms["self_pretrained"] = {**network, **pretrained}
+    for name, kind in settings.own_arms.items():
+        arms[name] = {**network, "model": {"kind": kind}, **(pretrained if name != kind else {})}
     model = model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
@@ -278,6 +281,11 @@ def _texts(
         f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
         f"{many(len(settings.seeds), 'seed')}; {loss}"
     )
+    for kind in settings.models:
+        several = f"{kind}{PRETRAINED}" in settings.own_arms
+        lines.append(
+            f"{kind}: a model of your own, {'from scratch and self-pretrained' if several else 'from scratch'}"
+        )
     if settings.pretrain:
         asked = next((stage.spec.objective for stage in _networks(plan) if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)

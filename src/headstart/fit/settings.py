@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import re
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from headstart.data import LayoutSpec
 from headstart.errors import BadInput, nearest
+from headstart.models import MODELS
 
 PLAN = "plan.json"
 """The file of a plan in the folder of a model."""
@@ -19,6 +21,10 @@ DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
 SERVABLE = ("auto", "network", "majority", "summary", "kernels")
 """What may be served: the best on validation, the best network, or a model without gradients by its name."""
+TAKEN = (*SERVABLE, "scratch", "self_pretrained")
+"""Names that an arm of a person's own model cannot have."""
+PRETRAINED = "_self_pretrained"
+"""End of the name of an arm whose model, of a person's own, is self-pretrained."""
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -31,7 +37,7 @@ class FitSettings:
     pretrain_epochs: of training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best
     on validation), `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained.
     val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
-    the study of the networks, `name=value`.
+    the study of the networks, `name=value`. models: kinds of whole models of a person's own, each an arm more.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -51,33 +57,63 @@ class FitSettings:
     split_seed: int = 0
     by_group: bool = True
     overrides: tuple[str, ...] = ()
+    models: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
             raise BadInput(f"seeds: {list(self.seeds)} must be at least one number, each once")
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
-        if self.serve not in SERVABLE:
-            raise BadInput(f"serve: {nearest(self.serve, SERVABLE)}")
+        for kind in self.models:
+            if kind in TAKEN:
+                raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
+        servable = (*SERVABLE, *self.own_arms)
+        if self.serve not in servable:
+            raise BadInput(f"serve: {nearest(self.serve, servable)}")
         for name in ("epochs", "pretrain_epochs", "time"):
             value = getattr(self, name)
             if value is not None and not 0 < value < math.inf:
                 raise BadInput(f"{name}: {value} must be a number above 0")
         for word in self.overrides:
-            _check_override(word)
+            _check_override(word, self.own_arms)
+
+    @property
+    def own_arms(self) -> dict[str, str]:
+        """Name of each arm with a whole model of a person's own -> the kind of the model.
+
+        A model under a head of ours has two, unless nothing is self-pretrained.
+        """
+        arms = {}
+        for kind in self.models:
+            arms[kind] = kind
+            if self.pretrain and getattr(MODELS[kind].load(), "head", False):
+                arms[f"{kind}{PRETRAINED}"] = kind
+        return arms
 
     def document(self) -> dict[str, Any]:
         """What of the settings decides a plan, as JSON material: no place of a file."""
-        names = ("time", "seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides")
+        names: tuple[str, ...] = (
+            "time",
+            "seeds",
+            "rates",
+            "epochs",
+            "pretrain_epochs",
+            "balanced",
+            "pretrain",
+            "overrides",
+        )
+        names += ("models",) if self.models else ()
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 
-def _check_override(word: str) -> None:
+def _check_override(word: str, own: Collection[str]) -> None:
     """Raises: BadInput for a setting that would part the networks from the models beside them, or from what is said."""
     from headstart.study.scales import parse_override
 
     path, value = parse_override(word)
-    first = path.split(".")[0]
+    first, *rest = path.split(".")
+    if first == "arms" and len(rest) > 2 and rest[0] in own and rest[1] == "model":
+        return
     if first in ELSEWHERE:
         raise BadInput(f"override: {path!r} is no setting of the networks alone; {ELSEWHERE[first]}")
     if isinstance(value, list) and not path.endswith((".optim.lr", ".start", ".mixer", ".class_weights")):
@@ -88,7 +124,8 @@ ELSEWHERE = {
     "task": "set how the file is read with layout.NAME=value, and the splits with --val, --test, --val-share, "
     "--test-share, --split-seed and --no-group",
     "seed": "give --seeds N",
-    "arms": "a fit compares training from scratch with self-pretraining; `headstart run` compares any arms",
+    "arms": "a fit compares training from scratch with self-pretraining, and sets the model of an arm with a model of "
+    "your own alone (arms.NAME.model.KEY=value); `headstart run` compares any arms",
     "columns": "a fit has one file; `headstart run` compares several",
     "report": "`headstart run` sets what is reported",
 }

@@ -8,6 +8,7 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.fit.outcome import Candidate, Outcome
+from headstart.models.model import ModelSpec
 from headstart.plugins import plugin_options
 from headstart.report.tables.model import Table
 from headstart.report.tables.scores import make_table
@@ -174,8 +175,10 @@ def served_words(outcome: Outcome) -> str:
     if not candidate.is_network or config.network is None or outcome.served.network is None:
         return candidate.text
     spec = config.network.model
-    kinds = words.listed(list(dict.fromkeys(mixer.kind.replace("_", " ") for mixer in spec.mixers)))
     count = sum(weights.numel() for weights in outcome.served.network.parameters())
+    if not isinstance(spec, ModelSpec):
+        return f"{candidate.text} ({spec.kind}, {count:,} parameters)"
+    kinds = words.listed(list(dict.fromkeys(mixer.kind.replace("_", " ") for mixer in spec.mixers)))
     return f"{candidate.text} ({words.many(spec.blocks, 'block')} of {kinds}, width {spec.width}, {count:,} parameters)"
 
 

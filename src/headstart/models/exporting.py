@@ -28,12 +28,16 @@ def exportable(mixer: nn.Module, length: int) -> nn.Module:
     return AtLength(mixer, length) if own is None else own(length)
 
 
-def exportable_network(network: M, length: int) -> M:
-    """A copy of a network of blocks, for batches of at most `length` positions whose `valid` is given.
+def exportable_network(network: nn.Module, length: int) -> nn.Module:
+    """A copy of a network, for batches of at most `length` positions whose `valid` is given.
 
+    One that is not made of blocks has its say by a method `exportable(length)`.
     Raises: BadInput where one of its mixers refuses.
     """
     out = copy.deepcopy(network).eval().requires_grad_(False)
+    own: Callable[[int], nn.Module] | None = getattr(out, "exportable", None)
+    if own is not None:
+        return own(length)
     for block in out.get_submodule("blocks").children():
         block.mixer = exportable(block.get_submodule("mixer"), length)
     return out

@@ -116,6 +116,10 @@ class OwnModel(Network):
         answer: Tensor = self.head(x, None if batch.full else batch.valid)
         return answer
 
+    def exportable(self, length: int) -> nn.Module:
+        """What is exported in its place, for at most `length` positions."""
+        return OwnAtLength(self, length)
+
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """What the module gives: (B, L, D), or outputs where it has no head of ours."""
         inputs = self._inputs(batch)
@@ -159,6 +163,26 @@ class OwnModel(Network):
                 self.net.get_submodule(path)._buffers[own] = before[name]
                 if statistics is not None:
                     statistics[f"net.{name}"] = value.detach()
+
+
+class OwnAtLength(nn.Module):
+    """A whole model of a person's own on inputs that are padded to `length` positions, under its head where it has one.
+
+    Shapes: a batch of (B, L) or (B, L, F) with L at most `length` -> (B, size).
+    """
+
+    def __init__(self, network: OwnModel, length: int) -> None:
+        super().__init__()
+        self.net, self.head, self.takes_lengths, self.length = network.net, network.head, network.takes_lengths, length
+
+    def forward(self, batch: Batch) -> Tensor:
+        positions, padded = torch.arange(batch.inputs.shape[1]), torch.arange(self.length)
+        index = torch.minimum(padded, positions[-1])
+        valid = batch.valid[:, index] & (padded <= positions[-1])
+        x = batch.inputs[:, index]
+        x = torch.where(valid if x.ndim == 2 else valid[:, :, None], x, torch.zeros((), dtype=x.dtype))
+        out: Tensor = self.net(x, valid.sum(1)) if self.takes_lengths else self.net(x)
+        return out if self.head is None else self.head(out, valid)
 
 
 @contextmanager

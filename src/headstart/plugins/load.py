@@ -229,25 +229,23 @@ def _execute(plugin: Plugin, option: str) -> None:
     try:
         importlib.import_module(plugin.name)
     except Exception as error:
+        at = place_of(error) or f"{plugin.file}: "
         _forget(plugin.name)
         if isinstance(error, BadInput):
             raise
-        raise BadInput(f"{option}: {_problem(plugin, error)}") from None
+        if isinstance(error, ImportError):
+            why = f"{plugin.file} cannot be imported: {error}; run from its folder or install it"
+            raise BadInput(f"{option}: {why}") from None
+        raise BadInput(f"{option}: {at}{type(error).__name__}: {error}") from None
     finally:
         _running.pop()
 
 
-def _problem(plugin: Plugin, error: Exception) -> str:
-    if isinstance(error, ImportError):
-        return f"{plugin.file} cannot be imported: {error}; run from its folder or install it"
-    files = {str(module.path): module.file for module in plugin.modules}
-    lines = [
-        (files[frame.filename], frame.lineno)
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename in files
-    ]
-    at = f"{lines[-1][0]}, line {lines[-1][1]}" if lines else plugin.file
-    return f"{at}: {type(error).__name__}: {error}"
+def place_of(error: BaseException) -> str:
+    """`my_net.py, line 18: ` where code of a plugin raised an error, or called what did; empty where none did."""
+    files = {str(module.path): module.file for module, _ in _serving.values()}
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename in files]
+    return f"{files[frames[-1].filename]}, line {frames[-1].lineno}: " if frames else ""
 
 
 def _forget(name: str) -> None:
@@ -297,6 +295,12 @@ def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
     """Kinds of this sort (`mixer`, `task`, ...) that the plugins have registered."""
     names = {plugin.name for plugin in plugins}
     return [kind for own, kind, entry in _own_entries() if own == sort and entry.plugin in names]
+
+
+def own_networks(plugins: Iterable[Plugin]) -> tuple[str, ...]:
+    """Kinds of whole models that the plugins have registered and that are trained."""
+    table = _tables()["model"][0]
+    return tuple(kind for kind in own_kinds(plugins, "model") if getattr(table[kind].load(), "way", "") == "trained")
 
 
 def _register_class(cls: Any, plugin: Plugin, option: str) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from headstart.errors import BadInput
+from headstart.plugins import place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime
@@ -244,7 +245,7 @@ def _explain(error: BaseException, path: Path) -> str:
     if isinstance(error, BadInput):
         return str(error)
     text = str(error).strip().partition("\n")[0]
-    message = f"{type(error).__name__}: {text}" if text else type(error).__name__
+    message = place_of(error) + (f"{type(error).__name__}: {text}" if text else type(error).__name__)
     if isinstance(error, MemoryError) or "out of memory" in text.lower():
         message += "; use fewer --workers, a smaller optim.batch_size, or another --device"
     return message

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from headstart.baselines.contract import Facts
 from headstart.data.layout import LayoutSpec
 from headstart.data.letters import ALPHABETS
 from headstart.errors import nearest
-from headstart.models.model import ModelSpec
+from headstart.models.kind import ModelField, ModelKind
 from headstart.objectives import ObjectiveField
 from headstart.sequence import Signature
 from headstart.spec import Spec
@@ -85,15 +85,22 @@ class Preparation(Spec):
 class NetworkConfig(Spec):
     """The network: its spec, the objective that it answers, the longest sequence (in patches) that it was built for.
 
-    temperature: scores are divided by it before they become probabilities. arm: how it began, `scratch` or
-    `self_pretrained`.
+    temperature: scores are divided by it before they become probabilities. arm: of the fit, which says how it began:
+    `scratch`, `self_pretrained`, or a name of a person's own model.
     """
 
-    model: ModelSpec
+    model: ModelField
     objective: ObjectiveField
     length: int = Field(ge=1)
     temperature: float = Field(default=1.0, gt=0)
     arm: str = ""
+
+    @field_validator("model")
+    @classmethod
+    def _is_trained(cls, model: ModelKind) -> ModelKind:
+        if model.way != "trained":
+            raise ValueError(f"{model.kind!r} is fitted without gradients and has no network; save the model again")
+        return model
 
 
 class ModelConfig(Spec):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,12 @@ from safetensors import SafetensorError, safe_open
 from headstart.baselines import from_arrays, shapes
 from headstart.data.archives import reading
 from headstart.errors import BadInput, nearest
+from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
-from headstart.models.model import SequenceModel, build_model
+from headstart.models.model import ModelSpec, Network
 from headstart.plugins import own_kinds, plugins_of, require_plugins
 from headstart.serve.config import NETWORK, ModelConfig
-from headstart.serve.model import Served
+from headstart.serve.model import TYPES, Served
 from headstart.spec import read
 from headstart.store import Damaged, disk_full, publish, seal, unseal
 from headstart.store.files import canonical
@@ -46,12 +47,12 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
 
     Each file is whole or absent, and a config does not go with other weights than those it was saved with. The source
     of plugins goes into `source/`, to be looked at.
-    Raises: BadInput where there is no room or no right to write, or where a mixer is neither headstart's own nor from
-    a plugin that the config names.
+    Raises: BadInput where there is no room or no right to write, or where a model or a mixer is neither headstart's own
+    nor from a plugin that the config names.
     """
     path = Path(folder)
     document = served.config.model_dump(mode="json")
-    _check_mixers(document, path / CONFIG)
+    _check_kinds(document, path / CONFIG)
     for name in more or {}:
         if name in ("", ".", "..", CONFIG, WEIGHTS) or Path(name).name != name:
             raise BadInput(f"{name!r}: is no name for a file beside {CONFIG} and {WEIGHTS}; give another")
@@ -114,7 +115,7 @@ def _tensors(served: Served) -> dict[str, torch.Tensor]:
     return out
 
 
-def _network(config: ModelConfig, tensors: Mapping[str, torch.Tensor]) -> SequenceModel | None:
+def _network(config: ModelConfig, tensors: Mapping[str, torch.Tensor]) -> Network | None:
     if config.network is None:
         return None
     network = build(config)
@@ -184,34 +185,47 @@ def _document(path: Path) -> dict[str, Any]:
 
 
 def _config(document: dict[str, Any], path: Path) -> ModelConfig:
-    _check_mixers(document, path)
+    _check_kinds(document, path)
     try:
-        return read(ModelConfig, document)
+        config = read(ModelConfig, document)
     except BadInput as error:
         raise BadInput("\n".join(f"{path}: {line}" for line in str(error).splitlines())) from None
+    for plugin in plugins_of(config):
+        if plugin.digest not in config.plugins.values():
+            raise BadInput(f"{path}: network.model: holds code of {plugin.file}, whose digest is not in `plugins`")
+    return config
 
 
-def _check_mixers(document: Mapping[str, Any], path: Path) -> None:
-    """Raises: BadInput for a mixer that comes neither with headstart nor from a plugin that the document names, and
-    for such a plugin that is not loaded as it was."""
+def _check_kinds(document: Mapping[str, Any], path: Path) -> None:
+    """Raises: BadInput for a model or a mixer that comes neither with headstart nor from a plugin that the document
+    names, and for such a plugin that is not loaded as it was."""
     needed = document.get("plugins")
     plugins = require_plugins(needed, str(path)) if isinstance(needed, Mapping) else ()
-    own = {kind for kind, line in MIXERS.items() if line.path.startswith("headstart.")}
-    own |= set(own_kinds(plugins, "mixer"))
     network = document.get("network")
     model = network.get("model") if isinstance(network, Mapping) else None
-    waiting = [model.get("mixer") if isinstance(model, Mapping) else None]
+    if not isinstance(model, Mapping):
+        return
+    models = [DEFAULT, *own_kinds(plugins, "model")]
+    mixers = [kind for kind, line in MIXERS.items() if line.path.startswith("headstart.")]
+    mixers += own_kinds(plugins, "mixer")
+    if model.get("kind", DEFAULT) not in models:
+        raise _unknown_kind(f"{path}: network.model.kind", model["kind"], models)
+    waiting = [model.get("mixer")]
     while waiting:
         value = waiting.pop()
         if isinstance(value, Mapping):
-            if "kind" in value and str(value["kind"]) not in own:
-                raise BadInput(
-                    f"{path}: network.model.mixer.kind: {nearest(value['kind'], own)}; a model folder names "
-                    "no code, and serves mixers that come with headstart, or from a plugin whose digest it holds"
-                )
+            if "kind" in value and str(value["kind"]) not in mixers:
+                raise _unknown_kind(f"{path}: network.model.mixer.kind", value["kind"], mixers)
             waiting += value.values()
         elif isinstance(value, (list, tuple)):
             waiting += value
+
+
+def _unknown_kind(where: str, kind: Any, known: Collection[str]) -> BadInput:
+    return BadInput(
+        f"{where}: {nearest(kind, known)}; a model folder names no code, and serves models and mixers that come with "
+        "headstart, or from a plugin whose digest it holds"
+    )
 
 
 def _digest(document: Mapping[str, Any]) -> str:
@@ -238,8 +252,6 @@ MOST_STATE = 4_096
 """States of a channel: some mixers solve for the eigenvectors of a matrix of this size."""
 MOST_OTHER = 65_536
 """Of every other whole number of a mixer's spec."""
-TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
-"""Types of numpy and torch in the words of the format."""
 
 
 def read_header(path: Path) -> Header:
@@ -286,19 +298,25 @@ def check_header(header: Header, config: ModelConfig, path: Path) -> None:
             )
 
 
-def build(config: ModelConfig) -> SequenceModel:
-    """A fresh network. Raises: BadInput where the parts of its spec do not fit."""
+def build(config: ModelConfig) -> Network:
+    """A fresh network in float32. Raises: BadInput where the parts of its spec do not fit."""
     assert config.network is not None
     signature = config.signature
-    return build_model(config.network.model, signature, config.network.objective.output(signature), 0)
+    network: Network = config.network.model.network(signature, config.network.objective.output(signature), 0)
+    return network.float()
 
 
 def _of_network(config: ModelConfig, path: Path) -> Header:
+    assert config.network is not None
     try:
         with torch.device("meta"):  # shapes alone, but for small constants
             model = build(config)
     except BadInput as error:
         raise BadInput(f"{path.with_name('config.json')}: network.{error}") from None
+    except (NotImplementedError, RuntimeError):
+        if isinstance(config.network.model, ModelSpec):
+            raise
+        model = build(config)  # a module of a person's own that looks at its numbers
     saved = model.state_dict()
     beside = sum(x.numel() * x.element_size() for name, x in model.named_buffers() if name not in saved)
     if beside > MOST_BESIDE:
@@ -313,14 +331,8 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
     """Raises: BadInput where building the network could cost far more than its file is large."""
     assert config.network is not None
     model, source = config.network.model, path.with_name("config.json")
-    blocks = len({name.split(".")[2] for name in header if name.startswith(f"{NETWORK}.blocks.")})
-    _, shape = header.get(f"{NETWORK}.head.output.weight", ("", ()))
-    if (blocks, shape[1:]) != (model.blocks, (model.width,)):
-        size = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
-        raise BadInput(
-            f"{path}: holds a network of {size}, by {source.name} it has {model.blocks} of width "
-            f"{model.width}; save the model again"
-        )
+    if isinstance(model, ModelSpec):
+        _check_blocks(header, model, path)
     sizes = {"length": config.network.length, "patch": config.preparation.patch, "model": model.model_dump()}
     for where, value in _whole_numbers(sizes):
         most = MOST_SIZE
@@ -328,6 +340,18 @@ def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
             most = MOST_STATE if where.endswith(".state") else MOST_OTHER
         if not where.endswith("seed") and value > most:
             raise BadInput(f"{source}: network.{where}: {value:,} is more than is read, at most {most:,}; lower it")
+
+
+def _check_blocks(header: Header, model: ModelSpec, path: Path) -> None:
+    """Raises: BadInput where the file holds another number of blocks, or another width, than its config says."""
+    blocks = len({name.split(".")[2] for name in header if name.startswith(f"{NETWORK}.blocks.")})
+    _, shape = header.get(f"{NETWORK}.head.output.weight", ("", ()))
+    if (blocks, shape[1:]) != (model.blocks, (model.width,)):
+        size = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
+        raise BadInput(
+            f"{path}: holds a network of {size}, by {CONFIG} it has {model.blocks} of width {model.width}; save the "
+            "model again"
+        )
 
 
 def _whole_numbers(value: Any, name: str = "") -> Iterator[tuple[str, int]]:

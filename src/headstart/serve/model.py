@@ -13,11 +13,17 @@ from headstart.baselines.measures import softmax
 from headstart.data.sequences import Sequences, check_alike, standardised
 from headstart.errors import BadInput, Mistakes, nearest
 from headstart.models.heads import SequenceHead, pooled
-from headstart.models.model import SequenceModel
+from headstart.models.model import Network
+from headstart.models.own import OwnModel, OwnModelSpec
+from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples
 from headstart.serve.config import NETWORK, ModelConfig
+from headstart.tasks.task import Task
 from headstart.tasks.task import patched as joined
 from headstart.training.batches import Batches
+
+TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
+"""Types of numpy and torch that a model folder holds, in the words of safetensors."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +35,7 @@ class Served:
     """
 
     config: ModelConfig
-    network: SequenceModel | None
+    network: Network | None
     classics: Mapping[str, Fitted]
 
     @property
@@ -88,14 +94,26 @@ class Served:
 
         Raises: BadInput where there is no network, and as `examples`.
         """
-        network = self._network()
+        network, size = self._network(), self.vector_size
+        head = _head(network)
+        assert head is not None
 
         def vector(batch: Batch) -> torch.Tensor:
-            return pooled(network.embed(batch), None if batch.full else batch.valid, _head(network).pool)
+            return pooled(network.embed(batch), None if batch.full else batch.valid, head.pool)
 
-        return _each(vector, self.examples(s, patched=True), _head(network).output.in_features)
+        return _each(vector, self.examples(s, patched=True), size)
 
-    def _network(self) -> SequenceModel:
+    @property
+    def vector_size(self) -> int:
+        """D of `embed`. Raises: BadInput where there is no network, or no head of headstart's on top of it."""
+        head = _head(self._network())
+        if head is None:
+            raise BadInput(
+                "model: it gives its outputs itself (head = False) and has no vector; use a model with a head"
+            )
+        return head.output.in_features
+
+    def _network(self) -> Network:
         if self.network is None:
             there = ", ".join(self.choices)
             raise BadInput(f"model: there is no network here, only {there}; fit one with a network")
@@ -106,6 +124,20 @@ class Served:
         known = self.config.preparation
         cut = _cut(plain, self.limit(NETWORK))
         return joined(cut, known.patch, known.missing) if known.patch > 1 else cut
+
+
+def check_servable(model: OwnModelSpec, objective: ObjectiveSpec, task: Task) -> None:
+    """Raises: BadInput where a whole model of a person's own does not answer this task, or could not be saved."""
+    network = model.network(task.signature, objective.output(task.signature), 0).float().eval()
+    few = Batches(task.train, np.arange(min(2, task.train.units)), torch.device("cpu"), torch.float32)
+    with torch.no_grad():
+        network(next(few.in_order()))
+    for name, value in network.state_dict().items():
+        if str(value.dtype).removeprefix("torch.") not in TYPES:
+            raise BadInput(
+                f"model.kind: {model.kind!r}: {name.removeprefix('net.')!r} is of type {value.dtype}, which a model "
+                "folder does not hold; keep it in float32 or int64"
+            )
 
 
 def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarray:
@@ -130,13 +162,18 @@ def in_own_unit(config: ModelConfig, numbers: np.ndarray) -> np.ndarray:
     return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
 
 
-def _head(network: SequenceModel) -> SequenceHead:
-    assert isinstance(network.head, SequenceHead), "a model folder's network answers once per sequence"
-    return network.head
+def _head(network: Network) -> SequenceHead | None:
+    """The head of a network that answers once per sequence; None where a model of one's own gives outputs itself."""
+    head = network.head
+    assert head is None or isinstance(head, SequenceHead)
+    return head
 
 
-def _scores(network: SequenceModel, x: Examples) -> np.ndarray:
-    scores = _each(network, x, _head(network).output.out_features).astype(np.float64)
+def _scores(network: Network, x: Examples) -> np.ndarray:
+    head = _head(network)
+    size = network.size if isinstance(network, OwnModel) and head is None else head and head.output.out_features
+    assert isinstance(size, int)
+    scores = _each(network, x, size).astype(np.float64)
     return scores[:, 0] if scores.shape[1] == 1 else scores
 
 

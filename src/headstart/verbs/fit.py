@@ -16,7 +16,7 @@ from headstart.data import LayoutSpec
 from headstart.errors import BadInput
 from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
-from headstart.plugins import load_plugins, plugin_options
+from headstart.plugins import load_plugins, own_networks, plugin_options
 from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
 from headstart.store import store_folder
 from headstart.study import words
@@ -57,9 +57,9 @@ def fit_file(
     plugins: Sequence[str] = (),
 ) -> int:
     """Fit a file. Returns the exit code. Raises: BadInput before anything is trained, where something is wrong."""
-    load_plugins(plugins)
+    models = own_networks(load_plugins(plugins))
     of_layout, of_study = split_settings(overrides)
-    wanted = _settings(layout_of(flags, of_layout), of_study, settings)
+    wanted = _settings(layout_of(flags, of_layout), of_study, settings, models)
     folder, root = Path(out), Path(store_folder(store))
     screen = console()
     if not dry_run:
@@ -100,7 +100,9 @@ def fit_file(
     return 1 if fit.broken else 0
 
 
-def _settings(layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[str, Any]) -> FitSettings:
+def _settings(
+    layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[str, Any], models: tuple[str, ...]
+) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
     files: dict[str, Any] = {name: Path(options[name]) if options[name] is not None else None for name in FILES[1:]}
     names = ("balanced", "serve", "split_seed", "val_share", "test_share", "by_group")
@@ -109,6 +111,7 @@ def _settings(layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[st
         time=DEFAULT_TIME if options["time"] is None else read_time(options["time"]),
         seeds=tuple(range(options["seeds"])),
         overrides=of_study,
+        models=models,
         **files,
         **{name: options[name] for name in names},
     )

@@ -96,6 +96,9 @@ def error_message(error: Exception) -> str | None:
         return str(error)
     if isinstance(error, Damaged):
         return f"{error}; `headstart run` of its study does a damaged stage anew"
+    loaded = sys.modules.get("headstart.plugins")  # imported here it would cost verbs that need no plugin their time
+    if loaded is not None and (at := loaded.place_of(error)):
+        return f"{at}{type(error).__name__}: {error}"
     if disk_full(error):
         return "the disk is full; make room, or name folders on another disk, and give the same command again"
     if isinstance(error, OSError) and error.filename is not None:
