@@ -17,7 +17,10 @@ FLOATS = Signature("floats", 2, 10, 4, "class", classes=3)
 
 
 def model_of(**more: object) -> SequenceModel:
-    spec = read(ModelSpec, {"width": 16, "blocks": 3, "norm": "batch", "position": {"kind": "learned"}, **more})
+    spec = read(
+        ModelSpec,
+        {"width": 16, "blocks": 3, "norm": "batch", "position": {"kind": "learned"}, "embedding_norm": True, **more},
+    )
     return build_model(spec, FLOATS, Output("sequence", 3), 0)
 
 
@@ -31,6 +34,7 @@ def test_every_tensor_of_a_model_is_in_one_leaf() -> None:
     expected = {
         "encoder.input.weight": "encoder",
         "position.table": "position",
+        "embedding_norm.weight": "norm",
         "norm.running_mean": "norm",
         "blocks.0.norm_mixer.weight": "norm",
         "blocks.2.norm_feed_forward.running_variance": "norm",

@@ -24,7 +24,7 @@ UNIONS: dict[str, tuple[str, ...]] = {
     "backbone": (*MIXER, "feed_forward", "norm"),
     "all": LEAVES,
 }
-TOP = {"encoder": "encoder", "position": "position", "norm": "norm", "head": "head"}
+TOP = {"encoder": "encoder", "position": "position", "embedding_norm": "norm", "norm": "norm", "head": "head"}
 OWN = "net"
 """Where the tensors of a whole model of a person's own stand."""
 IN_BLOCK = {"norm_mixer": "norm", "norm_feed_forward": "norm", "feed_forward": "feed_forward"}

@@ -24,7 +24,9 @@ def turned(x: np.ndarray, theta: float) -> np.ndarray:
     return np.concatenate([pairs.real, pairs.imag], 1)
 
 
-def by_definition(module: Any, x: np.ndarray, head: int, theta: float | None, sees: Any) -> np.ndarray:
+def by_definition(
+    module: Any, x: np.ndarray, head: int, theta: float | None, sees: Any, bias: np.ndarray | None = None
+) -> np.ndarray:
     """(L, L) weights of one head on one example x (L, D) without padding: loops and exponentials."""
     width = x.shape[1] // module.heads
     q, k = (
@@ -37,7 +39,8 @@ def by_definition(module: Any, x: np.ndarray, head: int, theta: float | None, se
     for i in range(len(x)):
         for j in range(len(x)):
             if sees(i, j):
-                out[i, j] = math.exp(float(q[i] @ k[j]) / math.sqrt(width))
+                scale = math.sqrt(width) if getattr(module, "scale", True) else 1.0
+                out[i, j] = math.exp(float(q[i] @ k[j]) / scale + (0.0 if bias is None else bias[head, i, j]))
         out[i] /= out[i].sum()
     return out
 
@@ -46,8 +49,9 @@ def given_to(model: Any, example: Any, block: int) -> np.ndarray:
     """(L, D) what the mixer of a block gets from one example, by walking the model."""
     with torch.no_grad():
         x = model.position(model.encoder(example))
+        bias = model.position.bias(x.shape[1]) if hasattr(model.position, "bias") else None
         for before in model.blocks[:block]:
-            x = before(x, None, None, None)
+            x = before(x, None, None, None, bias)
         return np.asarray(model.blocks[block].norm_mixer(x, None, None)[0])
 
 
@@ -58,6 +62,8 @@ def all_of_them(i: int, j: int) -> bool:
 CASES = [
     (HEADS, False, "sinusoidal", all_of_them),
     (HEADS, True, "sinusoidal", lambda i, j: j <= i),
+    (HEADS | {"scale": False}, False, "relative", all_of_them),
+    (HEADS, True, "relative", lambda i, j: j <= i),
     (HEADS, False, "rotary", all_of_them),
     (LOCAL, False, "rotary", lambda i, j: abs(i // 3 - j // 3) <= 1),
     (LOCAL, True, "none", lambda i, j: j <= i and i // 3 - j // 3 <= 1),
@@ -69,6 +75,8 @@ def test_maps_are_softmaxes_averaged_over_the_examples_that_reach(
     mixer: Any, causal: bool, position: str, sees: Any
 ) -> None:
     model = small(mixer, causal=causal, position={"kind": position})
+    if position == "relative":
+        torch.nn.init.normal_(model.get_parameter("position.table"), generator=torch.Generator().manual_seed(3))
     many = batch()
     maps = list(attention_maps(model, many))
     assert [(m.block, m.mixer, m.head) for m in maps] == [(b, "mixer", h) for b in (0, 1) for h in (0, 1)]
@@ -80,8 +88,9 @@ def test_maps_are_softmaxes_averaged_over_the_examples_that_reach(
         mass, pairs = np.zeros(longest), np.zeros(longest)
         for example in each(many):
             x = given_to(model, example, one_map.block)
-            weights = by_definition(model.blocks[one_map.block].mixer, x, one_map.head, theta, sees)
             n = len(x)
+            bias = model.position.bias(n).detach().numpy() if position == "relative" else None
+            weights = by_definition(model.blocks[one_map.block].mixer, x, one_map.head, theta, sees, bias)
             total[:n, :n] += weights
             count[:n] += 1
             queries += n

@@ -9,12 +9,14 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from headstart.errors import BadInput
 from headstart.models.blocks import FeedForwardSpec, build_feed_forward, dropout, feed_forward_flops
 from headstart.models.contract import counted_flops
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model
 from headstart.seeds import Draw
 from headstart.sequence import Signature
+from headstart.spec import read
 
 FEEDS = [
     FeedForwardSpec(),
@@ -23,6 +25,7 @@ FEEDS = [
     FeedForwardSpec(kind="glu", width=5),
     FeedForwardSpec(kind="none"),
     FeedForwardSpec(activation="relu"),
+    FeedForwardSpec(kind="glu", width=5, bias=False),
 ]
 
 
@@ -45,6 +48,43 @@ def test_an_mlp_has_the_activation_that_its_spec_names(activation: Any, formula:
 def test_an_activation_is_for_an_mlp() -> None:
     with pytest.raises(ValueError, match=r"activation 'relu' is for kind 'mlp', not 'glu'; leave it out"):
         FeedForwardSpec(kind="glu", activation="relu")
+    with pytest.raises(ValueError, match=r"bias is of the layers of kind 'mlp' or 'glu', not of 'none'; leave it out"):
+        FeedForwardSpec(kind="none", bias=False)
+
+
+@pytest.mark.parametrize("kind", ["mlp", "glu"])
+def test_feed_forward_layers_have_biases_unless_the_spec_says_no(kind: Any) -> None:
+    for bias in (True, False):
+        layer: Any = build_feed_forward(FeedForwardSpec(kind=kind, width=5, bias=bias), 4)
+        names = {name for name, _ in layer.named_parameters()}
+        assert names == {"into.weight", "back.weight"} | ({"into.bias", "back.bias"} if bias else set())
+        assert bool(layer(torch.zeros(1, 1, 4)).any()) == bias
+
+
+def test_a_parallel_block_adds_both_layers_to_what_enters_it() -> None:
+    spec = ModelSpec(width=8, blocks=1, parallel=True)
+    model = build_model(spec, Signature("floats", 1, 6, 6, "class", classes=2), Output("sequence", 2), 0)
+    block: Any = model.blocks[0]
+    for number, norm in enumerate((block.norm_mixer, block.norm_feed_forward)):
+        norm.weight.data += 0.1 * (number + 1)
+    x = torch.randn(2, 6, 8, generator=torch.Generator().manual_seed(0))
+    expected = (
+        x
+        + block.mixer(block.norm_mixer(x, None, None), None)
+        + block.feed_forward(block.norm_feed_forward(x, None, None))
+    )
+    torch.testing.assert_close(block(x, None, None, None), expected)
+    assert model.norm.weight.shape == (8,)
+
+
+@pytest.mark.parametrize(
+    "more", [{"residual": False}, {"norm_place": "after"}, {"feed_forward": {"kind": "none"}}], ids=str
+)
+def test_parallel_layers_need_a_residual_a_norm_before_and_two_layers(more: Any) -> None:
+    with pytest.raises(
+        BadInput, match=r"model: parallel adds a feed-forward layer and a mixer to their common input; it"
+    ):
+        read(ModelSpec, {"parallel": True, **more}, "model")
 
 
 @pytest.mark.parametrize(("order", "residual"), list(product(["before", "after"], [True, False])))

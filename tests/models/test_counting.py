@@ -36,6 +36,14 @@ TRAINABLE = (
     "all-mixer",
     "all-feed_forward[0:2]",
 )
+FORMS: dict[str, dict[str, Any]] = {
+    "before": {},
+    "after": {"norm_place": "after", "embedding_norm": True},
+    "glu": {"feed_forward": {"kind": "glu", "width": 12}},
+    "parallel": {"parallel": True, "norm": "rms"},
+    "relative": {"position": {"kind": "relative", "buckets": 8, "far": 9}, "feed_forward": {"bias": False}},
+    "partly rotary": {"position": {"kind": "rotary", "share": 0.5}, "mixer": {"kind": "attention", "scale": False}},
+}
 
 
 def batch(signature: Signature, rows: int = 2) -> Batch:
@@ -57,16 +65,25 @@ def counted(model: SequenceModel, names: list[str], signature: Signature) -> flo
 
 @pytest.mark.parametrize("expression", TRAINABLE)
 @pytest.mark.parametrize("signature", [FLOATS, TOKENS, GAPS], ids=["floats", "tokens", "gaps"])
-@pytest.mark.parametrize("form", ["before", "after", "glu"])
+@pytest.mark.parametrize("form", FORMS)
 def test_frozen_weights_get_no_weight_gradient_and_nothing_below_the_first_trained_part_any(
     expression: str, signature: Signature, form: str
 ) -> None:
-    more = {"feed_forward": {"kind": "glu", "width": 12}} if form == "glu" else {"norm_place": form}
-    spec, output = read(ModelSpec, {**BLOCKS, **more}), Output("position", 3)
+    spec, output = read(ModelSpec, {**BLOCKS, **FORMS[form]}), Output("position", 3)
     model = build_model(spec, signature, output, 0)
     names = trainable(model, expression)
     stated = training_flops(model, spec.layer_flops(signature, output, LENGTH), names, LENGTH)
     assert stated == pytest.approx(counted(model, names, signature), rel=1e-9)
+
+
+def test_relative_positions_alone_need_hardly_more_than_the_gradients_of_what_follows_them() -> None:
+    spec, output = read(ModelSpec, {**BLOCKS, **FORMS["relative"]}), Output("position", 3)
+    for expression, most in (("position", 1.1), ("position+head", 1.1), ("position+norm+head", 1.0)):
+        model = build_model(spec, FLOATS, output, 0)
+        names = trainable(model, expression)
+        stated = training_flops(model, spec.layer_flops(FLOATS, output, LENGTH), names, LENGTH)
+        truth = counted(model, names, FLOATS)
+        assert 0.999 * truth <= stated <= most * 1.001 * truth, expression
 
 
 @pytest.mark.parametrize("kind", ["sequence", "pair"])

@@ -190,3 +190,78 @@ def test_blocks_start_as_those_of_gpt2_where_the_spec_says_so() -> None:
 def test_gpt2s_start_is_of_attention_whose_layers_are_drawn_apart(mixer: dict[str, Any]) -> None:
     with pytest.raises(BadInput, match=r"init 'gpt2' draws query, key, value and output layers apart"):
         read(ModelSpec, {"init": "gpt2", "mixer": mixer}, "model")
+
+
+FIELDS: dict[str, dict[str, Any]] = {
+    "GPT-NeoX": {"causal": True, "parallel": True, "position": {"kind": "rotary", "share": 0.5}},
+    "BERT": {"norm_place": "after", "embedding_norm": True, "norm_epsilon": 1e-12, "position": {"kind": "learned"}},
+    "T5": {
+        "norm": "rms",
+        "norm_epsilon": 1e-6,
+        "position": {"kind": "relative", "buckets": 8, "far": 9},
+        "mixer": {"kind": "attention", "bias": False, "scale": False},
+        "feed_forward": {"activation": "relu", "bias": False},
+    },
+}
+
+
+@pytest.mark.parametrize("name", FIELDS)
+def test_with_the_blocks_of_other_families_padding_changes_nothing_and_every_tensor_learns(name: str) -> None:
+    model = build_model(read(ModelSpec, {"width": 16, **FIELDS[name]}), FLOATS, ASKED, 0).double()
+    padded = batch_of(FLOATS, (10, 6, 4)).to(torch.device("cpu"), torch.float64)
+    changed = replace(padded, inputs=padded.inputs.masked_fill(~padded.valid[:, :, None], 50.0))
+    draw = Draw(1, 0, padded.index)
+    for more in ((draw, {}), (None, None)):
+        torch.testing.assert_close(model(padded, *more), model(changed, *more), rtol=0, atol=1e-12)
+    model(padded).square().sum().backward()
+    still = {n for n, p in model.named_parameters() if n != "encoder.masked" and (p.grad is None or not p.grad.any())}
+    # The shift of all scores of a query by one number changes no softmax.
+    assert all(n.endswith("key.bias") for n in still)
+
+
+def test_a_norm_after_the_positions_stands_before_dropout_and_blocks() -> None:
+    spec = read(ModelSpec, {"width": 16, "embedding_norm": True, "norm_epsilon": 0.1})
+    model = build_model(spec, FLOATS, ASKED, 0)
+    batch, seen = batch_of(FLOATS), []
+    model.blocks[0].register_forward_pre_hook(lambda _, arguments: seen.append(arguments[0]))
+    model(batch)
+    x = model.position(model.encoder(batch))
+    centred = x - x.mean(-1, keepdim=True)
+    torch.testing.assert_close(seen[0], centred / (centred.square().mean(-1, keepdim=True) + 0.1).sqrt())
+    for name in ("embedding_norm", "norm", "blocks.1.norm_mixer"):
+        assert model.get_submodule(name).epsilon == 0.1
+
+
+@pytest.mark.parametrize(
+    ("more", "name"), [({"embedding_norm": True}, "embedding_norm"), ({"norm_epsilon": 1e-6}, "norm_epsilon")]
+)
+def test_settings_of_a_norm_need_one(more: dict[str, Any], name: str) -> None:
+    with pytest.raises(BadInput, match=rf"model: {name} is of a norm, and norm is 'none'; leave it out, or set norm"):
+        read(ModelSpec, {"norm": "none", **more}, "model")
+
+
+def test_what_other_families_blocks_have_is_said_in_words() -> None:
+    text = read(ModelSpec, {"width": 16, **FIELDS["T5"]}).describe()
+    assert (
+        "attention (4 heads, bias false, scale false), width 16, relative positions, rms normalisation before" in text
+    )
+    assert "(epsilon 1e-06)" in text
+    assert "with relu without biases as feed-forward layer" in text
+    assert "as feed-forward layer beside each mixer" in read(ModelSpec, FIELDS["GPT-NeoX"]).describe()
+    assert (
+        "after each layer (epsilon 1e-12) and of what enters the blocks" in read(ModelSpec, FIELDS["BERT"]).describe()
+    )
+
+
+def test_a_stack_of_models_with_relative_positions_trains_like_each_apart() -> None:
+    spec = read(ModelSpec, {"width": 16, **FIELDS["T5"]})
+    batch = batch_of(FLOATS, (10, 6, 4))
+    models = [build_model(spec, FLOATS, ASKED, seed) for seed in range(2)]
+    weights, rest = stack_module_state(models)  # type: ignore[arg-type]
+    still = {"encoder.masked": weights.pop("encoder.masked").detach()}
+    weights = {name: value.detach() for name, value in weights.items()}
+    stacked, _ = vmap(lambda w, r, s: _step(models[0], batch, w, r, s))(weights, {**rest, **still}, torch.arange(2))
+    for seed, model in enumerate(models):
+        slopes, _ = _step(model, batch, {n: v[seed] for n, v in weights.items()}, dict(model.named_buffers()), seed)
+        for name, slope in slopes.items():
+            torch.testing.assert_close(stacked[name][seed], slope, rtol=1e-4, atol=1e-6)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from typing import Any
+
 import pytest
 import torch
 from torch import nn
@@ -80,3 +83,31 @@ def test_one_valid_position_gives_finite_running_values() -> None:
 def test_no_norm_leaves_everything_as_it_is() -> None:
     x, valid = inputs()
     assert build_norm("none", D, "norm")(x, valid, {}) is x
+
+
+@pytest.mark.parametrize("epsilon", [1e-6, 0.1])
+def test_rms_norm_divides_by_the_root_of_the_mean_square_and_keeps_the_mean(epsilon: float) -> None:
+    x, _ = inputs()
+    norm = build_norm("rms", D, "norm", epsilon).double()
+    norm.weight.data.uniform_(0.5, 2.0)
+    assert [name for name, _ in norm.named_parameters()] == ["weight"]
+    answer = norm(x, None, None)
+    for row, position in ((0, 0), (2, 5)):
+        size = math.sqrt(sum(float(value) ** 2 for value in x[row, position]) / D + epsilon)
+        expected = [
+            float(gain * value) / size for gain, value in zip(norm.weight.detach(), x[row, position], strict=True)
+        ]
+        assert answer[row, position].tolist() == pytest.approx(expected, rel=1e-12)
+    half = norm.bfloat16()(200 * x.bfloat16(), None, None)
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.double(), norm.double()(200 * x, None, None), rtol=0.03, atol=0.03)
+
+
+@pytest.mark.parametrize("kind", ["layer", "batch", "rms"])
+def test_every_norm_adds_the_epsilon_that_it_was_given(kind: Any) -> None:
+    x = torch.full((1, 2, D), 1e-3, dtype=torch.float64)
+    x[..., 1::2] *= -1
+    small, large = (build_norm(kind, D, "norm", epsilon).double()(x, None, {}) for epsilon in (1e-12, 1e-3))
+    if kind == "batch":
+        small, large = (build_norm(kind, D, "norm", epsilon).double()(x, None, None) for epsilon in (1e-12, 3.0))
+    assert float(large.detach().abs().max()) < 0.51 * float(small.detach().abs().max())

@@ -94,6 +94,11 @@ SERVED: dict[str, Any] = {
     "max": lambda: (walks(), {"model": {"pool": "max", "norm": "batch", "feed_forward": {"kind": "glu"}}}),
     "last": lambda: (walks(), {"model": {"pool": "last", "causal": True, "position": {"kind": "rotary"}}}),
     "learned": lambda: (walks(), {"model": {"position": {"kind": "learned"}, "norm_place": "after"}}),
+    "GPT-NeoX's": lambda: (walks(), {"model": {"position": {"kind": "rotary", "share": 0.5}, "parallel": True}}),
+    "T5's": lambda: (
+        walks(),
+        {"model": {"position": {"kind": "relative", "buckets": 8, "far": 9}, "norm": "rms", "embedding_norm": True}},
+    ),
     "bare": lambda: (
         walks(),
         {

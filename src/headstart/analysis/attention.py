@@ -42,22 +42,26 @@ def attention_maps(model: SequenceModel, batch: Batch) -> Iterator[AttentionMap]
 
     Padding and the future (where causal) have weight 0. Cost O(B L^2 D) over all heads, memory O(L^2), in float64.
     """
-    for block, path, module, x, valid in _mixer_inputs(model, batch):
-        view: AttentionView = module.attention(x, valid)
+    for block, path, module, inputs in _mixer_inputs(model, batch):
+        view: AttentionView = module.attention(*inputs)
+        valid = inputs[1]
         pairs = _pairs(view.seen, valid)
         for head in range(view.heads):
             yield _map(block, path, head, view, pairs)
 
 
-def _mixer_inputs(model: SequenceModel, batch: Batch) -> list[tuple[int, str, Any, Tensor, Tensor]]:
-    """(block, path, mixer, x (B, L, D), valid (B, L)) of each mixer with attention, from one forward pass."""
-    inputs: list[tuple[int, str, Any, Tensor, Tensor]] = []
+def _mixer_inputs(model: SequenceModel, batch: Batch) -> list[tuple[int, str, Any, tuple[Tensor, ...]]]:
+    """(block, path, mixer, inputs) of each mixer with attention, from one forward pass.
+
+    inputs: x (B, L, D), valid (B, L) and, where the mixer was handed one, the bias (H, L, L) of its scores.
+    """
+    inputs: list[tuple[int, str, Any, tuple[Tensor, ...]]] = []
     handles = []
 
     def hook(block: int, path: str) -> Any:
         def note(module: Any, arguments: tuple[Any, ...]) -> None:
-            x, valid = arguments[0].detach(), arguments[1]
-            inputs.append((block, path, module, x, everywhere(x, valid)))
+            x, valid, *more = arguments
+            inputs.append((block, path, module, (x.detach(), everywhere(x, valid), *more[1:])))
 
         return note
 

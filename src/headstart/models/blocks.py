@@ -33,16 +33,20 @@ class FeedForwardSpec(Spec):
     kind: `mlp` (D -> width -> GELU -> D), `glu` (a sigmoid(b), a and b of `width` each, then back to D) or
     `none`. width: default 4 D for `mlp`. For `glu` the default is D without a layer back, the gated linear
     unit of S4's blocks (2 D^2 weights). activation: that of `mlp`; `gelu_tanh` is GPT-2's approximation of the GELU.
+    bias: whether its linear layers have one.
     """
 
     kind: Literal["mlp", "glu", "none"] = "mlp"
     width: int | None = Field(default=None, ge=1)
     activation: Activation = neutral("gelu")
+    bias: bool = neutral(True)
 
     @model_validator(mode="after")
-    def _activation_of_an_mlp(self) -> FeedForwardSpec:
+    def _of_layers_that_there_are(self) -> FeedForwardSpec:
         if self.activation != "gelu" and self.kind != "mlp":
             raise ValueError(f"activation {self.activation!r} is for kind 'mlp', not {self.kind!r}; leave it out")
+        if not self.bias and self.kind == "none":
+            raise ValueError("bias is of the layers of kind 'mlp' or 'glu', not of 'none'; leave it out")
         return self
 
     def describe(self) -> str:
@@ -52,7 +56,7 @@ class FeedForwardSpec(Spec):
         name = {"mlp": "an MLP", "glu": "a gated linear unit"}[self.kind]
         width = f" of width {self.width}" if self.width else ""
         activation = f" with {self.activation}" if self.activation != "gelu" else ""
-        return f"{name}{width}{activation} as feed-forward layer"
+        return f"{name}{width}{activation}{'' if self.bias else ' without biases'} as feed-forward layer"
 
 
 class MLP(nn.Module):
@@ -61,11 +65,11 @@ class MLP(nn.Module):
     Source: the GELU and its approximation by tanh: Hendrycks and Gimpel 2016.
     """
 
-    def __init__(self, width: int, hidden: int, activation: Activation = "gelu") -> None:
+    def __init__(self, width: int, hidden: int, activation: Activation, bias: bool) -> None:
         super().__init__()
         self.activation = ACTIVATIONS[activation]
-        self.into = nn.Linear(width, hidden)
-        self.back = nn.Linear(hidden, width)
+        self.into = nn.Linear(width, hidden, bias)
+        self.back = nn.Linear(hidden, width, bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         answer: torch.Tensor = self.back(self.activation(self.into(x)))
@@ -78,10 +82,10 @@ class GLU(nn.Module):
     Shapes: (B, L, D) -> (B, L, D). Source: Dauphin et al. 2017.
     """
 
-    def __init__(self, width: int, hidden: int | None) -> None:
+    def __init__(self, width: int, hidden: int | None, bias: bool) -> None:
         super().__init__()
-        self.into = nn.Linear(width, 2 * (hidden or width))
-        self.back = None if hidden is None else nn.Linear(hidden, width)
+        self.into = nn.Linear(width, 2 * (hidden or width), bias)
+        self.back = None if hidden is None else nn.Linear(hidden, width, bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         gated = F.glu(self.into(x), dim=-1)
@@ -92,7 +96,9 @@ def build_feed_forward(spec: FeedForwardSpec, width: int) -> nn.Module | None:
     """The feed-forward layer, or None where there is none."""
     if spec.kind == "none":
         return None
-    return GLU(width, spec.width) if spec.kind == "glu" else MLP(width, spec.width or 4 * width, spec.activation)
+    if spec.kind == "glu":
+        return GLU(width, spec.width, spec.bias)
+    return MLP(width, spec.width or 4 * width, spec.activation, spec.bias)
 
 
 def gpt2_start(blocks: Iterable[nn.Module], count: int) -> None:
@@ -135,7 +141,9 @@ def dropout(x: torch.Tensor, rate: float, draw: Draw | None, name: str) -> torch
 class Block(nn.Module):
     """x + mixer(norm(x)), then x + feed_forward(norm(x)); with norms after, norm(x + mixer(x)) and so on.
 
-    Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, L, D). `name` is the block's full name.
+    `parallel`: x + mixer(norm(x)) + feed_forward(norm'(x)), as in GPT-NeoX (Black et al. 2022). Shapes: x (B, L, D),
+    valid (B, L) bool or None (all valid), bias (H, L, L) of the scores of a mixer that takes one, or None -> (B, L, D).
+    `name` is the block's full name.
     """
 
     def __init__(
@@ -145,28 +153,38 @@ class Block(nn.Module):
         norms: tuple[nn.Module, nn.Module],
         norm_place: Literal["before", "after"],
         residual: bool,
+        parallel: bool,
         rate: float,
         name: str,
+        takes_bias: bool,
     ) -> None:
         super().__init__()
         self.norm_mixer, self.mixer = norms[0], mixer
         if feed_forward is not None:
             self.norm_feed_forward, self.feed_forward = norms[1], feed_forward
         self.fed, self.before, self.residual = feed_forward is not None, norm_place == "before", residual
+        self.parallel, self.takes_bias = parallel, takes_bias
         self.rate, self.name = rate, name
 
     def forward(
-        self, x: torch.Tensor, valid: torch.Tensor | None, draw: Draw | None, statistics: Tensors | None
+        self,
+        x: torch.Tensor,
+        valid: torch.Tensor | None,
+        draw: Draw | None,
+        statistics: Tensors | None,
+        bias: torch.Tensor | None = None,
     ) -> torch.Tensor:
         within = None if draw is None else draw.within(self.name)
-        inputs = self.norm_mixer(x, valid, statistics) if self.before else x
-        new = dropout(self.mixer(inputs, valid, within), self.rate, draw, f"{self.name}.mixer")
+        more = (bias,) if self.takes_bias and bias is not None else ()
+        start, inputs = x, self.norm_mixer(x, valid, statistics) if self.before else x
+        new = dropout(self.mixer(inputs, valid, within, *more), self.rate, draw, f"{self.name}.mixer")
         x = x + new if self.residual else new
         if not self.before:
             x = self.norm_mixer(x, valid, statistics)
         if not self.fed:
             return x
-        inputs = self.norm_feed_forward(x, valid, statistics) if self.before else x
+        inputs = start if self.parallel else x
+        inputs = self.norm_feed_forward(inputs, valid, statistics) if self.before else inputs
         new = dropout(self.feed_forward(inputs), self.rate, draw, f"{self.name}.feed_forward")
         x = x + new if self.residual else new
         return x if self.before else self.norm_feed_forward(x, valid, statistics)

@@ -37,22 +37,37 @@ class Broken(BadInput):
 
 @dataclass(frozen=True)
 class Case:
-    """One way to build a mixer: causal or not, with rotary positions or without."""
+    """One way to build a mixer: causal or not, with positions inside it or without.
+
+    `inside`: `rotary`, `partly rotary`, or `bias`, one that learns, added to its scores.
+    """
 
     spec: MixerSpec
     causal: bool
-    theta: float | None
+    inside: Literal["", "rotary", "partly rotary", "bias"]
 
     def __str__(self) -> str:
-        turned = ", rotary" if self.theta is not None else ""
-        return f"mixer {self.spec.kind!r} ({'causal' if self.causal else 'bidirectional'}{turned})"
+        inside = f", {self.inside}" if self.inside else ""
+        return f"mixer {self.spec.kind!r} ({'causal' if self.causal else 'bidirectional'}{inside})"
 
     def build(self, seed: int = 0, dtype: torch.dtype | None = torch.float64, length: int = LENGTH) -> nn.Module:
         """The module with its own random numbers, in `dtype` (None: as it is built)."""
-        more = {} if self.theta is None else {"theta": self.theta}
+        more = {"theta": 10_000.0} if "rotary" in self.inside else {}
+        more |= {"share": 0.5} if self.inside == "partly rotary" else {}
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            return self.spec.build(WIDTH, length, self.causal, **more).to(dtype=dtype)
+            module = self.spec.build(WIDTH, length, self.causal, **more)
+            if self.inside == "bias":
+                heads: int = self.spec.heads  # type: ignore[attr-defined]
+                module.register_parameter("bias", nn.Parameter(torch.randn(heads, length, length)))
+                module.register_forward_pre_hook(_with_bias)
+        return module.to(dtype=dtype)
+
+
+def _with_bias(module: Any, arguments: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The arguments of a forward, with the module's own bias (H, L, L) behind `draw`."""
+    x, valid, draw = (*arguments, None)[:3]
+    return x, valid, draw, module.bias[:, : x.shape[1], : x.shape[1]]
 
 
 def example_of(cls: type[MixerSpec]) -> MixerSpec:
@@ -63,8 +78,14 @@ def example_of(cls: type[MixerSpec]) -> MixerSpec:
 def cases(spec: MixerSpec) -> Iterator[Case]:
     """Every way to build a mixer."""
     for causal in (False, True) if spec.can_be_causal else (False,):
-        for theta in (None, 10_000.0) if spec.rotary else (None,):
-            yield Case(spec, causal, theta)
+        yield Case(spec, causal, "")
+        if spec.rotary:
+            yield Case(spec, causal, "rotary")
+        # One direction each: causal models turn a part of a head (GPT-NeoX), the others have a bias (T5).
+        if spec.partial_rotary and causal:
+            yield Case(spec, causal, "partly rotary")
+        if spec.takes_bias and not causal:
+            yield Case(spec, causal, "bias")
 
 
 def _normal(seed: int, *shape: int) -> Tensor:

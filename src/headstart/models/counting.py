@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator
 
 from torch import nn
 
+from headstart.models.positions import Relative
+
 
 def training_flops(
     network: nn.Module, layers: Iterable[tuple[str, float]], trained: Collection[str], length: int
@@ -17,12 +19,24 @@ def training_flops(
     multiplied with, if something below it is trained. What a mixer computes besides (products of queries and keys,
     convolutions with its kernel) costs twice as much again wherever a gradient passes. So a step that trains all of a
     model costs three forward passes, but for the encoder's inputs, which need no gradient.
+
+    Relative positions act within mixers; the two layers of a parallel block pass gradients beside each other.
     """
-    total, below = 0.0, False
+    relative = isinstance(getattr(network, "position", None), Relative)
+    shared = {parameter for parameter in trained if relative and parameter.startswith("position.")}
+    total, below, entry = 0.0, False, False
     for name, flops in layers:
-        own = {parameter for parameter in trained if parameter.startswith(f"{name}.")}
-        if flops and (below or own):
-            total += _backward(network.get_submodule(name), name, flops, length, own, below)
+        own = {parameter for parameter in trained if parameter.startswith(f"{name}.")} - shared
+        block, _, layer = name.rpartition(".")
+        if layer == "mixer" and network.get_submodule(block).takes_bias:
+            own |= shared
+        # What passes a gradient below this layer: of a parallel block's second layer, what the block begins with.
+        beside = layer.endswith("feed_forward") and bool(network.get_submodule(block).parallel)
+        passes = entry if beside else below
+        if layer == "norm_mixer" or beside:
+            entry = passes or (beside and bool(own))
+        if flops and (passes or own):
+            total += _backward(network.get_submodule(name), name, flops, length, own, passes)
         total += flops
         below = below or bool(own)
     return total

@@ -25,8 +25,8 @@ from headstart.models.kind import ModelKind
 from headstart.models.mixers import MIXERS
 from headstart.models.mixers.attention import AttentionSpec
 from headstart.models.mixers.mixer import HeadsSpec, MixerSpec
-from headstart.models.norms import NoNorm, NormKind, Tensors, build_norm
-from headstart.models.positions import PositionSpec, build_position
+from headstart.models.norms import EPSILON, NoNorm, NormKind, Tensors, build_norm
+from headstart.models.positions import PositionSpec, Relative, build_position
 from headstart.seeds import Draw, bits
 from headstart.sequence import Batch, Signature
 from headstart.spec import neutral, spec_of_kind
@@ -57,11 +57,14 @@ class ModelSpec(ModelKind):
     """A sequence model.
 
     width: D. blocks: how many. mixer: one for all blocks, or a list with one per block. norm: over width
-    (`layer`), over valid positions of the batch (`batch`) or `none`; norm_place: `before` each layer (a last
-    norm follows the blocks) or `after` it. residual: whether a layer's input is added to its output. causal:
-    no position sees a later one. dropout: share of numbers zeroed in training after the encoder, each mixer
-    and each feed-forward layer. pool: how a sequence becomes one vector, over its valid positions. init: how fresh
-    blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of attention alone.
+    (`layer`, or `rms`, which keeps the mean), over valid positions of the batch (`batch`) or `none`; norm_place:
+    `before` each layer (a last norm follows the blocks) or `after` it. norm_epsilon: added to the variance (or the mean
+    square). embedding_norm: whether a norm stands between positions and blocks, as in BERT. residual: whether a layer's
+    input is added to its output. parallel: whether the feed-forward layer reads what the mixer reads, beside it and not
+    behind it, as in GPT-NeoX. causal: no position sees a later one. dropout: share of numbers zeroed in training after
+    the encoder, each mixer and each feed-forward layer. pool: how a sequence becomes one vector, over its valid
+    positions. init: how fresh blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of
+    attention alone.
     """
 
     kind: Literal["sequence"] = neutral("sequence")
@@ -78,6 +81,9 @@ class ModelSpec(ModelKind):
     dropout: float = Field(default=0.0, ge=0, lt=1)
     pool: Pool = "mean"
     init: Literal["standard", "gpt2"] = neutral("standard")
+    norm_epsilon: float = neutral(EPSILON, gt=0, lt=1)
+    embedding_norm: bool = neutral(False)
+    parallel: bool = neutral(False)
 
     @model_validator(mode="after")
     def _one_mixer_per_block(self) -> ModelSpec:
@@ -94,6 +100,35 @@ class ModelSpec(ModelKind):
         return self
 
     @model_validator(mode="after")
+    def _positions_within_attention(self) -> ModelSpec:
+        position = self.position
+        whole = sorted({mixer.kind for mixer in self.mixers if mixer.rotary and not mixer.partial_rotary})
+        if position.share < 1 and whole:
+            share = f"position.share {position.share:g}"
+            raise ValueError(f"{share}: mixer {whole[0]!r} turns whole heads; use 'attention', or leave it out")
+        heads = [str(count) for count in sorted(self.biased_heads)]
+        if position.kind == "relative" and len(heads) != 1:
+            problem = f"mixers here have {listed(heads)} heads" if heads else "no mixer here adds it"
+            raise ValueError(
+                f"position.kind 'relative' is one table of numbers per head, added to the scores of 'attention', and "
+                f"{problem}; use mixers of kind 'attention' with equal heads, or other positions"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _norms_that_there_are(self) -> ModelSpec:
+        if self.norm == "none" and (self.embedding_norm or self.norm_epsilon != EPSILON):
+            name = "embedding_norm" if self.embedding_norm else "norm_epsilon"
+            raise ValueError(f"{name} is of a norm, and norm is 'none'; leave it out, or set norm")
+        fed = self.feed_forward.kind != "none"
+        if self.parallel and not (fed and self.residual and self.norm_place == "before"):
+            raise ValueError(
+                "parallel adds a feed-forward layer and a mixer to their common input; it takes residual = true, "
+                "norm_place = 'before' and a feed_forward"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _gpt2_is_of_attention(self) -> ModelSpec:
         other = [m for m in self.mixers if not isinstance(m, HeadsSpec) or m.init != "independent"]
         if self.init == "gpt2" and other:
@@ -105,16 +140,19 @@ class ModelSpec(ModelKind):
 
     described: ClassVar[tuple[str, ...]] = (
         *("width", "blocks", "mixer", "norm", "feed_forward", "position.kind", "encoder.init", "init"),
-        *("causal", "dropout", "pool"),
+        *("causal", "dropout", "pool", "embedding_norm", "parallel"),
     )
 
     def describe(self) -> str:
         """`a network with 2 blocks of s4 (state 64), width 64, no positions, ...`."""
         norm = f"{self.norm} normalisation {self.norm_place} each layer" if self.norm != "none" else "no normalisation"
+        norm += f" (epsilon {self.norm_epsilon:g})" if self.norm_epsilon != EPSILON else ""
+        norm += " and of what enters the blocks" if self.embedding_norm else ""
+        beside = "beside each mixer " if self.parallel else ""
         position = self.position.kind if self.position.kind != "none" else "no"
         return (
             f"a network with {self._blocks()}, width {self.width}, {position} positions, {norm}, "
-            f"{self.feed_forward.describe()} and {self.pool} pooling"
+            f"{self.feed_forward.describe()} {beside}and {self.pool} pooling"
             + (", causal" if self.causal else "")
             + (f", dropout {plain(self.dropout)}" if self.dropout else "")
         )
@@ -147,7 +185,7 @@ class ModelSpec(ModelKind):
 
         Matrix products and what mixers state; norms, activations and additions are left out.
         """
-        out = [("encoder", encoder_flops(signature, self.width, length)), ("position", 0.0)]
+        out = [("encoder", encoder_flops(signature, self.width, length)), ("position", 0.0), ("embedding_norm", 0.0)]
         for number, mixer in enumerate(self.mixers):
             flops = {"mixer": mixer.flops(self.width, length, self.causal)}
             if self.feed_forward.kind != "none":
@@ -156,6 +194,11 @@ class ModelSpec(ModelKind):
                 pair = [(f"blocks.{number}.norm_{name}", 0.0), (f"blocks.{number}.{name}", of_layer)]
                 out += pair if self.norm_place == "before" else pair[::-1]
         return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, length))]
+
+    @property
+    def biased_heads(self) -> set[int]:
+        """Numbers of heads of the mixers that add a bias to their scores."""
+        return {getattr(mixer, "heads", 1) for mixer in self.mixers if mixer.takes_bias}
 
     @property
     def mixers(self) -> tuple[MixerSpec, ...]:
@@ -177,7 +220,7 @@ class Network(nn.Module):
 
 
 class SequenceModel(Network):
-    """Encoder, positions, blocks, last norm, head.
+    """Encoder, positions, a norm of what enters the blocks (or none), blocks, last norm, head.
 
     A forward is pure: what training changes besides parameters is handed out in `statistics`. With `draw`
     dropout and other random numbers are on (training), without it they are off. `statistics`: a dict makes
@@ -188,6 +231,7 @@ class SequenceModel(Network):
     def __init__(self, parts: Mapping[str, nn.Module], blocks: list[Block], rate: float) -> None:
         super().__init__()
         self.encoder, self.position = parts["encoder"], parts["position"]
+        self.embedding_norm = parts["embedding_norm"]
         self.blocks = nn.ModuleList(blocks)
         self.norm, self.head = parts["norm"], parts["head"]
         self.rate = rate
@@ -202,10 +246,11 @@ class SequenceModel(Network):
         """(B, L, D) after the last norm; what stands at padded positions means nothing."""
         # A batch knows whether it is full: asking the data here would stop a GPU and break stacks of models.
         valid = None if batch.full else batch.valid
-        x = self.position(self.encoder(batch))
+        x = self.embedding_norm(self.position(self.encoder(batch)), valid, statistics)
         x = dropout(x, self.rate, draw, "encoder")
+        bias = self.position.bias(x.shape[1]) if isinstance(self.position, Relative) else None
         for block in self.blocks:
-            x = block(x, valid, draw, statistics)
+            x = block(x, valid, draw, statistics, bias)
         normed: Tensor = self.norm(x, valid, statistics)
         return normed
 
@@ -221,21 +266,29 @@ def seeded(seed: int, name: str, make: Callable[[], M]) -> M:
 
 
 def _mixer(spec: MixerSpec, model: ModelSpec, length: int) -> nn.Module:
+    turning: dict[str, float] = {}
     if spec.rotary and model.position.kind == "rotary":
-        # `rotary = True` is a mixer's word that its `build` takes theta.
-        return spec.build(model.width, length, model.causal, theta=model.position.theta)  # type: ignore[call-arg]
-    return spec.build(model.width, length, model.causal)
+        # `rotary = True` is a mixer's word that its `build` takes theta, `partial_rotary = True` that it takes share.
+        turning = {"theta": model.position.theta}
+        turning |= {"share": model.position.share} if spec.partial_rotary else {}
+    return spec.build(model.width, length, model.causal, **turning)
 
 
 def _block(spec: ModelSpec, number: int, length: int, seed: int) -> Block:
     name, width = f"blocks.{number}", spec.width
     mixer = seeded(seed, f"{name}.mixer", lambda: _mixer(spec.mixers[number], spec, length))
     fed = seeded(seed, f"{name}.feed_forward", lambda: build_feed_forward(spec.feed_forward, width))
-    norms = (
-        build_norm(spec.norm, width, f"{name}.norm_mixer"),
-        build_norm(spec.norm, width, f"{name}.norm_feed_forward"),
-    )
-    return Block(mixer, fed, norms, spec.norm_place, spec.residual, spec.dropout, name)
+    norms = (_norm(spec, f"{name}.norm_mixer"), _norm(spec, f"{name}.norm_feed_forward"))
+    biased = spec.mixers[number].takes_bias
+    return Block(mixer, fed, norms, spec.norm_place, spec.residual, spec.parallel, spec.dropout, name, biased)
+
+
+def _norm(spec: ModelSpec, name: str) -> nn.Module:
+    return build_norm(spec.norm, spec.width, name, spec.norm_epsilon)
+
+
+def _position(spec: ModelSpec, length: int) -> nn.Module:
+    return build_position(spec.position, length, spec.width, max(spec.biased_heads, default=1), spec.causal)
 
 
 def model_length(spec: ModelSpec, signature: Signature) -> int:
@@ -260,8 +313,9 @@ def build_model(spec: ModelSpec, signature: Signature, output: Output, seed: int
     length = model_length(spec, signature)
     parts = {
         "encoder": seeded(seed, "encoder", lambda: build_encoder(spec.encoder, signature, spec.width)),
-        "position": seeded(seed, "position", lambda: build_position(spec.position, length, spec.width)),
-        "norm": build_norm(spec.norm, spec.width, "norm") if spec.norm_place == "before" else NoNorm(),
+        "position": seeded(seed, "position", lambda: _position(spec, length)),
+        "embedding_norm": _norm(spec, "embedding_norm") if spec.embedding_norm else NoNorm(),
+        "norm": _norm(spec, "norm") if spec.norm_place == "before" else NoNorm(),
         "head": seeded(seed, "head", lambda: build_head(output, spec.width, spec.pool)),
     }
     blocks = [_block(spec, number, length, seed) for number in range(spec.blocks)]

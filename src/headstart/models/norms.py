@@ -9,9 +9,11 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 Tensors = dict[str, Tensor]
-NormKind = Literal["layer", "batch", "none"]
+NormKind = Literal["layer", "batch", "rms", "none"]
 
+HALVES = (torch.bfloat16, torch.float16)
 EPSILON = 1e-5
+"""Added to the variance unless a model says otherwise (torch's default)."""
 MOMENTUM = 0.1
 """Weight of the newest batch in running statistics (torch's default)."""
 
@@ -22,14 +24,32 @@ class LayerNorm(nn.Module):
     Shapes: x (B, L, D) -> (B, L, D). Source: Ba et al. 2016.
     """
 
-    def __init__(self, width: int) -> None:
+    def __init__(self, width: int, epsilon: float = EPSILON) -> None:
         super().__init__()
+        self.epsilon = epsilon
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
 
     def forward(self, x: Tensor, valid: Tensor | None, statistics: Tensors | None) -> Tensor:
         del valid, statistics
-        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, EPSILON)
+        return F.layer_norm(x, self.weight.shape, self.weight, self.bias, self.epsilon)
+
+
+class RMSNorm(nn.Module):
+    """x divided by the root of its mean square over D (in float32 at least), then a gain; neither mean nor shift.
+
+    Shapes: x (B, L, D) -> (B, L, D). Source: Zhang and Sennrich 2019.
+    """
+
+    def __init__(self, width: int, epsilon: float) -> None:
+        super().__init__()
+        self.epsilon = epsilon
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor, valid: Tensor | None, statistics: Tensors | None) -> Tensor:
+        del valid, statistics
+        wide = x.float() if x.dtype in HALVES else x
+        return (wide * torch.rsqrt(wide.square().mean(-1, keepdim=True) + self.epsilon)).to(x.dtype) * self.weight
 
 
 class BatchNorm(nn.Module):
@@ -46,9 +66,9 @@ class BatchNorm(nn.Module):
     running_mean: Tensor
     running_variance: Tensor
 
-    def __init__(self, width: int, name: str) -> None:
+    def __init__(self, width: int, name: str, epsilon: float = EPSILON) -> None:
         super().__init__()
-        self.name, self.still = name, False
+        self.name, self.still, self.epsilon = name, False, epsilon
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.register_buffer("running_mean", torch.zeros(width))
@@ -59,12 +79,12 @@ class BatchNorm(nn.Module):
             mean, variance = self.running_mean, self.running_variance
         else:
             mean, variance = self._of_batch(x, valid, statistics)
-        gain = self.weight * torch.rsqrt(variance + EPSILON)
+        gain = self.weight * torch.rsqrt(variance + self.epsilon)
         return torch.addcmul(self.bias - mean * gain, x, gain.to(x.dtype))
 
     def _of_batch(self, x: Tensor, valid: Tensor | None, statistics: Tensors) -> tuple[Tensor, Tensor]:
         """Mean and variance (both (D,)) over valid positions; notes the new running values."""
-        x = x.float() if x.dtype in (torch.bfloat16, torch.float16) else x
+        x = x.float() if x.dtype in HALVES else x
         if valid is None:
             count: Tensor | float = float(x.shape[0] * x.shape[1])
             variance, mean = torch.var_mean(x, dim=(0, 1), correction=0)
@@ -90,8 +110,10 @@ class NoNorm(nn.Module):
         return x
 
 
-def build_norm(kind: NormKind, width: int, name: str) -> nn.Module:
+def build_norm(kind: NormKind, width: int, name: str, epsilon: float = EPSILON) -> nn.Module:
     """The norm of a kind; `name` is its full name in the model."""
     if kind == "none":
         return NoNorm()
-    return BatchNorm(width, name) if kind == "batch" else LayerNorm(width)
+    if kind == "batch":
+        return BatchNorm(width, name, epsilon)
+    return RMSNorm(width, epsilon) if kind == "rms" else LayerNorm(width, epsilon)

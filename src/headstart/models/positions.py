@@ -1,16 +1,18 @@
-"""Positions: sinusoidal or learned vectors added to the encoded input, or rotary ones inside mixers."""
+"""Positions: sinusoidal or learned vectors added to the encoded input, or rotary and relative ones inside mixers."""
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
+from functools import partial
 from typing import Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.exporting import first
-from headstart.spec import Spec
+from headstart.spec import Spec, neutral
 
 LEARNED_SPREAD = 0.02
 """Standard deviation of fresh learned positions (Radford et al. 2018)."""
@@ -20,13 +22,29 @@ class PositionSpec(Spec):
     """How a model knows positions.
 
     kind: `sinusoidal` and `learned` add a vector per position, `rotary` turns the queries and keys of mixers
-    that have them, `none` adds nothing. theta: longest wavelength over 2 pi (sinusoidal and rotary).
-    length: positions that the model is built for (default: the task's longest sequence).
+    that have them, `relative` adds a learned number per head and bucket of distances to the scores of attention, the
+    same in all blocks (T5), `none` adds nothing. theta: longest wavelength over 2 pi (sinusoidal and rotary).
+    length: positions that the model is built for (default: the task's longest sequence). share: of each head's
+    numbers, what rotary positions turn, the first ones. buckets: how many buckets of distances relative positions have,
+    half of them for later positions, unless the model is causal. far: distance from which on all are in one bucket.
     """
 
-    kind: Literal["none", "sinusoidal", "learned", "rotary"] = "sinusoidal"
+    kind: Literal["none", "sinusoidal", "learned", "rotary", "relative"] = "sinusoidal"
     theta: float = Field(default=10_000.0, gt=0)
     length: int | None = Field(default=None, ge=1)
+    share: float = neutral(1.0, gt=0, le=1)
+    buckets: int = neutral(32, ge=4, le=1024)
+    far: int = neutral(128, ge=2, le=2**16)
+
+    @model_validator(mode="after")
+    def _settings_of_their_kind(self) -> PositionSpec:
+        owners = {"share": "rotary", "buckets": "relative", "far": "relative"}
+        for name, owner in owners.items():
+            if self.kind != owner and getattr(self, name) != type(self).model_fields[name].default:
+                raise ValueError(f"{name} is of kind {owner!r}, not {self.kind!r}; leave it out")
+        if self.far <= self.buckets // 2:
+            raise ValueError(f"far {self.far} is too near for {self.buckets} buckets; take {self.buckets} or more")
+        return self
 
 
 def sinusoids(length: int, width: int, theta: float) -> torch.Tensor:
@@ -77,10 +95,53 @@ class Learned(nn.Module):
         return x + first(self.table, length)
 
 
-def build_position(spec: PositionSpec, length: int, width: int) -> nn.Module:
-    """What is added to the encoded input; rotary positions and none add nothing."""
+class Relative(nn.Module):
+    """Leaves x as it is; `bias` gives what attention adds to its scores, learned, N(0, 0.02^2) at first.
+
+    A distance below half of a direction's buckets has one of its own; the others share the rest, evenly by their
+    logarithm, up to `far`. Source: Raffel et al. 2020, section 2.1; released code for the buckets.
+    """
+
+    bucket: Tensor
+
+    def __init__(self, spec: PositionSpec, heads: int, causal: bool) -> None:
+        super().__init__()
+        self.causal, self.ways = causal, spec.buckets // (1 if causal else 2)
+        self.table = nn.Parameter(torch.randn(spec.buckets, heads) * LEARNED_SPREAD)
+        rows = torch.tensor(distance_buckets(self.ways, spec.far), device="cpu")
+        self.register_buffer("bucket", rows.to(self.table.device), persistent=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x
+
+    def bias(self, length: int) -> Tensor:
+        """(H, L, L): of each query i and key j."""
+        position = torch.arange(length, device=self.table.device)
+        ahead = position - position[:, None]
+        distance = ahead.clamp_max(0).neg() if self.causal else ahead.abs()
+        rows = self.bucket[distance.clamp_max(self.bucket.shape[0] - 1)]
+        return self.table[rows if self.causal else rows + self.ways * (ahead > 0)].permute(2, 0, 1)
+
+
+def distance_buckets(count: int, far: int) -> list[int]:
+    """The bucket, of `count`, of each distance 0 to `far`. Whole numbers alone: rounding differs between machines."""
+    single = count // 2
+    wide = count - single
+
+    def reaches(distance: int, k: int) -> bool:
+        """log(distance / single) / log(far / single) >= k / wide."""
+        return bool(distance**wide * single**k >= far**k * single**wide)
+
+    first_of = [bisect_left(range(far), True, key=partial(reaches, k=k)) for k in range(1, wide)]
+    return [distance if distance < single else single + bisect_right(first_of, distance) for distance in range(far + 1)]
+
+
+def build_position(spec: PositionSpec, length: int, width: int, heads: int = 1, causal: bool = False) -> nn.Module:
+    """What is added to the encoded input; rotary and relative positions and none add nothing."""
     if spec.kind == "sinusoidal":
         return Sinusoidal(length, width, spec.theta)
+    if spec.kind == "relative":
+        return Relative(spec, heads, causal)
     return Learned(length, width) if spec.kind == "learned" else nn.Identity()
 
 
@@ -102,13 +163,13 @@ def turned(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
 
 
 class Rotary(nn.Module):
-    """Turns queries and keys (B, H, L, E) by their position, or leaves them as they are where theta is None."""
+    """Turns the first `width` numbers of queries and keys (B, H, L, E) by their position; none where theta is None."""
 
     table: Tensor
 
     def __init__(self, length: int, width: int, theta: float | None) -> None:
         super().__init__()
-        self.theta = theta
+        self.theta, self.width = theta, width
         if theta is not None:
             table = rotary_table(length, width, theta).to(torch.get_default_dtype())
             self.register_buffer("table", table, persistent=False)
@@ -118,5 +179,7 @@ class Rotary(nn.Module):
             return x
         table = self.table
         if x.shape[-2] > table.shape[1]:
-            table = rotary_table(x.shape[-2], x.shape[-1], self.theta).to(x)
-        return turned(x, table)
+            table = rotary_table(x.shape[-2], self.width, self.theta).to(x)
+        if x.shape[-1] == self.width:
+            return turned(x, table)
+        return torch.cat([turned(x[..., : self.width], table), x[..., self.width :]], -1)

@@ -17,7 +17,9 @@ B, L, D, H = 2, 7, 8, 2
 LENGTHS = (7, 4)
 
 
-def slow(module: Any, x: torch.Tensor, theta: float | None) -> torch.Tensor:
+def slow(
+    module: Any, x: torch.Tensor, theta: float | None, share: float = 1.0, bias: torch.Tensor | None = None
+) -> torch.Tensor:
     """One sequence after another, one head after another, one position after another."""
     out = torch.zeros_like(x)
     each = D // H
@@ -28,10 +30,14 @@ def slow(module: Any, x: torch.Tensor, theta: float | None) -> torch.Tensor:
             here = slice(head * each, (head + 1) * each)
             a, b = q[:, here], k[:, here]
             if theta is not None:
-                a, b = (turned(t, rotary_table(length, each, theta)) for t in (a, b))
+                few = int(share * each)
+                table = rotary_table(length, few, theta)
+                a, b = (torch.cat([turned(t[:, :few], table), t[:, few:]], 1) for t in (a, b))
             for i in range(length):
                 sees = range(i + 1) if module.causal else range(length)
-                scores = torch.tensor([float(a[i] @ b[j]) / math.sqrt(each) for j in sees], dtype=x.dtype)
+                products = [float(a[i] @ b[j]) / (math.sqrt(each) if module.scale else 1.0) for j in sees]
+                added = [0.0 if bias is None else float(bias[head, i, j]) for j in sees]
+                scores = torch.tensor([p + q for p, q in zip(products, added, strict=True)], dtype=x.dtype)
                 weights = scores.exp() / scores.exp().sum()
                 mixed[i, here] = sum((w * v[j, here] for w, j in zip(weights, sees, strict=True)), torch.zeros(each))
         out[row, :length] = module.output(mixed)
@@ -51,6 +57,26 @@ def test_attention_is_a_softmax_weighted_mean_of_the_values_it_sees(
     with torch.no_grad():
         answer, expected = module(x, valid), slow(module, x, theta)
     # The table of turns was rounded to float32 when the module was built.
+    close = 1e-12 if theta is None else 1e-6
+    torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
+
+
+@pytest.mark.parametrize("causal", [True, False])
+@pytest.mark.parametrize("form", ["share", "bias", "bias without scale", "scale"])
+@pytest.mark.parametrize("short", [0, 128])
+def test_a_part_of_a_head_turns_a_bias_is_added_and_the_scale_may_be_left_out(
+    causal: bool, form: str, short: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(attention, "SHORT", short)
+    theta, share = (100.0, 0.5) if form == "share" else (None, 1.0)
+    spec = AttentionSpec(heads=H, scale="scale" not in form)
+    module = spec.build(D, L, causal, theta=theta, share=share).double()
+    made = torch.Generator().manual_seed(0)
+    x = torch.randn(B, L, D, dtype=torch.float64, generator=made)
+    bias = torch.randn(H, L, L, dtype=torch.float64, generator=made) if "bias" in form else None
+    valid = torch.arange(L)[None] < torch.tensor(LENGTHS)[:, None]
+    with torch.no_grad():
+        answer, expected = module(x, valid, None, bias), slow(module, x, theta, share, bias)
     close = 1e-12 if theta is None else 1e-6
     torch.testing.assert_close(answer[valid], expected[valid], rtol=0, atol=close)
 

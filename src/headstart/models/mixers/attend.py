@@ -1,9 +1,9 @@
 """softmax(Q K^T / sqrt(E)) V: the one place where attention scores are computed.
 
-`attention_weights` writes the score matrix out: for short inputs, maps of heads and graphs. `attend` runs the
-fused kernel wherever it may. On CPUs that kernel has no batching rule (torch 2.13), so that a stack of models falls
-back to a loop with a warning. Here it stands in a function that has one: it folds the stacked axis into the batch.
-Elsewhere torch's own call is used, which batches by itself.
+`attention_weights` writes the score matrix out: for short inputs, scores with a bias, maps of heads and graphs.
+`attend` runs the fused kernel wherever it may. On CPUs that kernel has no batching rule (torch 2.13), so that a stack
+of models falls back to a loop with a warning. Here it stands in a function that has one: it folds the stacked axis
+into the batch. Elsewhere torch's own call is used, which batches by itself.
 
 In bfloat16 the fused kernel's backward gains little (torch 2.13: 59.6 ms for 8 x 4 heads of 1,024 x 1,024 scores of
 width 16 on one core with bfloat16 dot products, 78.9 ms in float32). The same gradients as five batched matrix products
@@ -30,13 +30,16 @@ _forward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu
 _backward = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu_backward
 
 
-def attention_weights(query: Tensor, key: Tensor, seen: Tensor | None = None, causal: bool = False) -> Tensor:
-    """softmax(Q K^T / sqrt(E)) over the keys that each query sees, written out.
+def attention_weights(
+    query: Tensor, key: Tensor, seen: Tensor | None = None, causal: bool = False, bias: Tensor | None = None
+) -> Tensor:
+    """softmax(Q K^T / sqrt(E) + bias) over the keys that each query sees, written out.
 
-    Shapes: query (..., Q, E), key (..., K, E) -> (..., Q, K); `seen` broadcasts to it. `causal`: query i sees
+    Shapes: query (..., Q, E), key (..., K, E) -> (..., Q, K); `seen` and `bias` broadcast to it. `causal`: query i sees
     keys 0..i (not together with `seen`). A query that sees no key (padding) sees all, so that nothing becomes NaN.
     """
     scores = torch.matmul(query * query.shape[-1] ** -0.5, key.transpose(-1, -2))
+    scores = scores if bias is None else scores + bias.to(scores.dtype)
     if causal:
         seen = torch.ones(scores.shape[-2:], dtype=torch.bool, device=query.device).tril()
     elif seen is not None:
@@ -51,16 +54,18 @@ def attend(
     seen: Tensor | None = None,
     causal: bool = False,
     short: int = 0,
+    bias: Tensor | None = None,
 ) -> Tensor:
     """Each query's softmax-weighted mean of the values of the keys that it sees.
 
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E); the rest as in `attention_weights`. `short`:
-    up to this many queries plain matrix products are used on a CPU. Memory O(Q + K) beside `seen`, in bfloat16 at most
-    16 MB or 4 MB per thread more for gradients; O(Q K) where the weights are written out.
+    up to this many queries plain matrix products are used on a CPU, and always with a `bias` (the fused kernel gives a
+    mask no gradient). Memory O(Q + K) beside `seen`, in bfloat16 at most 16 MB or 4 MB per thread more for gradients;
+    O(Q K) where the weights are written out.
     """
     cpu = query.device.type == "cpu"
-    if torch.compiler.is_exporting() or (cpu and query.shape[2] <= short):
-        return torch.matmul(attention_weights(query, key, seen, causal), value)
+    if torch.compiler.is_exporting() or bias is not None or (cpu and query.shape[2] <= short):
+        return torch.matmul(attention_weights(query, key, seen, causal, bias), value)
     seen = None if seen is None else _or_all(seen)
     if not cpu:
         return scaled_dot_product_attention(query, key, value, attn_mask=seen, is_causal=causal)
@@ -218,12 +223,13 @@ def chunked_gradients(
 class AttentionView:
     """What a mixer's heads attend with: query and key (B, H, L, E), and who sees whom, seen (B, L, L) bool.
 
-    An invalid position sees nothing and is seen by none.
+    An invalid position sees nothing and is seen by none. bias: (H, L, L), added to the scores, or None.
     """
 
     query: Tensor
     key: Tensor
     seen: Tensor
+    bias: Tensor | None = None
 
     @property
     def heads(self) -> int:
@@ -234,7 +240,8 @@ class AttentionView:
         """(L, L) float64: how much each position attends to each; 0 where it does not see it."""
         seen = self.seen[example]
         query, key = (x[example, head].double() for x in (self.query, self.key))
-        return attention_weights(query, key, seen).masked_fill(~seen, 0.0)
+        bias = None if self.bias is None else self.bias[head]
+        return attention_weights(query, key, seen, bias=bias).masked_fill(~seen, 0.0)
 
 
 def visible_pairs(valid: Tensor, causal: bool) -> Tensor:

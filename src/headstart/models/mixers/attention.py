@@ -11,7 +11,9 @@ from torch import Tensor, nn
 
 from headstart.errors import BadInput
 from headstart.models.mixers.attend import AttentionView, attend, visible_pairs
-from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec
+from headstart.models.mixers.mixer import HeadsMixer, HeadsSpec, joined, split
+from headstart.seeds import Draw
+from headstart.spec import neutral
 
 SHORT = 128
 """Up to this length plain matrix products are used on a CPU: forward and backward of the digits model (D 32,
@@ -23,16 +25,20 @@ class AttentionSpec(HeadsSpec):
     """softmax(Q K^T / sqrt(E)) V in each of `heads` heads of width E = D / heads, then an output layer.
 
     init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
-    the code of Amos et al. does (they train apart). bias: whether the four layers have one.
+    the code of Amos et al. does (they train apart). bias: whether the four layers have one. scale: whether scores are
+    divided by sqrt(E), which T5 leaves out.
     Raises: BadInput where the width does not divide into heads, or into planes for rotary positions.
     """
 
     kind: Literal["attention"] = "attention"
+    scale: bool = neutral(True)
 
     rotary: ClassVar[bool] = True
+    partial_rotary: ClassVar[bool] = True
+    takes_bias: ClassVar[bool] = True
 
-    def build(self, width: int, length: int, causal: bool, theta: float | None = None) -> nn.Module:
-        return Attention(self, width, length, causal, theta)
+    def build(self, width: int, length: int, causal: bool, theta: float | None = None, share: float = 1.0) -> nn.Module:
+        return Attention(self, width, length, causal, theta, share)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Four layers of 2 L D^2 and two products of 2 L^2 D (causal ones compute the whole square too)."""
@@ -43,17 +49,31 @@ class AttentionSpec(HeadsSpec):
 class Attention(HeadsMixer):
     """Scaled dot-product attention. Cost O(L^2 D + L D^2).
 
-    Source: Vaswani et al. 2017; rotary positions: Su et al. 2021, over the whole head width.
+    Source: Vaswani et al. 2017; rotary positions: Su et al. 2021; over a part of a head: Black et al. 2022.
     """
 
-    def mix(self, query: Tensor, key: Tensor, value: Tensor, valid: Tensor | None) -> Tensor:
+    def __init__(
+        self, spec: AttentionSpec, width: int, length: int, causal: bool, theta: float | None, share: float
+    ) -> None:
+        super().__init__(spec, width, length, causal, theta, share)
+        self.scale = spec.scale
+
+    def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None, bias: Tensor | None = None) -> Tensor:
+        del draw
+        (query, key), value = self.queries_keys(x), split(self.value(x), self.heads)
         # Padding stands at the end: causal positions never see it.
         seen = None if valid is None or self.causal else valid[:, None, None, :]
-        return attend(query, key, value, seen, self.causal, short=SHORT)
+        out: Tensor = self.output(joined(attend(query, key, value, seen, self.causal, SHORT, bias)).to(value.dtype))
+        return out
 
-    def attention(self, x: Tensor, valid: Tensor) -> AttentionView:
+    def queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        query, key = super().queries_keys(x)
+        # All scores are divided by sqrt(E) where they are computed.
+        return (query, key) if self.scale else (query * query.shape[-1] ** 0.5, key)
+
+    def attention(self, x: Tensor, valid: Tensor, bias: Tensor | None = None) -> AttentionView:
         """What the heads attend with."""
-        return AttentionView(*self.queries_keys(x), visible_pairs(valid, self.causal))
+        return AttentionView(*self.queries_keys(x), visible_pairs(valid, self.causal), bias)
 
     def exportable(self, length: int) -> nn.Module:
         """Itself, at any length."""

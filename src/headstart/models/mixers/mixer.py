@@ -36,14 +36,16 @@ class MixerSpec(Spec):
     what it does not name is `mixer_rest`. `undecayed: set[str]` (prefixes) and `rates: dict[str, float]`
     (prefix -> its own learning rate) are read by the optimiser. A parameter that never learns has
     `requires_grad` False; a buffer that is a constant is not persistent. A mixer that can turn queries and
-    keys sets `rotary = True` and takes `theta` in `build`; one that cannot be causal sets
-    `can_be_causal = False`, and its `build` refuses `causal`.
+    keys sets `rotary = True` and takes `theta` in `build`, and with `partial_rotary = True` also `share`, how much of
+    each head turns; one that cannot be causal sets `can_be_causal = False`, and its `build` refuses `causal`. With
+    `takes_bias = True` a spec has `heads`, and its module's forward takes `bias` (H, L, L) after `draw`, or None, and
+    adds it to the scores of its heads.
 
     What else the module may have is used where it is there: `kernel(length)` -> (C, D, L), the convolution that a
-    report draws; `attention(x, valid)` -> `attend.AttentionView`, whose maps it draws; `exportable(length)` -> the
-    module that an ONNX file states for at most that many positions, or BadInput with the reason (without it: its own
-    forward); `per_position`: names of parameters besides those of linear layers that multiply each position, by which
-    the FLOPs of training a part of a model are counted.
+    report draws; `attention(x, valid)` (and `bias`) -> `attend.AttentionView`, whose maps it draws;
+    `exportable(length)` -> the module that an ONNX file states for at most that many positions, or BadInput with the
+    reason (without it: its own forward); `per_position`: names of parameters besides those of linear layers that
+    multiply each position, by which the FLOPs of training a part of a model are counted.
 
     `models/contract.py` holds every mixer to this. It builds the spec with the fields of `example`, for D 16
     and L up to 64; `uncounted` says in words which work `flops` counts and a count of matrix products,
@@ -52,6 +54,8 @@ class MixerSpec(Spec):
 
     kind: str
     rotary: ClassVar[bool] = False
+    partial_rotary: ClassVar[bool] = False
+    takes_bias: ClassVar[bool] = False
     can_be_causal: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {}
     uncounted: ClassVar[str] = ""
@@ -113,7 +117,7 @@ class HeadsSpec(MixerSpec):
             yield layer
 
 
-def head_width(heads: int, width: int, theta: float | None = None) -> int:
+def head_width(heads: int, width: int, theta: float | None = None, share: float = 1.0) -> int:
     """E. Raises: BadInput where heads do not divide the width, or have no planes for rotary positions."""
     if width % heads:
         divisors = [h for h in range(1, width + 1) if width % h == 0]
@@ -126,6 +130,11 @@ def head_width(heads: int, width: int, theta: float | None = None) -> int:
         raise BadInput(
             f"model.mixer.heads: rotary positions need heads of even width, "
             f"{width} / {heads} is {width // heads}; take another number of heads"
+        )
+    if theta is not None and (turned := int(width // heads * share)) % 2 + (turned == 0):
+        raise BadInput(
+            f"model.position.share: {share:g} of heads of width {width // heads} are {turned} numbers, and rotary "
+            "positions turn pairs; take another share"
         )
     return width // heads
 
@@ -169,17 +178,19 @@ class HeadsMixer(nn.Module):
     """Base of attention-like mixers: query, key, value and output layers around `mix`, which each mixer writes.
 
     Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, L, D). With `theta` queries and keys turn with
-    their position.
+    their position, the first `share` of each head.
     """
 
     parts: Mapping[str, str] = LAYER_PARTS
 
-    def __init__(self, spec: HeadsSpec, width: int, length: int, causal: bool, theta: float | None = None) -> None:
+    def __init__(
+        self, spec: HeadsSpec, width: int, length: int, causal: bool, theta: float | None = None, share: float = 1.0
+    ) -> None:
         super().__init__()
         self.heads, self.causal = spec.heads, causal
-        each = head_width(spec.heads, width, theta)
+        each = head_width(spec.heads, width, theta, share)
         self.query, self.key, self.value, self.output = spec.layers(4, width)
-        self.turn = Rotary(length, each, theta)
+        self.turn = Rotary(length, int(each * share), theta)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Draw | None = None) -> Tensor:
         del draw
