@@ -85,7 +85,7 @@ LAYOUT = (
 OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --workers --threads --device --store --data --json --tidy --figure-width --mixer --scale",
-    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist",
+    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
     "compare": "--store --data --scale",
@@ -243,6 +243,17 @@ def test_the_checklist_is_filled_in_from_the_store(finished: Path) -> None:
     assert (both.returncode, (finished / "x.json").exists()) == (2, False)
 
 
+def test_a_report_is_made_again_from_its_file_without_store_and_data(finished: Path, tmp_path: Path) -> None:
+    (tmp_path / "rows.json").write_bytes((finished / "rows.json").read_bytes())
+    done = headstart("report", "--from", "rows.json", "rows.json", "--out", "page.md", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    store = headstart("report", "tiny.toml", cwd=finished).stdout
+    assert store.split("\n", 1)[1].rpartition("\npage ")[0] == done.stdout.rpartition("\npage ")[0]
+    assert {path.name for path in tmp_path.iterdir()} == {"rows.json", "page.md", "page.json", "figures"}
+    listed = headstart("report", "--from", "page.json", "--checklist", cwd=tmp_path)
+    assert "How many runs are there?** 8 (8 complete), seeds 0 and 1." in listed.stdout
+
+
 def test_a_report_and_a_study_are_compared_and_two_stages_too(finished: Path) -> None:
     (finished / "wider.toml").write_text(TINY.replace("width = 8", "width = 12"))
     done = headstart("compare", "runs/reports/tiny", "wider.toml", cwd=finished)
@@ -304,6 +315,10 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "--json", "no/such/folder.json"], "--json"),
     (["run", "tiny.toml", "--device", "tpu"], "device"),
     (["report", "tiny.toml"], "no stage of 'tiny' is finished"),
+    (["report"], "report: name a study, or files of its results (--from FILE ...)"),
+    (["report", "--from", "a.json", "--store", "runs"], "--store: 'runs': --from reads files of results alone"),
+    (["report", "--from", "empty.toml", "b.json"], "--from: 'empty.toml' is not JSON"),
+    (["report", "tiny.toml", "--out", "no/such/page.md"], "--out: 'no/such/page.md' is not a file in an existing"),
     (["show", "digit"], "did you mean 'digits'?"),
     (["show", "abcdef12"], "store"),
     (["ls", "task"], "ls: no 'task'; did you mean 'tasks'?"),

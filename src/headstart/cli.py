@@ -116,8 +116,17 @@ def run(
 
 @app.command()
 def report(
-    study: StudyArgument,
+    study: Annotated[
+        str | None, typer.Argument(metavar="[STUDY]", help="A study file (.toml) or the name of a built-in study.")
+    ] = None,
     overrides: Overrides = None,
+    source: Annotated[
+        list[str] | None,
+        typer.Option("--from", metavar="FILE ...", help="Report what is in files of --json, joined; needs no store."),
+    ] = None,
+    out: Annotated[
+        str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where the report, or its page, goes.")
+    ] = None,
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
@@ -128,12 +137,23 @@ def report(
     scale: ScaleOption = None,
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
-    """Print a study's table from the store and write its page; trains nothing."""
+    """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
     from headstart.api import Study
-    from headstart.verbs.perform import Outputs, report_study
+    from headstart.verbs.perform import Outputs, report_files, report_study
 
+    outputs = Outputs(json, tidy, figure_width, out)
+    if source:
+        unused = {"--store": store, "--data": data, "--mixer": mixer, "--scale": scale}
+        for option, value in unused.items():
+            if value is not None:
+                raise BadInput(f"{option}: {value!r}: --from reads files of results alone; leave {option} out")
+        return report_files(
+            [*source, *([study] if study else []), *(overrides or [])], outputs, checklist, plugin or []
+        )
+    if study is None:
+        raise BadInput("report: name a study, or files of its results (--from FILE ...)")
     bound = Study(study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale)
-    report_study(bound, Outputs(json, tidy, figure_width), checklist)
+    return report_study(bound, outputs, checklist)
 
 
 @app.command()

@@ -212,7 +212,9 @@ def test_a_built_in_study_is_made_again_by_its_name_and_scale(
     monkeypatch.setattr(files, "built_in_studies", lambda: {"own": own})
     plain = make_plan(read_study("own", scale=scale), tmp_path)
     assert command(plain) == f"headstart run own --scale {scale}"
-    other = make_plan(read_study("own", ["seed=[0]"], scale=scale), tmp_path)
+    seeds = make_plan(read_study("own", ["seed=[0, 4]"], scale=scale), tmp_path)
+    assert command(seeds) == f"headstart run own 'seed=[0, 4]' --scale {scale}"
+    other = make_plan(read_study("own", ["finetune.budget.epochs=2"], scale=scale), tmp_path)
     assert command(other) == "headstart run study.toml"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,11 @@ from headstart.report.claims import Verdict, claims_heading, unprinted, verdicts
 from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods
 from headstart.report.tables.model import Table, markdown, to_markdown
-from headstart.report.tables.paper import beside
+from headstart.report.tables.paper import ABSENT, beside
 from headstart.report.tables.scores import make_table, more_tables, tried
 from headstart.study import words
 from headstart.study.results import Results
+from headstart.study.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -72,45 +74,58 @@ class Content:
         return {name: table for name, table in tables.items() if table is not None}
 
 
-def read_content(plan: Plan, results: Results, store: Store) -> Content:
-    """The content of a report, from what is in the store."""
+def read_content(plan: Plan, results: Results, store: Store | Snapshot) -> Content:
+    """The content of a report, from what is in the store, or in files of results: these show only what was run."""
     stored = {identity: store.result(identity) for identity in plan.every_stage}
+    every, checked = not isinstance(store, Snapshot), verdicts(results, results.paper)
     return Content(
         plan,
         results,
         {identity: result for identity, result in stored.items() if result is not None},
         make_table(results),
-        beside(results),
+        beside(results, every),
         more_tables(plan, results),
-        verdicts(results, results.paper),
+        checked if every else _run_here(checked),
     )
 
 
+def _run_here(checked: Iterable[Verdict]) -> list[Verdict]:
+    """The verdicts without columns and arms that were not run, and those that are only told."""
+    parts = [(verdict, tuple(part for part in verdict.parts if part.why != ABSENT)) for verdict in checked]
+    return [replace(verdict, parts=left) for verdict, left in parts if left or not verdict.parts]
+
+
 def command(plan: Plan) -> str:
-    """What makes the results again: the built-in study by its name where nothing was overridden, else the file
+    """What makes the results again: the built-in study by its name where seeds alone were overridden, else the file
     beside the page, with the plugins whose sources lie beside it."""
     from headstart.study.files import built_in_studies, short_name
     from headstart.study.spec import read_study
 
     study = plan.study
-    if study.name in built_in_studies():
-        scale = f" --scale {study.scale}" if study.scale else ""
+    seeds = [f"seed={study.axes['seed']}"] if "seed" in study.axes else []
+    scale = f" --scale {study.scale}" if study.scale else ""
+    # Without a folder of data nothing is stood in for, as where all data were at hand.
+    ways = itertools.product(([], seeds), (plan.data, None)) if study.name in built_in_studies() else ()
+    for overrides, data in ways:
         try:
-            if read_study(study.name, scale=study.scale, data=plan.data) == study:
-                return f"headstart run {short_name(study.name)}{scale}"
+            if read_study(study.name, overrides, scale=study.scale, data=data) == study:
+                return " ".join(["headstart run", short_name(study.name), *map(repr, overrides)]) + scale
         except BadInput:
-            # The name is that of a built-in study of another kind: it has no such scale.
-            pass
+            # The name is that of a built-in study of another kind: it has no such scale, or no such stage.
+            continue
     cells = [plugin.name for plugin in plan.plugins if plugin.top is None]
     if cells:
         return f'headstart.run("study.toml")  # in the notebook or script that defines {", ".join(cells)}'
     return " ".join(["headstart run study.toml", *(f"--plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)])
 
 
-def results_page(content: Content, figures: Sequence[Drawing] = (), undrawn: Sequence[str] = ()) -> str:
+def results_page(
+    content: Content, figures: Sequence[Drawing] = (), undrawn: Sequence[str] = (), folder: str = ""
+) -> str:
     """The page. Nothing foreign in it is read as markup.
 
-    figures: those that stand as PNG beside the page. undrawn: which are missing, and why.
+    figures: those that stand as PNG beside the page, or where `folder` begins their links. undrawn: which are missing,
+    and why.
     """
     results = content.results
     parts = [f"# {markdown(results.title or results.name)}", markdown(content.answer), *_setting(content)]
@@ -123,7 +138,7 @@ def results_page(content: Content, figures: Sequence[Drawing] = (), undrawn: Seq
         parts += [f"## {markdown(table.title)}", to_markdown(titled).rstrip()]
     for figure in figures:
         caption = markdown(figure.caption)
-        parts += [f"## {markdown(figure.title)}", f"![{caption}]({figure.file})", caption]
+        parts += [f"## {markdown(figure.title)}", f"![{caption}]({folder}{figure.file})", caption]
     parts += [markdown(reason) for reason in undrawn]
     if results.caveats:
         parts += ["## What to keep in mind", _bullets(results.caveats)]
@@ -209,4 +224,26 @@ def _provenance(content: Content) -> Iterator[str]:
         lines += [f"{name.capitalize()}: {words.listed(list(values))}"] if values else []
     versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.get("versions", {}).items())
     lines += [f"Versions: {', '.join(versions)}"] if versions else []
-    yield _bullets(lines)
+    yield _bullets([*lines, *_parts(content)])
+
+
+def _parts(content: Content) -> list[str]:
+    """Which seeds, and of which arms, ran on which machine and when, where that is not the same of all."""
+    ran: dict[tuple[str, int], list[tuple[str, str]]] = {}
+    for cell in content.plan.cells:
+        provenance = content.finished.get(cell.chain[-1].identity, {}).get("provenance", {})
+        torch = provenance.get("versions", {}).get("torch")
+        names = [str(provenance[name]) for name in ("machine", "device") if name in provenance]
+        machine = ", ".join([*names, *([f"torch {torch}"] if torch else [])])
+        if machine:
+            ran.setdefault((machine, cell.seed), []).append((cell.arm, str(provenance.get("started", ""))[:10]))
+    groups: dict[tuple[str, str], list[str]] = {}
+    for (machine, seed), runs in ran.items():
+        arms, days = ({run[i] for run in runs} for i in (0, 1))
+        who = "" if arms == {*content.results.arms} else f" of {words.listed(sorted(arms))}"
+        when = " to ".join(dict.fromkeys((min(days), max(days))))
+        groups.setdefault((who, f"{machine}, begun {when}"), []).append(str(seed))
+    lines = [
+        f"Seed{'s' * (len(seeds) > 1)} {words.listed(seeds)}{who}: {where}" for (who, where), seeds in groups.items()
+    ]
+    return lines if len(lines) > 1 else []

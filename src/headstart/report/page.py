@@ -21,6 +21,7 @@ from headstart.study import words
 from headstart.study.files import to_toml
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Point, Row
+from headstart.study.snapshot import Snapshot, json_lines
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -30,7 +31,9 @@ TEMPLATE, STYLE = (Path(__file__).with_name(name) for name in ("page.html", "sty
 FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
-def write_report(plan: Plan, results: Results, store: Store, folder: Path, width: float | None = None) -> Path:
+def write_report(
+    plan: Plan, results: Results, store: Store | Snapshot, folder: Path, width: float | None = None
+) -> Path:
     """Write page.html, results.md, the tables in three forms, study.toml and the figures; returns the page.
 
     The tables are `table`, `beside` where the study has a paper's cells, and `sweep` where it asks for test there.
@@ -58,6 +61,32 @@ def write_report(plan: Plan, results: Results, store: Store, folder: Path, width
     return page
 
 
+def publish_page(snapshot: Snapshot, page: Path) -> list[Path]:
+    """Write a page of Markdown, `NAME.md`, the results that it is made of beside it, `NAME.json`, and its figures as
+    `figures/NAME-FIGURE.png`; those of the page that stood there before and are no more are deleted.
+
+    Returns what was written. Raises: OSError if the folder cannot be written.
+    """
+    results, figures = snapshot.results(), page.parent / "figures"
+    content = read_content(snapshot.plan, results, snapshot)
+    every, undrawn = drawings(snapshot.plan, results, snapshot)
+    images = {drawing: png for drawing in every if (png := drawing.files().get(drawing.file)) is not None}
+    link = f"{figures.name}/{page.stem}-"
+    before = page.read_text("utf-8") if page.exists() else ""
+    for name in re.findall(rf"\]\({re.escape(link)}([\w-]+\.png)\)", before):
+        (figures / f"{page.stem}-{name}").unlink(missing_ok=True)
+    figures.mkdir(parents=True, exist_ok=True)
+    files = {figures / f"{page.stem}-{drawing.file}": png for drawing, png in images.items()}
+    document = snapshot.document(results, [verdict.document() for verdict in content.verdicts])
+    files |= {
+        page.with_suffix(".json"): json_lines(document).encode(),
+        page: results_page(content, list(images), undrawn, link).encode(),
+    }
+    for path, data in files.items():
+        publish(path, data)
+    return [*reversed(files)]
+
+
 def _publish_figure(drawing: Drawing, folder: Path, width: float | None) -> Mapping[str, str] | None:
     """The figure as files, and embedded for the page in light and dark; None where nothing is to be drawn."""
     on_page = drawing.figure()
@@ -77,7 +106,9 @@ def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:
             (folder / f"{name}.{ending}").unlink(missing_ok=True)
 
 
-def _render(content: Content, store: Store, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str]) -> str:
+def _render(
+    content: Content, store: Store | Snapshot, figures: Sequence[Mapping[str, str]], undrawn: Sequence[str]
+) -> str:
     """The page as HTML. `undrawn` says which figures are missing."""
     results, anchors = content.results, Anchors(content.results)
     scored = [row for row in results.table if row.val is not None and row.test is not None]
@@ -185,7 +216,7 @@ def _link(line: Line, column: str, anchors: Anchors) -> str:
     return "evidence" if line.kind == "average" else ""
 
 
-def page_stages(plan: Plan, results: Results, store: Store) -> list[dict[str, Any]]:
+def page_stages(plan: Plan, results: Results, store: Store | Snapshot) -> list[dict[str, Any]]:
     """All stages of a plan, parents first, with the rows that each serves in its title.
 
     `chosen`: a reported number rests on it; the others are listed.
@@ -214,7 +245,7 @@ def _title(item: Cell | Row, results: Results) -> str:
     return f"{item.arm} on {item.column}" if len(results.columns) > 1 else item.arm
 
 
-def _stage(planned: PlannedStage, title: str, chosen: bool, store: Store) -> dict[str, Any]:
+def _stage(planned: PlannedStage, title: str, chosen: bool, store: Store | Snapshot) -> dict[str, Any]:
     try:
         entry = store.entry(planned.identity)
         status, result = str(entry.status), entry.result or {}

@@ -11,7 +11,16 @@ from typing import Any
 
 from headstart.models.norms import Tensors
 from headstart.spec import Entry
-from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, identity, look_again, stage_from_json
+from headstart.stage.spec import (
+    Outcome,
+    Size,
+    StageRun,
+    StageSpec,
+    content_digest,
+    identity,
+    look_again,
+    stage_from_json,
+)
 from headstart.tasks import Task
 
 __all__ = [
@@ -21,6 +30,7 @@ __all__ = [
     "StageRun",
     "StageSpec",
     "begin",
+    "content_digest",
     "identity",
     "load_model",
     "look_again",

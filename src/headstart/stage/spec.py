@@ -158,6 +158,11 @@ def _content(task: TaskSpec, data: Path) -> str | None:
     return content(task, data)
 
 
+def content_digest(task: TaskSpec, data: Path) -> str | None:
+    """What stands for a task's data in an identity: the digest of what is loaded, None for what is generated."""
+    return _content(_whole(task).model_copy(update={"patch": 1}), data)
+
+
 def look_again() -> None:
     """Forget what is remembered of data: files may have changed since, in a process that lives long."""
     _content.cache_clear()
@@ -168,9 +173,9 @@ def identity(spec: StageSpec, data: Path) -> str:
     document = spec.document(places=False)
     for name in spec.model.unused:
         del document[name]
-    content_digest = _content(_whole(spec.task).model_copy(update={"patch": 1}), data)
-    if content_digest is not None:
-        document["task"]["content"] = content_digest
+    digest_of_data = content_digest(spec.task, data)
+    if digest_of_data is not None:
+        document["task"]["content"] = digest_of_data
     if spec.parent is not None:
         document["parent"] = identity(spec.parent, data)
     else:

@@ -90,18 +90,18 @@ def compare_studies(
 
 
 def _settings(documents: Sequence[Mapping[str, Any]], names: tuple[str, str]) -> Section:
-    first, second = (_flat(document) for document in documents)
+    first, second = (flat(document) for document in documents)
     apart = [key for key in dict.fromkeys([*first, *second]) if first.get(key) != second.get(key)]
     texts = tuple((key, *(words.plain(d[key]) if key in d else words.NONE for d in (first, second))) for key in apart)
     return Section("Settings that differ", ("setting", *names), texts, "All settings are equal.")
 
 
-def _flat(table: Mapping[str, Any], head: str = "") -> dict[str, Any]:
+def flat(table: Mapping[str, Any], head: str = "") -> dict[str, Any]:
     """Every value under its dotted name; what is None or empty counts as not set."""
     out: dict[str, Any] = {}
     for key, value in table.items():
         if isinstance(value, Mapping):
-            out |= _flat(value, f"{head}{key}.")
+            out |= flat(value, f"{head}{key}.")
         elif value not in (None, "", [], ()):
             out[f"{head}{key}"] = value
     return out

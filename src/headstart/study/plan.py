@@ -122,7 +122,6 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     Raises: BadInput with the study's place of what is wrong.
     """
     cells: dict[tuple[Any, ...], Cell] = {}
-    stages: dict[str, PlannedStage] = {}
     outlines = Outlines(data)
     for arm in study.arms:
         for column in study.columns or {"": {}}:
@@ -139,15 +138,21 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
                 cells.setdefault(key, cell)
     _check_model_axes(study, [planned for cell in cells.values() for planned in cell.chain])
-    # One seed of every arm before the next seed, so that a table of all arms stands early.
-    seeds = list(dict.fromkeys(cell.seed for cell in cells.values()))
-    for cell in sorted(cells.values(), key=lambda cell: seeds.index(cell.seed)):
+    runs = tuple(cells.values())
+    return Plan(study, runs, stages_of(runs), data, _baselines(runs, data) if study.report.baselines else ())
+
+
+def stages_of(cells: Sequence[Cell]) -> dict[str, PlannedStage]:
+    """The distinct stages of runs, parents first: one seed of every arm before the next, so that a table of all arms
+    stands early."""
+    stages: dict[str, PlannedStage] = {}
+    seeds = list(dict.fromkeys(cell.seed for cell in cells))
+    for cell in sorted(cells, key=lambda cell: seeds.index(cell.seed)):
         for planned in cell.chain:
             known = stages.setdefault(planned.identity, planned)
             if cell.arm not in known.arms:
                 stages[planned.identity] = replace(known, arms=(*known.arms, cell.arm))
-    runs = tuple(cells.values())
-    return Plan(study, runs, stages, data, _baselines(runs, data) if study.report.baselines else ())
+    return stages
 
 
 def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from pathlib import Path
 from typing import Any
 
 from rich.console import RenderableType
@@ -18,19 +19,21 @@ from rich.text import Text
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.guard import guarded
+from headstart.plugins import load_plugins
 from headstart.report.checklist import checklist as filled_checklist
-from headstart.report.claims import Verdict
-from headstart.report.content import read_content
+from headstart.report.content import Content, read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import make_table
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.spec import digest
 from headstart.stage import StageSpec
-from headstart.store import DONE, publish
+from headstart.store import DONE, Store, publish
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
+from headstart.study.plan import Plan
 from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
+from headstart.study.snapshot import Snapshot, json_lines, only_run, read_snapshot, take_snapshot
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.display import watch
@@ -43,35 +46,48 @@ WORTH_TIMING = 60.0
 class Outputs:
     """Files that a study is written to besides its report, refused before anything is trained where they cannot be.
 
-    json: all results; `-` prints them alone on standard output. tidy: a row per score of every run, .csv or .parquet;
-    beside it, with `-curves` in its name, each number recorded on the way. figure_width: `3.3in`, `85mm` or `8.5cm`,
-    of the figures that are files (None: as they stand on the page).
+    json: all results, of which the report can be made again; `-` prints them alone on standard output. tidy: a row per
+    score of every run, .csv or .parquet; beside it, with `-curves` in its name, each number recorded on the way.
+    figure_width: `3.3in`, `85mm` or `8.5cm`, of the figures that are files (None: as they stand on the page). out: a
+    folder for the report, or NAME.md for a page with its results and figures beside it.
     Raises: BadInput naming the option.
     """
 
-    def __init__(self, json: str | None = None, tidy: str | None = None, figure_width: str | None = None) -> None:
+    def __init__(
+        self,
+        json: str | None = None,
+        tidy: str | None = None,
+        figure_width: str | None = None,
+        out: str | None = None,
+    ) -> None:
         self.width = None if figure_width is None else inches(figure_width)
         self.printed = sys.stdout if json == "-" else None
         self.json = None if self.printed or json is None else writable_file("--json", json)
         self.tidy = None if tidy is None else writable_file("--tidy", tidy)
+        self.page = writable_file("--out", out) if out is not None and out.endswith(".md") else None
+        self.folder = Path(out) if out is not None and self.page is None else None
+        if self.page is not None and figure_width is not None:
+            raise BadInput(
+                "--figure-width: a page of Markdown shows figures as they are; name a folder as --out instead"
+            )
         if self.tidy is not None and self.tidy.suffix not in (".csv", ".parquet"):
             raise BadInput(f"--tidy: {tidy!r} ends neither in .csv nor in .parquet; name a file that does")
+
+    def check_alone(self, checklist: bool) -> None:
+        """Raises: BadInput where the checklist is asked for, which is printed alone, and files of the table too."""
+        if checklist and (self.json or self.tidy or self.printed):
+            raise BadInput("--checklist: --json and --tidy go with the table; leave them out, or give two commands")
 
     def apart(self) -> AbstractContextManager[Any]:
         """Where JSON is printed, all else goes to standard error."""
         return nullcontext() if self.printed is None else redirect_stdout(sys.stderr)
 
-    def write(self, results: Results, verdicts: Sequence[Verdict]) -> list[str]:
+    def write(self, content: Content, store: Store | Snapshot) -> list[str]:
         """Write the files; returns a line for each."""
-        lines = []
+        lines, results = [], content.results
         if self.json is not None or self.printed is not None:
-            document = {
-                "study": results.name,
-                "rows": results.rows(),
-                "claims": [verdict.document() for verdict in verdicts],
-                "caveats": [str(caveat) for caveat in results.caveats],
-            }
-            text = json_module.dumps(document, indent=2) + "\n"
+            snapshot = store if isinstance(store, Snapshot) else take_snapshot(content.plan, results, store)
+            text = json_lines(snapshot.document(results, [verdict.document() for verdict in content.verdicts]))
             if self.printed is not None:
                 self.printed.write(text)
             else:
@@ -167,7 +183,7 @@ def _run(study: Study, workers: int | None, threads: int, device: str, outputs: 
         timed = probes(rest, speed, slots) if long else None
         for event in study.perform(workers=runtime.workers, threads=threads, device=device, probes=timed):
             display.show(event)
-    _answer(study, outputs)
+    _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
     if display.failed:
         out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
     return 1 if display.failed else 0
@@ -195,14 +211,17 @@ def print_scale(study: Study) -> None:
         out.print(Text(f"stand-in data: {stand_ins_told(texts)} (not in {study.data})"))
 
 
-def _answer(study: Study, outputs: Outputs) -> None:
+def _answer(plan: Plan, results: Results, store: Store | Snapshot, folder: Path, outputs: Outputs) -> None:
     """Page, files and then, so that nothing is lost to `| head`, the table and the caveats."""
-    from headstart.report.page import write_report  # matplotlib is slow to import
+    from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
 
-    results = study.results()
-    content = read_content(study.plan, results, study.store)
-    page = write_report(study.plan, results, study.store, study.report_folder, outputs.width)
-    lines = [f"page {page}", *outputs.write(results, content.verdicts)]
+    content = read_content(plan, results, store)
+    if outputs.page is not None:
+        snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
+        page, *_ = publish_page(only_run(snapshot), outputs.page)
+    else:
+        page = write_report(plan, results, store, outputs.folder or folder, outputs.width)
+    lines = [f"page {page}", *outputs.write(content, store)]
     out = console()
     for part in (content.table, *content.more.values(), *filter(None, [content.beside])):
         out.print(to_rich(part))
@@ -225,8 +244,7 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
 def report_study(study: Study, outputs: Outputs | None = None, checklist: bool = False) -> None:
     """The same table and page from what is in the store; or the checklist alone, written beside the page too."""
     outputs = outputs or Outputs()
-    if checklist and (outputs.json or outputs.tidy or outputs.printed):
-        raise BadInput("--checklist: --json and --tidy go with the table; leave them out, or give two commands")
+    outputs.check_alone(checklist)
     with outputs.apart():
         if not checklist:
             console().print(f"store {study.store.root}")
@@ -238,12 +256,31 @@ def report_study(study: Study, outputs: Outputs | None = None, checklist: bool =
                 f"`headstart run {study.source}{scale}` trains them"
             )
         if not checklist:
-            return _answer(study, outputs)
-    text = filled_checklist(read_content(study.plan, study.results(), study.store))
-    study.report_folder.mkdir(parents=True, exist_ok=True)
-    publish(study.report_folder / "checklist.md", text.encode())
+            return _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
+    return _print_checklist(read_content(study.plan, study.results(), study.store), study.report_folder)
+
+
+def report_files(
+    files: Sequence[str], outputs: Outputs | None = None, checklist: bool = False, plugins: Sequence[str] = ()
+) -> None:
+    """The table and page of the study whose results are in these files; no store and no data are needed."""
+    outputs = outputs or Outputs()
+    outputs.check_alone(checklist)
+    load_plugins(plugins)
+    with outputs.apart():
+        snapshot = read_snapshot(files)
+        results = snapshot.results()
+        folder = outputs.folder or Path("reports") / results.name
+        if not checklist:
+            return _answer(snapshot.plan, results, snapshot, folder, outputs)
+    return _print_checklist(read_content(snapshot.plan, results, snapshot), folder)
+
+
+def _print_checklist(content: Content, folder: Path) -> None:
+    text = filled_checklist(content)
+    folder.mkdir(parents=True, exist_ok=True)
+    publish(folder / "checklist.md", text.encode())
     sys.stdout.write(text)
-    return None
 
 
 def dry_run_study(study: Study, *, workers: int | None, threads: int, device: str) -> None:

@@ -30,6 +30,7 @@ from headstart.store import Damaged
 from headstart.study.collect import undamaged
 from headstart.study.results import Results
 from headstart.study.rows import Row
+from headstart.study.snapshot import Snapshot
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -40,8 +41,17 @@ TRAINED = {"kernels": kernel_drawings, "attention": attention_drawings, "deviati
 """What `report.figures` of a study may name (kernels are those of the pretraining, where there is one)."""
 
 
-def drawings(plan: Plan, results: Results, store: Store) -> tuple[list[Drawing], list[str]]:
+WITHOUT_WEIGHTS = (
+    "This page was made from a file of results. Figures that need weights or predictions, such as what pretraining "
+    "fills in, are not in it; `headstart run` draws them."
+)
+
+
+def drawings(plan: Plan, results: Results, store: Store | Snapshot) -> tuple[list[Drawing], list[str]]:
     """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
+    if isinstance(store, Snapshot):
+        lacking = plan.study.report.figures or any(len(chain) > 1 for chain in plan.chains)
+        return [*_together(plan, results), *_by_column(plan, results, store)], [WITHOUT_WEIGHTS] * bool(lacking)
     of_trained, reasons = trained_drawings(plan, results, store, plan.study.report.figures)
     return [*_together(plan, results), *_by_column(plan, results, store), *of_trained], reasons
 
@@ -66,7 +76,7 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
     ]
 
 
-def _by_column(plan: Plan, results: Results, store: Store) -> list[Drawing]:
+def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Drawing]:
     """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
     out, report = [], plan.study.report
     test, mark = report.sweep == "test", report.mark
@@ -98,7 +108,9 @@ def _by_column(plan: Plan, results: Results, store: Store) -> list[Drawing]:
     return out
 
 
-def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[Row, Filled, Task | None, str] | None:
+def _picture(
+    plan: Plan, results: Results, store: Store | Snapshot, column: str
+) -> tuple[Row, Filled, Task | None, str] | None:
     """Masked examples of a parent that has them: of the column's own task before those of others, whose kind is named;
     in the row that leads on validation before the rest."""
     rows = [row for row in results.in_column(column) if row.val is not None]
@@ -115,7 +127,7 @@ def _picture(plan: Plan, results: Results, store: Store, column: str) -> tuple[R
     return None
 
 
-def _filled(plan: Plan, store: Store, identity: str) -> tuple[Filled, Task | None] | None:
+def _filled(plan: Plan, store: Store | Snapshot, identity: str) -> tuple[Filled, Task | None] | None:
     from headstart.tasks import open_task
 
     if store.result(identity) is None:

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 ABSENT = "not run here"
 
 
-def beside(results: Results) -> Table | None:
+def beside(results: Results, every: bool = True) -> Table | None:
     """One line per cell of the study's paper, by column: what it prints, ours with its error, settings and status.
 
-    Ours stands in the paper's unit; the CSV has both as shares (steps as steps). What is not run here is there too.
-    Parameters stand there where models of several sizes ran on one task, and in the CSV always. None without cells.
+    Ours stands in the paper's unit; the CSV has both as shares (steps as steps). What is not run here is there too,
+    unless `every` is False. Parameters stand there where models of several sizes ran on one task, and in the CSV
+    always. None without cells.
     """
     paper = results.paper
     if paper is None or not paper.rows:
@@ -48,8 +49,13 @@ def beside(results: Results) -> Table | None:
         for row in paper.rows
         if head in row.cells
         for column in results.columns_of(head) or [head]
+        if every or writer.ran(row, head, column)
     ]
-    return table_of(words.sentences([f"Beside {paper.source}", *results.setting]), heads, drafts, _note(writer))
+    return (
+        None
+        if not drafts
+        else table_of(words.sentences([f"Beside {paper.source}", *results.setting]), heads, drafts, _note(writer))
+    )
 
 
 def _several_sizes(results: Results) -> bool:
@@ -89,6 +95,12 @@ class _Writer:
         if text not in self.notes:
             self.notes.append(text)
         return f" [{self.notes.index(text) + 1}]"
+
+    def ran(self, row: PaperRow, head: str, column: str) -> bool:
+        """Whether there is anything of ours to stand beside a row of the paper."""
+        if head == AVERAGE:
+            return row.quantity == "test" and any(average.arm == row.arm for average in self.results.averages)
+        return row.arm is not None and self.results.row(row.arm, column) is not None
 
     def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Line:
         """`head` is the column of the paper, `column` the one of ours that is held against it."""

@@ -1,0 +1,237 @@
+"""A report made again from its file of results, without the store; files of seeds and arms that were run apart."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.finished import fill, study
+from support.made_up import LR
+
+from headstart.api import Study
+from headstart.api import run as run_here
+from headstart.errors import BadInput
+from headstart.report.content import read_content, results_page
+from headstart.report.page import write_report
+from headstart.study.snapshot import Snapshot, json_lines, read_snapshot, take_snapshot
+from headstart.verbs.perform import Outputs, report_files, report_study
+
+FORMS = ("table.md", "table.csv", "table.tex")
+
+
+def bound(folder: Path, *words: str, keep: int = 10**6, **more: Any) -> Study:
+    """A finished study, made up, in a store of its own."""
+    finished = Study(study(**more), words, store=folder / "runs", data=folder)
+    fill(finished.plan, finished.store, keep)
+    return finished
+
+
+def saved(finished: Study, name: str = "results") -> Path:
+    """Its file of results, as `--json` writes it."""
+    path, results = finished.store.root.parent / f"{name}.json", finished.results()
+    content = read_content(finished.plan, results, finished.store)
+    Outputs(json=str(path)).write(content, finished.store)
+    return path
+
+
+def edited(path: Path, change: Callable[[dict[str, Any]], object]) -> Path:
+    """A copy of a file with something changed."""
+    document = json.loads(path.read_text())
+    change(document)
+    copy = path.with_name(f"edited-{path.name}")
+    copy.write_text(json_lines(document))
+    return copy
+
+
+def page(snapshot: Snapshot) -> str:
+    return results_page(read_content(snapshot.plan, snapshot.results(), snapshot))
+
+
+def test_the_tables_and_the_page_of_a_file_are_those_of_the_store(tmp_path: Path) -> None:
+    report = {"choose": [LR], "against": "scratch", "match": "scratch", "sweep": "test", "gain": True}
+    claims = [{"says": "It helps", "higher": "self_pretrained", "lower": "scratch"}]
+    finished = bound(tmp_path, report=report, claims=claims)
+    snapshot = read_snapshot([saved(finished)])
+    stored = finished.results()
+    curves = stored.curves()
+    shutil.rmtree(finished.store.root)
+    again = snapshot.results()
+    assert again == stored, "every row, average, caveat, fact and claim"
+    assert again.curves() == curves
+    assert snapshot.plan.stages == finished.plan.stages, "specs, names and identities"
+    fill(finished.plan, finished.store)
+    first, second = tmp_path / "store", tmp_path / "file"
+    write_report(finished.plan, stored, finished.store, first)
+    write_report(snapshot.plan, again, snapshot, second)
+    for name in (*FORMS, "sweep.csv", "study.toml"):
+        assert (second / name).read_bytes() == (first / name).read_bytes()
+    lacking = "This page was made from a file of results."
+    texts = [(folder / "results.md").read_text() for folder in (first, second)]
+    texts[0] = re.sub(r"## What pretraining learnt to fill in\n.*?(?=\n## )", "", texts[0], flags=re.DOTALL)
+    texts[1] = re.sub(rf"{lacking}.*?\n", "", texts[1])
+    assert texts[0].split() == texts[1].split()
+    assert lacking in (second / "page.html").read_text()
+    names = {path.name for path in second.glob("*.png")}
+    assert {path.name for path in first.glob("*.png")} - names == {"reconstruction-digits.png"}
+    assert {"sweep-digits.png", "curves-digits.png", "gains.png"} <= names
+
+
+def test_a_file_made_of_a_file_is_the_same(tmp_path: Path) -> None:
+    file = saved(bound(tmp_path))
+    report_files([str(file)], Outputs(json=str(tmp_path / "again.json"), out=str(tmp_path / "report")))
+    assert (tmp_path / "again.json").read_bytes() == file.read_bytes()
+    assert max(map(len, file.read_text().splitlines())) < 5000, "a line for each stage"
+    assert (tmp_path / "report" / "page.html").is_file()
+
+
+def test_seeds_that_were_run_apart_join_to_what_one_store_gives(tmp_path: Path) -> None:
+    table = study()
+    table["stages"] = {name: {**stage, "budget": {"steps": 2}} for name, stage in table["stages"].items()}
+    table["report"] |= {"baselines": False}
+    parts = {"a": ["seed=[0, 1]"], "b": ["seed=2"]}
+    files, whole = [], tmp_path / "whole"
+    for name, words in parts.items():
+        run_here(table, words, store=tmp_path / name / "runs", data=tmp_path)
+        files.append(saved(Study(table, words, store=tmp_path / name / "runs", data=tmp_path)))
+        shutil.copytree(tmp_path / name / "runs", whole, dirs_exist_ok=True)
+    stored = Study(table, store=whole, data=tmp_path).results()
+    for order in (files, files[::-1], [*files, files[0]]):
+        joined = read_snapshot(order).results()
+        assert joined.table == stored.table, "rows, runs and differences, whatever the order of the files"
+        assert joined.caveats == stored.caveats
+    assert [row.n for row in joined.table] == [3, 3]
+
+
+def test_arms_that_were_run_apart_join(tmp_path: Path) -> None:
+    files = [saved(bound(tmp_path / arm, f"arms=['{arm}']", report={"choose": [LR]})) for arm in study()["arms"]]
+    joined = read_snapshot(files).results()
+    assert joined.table == bound(tmp_path / "both", report={"choose": [LR]}).results().table
+    assert joined.arms == ("scratch", "self_pretrained")
+
+
+def test_the_page_says_where_and_when_each_part_was_run(tmp_path: Path) -> None:
+    def moved(document: dict[str, Any]) -> None:
+        for machine in document["machines"]:
+            machine["machine"] = "cluster"
+        for stage in document["stages"].values():
+            stage["started"] = "2026-02-03T10:00:00"
+
+    first, second = saved(bound(tmp_path / "a", "seed=[0, 1]")), saved(bound(tmp_path / "b", "seed=[2]"))
+    text = page(read_snapshot([first, edited(second, moved)]))
+    assert "- Begun: 2026-01-01 to 2026-02-03" in text
+    assert "- Seeds 0 and 1: laptop, cpu, torch 2.13.0, begun 2026-01-01\n" in text
+    assert "- Seed 2: cluster, cpu, torch 2.13.0, begun 2026-02-03\n" in text
+    assert "The table mixes machines: cluster and laptop." in text
+    assert "Seeds 0" not in page(read_snapshot([first]))
+    arms = [saved(bound(tmp_path / arm, f"arms=['{arm}']", report={})) for arm in study()["arms"]]
+    text = page(read_snapshot([arms[0], edited(arms[1], moved)]))
+    assert "- Seeds 0, 1 and 2 of self\\_pretrained: cluster, cpu" in text
+
+
+def test_only_what_was_run_stands_on_a_page_from_a_file(tmp_path: Path) -> None:
+    claims = [
+        {"says": "It helps", "higher": "self_pretrained", "lower": "scratch"},
+        {"says": "It is good", "higher": "scratch", "than": 0.1},
+    ]
+    table = study(claims=claims, paper="coser-4")
+    table["columns"]["image"] = table["columns"].pop("digits")
+    finished = Study(table, store=tmp_path / "runs", data=tmp_path)
+    fill(finished.plan, finished.store, keep=6)
+    stored = results_page(read_content(finished.plan, finished.results(), finished.store))
+    text = page(read_snapshot([saved(finished)]))
+    assert "not run here" in stored
+    assert "self\\_pretrained (absent)" in stored
+    for absent in ("not run here", "self\\_pretrained", "It helps"):
+        assert absent not in text
+    assert "| image" in text, "the paper's cell beside ours"
+    assert "It is good" in text
+
+
+def test_a_page_is_published_with_its_results_and_figures_and_made_again_from_them(tmp_path: Path) -> None:
+    finished = bound(tmp_path)
+    report_study(finished, Outputs(out=str(tmp_path / "first.md")))
+    names = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("first*")}
+    assert names == {"first.md", "first.json", "figures/first-sweep-digits.png", "figures/first-curves-digits.png"}
+    text = (tmp_path / "first.md").read_text()
+    assert "](figures/first-sweep-digits.png)" in text
+    report_files([str(tmp_path / "first.json")], Outputs(out=str(tmp_path / "second.md")))
+    assert (tmp_path / "second.md").read_text() == text.replace("figures/first-", "figures/second-")
+    assert (tmp_path / "second.json").read_bytes() == (tmp_path / "first.json").read_bytes()
+    plain = bound(tmp_path / "b", f"{LR}=[1e-3]")
+    report_study(plain, Outputs(out=str(tmp_path / "first.md")))
+    assert not (tmp_path / "figures" / "first-sweep-digits.png").exists(), "there is no sweep any more"
+    assert (tmp_path / "figures" / "second-sweep-digits.png").exists()
+
+
+def test_what_claims_read_from_weights_is_kept(tmp_path: Path) -> None:
+    finished = bound(tmp_path)
+    results = finished.results()
+    rows = [replace(row, measures={"kernel_rows": {0: 0.25, 2: 0.5}}) for row in results.table]
+    measured = replace(results, table=tuple(rows))
+    snapshot = take_snapshot(finished.plan, measured, finished.store)
+    file = tmp_path / "measured.json"
+    file.write_text(json_lines(snapshot.document(measured, [])))
+    assert read_snapshot([file]).results().table == measured.table
+
+
+def test_files_of_other_stages_are_refused_by_what_differs(tmp_path: Path) -> None:
+    first = saved(bound(tmp_path / "a", "seed=[0]"))
+    for word, message in (
+        ("finetune.budget.epochs=7", "scratch on digits: finetune.budget.epochs is 2 in "),
+        (f"{LR}=[1e-3]", f"axes.{LR} is "),
+    ):
+        other = saved(bound(tmp_path / word, "seed=[1]", word))
+        with pytest.raises(BadInput, match=f"--from: {re.escape(message)}.*join files of one study"):
+            read_snapshot([first, other])
+    second = saved(bound(tmp_path / "b", "seed=[1]"))
+
+    def other_data(document: dict[str, Any]) -> None:
+        document["settings"][0]["data"] = "0123456789abcdef"
+
+    with pytest.raises(BadInput, match=r"scratch on digits: finetune.data is — in .* and 0123456789abcdef in "):
+        read_snapshot([first, edited(second, other_data)])
+    with pytest.raises(BadInput, match=r"task digits: sizes.train is 1,?097 in .* and 40 in "):
+        read_snapshot([first, edited(second, lambda d: next(iter(d["facts"].values()))["sizes"].update(train=40))])
+
+
+def test_a_seed_with_unequal_scores_in_two_files_is_refused_by_name(tmp_path: Path) -> None:
+    file = saved(bound(tmp_path))
+
+    def other_score(document: dict[str, Any]) -> None:
+        run = next(run for run in document["runs"] if run["arm"] == "scratch" and run["seed"] == 1)
+        document["stages"][run["stages"]["finetune"]]["scores"]["best"]["test"]["accuracy"] = 0.9
+
+    other = edited(file, other_score)
+    with pytest.raises(BadInput) as caught:
+        read_snapshot([file, other])
+    text = str(caught.value)
+    assert text.startswith("--from: seed 1 of scratch on digits, stage finetune (")
+    assert f"best.test.accuracy is 0.4 in {file} and 0.9 in {other}; a seed counts once" in text
+
+
+def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: Path) -> None:
+    file = saved(bound(tmp_path))
+    (tmp_path / "text.json").write_text("{")
+    (tmp_path / "old.json").write_text('{"study": "a", "rows": []}')
+    broken: list[tuple[Callable[[dict[str, Any]], object], str]] = [
+        (lambda d: d.update(format=2), "its format is 2"),
+        (lambda d: d["settings"].clear(), "is not a whole file of results"),
+        (lambda d: d["settings"][0]["spec"]["optim"].update(rate=1), "no 'rate'"),
+        (lambda d: [stage.pop("scores", None) for stage in d["stages"].values()], "no run of 'tried' is finished"),
+    ]
+    for name, message in (
+        ("none.json", "cannot be read: No such file"),
+        ("text.json", "is not JSON"),
+        ("old.json", r"is not a file of results of format 1 \(its format is None\).*--json FILE"),
+    ):
+        with pytest.raises(BadInput, match=f"--from: .*{name}.*{message}"):
+            read_snapshot([tmp_path / name])
+    for change, message in broken:
+        with pytest.raises(BadInput, match=message):
+            read_snapshot([edited(file, change)])
