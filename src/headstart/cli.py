@@ -116,17 +116,12 @@ def run(
 
 @app.command()
 def report(
-    study: Annotated[
-        str | None, typer.Argument(metavar="[STUDY]", help="A study file (.toml) or the name of a built-in study.")
-    ] = None,
-    overrides: Overrides = None,
-    source: Annotated[
+    words: Annotated[list[str] | None, typer.Argument(metavar="[STUDY [name=value ...]]", help="As of `run`.")] = None,
+    files: Annotated[
         list[str] | None,
-        typer.Option("--from", metavar="FILE ...", help="Report what is in files of --json, joined; needs no store."),
+        typer.Option("--from", metavar="FILE ...", help="Files of --json, joined, in place of a study."),
     ] = None,
-    out: Annotated[
-        str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where the report, or its page, goes.")
-    ] = None,
+    out: Annotated[str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where it goes.")] = None,
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
@@ -138,22 +133,10 @@ def report(
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
-    from headstart.api import Study
-    from headstart.verbs.perform import Outputs, report_files, report_study
+    from headstart.verbs.perform import Outputs, report
 
-    outputs = Outputs(json, tidy, figure_width, out)
-    if source:
-        unused = {"--store": store, "--data": data, "--mixer": mixer, "--scale": scale}
-        for option, value in unused.items():
-            if value is not None:
-                raise BadInput(f"{option}: {value!r}: --from reads files of results alone; leave {option} out")
-        return report_files(
-            [*source, *([study] if study else []), *(overrides or [])], outputs, checklist, plugin or []
-        )
-    if study is None:
-        raise BadInput("report: name a study, or files of its results (--from FILE ...)")
-    bound = Study(study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale)
-    return report_study(bound, outputs, checklist)
+    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
+    report(words or [], files or [], settings, plugin or [], Outputs(json, tidy, figure_width, out), checklist)
 
 
 @app.command()

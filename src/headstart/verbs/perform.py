@@ -241,6 +241,30 @@ def _list(head: str, items: Sequence[object], note: str = "") -> None:
         out.print(hanging(item))
 
 
+def report(
+    words: Sequence[str],
+    files: Sequence[str],
+    settings: Mapping[str, str | None],
+    plugins: Sequence[str],
+    outputs: Outputs,
+    checklist: bool,
+) -> None:
+    """The verb: of a study with its overrides, or, where there are `files`, of these and of the words after them.
+
+    settings: store, data, mixer and scale of a study.
+    """
+    if not files:
+        if not words:
+            raise BadInput("report: name a study, or files of its results (--from FILE ...)")
+        store, data, mixer, scale = (settings[name] for name in ("store", "data", "mixer", "scale"))
+        study = Study(words[0], words[1:], store=store, data=data, plugins=plugins, mixer=mixer, scale=scale)
+        return report_study(study, outputs, checklist)
+    for name, value in settings.items():
+        if value is not None:
+            raise BadInput(f"--{name}: {value!r}: --from reads files of results alone; leave --{name} out")
+    return report_files([*files, *words], outputs, checklist, plugins)
+
+
 def report_study(study: Study, outputs: Outputs | None = None, checklist: bool = False) -> None:
     """The same table and page from what is in the store; or the checklist alone, written beside the page too."""
     outputs = outputs or Outputs()
