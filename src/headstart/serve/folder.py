@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from safetensors import SafetensorError, safe_open
 
 from headstart.baselines import from_arrays, shapes
 from headstart.data.archives import reading
 from headstart.errors import BadInput, nearest
+from headstart.models.checkpoints.folder import Header, read_header
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec, Network
@@ -241,9 +241,6 @@ def _json(document: Mapping[str, Any]) -> bytes:
         return (json.dumps(document, indent=2) + "\n").encode()
 
 
-Header = dict[str, tuple[str, tuple[int, ...]]]
-"""Name of a tensor -> its type, in the words of the format, and its shape."""
-
 MOST_BESIDE = 2**28
 """Bytes of constants that a network makes for itself, which no file of weights vouches for."""
 MOST_SIZE = 2**28
@@ -252,22 +249,6 @@ MOST_STATE = 4_096
 """States of a channel: some mixers solve for the eigenvectors of a matrix of this size."""
 MOST_OTHER = 65_536
 """Of every other whole number of a mixer's spec."""
-
-
-def read_header(path: Path) -> Header:
-    """Types and shapes of the tensors in a safetensors file; no number of them is read.
-
-    Raises: BadInput where the file is cut short, or is no safetensors file.
-    """
-    with reading(path):
-        try:
-            with safe_open(path, framework="numpy") as file:
-                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-                return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
-        except SafetensorError as error:
-            raise BadInput(
-                f"{path}: is cut short, damaged or not a safetensors file ({error}); save or download the model again"
-            ) from None
 
 
 def check_header(header: Header, config: ModelConfig, path: Path) -> None:

@@ -1,4 +1,4 @@
-"""Weights copied across to transformers' own layers, at unpadded multiples of the block. Opt-in: extra `[bench]`."""
+"""Weights copied across to transformers' own layers, at unpadded multiples of the block."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from headstart.models.mixers.bigbird import BigBirdSpec
 from headstart.models.mixers.local_attention import LongformerSpec
 from headstart.models.mixers.reformer import ReformerSpec
 
-pytest.importorskip("transformers", reason="compared only where transformers is: pip install 'headstart[bench]'")
+pytest.importorskip("transformers", reason="compared only where transformers is: pip install 'headstart[dev]'")
 
 HEADS, WIDTH = 2, 8
 

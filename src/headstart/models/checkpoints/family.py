@@ -1,0 +1,161 @@
+"""What a family of checkpoints is: fields of a model from its config, and a table of (ours, theirs, form).
+
+A form maps tensors of a file to ours and back, so that a table is read in both directions: forwards it reads a
+checkpoint, backwards it says which shapes the files must have (and writes files for tests).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from torch import Tensor
+
+from headstart.errors import BadInput
+
+Tensors = tuple[Tensor, ...]
+V = TypeVar("V")
+ACTIVATIONS = {
+    **{"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"},
+    **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), "gelu_tanh"),
+}
+"""Names of activations in config.json -> ours."""
+MOST = 2**32
+"""Of every whole number: products of a few of them stay countable."""
+
+
+class Config:
+    """The settings of a config.json by their keys; other keys say nothing about the blocks and are passed over.
+
+    Raises: BadInput with file, key, value and way out, where a key is missing or has a value that no block of ours has.
+    """
+
+    def __init__(self, table: Mapping[str, Any], path: Path | str) -> None:
+        self.table, self.path = table, path
+
+    def number(self, key: str, default: int | None = None, least: int = 1) -> int:
+        """A whole number."""
+        value = self._value(key, default)
+        if type(value) is not int or not least <= value <= MOST:
+            raise BadInput(f"{self.path}: {key}: {value!r} is no whole number from {least} to {MOST:,}; correct it")
+        return value
+
+    def real(self, key: str, default: float) -> float:
+        """A number above 0."""
+        value = self._value(key, default)
+        if type(value) not in (int, float) or not 0 < value < float("inf"):
+            raise BadInput(f"{self.path}: {key}: {value!r} is no number above 0; correct it")
+        return float(value)
+
+    def choice(self, key: str, default: Any, known: Mapping[Any, V]) -> V:
+        """What `known` has for the value (compared with its type)."""
+        value = self._value(key, default)
+        for name, meaning in known.items():
+            if type(name) is type(value) and name == value:
+                return meaning
+        names = " or ".join(repr(name) for name in known)
+        raise BadInput(
+            f"{self.path}: {key}: {value!r} is not what the blocks of headstart have, {names}; take another checkpoint"
+        )
+
+    def activation(self, key: str, default: str) -> str:
+        """Our name of an activation."""
+        return self.choice(key, default, ACTIVATIONS)
+
+    def require(self, **values: Any) -> None:
+        """Raises: BadInput unless these keys have these values; one that is absent has."""
+        for key, value in values.items():
+            self.choice(key, value, {value: None})
+
+    def _value(self, key: str, default: Any) -> Any:
+        value = self.table.get(key, default)
+        if value is None and default is not None:
+            return default
+        if value is None:
+            raise BadInput(f"{self.path}: {key}: is missing; download the model's config.json again")
+        return value
+
+
+@dataclass(frozen=True)
+class Form:
+    """How tensors of a file become ours (`read`) and ours become theirs (`write`). Both are linear."""
+
+    read: Callable[..., Tensors]
+    write: Callable[..., Tensors]
+
+
+def _turn(x: Tensor) -> Tensor:
+    return x.T if x.ndim == 2 else x
+
+
+PLAIN = Form(lambda x: (x,), lambda x: (x,))
+TURNED = Form(lambda x: (_turn(x),), lambda x: (_turn(x),))
+"""A layer that multiplies from the right (GPT-2's Conv1D)."""
+FUSED_TURNED = Form(lambda x: _turn(x).chunk(3), lambda *parts: (_turn(torch.cat(parts)),))
+"""Query, key and value in one such layer, one after the other."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """Names of ours and theirs, `{i}` being the number of a block, and the form between them.
+
+    A name of ours without its last word (`blocks.{i}.norm_mixer`) stands for those of `weight` and `bias` that the
+    model has.
+    """
+
+    ours: tuple[str, ...]
+    theirs: tuple[str, ...]
+    form: Form = PLAIN
+
+
+def line(ours: str, theirs: str, form: Form = PLAIN) -> Line:
+    """A line whose names are joined by spaces."""
+    return Line(tuple(ours.split()), tuple(theirs.split()), form)
+
+
+def expanded(lines: tuple[Line, ...], blocks: int, ours: Mapping[str, Any]) -> list[Line]:
+    """The lines of the tensors that a model of `blocks` blocks has, by their whole names."""
+    out = []
+    for entry in lines:
+        for number in range(blocks if "{i}" in entry.ours[0] else 1):
+            for last in ("", ".weight", ".bias"):
+                names = tuple(name.format(i=number) + last for name in entry.ours)
+                if names[0] in ours:
+                    out.append(Line(names, tuple(name.format(i=number) + last for name in entry.theirs), entry.form))
+    return out
+
+
+def _none(config: Config) -> None:
+    del config
+
+
+@dataclass(frozen=True)
+class Family:
+    """A family of checkpoints.
+
+    model: fields of a `ModelSpec` from a config, without the length. length: how
+    many positions have a learned vector, or None. lines: the table. prefixes: what may stand before every name in a
+    file. dropped: patterns of names that are left out -> what they are. vocabulary: how many token vectors the family's
+    `encoder.weight` has, where the table maps one.
+    """
+
+    model: Callable[[Config], dict[str, Any]]
+    lines: Callable[[Config], tuple[Line, ...]]
+    dropped: Mapping[str, str]
+    prefixes: tuple[str, ...] = ()
+    length: Callable[[Config], int | None] = _none
+    vocabulary: Callable[[Config], int | None] = _none
+
+    def usual(self, name: str) -> str:
+        """A name of a file without a prefix, and in the words of today (`weight` and `bias` for gamma and beta)."""
+        prefix = next((prefix for prefix in self.prefixes if name.startswith(prefix)), "")
+        name = name.removeprefix(prefix)
+        return re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", name))
+
+    def reason(self, name: str) -> str | None:
+        """What a dropped tensor is; None where it is none that is dropped."""
+        return next((text for pattern, text in self.dropped.items() if re.fullmatch(pattern, name)), None)

@@ -1,0 +1,147 @@
+"""The files of a checkpoint's folder: config.json and safetensors, whole or in shards; nothing in them is run."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from safetensors import SafetensorError, safe_open
+
+from headstart.data.archives import reading
+from headstart.errors import BadInput
+
+Header = dict[str, tuple[str, tuple[int, ...]]]
+"""Name of a tensor -> its type, in the words of the format, and its shape."""
+CONFIG, WEIGHTS, INDEX, VOCABULARY, CARD = (
+    *("config.json", "model.safetensors", "model.safetensors.index.json", "vocab.txt", "README.md"),
+)
+PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
+"""Endings of weights that are never read: opening most of them can run code that they hold."""
+MOST_TEXT = 2**24
+"""Bytes of a text file that are read; the index of a model of 100 shards takes a tenth of it."""
+
+
+def read_header(path: Path) -> Header:
+    """Types and shapes of the tensors in a safetensors file; no number of them is read.
+
+    Raises: BadInput where the file is cut short, or is no safetensors file.
+    """
+    with reading(path):
+        try:
+            with safe_open(path, framework="numpy") as file:
+                slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+                return {name: (part.get_dtype(), tuple(part.get_shape())) for name, part in slices.items()}
+        except SafetensorError as error:
+            raise BadInput(
+                f"{path}: is cut short, damaged or not a safetensors file ({error}); save or download the model again"
+            ) from None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """Where a tensor is stored: its name there, the file, its type in the words of the format and its shape."""
+
+    name: str
+    path: Path
+    dtype: str
+    shape: tuple[int, ...]
+
+
+class Folder:
+    """A folder with a checkpoint. Links lead to files within it, or to the blobs beside a snapshot in the hub's cache.
+
+    Raises: BadInput, naming the file and the way out, where a file is absent, cannot be read or is elsewhere.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        if not path.is_dir():
+            raise BadInput(f"{path}: there is no such folder; name one that holds {CONFIG} and {WEIGHTS}")
+        self._roots = [path.resolve()]
+        if path.resolve().parent.name == "snapshots":
+            self._roots.append(path.resolve().parents[1] / "blobs")
+
+    def file(self, name: str) -> Path | None:
+        """The path of a file of the folder, or None where it is absent."""
+        path = self.path / name
+        target = path.resolve()
+        if not any(target.is_relative_to(root) for root in self._roots):
+            raise BadInput(f"{path}: leads out of its folder, to {target}; put a copy of the file in its place")
+        return path if path.is_file() else None
+
+    def text(self, name: str) -> str | None:
+        """The text of a file, or None where it is absent."""
+        path = self.file(name)
+        if path is None:
+            return None
+        with reading(path):
+            size = path.stat().st_size
+            if size > MOST_TEXT:
+                raise BadInput(f"{path}: is {size:,} bytes long, at most {MOST_TEXT:,} are read; download it again")
+            return path.read_text("utf-8", errors="replace")
+
+    def table(self, name: str) -> dict[str, Any] | None:
+        """The object in a JSON file, or None where the file is absent."""
+        text, path = self.text(name), self.path / name
+        if text is None:
+            return None
+        try:
+            table = json.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise BadInput(f"{path}: is no JSON ({error}); download it again") from None
+        if not isinstance(table, dict):
+            raise BadInput(f"{path}: holds no JSON object but {type(table).__name__}; download it again")
+        return table
+
+    def config(self) -> dict[str, Any]:
+        """What config.json holds."""
+        table = self.table(CONFIG)
+        if table is None:
+            raise BadInput(f"{self.path}: holds no {CONFIG}; name the folder that the model was saved to, as a whole")
+        return table
+
+    def stored(self) -> dict[str, Stored]:
+        """Every tensor of the folder, by its name; only headers are read."""
+        index = None if self.file(WEIGHTS) else self.table(INDEX)
+        if index is None:
+            return self._headers([WEIGHTS]) if self.file(WEIGHTS) else self._no_weights()
+        shards = index.get("weight_map")
+        path = self.path / INDEX
+        if not isinstance(shards, Mapping) or not all(isinstance(file, str) for file in shards.values()):
+            raise BadInput(f"{path}: weight_map is no table of file names; download it again")
+        for name, file in shards.items():
+            if Path(file).name != file or "\\" in file or not file.endswith(".safetensors"):
+                raise BadInput(
+                    f"{path}: weight_map: {name!r} points to {file!r}, which is no safetensors file of this folder; "
+                    "take the checkpoint from a source that you trust"
+                )
+        stored = self._headers(sorted(set(shards.values())))
+        for name, file in shards.items():
+            if name not in stored or stored[name].path.name != file:
+                raise BadInput(f"{self.path / file}: lacks {name!r}, which {INDEX} says it holds; download it again")
+        return stored
+
+    def _headers(self, files: Iterable[str]) -> dict[str, Stored]:
+        stored: dict[str, Stored] = {}
+        for file in files:
+            path = self.file(file)
+            if path is None:
+                raise BadInput(f"{self.path / file}: is not there, and {INDEX} names it; download all shards")
+            for name, (dtype, shape) in read_header(path).items():
+                if name in stored:
+                    raise BadInput(f"{path}: holds {name!r}, and so does {stored[name].path.name}; download both again")
+                stored[name] = Stored(name, path, dtype, shape)
+        return stored
+
+    def _no_weights(self) -> dict[str, Stored]:
+        pickled = sorted(path.name for path in self.path.iterdir() if path.suffix in PICKLED)
+        if pickled:
+            raise BadInput(
+                f"{self.path / pickled[0]}: pickled weights are not read, since opening them can run code; take a "
+                f"version of the model with {WEIGHTS}, or convert it where you trust it: "
+                "from_pretrained(...).save_pretrained(FOLDER) of transformers"
+            )
+        raise BadInput(f"{self.path}: holds neither {WEIGHTS} nor {INDEX}; download the model as a whole")

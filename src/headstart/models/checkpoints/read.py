@@ -1,0 +1,255 @@
+"""A folder with a checkpoint of a known family -> fields of a model, tensors by our names, and an account of both."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from headstart.data.archives import reading
+from headstart.errors import BadInput, nearest
+from headstart.models.checkpoints import FAMILIES
+from headstart.models.checkpoints.family import Config, Family, Line, expanded
+from headstart.models.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
+from headstart.models.checkpoints.known import KNOWN
+from headstart.models.heads import Output
+from headstart.models.model import ModelSpec, build_model
+from headstart.sequence import Signature
+from headstart.spec import read
+from headstart.store.files import canonical
+
+FLOATS = ("F64", "F32", "F16", "BF16")
+"""Types of numbers that are read."""
+
+
+@dataclass(frozen=True)
+class Fields:
+    """What a checkpoint is without its weights.
+
+    family: a key of FAMILIES. model: fields of a `ModelSpec`, without the length of its positions. length: how many
+    positions have a learned vector, or None where any number does. symbols: of token vectors that are read, what each
+    stands for.
+    """
+
+    family: str
+    model: Mapping[str, Any]
+    length: int | None
+    vocabulary: int | None = None
+    symbols: tuple[str, ...] = ()
+
+    @property
+    def spec(self) -> ModelSpec:
+        """The model that holds all of the checkpoint."""
+        position = {**self.model["position"], **({} if self.length is None else {"length": self.length})}
+        return read(ModelSpec, {**self.model, "position": position}, "model")
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint whose headers were compared with its config; its numbers are read when they are asked for.
+
+    source: the folder. lines: between our whole names and theirs. stored: by their usual names. dropped: name in the
+    file -> what the tensor is that was left out. licence: as the folder's card declares it, or None.
+    """
+
+    source: Path
+    fields: Fields
+    lines: tuple[Line, ...]
+    stored: Mapping[str, Stored]
+    dropped: Mapping[str, str]
+    licence: str | None
+
+    @property
+    def used(self) -> dict[str, str]:
+        """Name of each of our tensors -> those of the file that it is made of."""
+        return {
+            name: " + ".join(self.stored[theirs].name for theirs in line.theirs)
+            for line in self.lines
+            for name in line.ours
+        }
+
+    @property
+    def files(self) -> list[Path]:
+        """Every file that numbers are read from, and the config."""
+        return [self.source / CONFIG, *sorted({self.stored[name].path for line in self.lines for name in line.theirs})]
+
+    def tensors(self, dtype: torch.dtype = torch.float32) -> Iterator[tuple[str, Tensor]]:
+        """(our name, tensor), one after the other; sums of theirs are taken in `dtype`.
+
+        Raises: BadInput where a file cannot be read, or a number is not finite.
+        """
+        for entry in self.lines:
+            theirs = [self._tensor(self.stored[name]).to(dtype) for name in entry.theirs]
+            for name, tensor in zip(entry.ours, entry.form.read(*theirs), strict=True):
+                yield name, tensor.contiguous()
+
+    @cached_property
+    def content(self) -> str:
+        """SHA-256 (64 hex digits) of all mapped tensors in float32, the fields and the symbols.
+
+        The type of the numbers in the file, the number of files and what is dropped do not enter.
+        """
+        own = {
+            name: [list(x.shape), hashlib.sha256(x.numpy().data if x.ndim else x.numpy().tobytes()).hexdigest()]
+            for name, x in self.tensors()
+        }
+        total = [own, self.fields.spec.document(), self.fields.symbols]
+        return hashlib.sha256(canonical(total)).hexdigest()
+
+    def _tensor(self, stored: Stored) -> Tensor:
+        with reading(stored.path):
+            try:
+                with safe_open(stored.path, framework="pt") as file:
+                    tensor: Tensor = file.get_tensor(stored.name)
+            except SafetensorError as error:
+                raise BadInput(f"{stored.path}: {stored.name!r} cannot be read ({error}); download it again") from None
+        if not bool(tensor.isfinite().all()):
+            count = int((~tensor.isfinite()).sum())
+            raise BadInput(
+                f"{stored.path}: {stored.name!r}: {count:,} of its {stored.dtype} numbers are infinite or NaN; take a "
+                "version of the model with more bits"
+            )
+        return tensor
+
+
+def read_checkpoint(folder: Path | str) -> Checkpoint:
+    """The checkpoint in a folder; config and headers are read and compared, no numbers.
+
+    Raises: BadInput, naming the file, the tensor or key, its value and the way out.
+    """
+    files = Folder(Path(folder))
+    config, family, fields = _described(files)
+    stored, dropped = _mapped(files, family)
+    ours = _shapes(fields, stored, files.path / CONFIG)
+    lines = tuple(expanded(family.lines(config), fields.spec.blocks, ours))
+    shapes = {
+        name: tuple(x.shape)
+        for entry in lines
+        for name, x in zip(entry.theirs, entry.form.write(*(ours[own] for own in entry.ours)), strict=True)
+    }
+    _compare(files, stored, shapes, fields.family)
+    return Checkpoint(files.path, fields, lines, stored, dropped, _licence(files))
+
+
+def fields_of(source: Path | str) -> Fields:
+    """The fields of a checkpoint: of a known one by its name, or of a folder from its config and headers alone.
+
+    Raises: BadInput as `read_checkpoint`.
+    """
+    config = known_config(str(source))
+    if config is None or Path(source).is_dir():
+        return read_checkpoint(source).fields
+    return _fields(Config(config, f"config of {source}"))[1]
+
+
+def known_config(name: str) -> Mapping[str, Any] | None:
+    """The config of a checkpoint whose sizes are known by its name, with or without its owner's; None for any other."""
+    return KNOWN.get(name.rpartition("/")[2])
+
+
+def _described(files: Folder) -> tuple[Config, Family, Fields]:
+    config = Config(files.config(), files.path / CONFIG)
+    family, fields = _fields(config)
+    symbols = tuple((files.text(VOCABULARY) or "").split()) if fields.vocabulary else ()
+    if symbols and len(symbols) != fields.vocabulary:
+        raise BadInput(
+            f"{files.path / VOCABULARY}: holds {len(symbols)} symbols, by {CONFIG} there are {fields.vocabulary}; "
+            "download both again"
+        )
+    return config, family, replace(fields, symbols=symbols)
+
+
+def _fields(config: Config) -> tuple[Family, Fields]:
+    kind = config.table.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        problem = "is missing" if kind is None else nearest(kind, FAMILIES)
+        raise BadInput(
+            f"{config.path}: model_type: {problem}; weights of these families are read: {', '.join(FAMILIES)}"
+        )
+    family: Family = FAMILIES[kind].load()  # type: ignore[assignment]
+    fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
+    try:
+        assert fields.spec
+    except BadInput as error:
+        raise BadInput(f"{config.path}: {error}; take another checkpoint") from None
+    return family, fields
+
+
+def _mapped(files: Folder, family: Family) -> tuple[dict[str, Stored], dict[str, str]]:
+    """The tensors of a folder by their usual names, and what is dropped by its name in the file."""
+    stored: dict[str, Stored] = {}
+    dropped: dict[str, str] = {}
+    for tensor in files.stored().values():
+        name = family.usual(tensor.name)
+        reason = family.reason(name)
+        if reason is not None:
+            dropped[tensor.name] = reason
+        elif name in stored:
+            raise BadInput(
+                f"{tensor.path}: {tensor.name!r} and {stored[name].name!r} are two names of one tensor; download the "
+                "model again"
+            )
+        else:
+            stored[name] = tensor
+    return stored, dropped
+
+
+def _shapes(fields: Fields, stored: Mapping[str, Stored], path: Path) -> dict[str, Tensor]:
+    """Tensors without memory of the shapes that a model of these fields has, but for encoder and head."""
+    if fields.spec.blocks > len(stored):
+        raise BadInput(
+            f"{path}: asks for {fields.spec.blocks:,} blocks, and the files hold {len(stored)} tensors; download the "
+            "model as a whole"
+        )
+    tokens = fields.vocabulary is not None
+    signature = Signature("tokens" if tokens else "floats", fields.vocabulary or 1, 1, 1, "class", classes=2)
+    try:
+        with torch.device("meta"):  # shapes alone, but for small constants
+            model = build_model(fields.spec, signature, Output("sequence", 2), 0)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error}; take another checkpoint") from None
+    kept = {name: x for name, x in model.state_dict().items() if name.split(".")[0] not in ("encoder", "head")}
+    return kept | ({"encoder.weight": model.get_parameter("encoder.weight")} if tokens else {})
+
+
+def _compare(files: Folder, stored: Mapping[str, Stored], shapes: Mapping[str, tuple[int, ...]], family: str) -> None:
+    """Raises: BadInput unless the files hold exactly the tensors that the config implies."""
+    for name, shape in shapes.items():
+        if name not in stored:
+            raise BadInput(
+                f"{files.path}: no tensor {name!r}, which {CONFIG} asks for (of shape {list(shape)}); download the "
+                "model as a whole"
+            )
+        tensor = stored[name]
+        if tensor.shape != shape:
+            raise BadInput(
+                f"{tensor.path}: {tensor.name!r} is of shape {list(tensor.shape)}, by {CONFIG} it is {list(shape)}; "
+                "download both again"
+            )
+        if tensor.dtype not in FLOATS:
+            raise BadInput(
+                f"{tensor.path}: {tensor.name!r} holds numbers of type {tensor.dtype}; {', '.join(FLOATS)} are read, "
+                "take a version of the model that is not quantised"
+            )
+    for name, tensor in stored.items():
+        if name not in shapes:
+            raise BadInput(
+                f"{tensor.path}: {tensor.name!r} is no tensor that family {family!r} uses or leaves out; take a "
+                "checkpoint of its usual blocks"
+            )
+
+
+def _licence(files: Folder) -> str | None:
+    """What the folder's card declares in the lines between its first two `---`."""
+    card = files.text(CARD) or ""
+    front = re.match(r"---\s*\n(.*?)\n---", card, re.DOTALL)
+    declared = re.search(r"^license:[ \t]*[\"']?([\w.+-]+)", front[1], re.MULTILINE) if front else None
+    return None if declared is None else declared[1]
