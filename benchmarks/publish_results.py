@@ -101,7 +101,7 @@ def outcomes(answer: str) -> Counter[str]:
     if claims["several"] is None:
         return Counter(outcome for outcome, (one, _) in OUTCOME_VERBS.items() if claims["told"] == one)
     found = {
-        outcome: re.search(rf"(\d+) (?:{one}|{several})(?:,| and |$)", claims["told"])
+        outcome: re.search(rf"(\d+) (?:{one}|{several})(?:,| and | \(|$)", claims["told"])
         for outcome, (one, several) in OUTCOME_VERBS.items()
     }
     return Counter({outcome: int(number[1]) for outcome, number in found.items() if number})

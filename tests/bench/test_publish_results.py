@@ -86,7 +86,11 @@ def test_the_list_has_a_table_of_each_kind_with_sums(pages):
     ],
 )
 def test_the_list_counts_what_the_answer_says(verdicts, monkeypatch):
-    parts = [SimpleNamespace(outcome=outcome) for outcome, number in verdicts.items() for _ in range(number)]
+    parts = [
+        SimpleNamespace(outcome=outcome, uncorrected=None)
+        for outcome, number in verdicts.items()
+        for _ in range(number)
+    ]
     monkeypatch.setattr(answer, "verdicts", lambda *_: [SimpleNamespace(parts=parts)])
     text = answer._claims(SimpleNamespace(paper=None))
     verdicts = {outcome: number for outcome, number in verdicts.items() if outcome in answer.OUTCOME_VERBS}

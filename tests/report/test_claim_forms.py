@@ -15,6 +15,7 @@ from headstart.errors import BadInput
 from headstart.report.claims import claims_heading, verdicts
 from headstart.report.tables.scores import quantities
 from headstart.study.papers import Claim, check_claim
+from headstart.study.rows import difference_document
 from headstart.study.selection import summarise
 
 OVER = {"says": "S", "higher": "self_pretrained", "lower": "scratch"}
@@ -246,14 +247,12 @@ def test_a_verdict_as_json_holds_its_numbers() -> None:
     assert document["higher"] == "self_pretrained"
     first, _, away = document["columns"]
     assert verdict.parts[0].difference is not None
-    assert first == {
-        "column": "a",
-        "outcome": "holds",
-        "why": "",
-        "n": 5,
-        "difference": verdict.parts[0].difference.mean,
-        "interval": list(verdict.parts[0].difference.interval or ()),
-    }
+    gap = json.loads(json.dumps(difference_document(verdict.parts[0].difference)))
+    assert gap["interval"] == list(verdict.parts[0].difference.interval or ())
+    tested = sorted(part.p for part in verdict.parts if part.p is not None)
+    assert len(tested) == 2
+    head = {"column": "a", "outcome": "holds", "uncorrected": "holds", "why": "", "n": 5}
+    assert first == {**head, **gap, "p_holm": tested[0]}
     assert (away["column"], away["outcome"], away["difference"], away["n"]) == ("c", "not measured", None, 0)
 
 
@@ -283,7 +282,7 @@ def test_an_arm_is_held_against_a_number() -> None:
         "undecided",
     ]
     assert "(scratch less 0.3, test): holds on a (+" in str(of(0.3))
-    assert "], 5 seeds)" in str(of(0.3))
+    assert "], detectable 0.027, 5 seeds)" in str(of(0.3))
 
 
 def test_how_soon_the_training_data_are_fitted_is_read_from_train_and_not_from_validation() -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 from support import made_up
 
-from headstart.report.claims import verdicts
+from headstart.report.claims import claims_note, verdicts
 from headstart.study.collect import task_key
 from headstart.study.plan import make_plan
 from headstart.study.results import Facts, Results
@@ -41,7 +41,8 @@ def test_differences_that_are_clear_by_themselves_alone_are_listed() -> None:
     (text,) = [caveat.text for caveat in compared([16, 32, 128]).caveats if caveat.kind == "comparisons"]
     assert text.startswith("After Holm's correction for 3 comparisons with plain, 1 of the 3 intervals without 0 still")
     assert text.endswith(
-        "undecided then: deep on listops width=32 (p = 0.06) and deep on listops width=128 (p = 0.06)."
+        "undecided then: deep on listops width=32 (p = 0.06) and deep on listops width=128 (p = 0.06). "
+        "No permutation test over so few runs reaches p below 0.25."
     )
 
 
@@ -70,4 +71,8 @@ def test_a_single_comparison_needs_no_correction() -> None:
 def test_verdicts_of_one_page_are_corrected_for_their_number() -> None:
     (verdict,) = verdicts(compared([16, 32, 128]), None)
     assert [part.outcome for part in verdict.parts] == ["holds", "undecided", "undecided"]
-    assert "clear alone, but not among 3 verdicts (Holm's correction, p = 0.06)" in str(verdict)
+    assert [part.uncorrected for part in verdict.parts] == [None, "holds", "holds"]
+    why = "clear alone, but not among 3 verdicts (Holm's correction, p = 0.06; no permutation test over so few runs reaches"
+    assert f"{why} p below 0.25)" in str(verdict)
+    assert "each with its own 95 % t-interval" in claims_note([verdict])
+    assert "stands Holm's correction for the number of verdicts" in claims_note([verdict])

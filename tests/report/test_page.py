@@ -302,7 +302,7 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
     results = done[1]
     assert answer(results) == (
         "On digits, self_pretrained beats scratch: test accuracy 0.650 ± 0.006 against 0.440 ± 0.000, a "
-        "difference of +0.210 (95 % interval 0.185 to 0.235, 3 paired seeds)."
+        "difference of +0.210 (95 % interval 0.185 to 0.235, detectable 0.033, 3 paired seeds)."
     )
     flat = replace(results.table[1], difference=replace(results.table[1].difference, low=-0.1))  # type: ignore[type-var]
     assert "whether self_pretrained is better than scratch is undecided: test" in answer(
@@ -339,7 +339,10 @@ def test_an_arm_that_a_claim_is_about_is_compared_with_what_the_claim_holds_it_a
     assert "other_pretrained beats scratch" in answer(replace(summarise(plan, apart.find), claims=(claim,)))
     plan = make_up(arms=arms, columns={"a": "digits", "b": "mnist"}, seeds=(0, 1, 2))
     wide = replace(summarise(plan, shelf(plan, score).find), claims=(claim,))
-    assert "other_pretrained is better than other (95 % interval above 0) in both columns." in answer(wide)
+    assert (
+        "other_pretrained is better than other (95 % interval above 0) in both columns, also after Holm's correction."
+        in answer(wide)
+    )
 
 
 def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
@@ -365,12 +368,17 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
         (
             ["holds", "holds", "not measured"],
             "Of 2 directions that the study asks about and that could be checked here, "
-            "2 hold. On digits, self_pretrained beats scratch",
+            "2 hold (the same after Holm's correction). On digits, self_pretrained beats scratch",
         ),
         (
             ["the other way round", "undecided", "holds", "undecided", "does not hold"],
             "Of 5 directions that the study asks about and that could be checked here, 1 holds, 1 is the other way round, "
-            "1 does not hold and 2 are undecided. On digits,",
+            "1 does not hold and 2 are undecided (the same after Holm's correction). On digits,",
+        ),
+        (
+            ["holds", ("holds", "undecided"), ("holds", "undecided")],
+            "Of 3 directions that the study asks about and that could be checked here, 3 hold and 0 are undecided (1 and 2 "
+            "after Holm's correction). On digits,",
         ),
         (["undecided"], "The one direction that the study asks about and that could be checked here is undecided. On"),
         (["not measured"], "No direction that the study asks about could be checked here. On digits,"),
@@ -378,11 +386,15 @@ def test_one_arm_is_told_and_not_called_the_best(done: Done) -> None:
     ],
 )
 def test_the_outcome_of_the_claims_comes_first(
-    outcomes: list[str], message: str, done: Done, monkeypatch: pytest.MonkeyPatch
+    outcomes: list[str | tuple[str, str]], message: str, done: Done, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from headstart.report import answer as module
 
-    output = [SimpleNamespace(parts=[SimpleNamespace(outcome=item) for item in outcomes]), SimpleNamespace(parts=())]
+    def part(item: str | tuple[str, str]) -> SimpleNamespace:
+        uncorrected, outcome = (None, item) if isinstance(item, str) else item
+        return SimpleNamespace(outcome=outcome, uncorrected=uncorrected)
+
+    output = [SimpleNamespace(parts=[part(item) for item in outcomes]), SimpleNamespace(parts=())]
     monkeypatch.setattr(module, "verdicts", lambda *_: output)
     assert answer(done[1]).startswith(message)
     assert answer(replace(done[1], table=())) == "No run is finished."
@@ -398,7 +410,8 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     fill(plan, store)
     results = summarise(plan, store.result)
     assert answer(results).startswith(
-        "self_pretrained is better than scratch (95 % interval above 0) in both columns; on average +0.210"
+        "self_pretrained is better than scratch (95 % interval above 0) in both columns, also after Holm's correction; on average "
+        "+0.210"
     )
     unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
     assert answer(replace(results, table=tuple(unsure), averages=())) == (
@@ -406,8 +419,8 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
     )
     mixed = [row if row.column == "a" else flat for row, flat in zip(results.table, unsure, strict=True)]
     assert answer(replace(results, table=tuple(mixed), averages=())) == (
-        "self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a) and is undecided "
-        "against scratch (the 95 % interval contains 0) in 1 of 2 columns (b)."
+        "self_pretrained is better than scratch (95 % interval above 0) in 1 of 2 columns (a), also after Holm's correction "
+        "and is undecided against scratch (the 95 % interval contains 0) in 1 of 2 columns (b)."
     )
 
 

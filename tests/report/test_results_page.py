@@ -32,6 +32,8 @@ def test_the_page_has_the_answer_the_command_the_tables_and_the_figures(done: Do
     assert "```\nheadstart run study.toml\n```" in text
     assert sections(text) == [
         "Results",
+        "Differences to scratch",
+        "Learning rates within reach of the best",
         "Train, the last weights and steps",
         "The sweep",
         "Learning curves",

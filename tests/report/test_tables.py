@@ -11,9 +11,10 @@ from rich.console import Console
 from support.made_up import LR, facts, make_plan, shelf, usual
 
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
-from headstart.report.tables.scores import make_table, note, quantities, tried
+from headstart.report.tables.scores import differences, make_table, note, quantities, tried, windows
 from headstart.study.results import Results
 from headstart.study.selection import summarise
+from headstart.study.statistics import detectable
 from headstart.text import column_widths
 
 NASTY = "=1+1|<b>[red]\\input{x}_%&$#\x1b[31m\n"
@@ -50,7 +51,7 @@ def test_a_narrow_terminal_breaks_no_number(width: int) -> None:
 def test_a_narrow_terminal_breaks_no_name_and_says_which_columns_it_leaves_out() -> None:
     text = printed(make_table(demo()), 80)
     assert "self_pretrained" in text
-    assert "Left out in 80 columns: tried." in " ".join(text.split())
+    assert "Left out in 80 columns: budget and tried." in " ".join(text.split())
     assert "Left out" not in printed(make_table(demo()))
 
 
@@ -168,6 +169,39 @@ def test_the_number_of_configurations_tried_is_one_sentence() -> None:
     assert tried(demo()) == "Configurations tried: 3 in every arm and column."
     plan = make_plan(rates_of={"scratch": (1e-3,)})
     assert tried(summarise(plan, lambda _: None)) == "Configurations tried: scratch 1 and self_pretrained 3."
+
+
+def test_the_smallest_detectable_difference_stands_beside_its_interval() -> None:
+    table = make_table(demo())
+    assert table.heads[table.heads.index("difference to scratch") + 1] == "detectable"
+    gap = demo().table[1].difference
+    assert table.lines[1].cells["detectable"].text == "0.014"
+    assert table.lines[1].cells["detectable"].values == {"detectable": detectable(gap)}
+    assert table.lines[0].cells["detectable"].text == "\N{EM DASH}"
+    assert "Differences are on test, paired by seed, with a 95 % t-interval in brackets. Detectable: " in table.note
+    plan = make_plan(rates=(3e-3,), seeds=range(6))
+    apart = shelf(plan, lambda cell: usual(cell) if (cell.seed < 3) == (cell.arm == "scratch") else None)
+    assert "on test, unpaired (Welch), as no arms share 2 seeds, with" in note(summarise(plan, apart.find))
+
+
+def test_the_page_alone_has_both_intervals_of_a_difference_its_p_values_and_what_more_seeds_would_do() -> None:
+    table = differences(demo())
+    assert table is not None
+    (line,) = table.lines
+    texts = {name: cell.text for name, cell in line.cells.items()}
+    assert texts["paired by seed"] == "+0.138 [0.128, 0.148]"
+    assert texts["unpaired (Welch)"].startswith("+0.138 [0.1")
+    assert (texts["smallest p"], texts["rule"], texts["more seeds to halve"]) == ("0.062", "paired", "8")
+    assert texts["p"] == texts["p (Holm)"]
+    assert differences(summarise(make_plan(seeds=(0,)), shelf(make_plan(seeds=(0,))).find)) is None
+
+
+def test_the_page_alone_has_the_rates_within_reach_of_the_best() -> None:
+    table = windows(demo())
+    assert table is not None
+    assert [line.cells["window"].text for line in table.lines] == ["0.003 alone; 1 of 3 rates"] * 2
+    assert [line.cells["best"].text for line in table.lines] == ["0.003"] * 2
+    assert windows(summarise(make_plan(rates=(1e-3,)), shelf(make_plan(rates=(1e-3,))).find)) is None
 
 
 def test_the_other_scores_have_a_table_once_a_run_is_finished() -> None:

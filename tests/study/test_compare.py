@@ -68,7 +68,11 @@ def test_two_studies_differ_in_settings_scores_and_curves(pair: tuple[list[Plan]
     assert settings["name"] == ("narrow", "wide")
     assert settings["columns.listops.model.width"] == ("16", "32")
     scores = section(sections, "Test scores")
-    assert scores["deep listops"] == ("0.410 ± 0.006 (3 seeds)", "0.510 ± 0.006 (3 seeds)", "+0.100 [0.100, 0.100]")
+    assert scores["deep listops"] == (
+        "0.410 ± 0.006 (3 seeds)",
+        "0.510 ± 0.006 (3 seeds)",
+        "+0.100 [0.100, 0.100], detectable 0.000",
+    )
     assert scores["other listops"] == ("—", "0.510 ± 0.006 (3 seeds)", "—")
     curves = section(sections, "Validation curves")
     assert {key: row for key, row in curves.items() if key.startswith("plain")} == {

@@ -42,6 +42,15 @@ KEYS = {
     "converge",
     "reach",
     "fit",
+    "paired",
+    "pairs",
+    "intervals",
+    "detectable",
+    "p",
+    "p_holm",
+    "smallest_p",
+    "seeds_to_halve",
+    "windows",
 }
 
 
@@ -502,6 +511,73 @@ def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     stored = shelf(plan)
     stored.results[plan.cells[5].chain[-1].identity]["provenance"]["threads"] = 2
     assert "mixes thread counts: 1 and 2" in said(summarise(plan, stored.find), "mixed")
+
+
+def test_a_table_of_several_machines_compares_them_and_says_that_seeds_do_not_cover_it() -> None:
+    plan = make_plan(rates=(3e-3,), seeds=range(4))
+    stored = shelf(plan, lambda cell: (0.5, 0.50 + 0.01 * cell.seed - (0.04 if cell.seed > 1 else 0.0)))
+    assert "machines" not in kinds(summarise(plan, stored.find))
+    for cell in plan.cells:
+        if cell.arm == "self_pretrained" and cell.seed > 1:
+            stored.results[cell.chain[-1].identity]["provenance"]["machine"] = "server"
+    results = summarise(plan, stored.find)
+    assert said(results, "machines") == (
+        "The table mixes machines: laptop and server. Seeds do not cover what another processor changes; test by "
+        "machine: self_pretrained 0.505 ± 0.005 on laptop (2 seeds) and 0.485 ± 0.005 on server (2 seeds)."
+    )
+    assert {run["machine"] for run in results.rows()[1]["seeds"].values()} == {"laptop", "server"}
+
+
+def test_arms_without_a_common_seed_are_compared_unpaired_and_json_has_both_ways() -> None:
+    plan = make_plan(rates=(3e-3,), seeds=range(6))
+    apart = shelf(plan, lambda cell: usual(cell) if (cell.seed < 3) == (cell.arm == "scratch") else None)
+    document = summarise(plan, apart.find).rows()[1]
+    assert (document["paired"], document["pairs"]) == (False, 3)
+    assert document["intervals"] == {"paired": None, "unpaired": document["interval"]}
+    document = summarise(plan, shelf(plan).find).rows()[1]
+    assert (document["paired"], document["pairs"], document["smallest_p"]) == (True, 6, 2 / 64)
+    assert document["intervals"]["paired"] == document["interval"] != document["intervals"]["unpaired"]
+    assert 0 < document["detectable"] < document["difference"]
+    assert document["p_holm"] == document["p"] < 0.05
+
+
+def test_the_window_of_rates_ends_where_validation_is_a_standard_error_below_its_best() -> None:
+    rates = (1e-4, 3e-4, 1e-3, 3e-3, 1e-2, 3e-2)
+    plan = make_plan(arms={"scratch": False}, rates=rates)
+    level = dict(zip(rates, (0.9, 0.99, 1.0, 0.995, 0.9, 0.995), strict=True))
+
+    def score(cell: Cell) -> tuple[float, float]:
+        return level[cell.settings[LR]] + 0.01 * (cell.seed - 2), 0.5
+
+    # Standard error of the best: 0.01 * sqrt(2.5 / 5) = 0.0071; 3e-2 is near too, but not next to the best.
+    row = summarise(plan, shelf(plan, score).find).table[0]
+    assert str(row.windows[LR]) == "0.001 to 0.003, a factor of 3; 2 of 6 rates"
+    assert row.document()["windows"][LR] == {
+        "low": 1e-3,
+        "high": 3e-3,
+        "within": 2,
+        "of": 6,
+        "open": False,
+        "factor": pytest.approx(3.0),
+    }
+    level |= {3e-3: 0.9}
+    row = summarise(plan, shelf(plan, score).find).table[0]
+    assert str(row.windows[LR]) == "0.001 alone; 1 of 6 rates"
+    level |= dict.fromkeys(rates[:3], 1.0)
+    row = summarise(plan, shelf(plan, score).find).table[0]
+    assert str(row.windows[LR]) == "0.0001 to 0.001, at least a factor of 10; 3 of 6 rates"
+    one = make_plan(arms={"scratch": False}, rates=rates, seeds=(0,))
+    assert summarise(one, shelf(one, score).find).table[0].windows == {}
+
+
+def test_a_rate_at_which_a_seed_diverged_is_outside_the_window() -> None:
+    plan = make_plan(arms={"scratch": False}, rates=(1e-3, 3e-3))
+    stored = shelf(plan, lambda cell: (0.5 + 0.01 * cell.seed, 0.5))
+    assert stored.results
+    assert summarise(plan, stored.find).table[0].windows[LR].within == 2
+    lost = next(cell.chain[-1].identity for cell in plan.cells if cell.settings[LR] == 3e-3)
+    stored.results[lost]["status"] = "diverged"
+    assert summarise(plan, stored.find).table[0].windows[LR].within == 1
 
 
 def test_a_caveat_of_some_columns_names_them_and_one_of_all_does_not() -> None:

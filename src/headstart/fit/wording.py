@@ -14,7 +14,7 @@ from headstart.report.tables.model import Table
 from headstart.report.tables.scores import make_table
 from headstart.study import words
 from headstart.study.results import Results
-from headstart.study.statistics import LEVEL, mean, t_quantile
+from headstart.study.statistics import LEVEL, detectable, mean, t_quantile
 
 NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
@@ -78,7 +78,8 @@ def _helped(candidates: Mapping[str, Candidate]) -> Iterator[str]:
     if gap.interval is None:
         yield f"Whether self-pretraining helped is undecided with one seed ({text})."
         return
-    drawn, seeds = draw_error(pretrained, scratch), words.many(gap.n, "seed")
+    drawn = draw_error(pretrained, scratch)
+    seeds = f"{words.many(gap.n, 'seed')}, detectable {words.score(detectable(gap))}"
     beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
     if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
         yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {text} ({seeds}{beside})."

@@ -9,7 +9,7 @@ from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.rows import Row
-from headstart.study.statistics import Difference, paired_difference
+from headstart.study.statistics import LEVEL, Difference, corrected, detectable, difference
 from headstart.text import sentence
 
 OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
@@ -55,9 +55,12 @@ def _on_stand_ins(results: Results) -> str:
 
 def _claims(results: Results) -> str:
     """`of 8 directions that the paper claims and that could be checked here, 2 hold and 6 are undecided`."""
-    counts = Counter(part.outcome for verdict in verdicts(results, results.paper) for part in verdict.parts)
+    parts = [part for verdict in verdicts(results, results.paper) for part in verdict.parts]
+    counts = Counter(part.uncorrected or part.outcome for part in parts)
+    after = Counter(part.outcome for part in parts)
     which = "the paper claims" if results.paper is not None else "the study asks about"
-    each = [f"{n} {verbs[n > 1]}" for outcome, verbs in OUTCOME_VERBS.items() if (n := counts[outcome])]
+    seen = [outcome for outcome in OUTCOME_VERBS if counts[outcome] or after[outcome]]
+    each = [f"{counts[outcome]} {OUTCOME_VERBS[outcome][counts[outcome] != 1]}" for outcome in seen]
     checked = sum(counts[outcome] for outcome in OUTCOME_VERBS)
     if not counts:
         return ""
@@ -65,7 +68,9 @@ def _claims(results: Results) -> str:
         return f"no direction that {which} could be checked here"
     if checked == 1:
         return f"the one direction that {which} and that could be checked here {each[0].removeprefix('1 ')}"
-    return f"of {checked} directions that {which} and that could be checked here, {words.listed(each)}"
+    standing = "the same" if after == counts else words.listed([str(after[outcome]) for outcome in seen])
+    text = f"of {checked} directions that {which} and that could be checked here, {words.listed(each)}"
+    return f"{text} ({standing} after Holm's correction)"
 
 
 def _one_arm(scored: list[Row]) -> str:
@@ -113,7 +118,7 @@ def _base(results: Results, arm: str) -> str | None:
 
 
 def _gap(results: Results, row: Row, base: Row) -> Difference | None:
-    return row.difference if base.arm == results.against else paired_difference(row.by_seed(), base.by_seed())
+    return row.difference if base.arm == results.against else difference(row.by_seed(), base.by_seed())
 
 
 def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
@@ -122,7 +127,9 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
     if gap.interval is None:
         interval = " on one seed, which has no interval"
     else:
-        interval = f" (95 % interval {words.interval(gap)}, {words.many(gap.n, 'paired seed')})"
+        interval = (
+            f" (95 % interval {words.interval(gap)}, detectable {words.score(detectable(gap))}, {words.seeds(gap)})"
+        )
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
     if gap.clear:
         return f"{row.arm} {'beats' if better else 'falls behind'} {base.arm}: {text}"
@@ -154,10 +161,12 @@ def _columns(results: Results, scored: list[Row]) -> str:
     better: list[str] = []
     worse: list[str] = []
     undecided: list[str] = []
-    for column, row in ours.items():
-        gap = _gap(results, row, bases[column]) if column in bases else None
+    compared = {column: _gap(results, row, bases[column]) for column, row in ours.items() if column in bases}
+    for column, gap in compared.items():
         if gap is not None:
-            (undecided if not gap.clear else better if (gap.mean > 0) == row.greater else worse).append(column)
+            good = (gap.mean > 0) == ours[column].greater
+            (undecided if not gap.clear else better if good else worse).append(column)
+    after = corrected(compared)
     if not (better or worse or undecided):
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
     texts = (
@@ -165,10 +174,21 @@ def _columns(results: Results, scored: list[Row]) -> str:
         (f"is worse than {against} (95 % interval below 0)", worse),
         (f"is undecided against {against} (the 95 % interval contains 0)", undecided),
     )
-    parts = [f"{text} {_share(names, total)}" for text, names in texts if names]
+    parts = [
+        f"{text} {_share(names, total)}{_standing(names, after) if names is not undecided else ''}"
+        for text, names in texts
+        if names
+    ]
     gaps = [a.difference for a in results.averages if a.arm == arm and not a.over and a.difference]
     tail = f"; on average {words.difference(gaps[0])}" if gaps and against == results.against else ""
     return f"{arm} {words.listed(parts)}{tail}"
+
+
+def _standing(columns: list[str], p_values: Mapping[str, float]) -> str:
+    """In how many of the columns a clear difference stands Holm's correction for all of them."""
+    clear = [column for column in columns if p_values.get(column, 1.0) < 1 - LEVEL]
+    standing = "also" if len(clear) == len(columns) else len(clear)
+    return "" if len(p_values) < 2 else f", {standing} after Holm's correction"
 
 
 def _share(columns: list[str], total: int) -> str:

@@ -42,7 +42,7 @@ def checklist(content: Content) -> str:
             f"{row.n} of {row.expected}",
             words.plus_minus(row.val),
             words.plus_minus(row.test),
-            words.difference(row.difference),
+            words.with_power(row.difference),
         ]
         for row in results.table
     ]
@@ -106,8 +106,9 @@ def _runs(content: Content) -> Iterator[Item]:
     yield "How many runs are there?", several
     yield (
         "What do numbers and error bars mean?",
-        f"Mean and standard error over the seeds of a run; differences are paired by seed, with {words.percent(LEVEL)} "
-        "t-intervals. They cover initial weights, order and masks, not the draw of the data.",
+        f"Mean and standard error over the seeds of a run; differences are "
+        f"{words.pairing(row.difference for row in results.table)}, with {words.percent(LEVEL)} t-intervals. "
+        "They cover initial weights, order and masks, not the draw of the data.",
     )
     baselines = [row.arm for column in results.columns for row in results.column_baselines(column)]
     yield "Which baselines stand beside?", _sentence(dict.fromkeys(baselines)) or "None."

@@ -12,8 +12,8 @@ from headstart.study import words
 from headstart.study.collect import converged_at, curve
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
 from headstart.study.results import Results
-from headstart.study.rows import Row, Run, scores_by_seed
-from headstart.study.statistics import LEVEL, Difference, holm, p_value, paired_difference
+from headstart.study.rows import Row, Run, difference_document, scores_by_seed
+from headstart.study.statistics import LEVEL, POWER, Difference, corrected, difference, paired_difference, smallest_p
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -29,13 +29,16 @@ OUTCOMES: tuple[Outcome, ...] = ("holds", "the other way round", "does not hold"
 class Part:
     """A claim on one column (or on one less another): the difference of its two sides, paired by seed.
 
-    `why` says why there is no verdict, or what there is to know of it.
+    `why` says why there is no verdict, or what there is to know of it. uncorrected: the outcome before Holm's
+    correction, where this changed it. p: corrected.
     """
 
     column: str
     outcome: Outcome
     difference: Difference | None
     why: str = ""
+    uncorrected: Outcome | None = None
+    p: float | None = None
 
 
 @dataclass(frozen=True)
@@ -51,13 +54,13 @@ class Verdict:
             {
                 "column": part.column,
                 "outcome": part.outcome,
+                "uncorrected": part.uncorrected or part.outcome,
                 "why": part.why,
-                "n": gap.n if gap else 0,
-                "difference": gap.mean if gap else None,
-                "interval": gap.interval if gap else None,
+                "n": part.difference.n if part.difference else 0,
+                **difference_document(part.difference),
+                "p_holm": part.p,
             }
             for part in self.parts
-            for gap in (part.difference,)
         ]
         return {**self.claim.model_dump(mode="json"), "columns": parts}
 
@@ -85,13 +88,24 @@ def _evidence(claim: Claim, part: Part) -> str:
     gap = part.difference
     if gap is None:
         return part.why
-    text = (words.whole_difference if claim.quantity in STEPS else words.difference)(gap)
-    return _joined(f"{text}, {words.many(gap.n, 'paired seed' if claim.than is None else 'seed')}", part.why)
+    text = (words.whole_difference if claim.quantity in STEPS else words.with_power)(gap)
+    return _joined(f"{text}, {words.seeds(gap) if claim.than is None else words.many(gap.n, 'seed')}", part.why)
 
 
 def claims_heading(results: Results) -> str:
     """The heading over the verdicts."""
     return "Claims of the paper, checked here" if results.paper else "Claims of the study, checked here"
+
+
+def claims_note(verdicts: Sequence[Verdict]) -> str:
+    """How the differences of the verdicts were taken, and what their outcomes stand."""
+    parts = [part for verdict in verdicts for part in verdict.parts]
+    several = "; an outcome other than undecided stands Holm's correction for the number of verdicts on this page"
+    return (
+        f"Differences are {words.pairing(part.difference for part in parts)}, each with its own {words.percent(LEVEL)} "
+        f"t-interval and the smallest difference that so many seeds could have detected (power {POWER:g})"
+        f"{several if len(parts) > 1 else ''}."
+    )
 
 
 def unprinted(results: Results) -> str:
@@ -108,23 +122,27 @@ def verdicts(results: Results, paper: Paper | None) -> list[Verdict]:
 
 def _corrected(every: list[Verdict]) -> list[Verdict]:
     """The verdicts of one page, of which those that rest on an interval without 0 must stand Holm's correction."""
-    tested = {
-        (i, j): p
-        for i, verdict in enumerate(every)
-        for j, part in enumerate(verdict.parts)
-        if verdict.claim.within is None and part.outcome != "not measured" and part.difference is not None
-        if (p := p_value(part.difference)) is not None
-    }
-    corrected = dict(zip(tested, holm(list(tested.values())), strict=True))
+    tested = corrected(
+        {
+            (i, j): part.difference
+            for i, verdict in enumerate(every)
+            for j, part in enumerate(verdict.parts)
+            if verdict.claim.within is None and part.outcome != "not measured"
+        }
+    )
 
-    def judged(part: Part, p: float) -> Part:
-        if part.outcome == "undecided" or p < 1 - LEVEL:
+    def judged(part: Part, p: float | None) -> Part:
+        part = replace(part, p=p)
+        if part.outcome == "undecided" or p is None or p < 1 - LEVEL or part.difference is None:
             return part
-        why = f"clear alone, but not among {len(tested)} verdicts (Holm's correction, p = {p:.2g})"
-        return replace(part, outcome="undecided", why=_joined(why, part.why))
+        why = (
+            f"clear alone, but not among {len(tested)} verdicts (Holm's correction, p = {p:.2g}; no permutation test "
+            f"over so few runs reaches p below {smallest_p(part.difference):.2g})"
+        )
+        return replace(part, outcome="undecided", uncorrected=part.outcome, why=_joined(why, part.why))
 
     return [
-        replace(verdict, parts=tuple(judged(part, corrected.get((i, j), 0.0)) for j, part in enumerate(verdict.parts)))
+        replace(verdict, parts=tuple(judged(part, tested.get((i, j))) for j, part in enumerate(verdict.parts)))
         for i, verdict in enumerate(every)
     ]
 
@@ -233,7 +251,12 @@ def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, floa
 
 
 def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
-    """Sum of the terms at the seeds that all of them have, against the number that the claim names, or 0."""
+    """Sum of the terms at the seeds that all of them have, against the number that the claim names, or 0.
+
+    Two terms are compared by the rule of `statistics.difference`.
+    """
+    if [sign for sign, _, _ in terms] == [1, -1]:
+        return difference(numbers[0], numbers[1])
     shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
     sums = {
         seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True)) for seed in shared

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.report.answer import answer
-from headstart.report.claims import Verdict, claims_heading, unprinted, verdicts
+from headstart.report.claims import Verdict, claims_heading, claims_note, unprinted, verdicts
 from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods
 from headstart.report.tables.model import Table, markdown, to_markdown
@@ -57,6 +57,11 @@ class Content:
     def claims_source(self) -> str:
         """Where claims come from, of which no table is printed beside ours."""
         return unprinted(self.results)
+
+    @property
+    def claims_note(self) -> str:
+        """How verdicts were reached, and what stood in for absent data."""
+        return f"{claims_note(self.verdicts)} {self.stand_ins}".rstrip()
 
     @property
     def methods(self) -> str:
@@ -184,10 +189,7 @@ def _claims(content: Content) -> Iterator[str]:
     yield f"## {content.claims_heading}"
     if content.claims_source:
         yield markdown(content.claims_source)
-    yield markdown(
-        "Differences are paired by seed, each with its own 95 % t-interval; nothing is corrected for "
-        f"their number. {content.stand_ins}".rstrip()
-    )
+    yield markdown(content.claims_note)
     yield _bullets(content.verdicts)
 
 

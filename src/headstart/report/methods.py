@@ -241,7 +241,8 @@ def _reported(results: Results) -> str:
         return ""
     n = str(seeds[0]) if len(seeds) == 1 else f"{seeds[0]} to {seeds[-1]}"
     spread = " with their standard error" if seeds[-1] > 1 else ""
-    paired = ", and differences paired by seed with 95 % t-intervals" if results.against and seeds[-1] > 1 else ""
+    pairing = words.pairing(row.difference for row in results.table)
+    paired = f", and differences {pairing} with 95 % t-intervals" if results.against and seeds[-1] > 1 else ""
     return (
         "The test set was scored once per run, at the weights of the best validation score, and was not "
         f"used for any choice. We report means over n = {n} seeds{spread}{paired}."

@@ -176,12 +176,15 @@ class _Attempt:
             )
 
     def _provenance(self, outcome: Any) -> dict[str, Any]:
+        import torch
+
         names = ("headstart", "torch", "numpy", "safetensors")
         versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
         versions["torch"] = self.ran["torch"]
         return {
             "versions": versions,
             "machine": machine(),
+            "instructions": torch.backends.cpu.get_cpu_capability(),
             "device": self.ran["device"],
             "threads": self.ran["threads"],
             "precision": getattr(self.job.spec.optim, "precision", "float32"),

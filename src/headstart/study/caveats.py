@@ -12,7 +12,7 @@ from headstart.study.collect import Find, score_of
 from headstart.study.papers import made_of
 from headstart.study.results import Caveat, Results
 from headstart.study.rows import Row, sharing_stage
-from headstart.study.statistics import LEVEL, binomial_error, holm, mean, p_value
+from headstart.study.statistics import LEVEL, binomial_error, detectable, estimate, mean, smallest_p
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
@@ -52,6 +52,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "average": _averages(results),
         "steps": _steps(results),
         "pretraining": _learnt_nothing(results, find),
+        "machines": _machines(results),
         "mixed": _mixed(results, find),
         "test set": _test_error(results),
         "error": _training_error(results),
@@ -192,7 +193,9 @@ def _undecided(results: Results) -> Texts:
     for column in results.columns:
         gaps = {row.arm: row.difference for row in results.in_column(column) if row.difference is not None}
         unclear = [
-            f"{arm} ({words.interval(gap)})" for arm, gap in gaps.items() if gap.interval is not None and not gap.clear
+            f"{arm} ({words.interval(gap)}, detectable {words.score(detectable(gap))})"
+            for arm, gap in gaps.items()
+            if gap.interval is not None and not gap.clear
         ]
         if unclear:
             noun = "interval of the difference contains"
@@ -204,18 +207,18 @@ def _undecided(results: Results) -> Texts:
 
 def _comparisons(results: Results) -> Texts:
     """Which differences are still clear once Holm's correction counts how many are looked at."""
-    tested = [(row, p) for row in results.table if row.difference and (p := p_value(row.difference)) is not None]
-    corrected = dict(zip([row.key for row, _ in tested], holm([p for _, p in tested]), strict=True))
-    clear = [row for row, _ in tested if row.difference is not None and row.difference.clear]
+    corrected = results.corrected
+    clear = [row for row in results.table if row.difference is not None and row.difference.clear]
     lost = [row for row in clear if corrected[row.key] >= 1 - LEVEL]
     several = len(results.columns) > 1
-    if len(tested) > 1 and lost:
+    if len(corrected) > 1 and lost:
+        least = max(smallest_p(row.difference) for row in lost if row.difference is not None)
         names = [f"{row.arm}{f' on {row.column}' if several else ''} (p = {corrected[row.key]:.2g})" for row in lost]
         yield (
             "",
-            f"After Holm's correction for {len(tested)} comparisons with {results.against}, "
+            f"After Holm's correction for {len(corrected)} comparisons with {results.against}, "
             f"{len(clear) - len(lost)} of the {len(clear)} intervals without 0 still count as clear; "
-            f"undecided then: {words.listed(names)}.",
+            f"undecided then: {words.listed(names)}. No permutation test over so few runs reaches p below {least:.2g}.",
         )
 
 
@@ -320,21 +323,40 @@ def _learnt_nothing(results: Results, find: Find) -> Texts:
 
 
 def _mixed(results: Results, find: Find) -> Texts:
-    kinds: dict[str, set[str]] = {name: set() for name in ("machine", "device", "threads", "precision", "torch")}
+    kinds: dict[str, set[str]] = {name: set() for name in ("device", "threads", "precision", "torch", "instructions")}
     for identity in dict.fromkeys(i for row in results.table for i in row.stages):
         provenance = (find(identity) or {}).get("provenance", {})
         values = {**provenance, "torch": provenance.get("versions", {}).get("torch")}
         for name in kinds:
             if values.get(name) is not None:
                 kinds[name].add(words.plain(values[name]))
+    nouns = {"threads": "thread counts", "torch": "versions of torch", "instructions": "instruction sets of processors"}
     for name, texts in kinds.items():
         if len(texts) > 1:
-            noun = {"threads": "thread counts", "torch": "versions of torch"}.get(name, f"{name}s")
+            noun = nouns.get(name, f"{name}s")
             yield (
                 "",
                 f"The table mixes {noun}: {words.listed(sorted(texts))}. Results agree "
                 "between them within their intervals, not bit for bit.",
             )
+
+
+def _machines(results: Results) -> Texts:
+    """What ran on several kinds of machines, with the scores of a row that did on each of them."""
+    kinds = sorted({run.machine for row in results.table for run in row.runs if run.machine})
+    if len(kinds) < 2:
+        return
+    by_row = []
+    for row in results.table:
+        scores = {
+            kind: estimate(run.test for run in row.runs if run.machine == kind and run.test is not None)
+            for kind in kinds
+        }
+        each = [f"{words.plus_minus(x)} on {kind} ({words.many(x.n, 'seed')})" for kind, x in scores.items() if x]
+        name = f"{row.arm} on {row.column}" if len(results.columns) > 1 else row.arm
+        by_row += [f"{name} {words.listed(each)}"] if len(each) > 1 else []
+    text = f"The table mixes machines: {words.listed(kinds)}. Seeds do not cover what another processor changes"
+    yield "", f"{text}; test by machine: {'; '.join(by_row)}." if by_row else f"{text}."
 
 
 def _test_error(results: Results) -> Texts:

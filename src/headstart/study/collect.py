@@ -174,7 +174,8 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     elif last is None and status == "absent" and any(state(i) == "failed" for _, i in stages[:-1]):
         status = "failed"
     budgets = [amounts(r) for r in results if r is not None]
-    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last))
+    machine = str((last or {}).get("provenance", {}).get("machine", ""))
+    return Run(cell.seed, status, stages, val, None, added(budgets), amounts(last), machine=machine)
 
 
 def with_all_scores(run: Run, find: Find, metric: str, records: Records) -> Run:

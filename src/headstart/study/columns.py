@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.study.papers import base_of
 from headstart.study.results import Average, Results
 from headstart.study.rows import Row
-from headstart.study.statistics import Estimate, estimate, mean, mean_ranks, paired_difference
+from headstart.study.statistics import Estimate, difference, estimate, mean, mean_ranks
 from headstart.study.words import plain, short_names
 
 if TYPE_CHECKING:
@@ -111,7 +111,7 @@ def _group(results: Results, chance: bool, over: str, columns: Sequence[str]) ->
             arm=arm,
             over=over,
             value=_value(of_arm, seeds[arm]),
-            difference=paired_difference(seeds[arm], seeds[results.against or ""]) if compared else None,
+            difference=difference(seeds[arm], seeds[results.against or ""]) if compared else None,
             rank=rank.get(arm),
             columns=len(of_arm),
             chance=tuple(column for column in lost if column in of_arm),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.errors import BadInput
 from headstart.study import words
 from headstart.study.collect import curve, mean_curve, undamaged
-from headstart.study.statistics import paired_difference
+from headstart.study.statistics import difference
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -66,7 +66,8 @@ def compare_studies(
 ) -> list[Section]:
     """Sections on the settings, the scores and the validation curves of two studies (each of a store).
 
-    Scores of an arm on a column that both have are paired by seed; `difference` is the second less the first.
+    Scores of an arm on a column that both have are compared by the rule of `statistics.difference`: the second
+    less the first.
     """
     rows = [{(row.arm, row.column): row for row in each.table} for each in results]
     keys = list(dict.fromkeys([*rows[0], *rows[1]]))
@@ -145,12 +146,12 @@ def _mean_curve(row: Row, store: Store) -> dict[int, float]:
 
 
 def _pair(first: Row | None, second: Row | None) -> tuple[str, str, str]:
-    """Both scores with their numbers of seeds, and the difference, paired by the seeds that both have."""
+    """Both scores with their numbers of seeds, and the difference with its interval."""
     texts = [
         f"{words.plus_minus(row.test)} ({words.many(row.n, 'seed')})" if row is not None and row.test else words.NONE
         for row in (first, second)
     ]
     gap = None
     if first is not None and second is not None and first.metric == second.metric:
-        gap = paired_difference(second.by_seed(), first.by_seed())
-    return texts[0], texts[1], words.difference(gap)
+        gap = difference(second.by_seed(), first.by_seed())
+    return texts[0], texts[1], words.with_power(gap)

@@ -11,7 +11,7 @@ from headstart.study import words
 from headstart.study.papers import made_of
 from headstart.study.rows import Point, Row, Run
 from headstart.study.scales import stand_ins_told
-from headstart.study.statistics import Difference, Estimate
+from headstart.study.statistics import Difference, Estimate, corrected, detectable
 
 if TYPE_CHECKING:
     import pandas
@@ -133,7 +133,13 @@ class Results:
 
     def rows(self) -> list[dict[str, Any]]:
         """One object per arm and column (and reported axis value): the `rows` of `--json`."""
-        return [row.document() for row in self.table]
+        corrected = self.corrected
+        return [{**row.document(), "p_holm": corrected.get(row.key)} for row in self.table]
+
+    @property
+    def corrected(self) -> dict[str, float]:
+        """Key of a row -> p-value of its difference, corrected for the number of differences (Holm)."""
+        return corrected({row.key: row.difference for row in self.table})
 
     @property
     def partial(self) -> bool:
@@ -260,10 +266,12 @@ class Results:
         flat = []
         for row in self.rows():
             chosen, budget, _, _ = (row.pop(name) for name in ("chosen", "budget", "seeds", "points"))
+            del row["intervals"]
             low, high = row.pop("interval") or (None, None)
             counts = {f"budget.{k}": v for k, v in budget.items() if not isinstance(v, dict)}
             settings = {f"chosen.{k}": v for k, v in chosen.items()}
-            flat.append({**row, "low": low, "high": high, **settings, **counts})
+            windows = {f"window.{k}.{end}": w[end] for k, w in row.pop("windows").items() for end in ("low", "high")}
+            flat.append({**row, "low": low, "high": high, **settings, **windows, **counts})
         return pandas.DataFrame(flat)
 
     def __repr__(self) -> str:
@@ -275,15 +283,18 @@ class Results:
 
     def _lines(self) -> list[list[str]]:
         """Heads, then a line per arm and baseline of each column."""
-        lines = [["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "status"]]
+        lines = [
+            ["arm", "column", "chosen", "n", "val", "test", f"difference to {self.against}", "detectable", "status"]
+        ]
         for row in self.table:
             scores = [words.plus_minus(row.val), words.plus_minus(row.test), words.difference(row.difference)]
+            scores += [words.score(detectable(row.difference))]
             settings = words.settings(row.chosen, self.names)
             lines.append([row.arm, row.column, settings, f"{row.n}", *scores, row.status])
         for column in self.columns:
             for base in self.column_baselines(column):
                 scores = [words.score(x.mean if x else None) for x in (base.val, base.test)]
-                lines.append([base.arm, column, "", "", *scores, "", "baseline"])
+                lines.append([base.arm, column, "", "", *scores, "", "", "baseline"])
         return lines
 
     def _repr_html_(self) -> str:

@@ -3,11 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from headstart.study.papers import MATCHES, MEASURES, QUANTITIES
-from headstart.study.statistics import Difference, Estimate, estimate
+from headstart.study.statistics import (
+    Difference,
+    Estimate,
+    detectable,
+    estimate,
+    p_value,
+    seeds_to_halve,
+    smallest_p,
+)
+from headstart.text import plain
 
 Status = Literal["measured", "at chance", "partial", "diverged", "failed", "absent"]
 
@@ -22,10 +31,11 @@ MORE = ("train", "last_train", "last_val", "last_test")
 class Run:
     """One seed of one setting: its chain of stages (name, identity), parents first, and its scores.
 
-    `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole
-    chain, `last` the reported stage alone. `more` holds the scores of `MORE` that are numbers. The last weights of
-    a diverged run are none: its `last_val` is the last finite score of its records, where these were read, and
-    otherwise the scores at its best weights, the last that were kept whole, stand for those at its last.
+    `status` is the last stage's: complete, diverged, or what the store says of it. `budget` counts the whole chain,
+    `last` the reported stage alone; `machine` is the kind that this one ran on. `more` holds the scores of `MORE`
+    that are numbers. The last weights of a diverged run are none: its `last_val` is the last finite score of its
+    records, where these were read, and otherwise the scores at its best weights, the last that were kept whole, stand
+    for those at its last.
     """
 
     seed: int
@@ -36,6 +46,7 @@ class Run:
     budget: Mapping[str, float]
     last: Mapping[str, float]
     more: Mapping[str, float] = field(default_factory=dict)
+    machine: str = ""
 
 
 def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:
@@ -85,15 +96,44 @@ class Pace:
 
 
 @dataclass(frozen=True)
+class Window:
+    """The values of a swept rate, side by side, at which validation is within one standard error of its best.
+
+    low, high: the lowest and highest of them; within of `of` values. open: the sweep ends at one of the two, beyond
+    which the window may go on.
+    """
+
+    low: float
+    high: float
+    within: int
+    of: int
+    open: bool
+
+    @property
+    def factor(self) -> float:
+        """How many times the lowest rate the highest is."""
+        return self.high / self.low
+
+    def __str__(self) -> str:
+        """`0.0003 to 0.003, a factor of 10; 3 of 6 rates`."""
+        if self.within == 1:
+            return f"{plain(self.low)} alone; 1 of {self.of} rates"
+        least = "at least " if self.open else ""
+        span = f"{plain(self.low)} to {plain(self.high)}, {least}a factor of {plain(round(self.factor, 1))}"
+        return f"{span}; {self.within} of {self.of} rates"
+
+
+@dataclass(frozen=True)
 class Row:
     """One arm on one column at its chosen settings.
 
-    `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the
-    study compares with, on test, paired by seed. `budget` is the mean per run with its parents, `last` that
-    of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is the
-    key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
+    `chosen` is what validation chose. `n` seeds of `expected` finished. `difference` is to the arm that the study
+    compares with, on test, by the rule of `statistics.difference`. `budget` is the mean per run with its parents,
+    `last` that of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is
+    the key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
     stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
-    `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from here.
+    `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from
+    here.
     """
 
     arm: str
@@ -160,6 +200,35 @@ class Row:
         return f"{self.column}/{self.arm}"
 
     @property
+    def windows(self) -> dict[str, Window]:
+        """The window of each learning rate that was swept, the other settings as they were chosen.
+
+        Nothing of one seed, which has no standard error; settings at which a seed diverged are outside.
+        """
+        rates = [name for name in self.chosen if name.rsplit(".", 1)[-1] == "lr"]
+        return {name: window for name in rates if (window := self._window(name)) is not None}
+
+    def _window(self, name: str) -> Window | None:
+        swept = {p.settings[name]: p for p in self.points if {**p.settings, name: 0} == {**self.chosen, name: 0}}
+        if len(swept) < 2 or self.status == "diverged" or self.val is None or self.val.sem is None:
+            return None
+        best, reach, rates = self.val.mean, self.val.sem, sorted(swept)
+
+        def near(index: int) -> bool:
+            point = swept[rates[index]] if 0 <= index < len(rates) else None
+            if point is None or point.val is None or point.status == "diverged":
+                return False
+            return (best - point.val.mean) * (1 if self.greater else -1) <= reach
+
+        first = last = rates.index(self.chosen[name])
+        while near(first - 1):
+            first -= 1
+        while near(last + 1):
+            last += 1
+        ends = first == 0 or last == len(rates) - 1
+        return Window(rates[first], rates[last], last - first + 1, len(rates), ends)
+
+    @property
     def finished(self) -> bool:
         """All seeds of all settings are done, well or badly."""
         return self.status in ("measured", "at chance", "diverged")
@@ -170,7 +239,6 @@ class Row:
         Numbers that are not there are null. `sem` is `test_sem` by its older name. `reach` and `fit` are the steps at
         which the mean over seeds matches, `converge` is the mean over seeds.
         """
-        gap = self.difference
         more = {name: value.mean if (value := self.estimate(name)) else None for name in (*MORE, "converge")}
         return {
             "arm": self.arm,
@@ -180,8 +248,8 @@ class Row:
             "n": self.n,
             **_numbers(self.val, self.test),
             "sem": self.test.sem if self.test else None,
-            "difference": gap.mean if gap else None,
-            "interval": list(gap.interval) if gap and gap.interval else None,
+            **difference_document(self.difference),
+            "windows": {name: {**asdict(w), "factor": w.factor} for name, w in self.windows.items()},
             "budget": {**self.budget, "last_stage": dict(self.last), "all_tried": dict(self.tried)},
             "tried": len(self.points),
             **more,
@@ -197,6 +265,27 @@ class Row:
         }
 
 
+WAYS = {"paired": True, "unpaired": False}
+"""The two ways to take a difference, as `--json` calls them."""
+
+
+def difference_document(gap: Difference | None) -> dict[str, Any]:
+    """A difference as `--json` writes it: by the rule (`paired` says which way), then by both ways as `intervals`."""
+    ways = {} if gap is None else {way.sides is None: way for way in (gap, gap.other) if way is not None}
+    ends = {name: ways[paired].interval if paired in ways else None for name, paired in WAYS.items()}
+    return {
+        "difference": gap.mean if gap else None,
+        "interval": list(gap.interval) if gap and gap.interval else None,
+        "paired": gap.sides is None if gap else None,
+        "pairs": gap.n if gap else 0,
+        "intervals": {name: list(interval) if interval else None for name, interval in ends.items()},
+        "detectable": detectable(gap),
+        "p": p_value(gap) if gap else None,
+        "smallest_p": smallest_p(gap) if gap and gap.interval else None,
+        "seeds_to_halve": seeds_to_halve(gap) if gap else None,
+    }
+
+
 def _numbers(val: Estimate | None, test: Estimate | None) -> dict[str, float | None]:
     """Means and standard errors of both splits."""
     splits = {"val": val, "test": test}
@@ -206,7 +295,8 @@ def _numbers(val: Estimate | None, test: Estimate | None) -> dict[str, float | N
 
 def _run_document(run: Run) -> dict[str, Any]:
     """The scores of one seed, and the identities of its stages by name."""
-    return {"status": run.status, "val": run.val, "test": run.test, **run.more, "stages": dict(run.stages)}
+    scores = {"val": run.val, "test": run.test, **run.more}
+    return {"status": run.status, **scores, "machine": run.machine, "stages": dict(run.stages)}
 
 
 def sharing_stage(rows: Sequence[Row], stage: str) -> dict[tuple[str, ...], list[str]]:

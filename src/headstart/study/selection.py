@@ -29,7 +29,7 @@ from headstart.study.papers import read_paper
 from headstart.study.results import Facts, Results
 from headstart.study.rows import Point, Row, Run, Status
 from headstart.study.scales import stand_in_told
-from headstart.study.statistics import estimate, mean, paired_difference
+from headstart.study.statistics import difference, estimate, mean
 
 if TYPE_CHECKING:
     from headstart.study.plan import Cell, Plan
@@ -259,7 +259,7 @@ def _compared(row: Row, rows: Sequence[Row], against: str | None) -> Row:
     other = reference(row, rows, against)
     if other is None or other.metric != row.metric:
         return row
-    return replace(row, difference=paired_difference(by_seed(row), by_seed(other)))
+    return replace(row, difference=difference(by_seed(row), by_seed(other)))
 
 
 def by_seed(row: Row) -> dict[int, float]:

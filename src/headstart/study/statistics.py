@@ -1,15 +1,20 @@
-"""Means, standard errors, paired intervals, ranks: numbers in, numbers out; torch-free, scipy late."""
+"""Means, standard errors, intervals of differences, power, ranks: numbers in, numbers out; torch-free, scipy late."""
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TypeVar
 
 LEVEL = 0.95
 """Share of intervals that hold the true value: the one level of all reports."""
+POWER = 0.8
+"""How often a run would show a true difference as large as the one that it is said to be able to detect."""
+PAIRS = 2
+"""Two arms that share at least so many seeds are compared in pairs: fewer have no interval."""
 
 Key = TypeVar("Key", bound=Hashable)
 
@@ -26,9 +31,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Difference:
-    """Mean of n paired differences (first less second) and its two-sided t-interval.
+    """Mean difference (first less second) and its two-sided t-interval: of n pairs of one seed, or of two samples.
 
-    `sem`, `low` and `high` are None for one pair, which says nothing of the spread.
+    `sem`, `low` and `high` are None for one pair, which says nothing of the spread. `sides`: the two arms where they
+    are not paired; n is then the runs of the smaller one. `other`: the same by the way that the rule of `difference`
+    leaves out, where there is one.
     """
 
     mean: float
@@ -36,6 +43,8 @@ class Difference:
     low: float | None
     high: float | None
     n: int
+    sides: tuple[Estimate, Estimate] | None = None
+    other: Difference | None = field(default=None, compare=False, repr=False)
 
     @property
     def interval(self) -> tuple[float, float] | None:
@@ -46,6 +55,21 @@ class Difference:
     def clear(self) -> bool:
         """The interval is there and does not hold 0."""
         return self.low is not None and self.high is not None and (self.low > 0 or self.high < 0)
+
+    def error(self, more: int = 0) -> tuple[float, float]:
+        """Standard error and degrees of freedom, with so many more seeds (in both arms) if the spread stays as it is.
+
+        Raises: ValueError for one pair. Source: Welch 1947, of two samples.
+        """
+        if self.sem is None:
+            raise ValueError("error: one pair has none")
+        if self.sides is None:
+            return self.sem * math.sqrt(self.n / (self.n + more)), self.n + more - 1
+        sizes = [side.n + more for side in self.sides]
+        parts = [(side.sem or 0.0) ** 2 * side.n / size for side, size in zip(self.sides, sizes, strict=True)]
+        total = sum(parts)
+        below = sum(part**2 / (size - 1) for part, size in zip(parts, sizes, strict=True))
+        return math.sqrt(total), total**2 / below if below else sum(sizes) - 2
 
 
 def mean(values: Sequence[float]) -> float:
@@ -76,7 +100,7 @@ def estimate(values: Iterable[float]) -> Estimate | None:
 
 
 @cache
-def t_quantile(freedom: int, level: float = LEVEL) -> float:
+def t_quantile(freedom: float, level: float = LEVEL) -> float:
     """How many standard errors a two-sided interval of this level reaches to each side (Student's t)."""
     from scipy.special import stdtrit
 
@@ -98,15 +122,79 @@ def paired_difference(
     return Difference(centre, sem, centre - reach, centre + reach, len(values))
 
 
+def unpaired_difference(
+    first: Mapping[Key, float], second: Mapping[Key, float], level: float = LEVEL
+) -> Difference | None:
+    """Mean of first less mean of second with Welch's interval, or None where a side has fewer than two values."""
+    sides = estimate(first.values()), estimate(second.values())
+    if sides[0] is None or sides[1] is None or min(side.n for side in sides if side) < 2:
+        return None
+    gap = Difference(sides[0].mean - sides[1].mean, 0.0, None, None, min(sides[0].n, sides[1].n), (sides[0], sides[1]))
+    sem, freedom = gap.error()
+    reach = t_quantile(freedom, level) * sem
+    return replace(gap, sem=sem, low=gap.mean - reach, high=gap.mean + reach)
+
+
+def difference(first: Mapping[Key, float], second: Mapping[Key, float]) -> Difference | None:
+    """First less second: in pairs where both share at least `PAIRS` seeds, else of two samples where each has two.
+
+    The rule reads which seeds there are and no score. `other` holds what the other way says.
+    """
+    paired, unpaired = paired_difference(first, second), unpaired_difference(first, second)
+    if paired is None or (paired.n < PAIRS and unpaired is not None):
+        return unpaired if unpaired is None or paired is None else replace(unpaired, other=paired)
+    return replace(paired, other=unpaired)
+
+
 def p_value(gap: Difference) -> float | None:
-    """Two-sided p-value of a paired t-test of the difference being 0, or None for one pair."""
+    """Two-sided p-value of a t-test of the difference being 0 (Welch's where it is unpaired), or None for one pair."""
     from scipy.special import stdtr
 
     if gap.sem is None:
         return None
     if gap.sem == 0:
         return 1.0 if gap.mean == 0 else 0.0
-    return float(2 * stdtr(gap.n - 1, -abs(gap.mean) / gap.sem))
+    return float(2 * stdtr(gap.error()[1], -abs(gap.mean) / gap.sem))
+
+
+def smallest_p(gap: Difference) -> float:
+    """Smallest two-sided p-value that a test without assumptions on the spread can reach with so many runs.
+
+    2 / 2^n of n pairs, whose signs are flipped; 1 over the ways to deal the runs out to the two arms of unpaired ones,
+    twice that where both have as many.
+    """
+    if gap.sides is None:
+        return float(2 / 2**gap.n)
+    first, second = (side.n for side in gap.sides)
+    return (2 if first == second else 1) / math.comb(first + second, first)
+
+
+@cache
+def _detected(freedom: float, power: float, level: float) -> float:
+    """Standard errors from 0 at which a two-sided t-test shows a difference so often (noncentral t)."""
+    from scipy.special import nctdtrinc
+
+    return float(nctdtrinc(freedom, 1 - power, t_quantile(freedom, level)))
+
+
+def detectable(gap: Difference | None, power: float = POWER, level: float = LEVEL) -> float | None:
+    """Smallest true difference that so many runs of this spread show so often, or None where there is no interval."""
+    if gap is None or gap.sem is None:
+        return None
+    sem, freedom = gap.error()
+    return _detected(freedom, power, level) * sem
+
+
+def seeds_to_halve(gap: Difference) -> int | None:
+    """How many more seeds (in both arms) would halve the interval if the spread stays; None where it has no width."""
+    if not gap.sem:
+        return None
+
+    def width(more: int) -> float:
+        sem, freedom = gap.error(more)
+        return t_quantile(freedom) * sem
+
+    return next(more for more in itertools.count(1) if width(more) <= width(0) / 2)
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
@@ -116,6 +204,12 @@ def holm(p_values: Sequence[float]) -> list[float]:
         largest = max(largest, (len(p_values) - rank) * p_values[index])
         out[index] = min(largest, 1.0)
     return out
+
+
+def corrected(gaps: Mapping[Key, Difference | None]) -> dict[Key, float]:
+    """p-value of each difference that has one, corrected for how many these are (`holm`)."""
+    tested = {key: p for key, gap in gaps.items() if gap is not None and (p := p_value(gap)) is not None}
+    return dict(zip(tested, holm(list(tested.values())), strict=True))
 
 
 def binomial_error(share: float, n: int) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from headstart.study.statistics import Difference, Estimate
+from headstart.study.statistics import PAIRS, Difference, Estimate, detectable
 from headstart.text import listed as listed
 from headstart.text import many as many
 from headstart.text import percent as percent
@@ -58,17 +58,38 @@ def interval(gap: Difference | None) -> str:
 
 
 def difference(gap: Difference | None) -> str:
-    """`+0.140 [0.070, 0.200]`: a paired difference and its interval."""
+    """`+0.140 [0.070, 0.200]`: a difference and its interval."""
     if gap is None:
         return NONE
     interval = "" if gap.interval is None else f" [{score(gap.low)}, {score(gap.high)}]"
     return f"{signed(gap.mean)}{interval}"
 
 
+def with_power(gap: Difference | None) -> str:
+    """`+0.140 [0.070, 0.200], detectable 0.095`: a difference, its interval, and what could have been shown."""
+    return difference(gap) + (f", detectable {score(detectable(gap))}" if gap and gap.interval else "")
+
+
 def whole_difference(gap: Difference) -> str:
-    """`+1,400 [200, 2,600]`: a difference of counts and its interval."""
+    """`+1,400 [200, 2,600], detectable 1,900`: the same of counts."""
     ends = [f"{value:,.0f}" for value in gap.interval or ()]
-    return f"{gap.mean:+,.0f}{f' [{ends[0]}, {ends[1]}]' if ends else ''}".replace("-", MINUS)
+    text = f" [{ends[0]}, {ends[1]}], detectable {detectable(gap):,.0f}" if ends else ""
+    return f"{gap.mean:+,.0f}{text}".replace("-", MINUS)
+
+
+def seeds(gap: Difference) -> str:
+    """`5 paired seeds`, or `5 and 6 unpaired runs` where the two arms share no two seeds."""
+    if gap.sides is None:
+        return many(gap.n, "paired seed")
+    return f"{gap.sides[0].n} and {gap.sides[1].n} unpaired runs"
+
+
+def pairing(gaps: Iterable[Difference | None]) -> str:
+    """How differences were taken, by the rule of `statistics.difference`, to stand after `differences are`."""
+    ways = {gap.sides is None for gap in gaps if gap is not None}
+    if len(ways) > 1:
+        return f"paired by seed where two arms share at least {PAIRS} seeds, else unpaired (Welch)"
+    return "paired by seed" if True in ways or not ways else f"unpaired (Welch), as no arms share {PAIRS} seeds"
 
 
 def count(value: float | None) -> str:

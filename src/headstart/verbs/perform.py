@@ -23,7 +23,7 @@ from headstart.plugins import load_plugins
 from headstart.report.checklist import checklist as filled_checklist
 from headstart.report.content import Content, read_content
 from headstart.report.tables.model import to_rich
-from headstart.report.tables.scores import make_table
+from headstart.report.tables.scores import PAGE_ONLY, make_table
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.spec import digest
 from headstart.stage import StageSpec
@@ -223,7 +223,8 @@ def _answer(plan: Plan, results: Results, store: Store | Snapshot, folder: Path,
         page = write_report(plan, results, store, outputs.folder or folder, outputs.width)
     lines = [f"page {page}", *outputs.write(content, store)]
     out = console()
-    for part in (content.table, *content.more.values(), *filter(None, [content.beside])):
+    more = [table for name, table in content.more.items() if name not in PAGE_ONLY]
+    for part in (content.table, *more, *filter(None, [content.beside])):
         out.print(to_rich(part))
     _list(content.claims_heading, content.verdicts, content.claims_source)
     _list("What to keep in mind", results.caveats)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart.guard import guarded
 from headstart.study import words
 from headstart.study.rows import AMOUNTS
-from headstart.study.statistics import Difference, Estimate
+from headstart.study.statistics import Difference, Estimate, detectable
 from headstart.text import column_widths, listed
 
 if TYPE_CHECKING:
@@ -75,10 +75,14 @@ def estimate_cell(value: Estimate | None, name: str, more: Mapping[str, Any] | N
     return Cell(words.plus_minus(value), {**values, **(more or {})})
 
 
-def difference_cell(gap: Difference | None) -> Cell:
-    """A difference and its interval."""
+def difference_cells(gap: Difference | None) -> dict[str, Cell]:
+    """A difference with its interval, and the smallest difference that the run could have detected."""
     numbers = (gap.mean, gap.low, gap.high) if gap else (None, None, None)
-    return Cell(words.difference(gap), dict(zip(("difference", "low", "high"), numbers, strict=True)))
+    least = detectable(gap)
+    return {
+        "difference": Cell(words.difference(gap), dict(zip(("difference", "low", "high"), numbers, strict=True))),
+        "detectable": Cell(words.score(least), {"detectable": least}),
+    }
 
 
 def budget_cell(amounts: Mapping[str, float], seconds: bool = True) -> Cell:

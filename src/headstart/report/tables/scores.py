@@ -11,7 +11,7 @@ from headstart.report.tables.model import (
     Line,
     Table,
     budget_cell,
-    difference_cell,
+    difference_cells,
     estimate_cell,
     score_name,
     table_of,
@@ -20,7 +20,7 @@ from headstart.study import words
 from headstart.study.papers import MATCHES, QUANTITIES
 from headstart.study.results import Average, Results
 from headstart.study.rows import MORE, Point, Row
-from headstart.study.statistics import Estimate
+from headstart.study.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
@@ -48,7 +48,9 @@ def make_table(
     heads = {**_first_heads(results), "chosen": ("chosen", False), "val": (f"val {score}", True)}
     heads |= {"test": (f"test {score}", True)} if tested else {}
     heads |= {"n": ("n", True)}
-    heads |= {"difference": (f"difference to {results.against}", True)} if results.against and tested else {}
+    compared = results.against and tested
+    heads |= {"difference": (f"difference to {results.against}", True)} if compared else {}
+    heads |= {"detectable": ("detectable", True)} if compared else {}
     heads |= {head: (head, True) for head in measures}
     heads |= {"budget": ("budget", True), "tried": ("tried", True)}
     lines = []
@@ -66,7 +68,12 @@ def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
 
 def note(results: Results) -> str:
     """What the columns of the table mean, in a line."""
-    gap = " Differences are on test, paired by seed, with a 95 % t-interval in brackets." if results.against else ""
+    pairing = words.pairing(row.difference for row in results.table)
+    gap = (
+        f" Differences are on test, {pairing}, with a 95 % t-interval in brackets. Detectable: the smallest true "
+        f"difference that so many runs would show with a chance of {words.percent(POWER)}."
+    )
+    gap = gap if results.against else ""
     explained = f" {R2}" if any(row.metric == "r2" for row in results.table) else ""
     return (
         "Mean ± standard error over n seeds, at the best weights by validation; settings chosen on "
@@ -107,7 +114,7 @@ def _arm(row: Row, results: Results, best: bool, remark: str) -> Line:
         "val": estimate_cell(row.val, "val"),
         "test": estimate_cell(row.test, "test", _more(row)),
         "n": Cell(count, {"n": row.n, "planned": row.expected}),
-        "difference": difference_cell(row.difference),
+        **difference_cells(row.difference),
         "budget": budget_cell(row.budget),
         "tried": Cell(str(len(row.points)), {"tried": len(row.points)}),
     }
@@ -137,7 +144,7 @@ def _average(average: Average) -> Line:
         ),
         "test": estimate_cell(average.value, "test"),
         "n": Cell(str(n) if n else words.NONE, {"n": n}),
-        "difference": difference_cell(average.difference),
+        **difference_cells(average.difference),
     }
     return Line("average", cells, "average")
 
@@ -156,11 +163,80 @@ def _more(row: Row) -> dict[str, float | None]:
     return out
 
 
+PAGE_ONLY = ("differences", "windows")
+"""Tables that stand on the page and not in a terminal."""
+
+
 def more_tables(plan: Plan, results: Results) -> dict[str, Table]:
-    """By name: other scores and steps, and test at every setting where the study asks for it (`sweep`)."""
+    """By name: other scores and steps, and test at every setting where the study asks for it (`sweep`).
+
+    On the page alone: what there is to know of each difference, and learning rates within reach of the best.
+    """
     swept = sweep_table(results) if plan.study.report.sweep == "test" else None
-    tables = {"quantities": quantities(results), "sweep": swept}
+    tables = {"differences": differences(results), "windows": windows(results)}
+    tables |= {"quantities": quantities(results), "sweep": swept}
     return {name: table for name, table in tables.items() if table is not None}
+
+
+def differences(results: Results) -> Table | None:
+    """Each difference with both of its intervals, its p-values and what more seeds would do; None without any."""
+    rows = [row for row in results.table if row.difference is not None and row.difference.interval is not None]
+    if not rows:
+        return None
+    texts = ("paired by seed", "unpaired (Welch)", "p", "p (Holm)", "smallest p", "more seeds to halve")
+    heads = {**_first_heads(results), **{text: (text, True) for text in texts}, "rule": ("rule", False)}
+    lines = []
+    for row in rows:
+        gap = row.difference
+        assert gap is not None, "only rows with a difference are listed"
+        ways = {way.sides is None: words.difference(way) for way in (gap, gap.other) if way is not None}
+        numbers = {"p": p_value(gap), "p (Holm)": results.corrected[row.key], "smallest p": smallest_p(gap)}
+        more = seeds_to_halve(gap)
+        cells = {
+            "column": Cell(row.column, {"column": row.column}),
+            "arm": Cell(row.arm, {"arm": row.arm}),
+            "paired by seed": Cell(ways.get(True, words.NONE)),
+            "unpaired (Welch)": Cell(ways.get(False, words.NONE)),
+            **{name: Cell(f"{value:.2g}", {name: value}) for name, value in numbers.items()},
+            "more seeds to halve": Cell(words.NONE if more is None else str(more), {"more_seeds": more}),
+            "rule": Cell("paired" if gap.sides is None else "unpaired"),
+        }
+        lines.append(Line("arm", cells, row.status, row.key))
+    note = (
+        f"Two arms that share at least {PAIRS} seeds are compared in pairs, others are not: the rule reads seeds, not "
+        f"scores, and the table above follows it. p: of the t-test, alone and after Holm's correction for {len(rows)} "
+        "differences. Smallest p: what a test that flips the signs of so many pairs (or deals the runs out to the arms "
+        "anew) can reach at best. More seeds: so many more would halve the interval if the spread stays."
+    )
+    return table_of(f"Differences to {results.against}", heads, lines, note)
+
+
+def windows(results: Results) -> Table | None:
+    """The learning rates within reach of the best, by arm; None where no rate was swept over seeds."""
+    every = [(row, name, window) for row in results.table for name, window in row.windows.items()]
+    if not every:
+        return None
+    heads = {**_first_heads(results), "rate": ("rate", False), "best": ("best", True), "window": ("window", False)}
+    lines = [
+        Line(
+            "arm",
+            {
+                "column": Cell(row.column, {"column": row.column}),
+                "arm": Cell(row.arm, {"arm": row.arm}),
+                "rate": Cell(results.names.get(name, name), {"rate": name}),
+                "best": Cell(words.plain(row.chosen[name]), {"best": row.chosen[name]}),
+                "window": Cell(str(window), {"low": window.low, "high": window.high}),
+            },
+            row.status,
+            row.key,
+        )
+        for row, name, window in every
+    ]
+    note = (
+        "Within reach: swept values next to each other, around the best, whose mean validation score is within one "
+        "standard error of it, other settings as chosen. Where the window ends with the sweep, it may go on beyond."
+    )
+    return table_of("Learning rates within reach of the best", heads, lines, note)
 
 
 def quantities(results: Results) -> Table | None:
