@@ -566,8 +566,8 @@ def test_the_window_of_rates_ends_where_validation_is_a_standard_error_below_its
     level |= dict.fromkeys(rates[:3], 1.0)
     row = summarise(plan, shelf(plan, score).find).table[0]
     assert str(row.windows[LR]) == "0.0001 to 0.001, at least a factor of 10; 3 of 6 rates"
-    one = make_plan(arms={"scratch": False}, rates=rates, seeds=(0,))
-    assert summarise(one, shelf(one, score).find).table[0].windows == {}
+    alone = make_plan(arms={"scratch": False}, rates=rates, seeds=(0,))
+    assert summarise(alone, shelf(alone, score).find).table[0].windows == {}
 
 
 def test_a_rate_at_which_a_seed_diverged_is_outside_the_window() -> None:

@@ -127,10 +127,10 @@ def test_arms_are_paired_where_they_share_two_seeds_whatever_their_scores() -> N
     assert shared.sides is None
     assert shared.other == unpaired_difference(FIRST, SECOND)
     assert apart.other is None
-    one = difference(FIRST, {4: 0.3, 9: 0.2})
-    assert one is not None
-    assert one.sides is not None
-    assert one.other == paired_difference(FIRST, {4: 0.3})
+    single = difference(FIRST, {4: 0.3, 9: 0.2})
+    assert single is not None
+    assert single.sides is not None
+    assert single.other == paired_difference(FIRST, {4: 0.3})
     for scores in itertools.permutations(SECOND.values()):
         turned = difference(FIRST, dict(zip(SECOND, scores, strict=True)))
         assert turned is not None
