@@ -305,7 +305,8 @@ def show(
 @app.command()
 def check(
     what: Annotated[
-        str | None, typer.Argument(metavar="[WHAT]", help="A study, a task, a mixer, or module:Class.")
+        str | None,
+        typer.Argument(metavar="[WHAT]", help="A study, a task, a mixer, a model of your own, or module:Class."),
     ] = None,
     overrides: Overrides = None,
     data: DataOption = None,
@@ -313,7 +314,7 @@ def check(
     plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
-    """Check a study, a task or a mixer without training, and say in words what is wrong."""
+    """Check a study, a task, a mixer or a model of your own, and say in words what is wrong."""
     from headstart.verbs.checks import check_one
 
     check_one(what, overrides or [], data, mixer, scale, plugin or [])

@@ -63,7 +63,7 @@ def _declared(module: nn.Module, name: str, known: Collection[str]) -> str:
     prefixes = [prefix for prefix in parts if name == prefix or name.startswith(prefix + ".")]
     leaf = parts[max(prefixes, key=len)] if prefixes else "mixer_rest"
     if leaf not in known:
-        raise ValueError(f"{type(module).__name__}.parts: {nearest(leaf, known)}")
+        raise BadInput(f"{getattr(module, 'kind', type(module).__name__)}.parts: {nearest(leaf, known)}")
     return leaf
 
 

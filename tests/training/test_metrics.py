@@ -16,7 +16,7 @@ from headstart.spec import merge, read
 from headstart.stage import StageSpec
 from headstart.stage.trained import TrainedRun
 from headstart.tasks import open_task
-from headstart.training.metrics import TrainMetrics
+from headstart.training.evaluate import TrainMetrics
 
 BASE: dict[str, Any] = {
     "objective": {"kind": "classify"},

@@ -84,8 +84,9 @@ class OwnModel(Network):
     """A module of one's own, and the head where it has one of ours.
 
     In training torch's generator is seeded by the stage's seed and the batch, so that a stage that was killed goes on
-    with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; a batch
-    norm whose own weights do not train stands still. size: the last axis of what the module gives, None: not checked.
+    with equal bits. Buffers may be changed by a forward in training: they are state, saved with the weights; those with
+    `persistent=False` are caches. A batch norm whose own weights do not train stands still. size: the last axis of what
+    the module gives, None: not checked.
     """
 
     recordable = False
@@ -102,7 +103,7 @@ class OwnModel(Network):
     ) -> None:
         super().__init__()
         self.net, self.head, self.size, self.kind = net, head, size, kind or type(net).__name__
-        self.parts = dict(parts or {})
+        self.parts, self.saved = dict(parts or {}), frozenset(net.state_dict())
         self.hidden_token = signature.width if hidden_token is None else hidden_token
         positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
         names = [p for p in inspect.signature(net.forward).parameters.values() if p.kind in positional]
@@ -156,9 +157,9 @@ class OwnModel(Network):
                     module.train(any(own) if own else any_trains)
 
     def _keep_buffers(self, before: Mapping[str, Tensor], statistics: Tensors | None) -> None:
-        """Buffers that the module put others in the place of are the old tensors again; new values are handed out."""
+        """Saved buffers that the module has replaced are the old tensors again; new values are handed out."""
         for name, value in list(self.net.named_buffers()):
-            if name in before and value is not before[name]:
+            if name in self.saved and name in before and value is not before[name]:
                 path, _, own = name.rpartition(".")
                 self.net.get_submodule(path)._buffers[own] = before[name]
                 if statistics is not None:

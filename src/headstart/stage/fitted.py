@@ -17,8 +17,7 @@ from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature, collate
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
-from headstart.training.evaluate import PICTURED, Evaluation
-from headstart.training.metrics import TrainMetrics
+from headstart.training.evaluate import PICTURED, Evaluation, TrainMetrics
 
 SCORED = 5_000
 """Train units that are scored at most, spread evenly."""

@@ -1,19 +1,90 @@
-"""Scores over every example of a split, at given weights."""
+"""Scores: of the batches since the last record, and over every example of a split at given weights."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from headstart.models.model import Network
-from headstart.objectives import ObjectiveSpec
+from headstart.objectives import ObjectiveSpec, Sums
 from headstart.sequence import Signature
 from headstart.training.batches import Batches
-from headstart.training.metrics import TrainMetrics
 
 PICTURED = 16
 """How many examples of a per-position objective are kept with their outputs."""
+
+
+STATE = "running"
+"""Its name in a saved state: `running/NAME` per sum; in older states `running` alone, (2,): loss and count."""
+
+
+class TrainMetrics:
+    """An objective's sums over batches, float64, in one tensor on the device, so that a recorded step can add to it.
+
+    The first batch lays it out (steps are recorded only after some). A sum that an older state lacks is NaN until
+    the next record.
+    """
+
+    def __init__(self, device: torch.device) -> None:
+        self.flat = torch.zeros(0, dtype=torch.float64, device=device)
+        self.shapes: dict[str, torch.Size] = {}
+
+    @torch.no_grad()
+    def add(self, sums: Sums) -> None:
+        """Add a batch's sums."""
+        if sums.keys() != self.shapes.keys():
+            known = self.parts()
+            missing = math.nan if known else 0.0
+            self._lay_out({name: known.get(name, torch.full(x.shape, missing)) for name, x in sums.items()})
+        self.flat += torch.cat([sums[name].detach().double().reshape(-1) for name in self.shapes])
+
+    def _lay_out(self, parts: Mapping[str, torch.Tensor]) -> None:
+        self.shapes = {name: part.shape for name, part in parts.items()}
+        self.flat = torch.cat([part.to(self.flat).reshape(-1) for part in parts.values()])
+
+    def parts(self) -> dict[str, torch.Tensor]:
+        """The sums by name, as views."""
+        pieces = self.flat.split_with_sizes([shape.numel() for shape in self.shapes.values()]) if self.shapes else ()
+        return {name: piece.view(shape) for (name, shape), piece in zip(self.shapes.items(), pieces, strict=True)}
+
+    def totals(self) -> dict[str, Any]:
+        """The sums by name, on the CPU; scalars as floats."""
+        parts = {name: part.cpu() for name, part in self.parts().items()}
+        return {name: part.item() if part.ndim == 0 else part for name, part in parts.items()}
+
+    @property
+    def loss(self) -> float:
+        """The sum of the loss."""
+        return float(self.parts()["loss"])
+
+    def scores(self, objective: ObjectiveSpec) -> dict[str, float]:
+        """The objective's scores of these batches; the loss alone where another sum is unknown or not finite."""
+        totals = self.totals()
+        if not bool(self.flat.isfinite().all()):
+            return {"loss": float(totals["loss"] / max(totals["count"], 1.0))}
+        return objective.scores(totals)
+
+    def clear(self) -> None:
+        """Begin anew, in the same memory."""
+        self.flat.zero_()
+
+    def state(self) -> dict[str, torch.Tensor]:
+        """The tensors of a saved state."""
+        return {f"{STATE}/{name}": part for name, part in self.parts().items()}
+
+    def restore(self, tensors: Mapping[str, torch.Tensor]) -> None:
+        """Go on from a saved state's tensors."""
+        if STATE in tensors:
+            parts = dict(zip(("loss", "count"), tensors[STATE], strict=True))
+        else:
+            start = f"{STATE}/"
+            parts = {name.removeprefix(start): value for name, value in tensors.items() if name.startswith(start)}
+        if parts:
+            self._lay_out(parts)
 
 
 @dataclass(frozen=True)

@@ -20,9 +20,8 @@ from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Signature, epoch_batches
 from headstart.spec import Spec, neutral
 from headstart.training.batches import Batches
-from headstart.training.evaluate import evaluate
+from headstart.training.evaluate import TrainMetrics, evaluate
 from headstart.training.graph import GraphedStep, Record, choose_recorder
-from headstart.training.metrics import TrainMetrics
 from headstart.training.optim import FlatParameters, Numbers, OptimSpec, Weights, step_numbers
 from headstart.training.step import TrainStep, on_device
 

@@ -5,33 +5,43 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from headstart.errors import BadInput, nearest
+from headstart.models import MODELS
 from headstart.models.mixers import MIXERS
-from headstart.plugins import load_class, load_plugins, own_kinds
+from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
+from headstart.plugins.load import PluginEntry
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16, slow_precision
-from headstart.spec import read, set_path
+from headstart.spec import Spec, read, set_path
 from headstart.study.plan import Plan
 from headstart.study.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
-from headstart.verbs.terminal import console, table
+from headstart.verbs.terminal import console, hanging, table
+
+S = TypeVar("S", bound=Spec)
 
 
 def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
     """A task by name with `field=value` settings."""
+    cls: type[TaskSpec] = TASKS[name].load()
+    return _with_settings(cls, name, overrides, "task")
+
+
+def _with_settings(cls: type[S], name: str, overrides: Sequence[str], sort: str) -> S:
+    """A spec of this kind with `field=value` settings."""
     from headstart.study.scales import parse_override
 
     fields: dict[str, Any] = {"kind": name}
     for word in overrides:
         path, value = parse_override(word)
-        set_path(fields, path.removeprefix("task.").split("."), value)
-    return read(TASKS[name].load(), fields, name="task")  # type: ignore[no-any-return]
+        set_path(fields, path.removeprefix(f"{sort}.").split("."), value)
+    return read(cls, fields, name=sort)
 
 
 def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
@@ -84,20 +94,19 @@ def check_one(
     scale: str | None = None,
     plugins: Sequence[str] = (),
 ) -> None:
-    """`headstart check WHAT`: a study is planned and fitted, a task or a mixer held to its contract."""
+    """`headstart check WHAT`: a study is planned and fitted; a task, a mixer or a model is held to its contract."""
     from headstart.study.files import built_in_studies, is_built_in
 
     loaded = load_plugins(plugins)
     if mixer is not None:
         what = what or load_class(mixer, "--mixer", "mixer")
     if what is None and loaded:
-        for kind in own_kinds(loaded, "mixer"):
-            _check_mixer(kind)
-        for kind in own_kinds(loaded, "task"):
-            _check_task(kind, overrides, data)
+        _check_plugins(loaded, overrides, data)
         return
     if what is None:
-        raise BadInput("check: name a study, a task or a mixer, or give --plugin FILE.py or module:Class")
+        raise BadInput(
+            "check: name a study, a task, a mixer or a model of your own, or give --plugin FILE.py or module:Class"
+        )
     if ":" in what:
         what = load_class(what, "check")
     if what in MIXERS:
@@ -106,16 +115,55 @@ def check_one(
     if what in TASKS and not is_built_in(what):
         _check_task(what, overrides, data)
         return
+    if what in MODELS and isinstance(MODELS[what], PluginEntry):
+        _check_model(what, overrides)
+        return
     if is_built_in(what) or what.endswith(".toml"):
         _check_study(what, overrides, data, mixer, scale, plugins)
         return
-    raise BadInput(f"check: {nearest(what, [*TASKS, *MIXERS, *built_in_studies()])} (a study file ends in .toml)")
+    known = [*TASKS, *MIXERS, *(k for k in MODELS if isinstance(MODELS[k], PluginEntry)), *built_in_studies()]
+    raise BadInput(f"check: {nearest(what, known)} (a study file ends in .toml)")
+
+
+def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: str | None) -> None:
+    """Every kind that plugins have registered and that has a contract. Raises: BadInput with all that fails."""
+    problems = []
+    checks: dict[str, Callable[[str], None]] = {
+        "mixer": _check_mixer,
+        "task": lambda kind: _check_task(kind, overrides, data),
+        "model": lambda kind: _check_model(kind, overrides),
+    }
+    for sort, check in checks.items():
+        for kind in own_kinds(plugins, sort):
+            try:
+                check(kind)
+            except BadInput as error:
+                problems.append(str(error))
+    for kind in own_kinds(plugins, "objective"):
+        console().print(
+            Text(f"objective {kind!r}: objectives have no contract; `headstart check STUDY` plans its stages")
+        )
+    if problems:
+        raise BadInput("\n".join(problems))
 
 
 def _check_mixer(name: str) -> None:
     from headstart.models.contract import check_mixer
 
     _print_checks(f"mixer {name!r}", check_mixer(MIXERS[name].load()))
+
+
+def _check_model(name: str, overrides: Sequence[str]) -> None:
+    from headstart.models.own import OwnModelSpec
+    from headstart.training.contract import check_model
+
+    cls, what = MODELS[name].load(), f"model {name!r}"
+    if not issubclass(cls, OwnModelSpec):
+        text = "is fitted without gradients, and such models have no contract; `headstart check STUDY` plans its stages"
+        console().print(Text(f"{what} {text}"))
+        return
+    problems, notes = check_model(_with_settings(cls, name, overrides, "model"))
+    _print_checks(what, problems, notes)
 
 
 def _check_task(name: str, overrides: Sequence[str], data: str | None) -> None:
@@ -125,10 +173,13 @@ def _check_task(name: str, overrides: Sequence[str], data: str | None) -> None:
     _print_checks(f"task {name!r}", check_task(task_spec(name, overrides), data_folder(data)))
 
 
-def _print_checks(what: str, problems: Mapping[str, str | None]) -> None:
-    """A table of checks and what is wrong. Raises: BadInput naming those that fail."""
+def _print_checks(what: str, problems: Mapping[str, str | None], notes: Iterable[str] = ()) -> None:
+    """A table of checks and what is wrong, and notes. Raises: BadInput naming those that fail."""
     rows = [[check, "fails" if problem else "ok", problem or ""] for check, problem in problems.items()]
+    console().print(Text(what))
     console().print(table(["check", "", "what is wrong"], rows))
+    for note in notes:
+        console().print(hanging(note))
     broken = [check for check, problem in problems.items() if problem]
     if broken:
         raise BadInput(f"check: {what} does not keep the contract: {', '.join(broken)}")
