@@ -1,115 +1,89 @@
-"""Which studies have no page yet, what a page is called, and the list of pages."""
+"""Published pages are made of the results beside them, and the index names every claim."""
 
 from __future__ import annotations
 
+import json
+import re
 import sys
 from pathlib import Path
-from types import SimpleNamespace
+from typing import Any
 
 import pytest
+from support.finished import fill, study
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-import publish_results
+import publish_results as published
 
-from headstart.report import answer
+from headstart.api import Study
+from headstart.verbs.perform import Outputs, report_files, report_study
 
-
-@pytest.fixture
-def pages(tmp_path, monkeypatch):
-    """An empty folder of pages."""
-    monkeypatch.setattr(publish_results, "RESULTS", tmp_path)
-    return tmp_path
-
-
-def test_missing_are_all_studies_with_scales_and_released_code_only_if_asked_for(pages):
-    described = publish_results.missing("tiny", published=False)
-    assert {"coser-1", "amos-f3", "rothermel-1", "tied-start"} <= set(described)
-    assert not {"digits", "mixers"} & set(described), "these have no scales"
-    assert not [name for name in described if name.endswith(("-published", "-described"))]
-    every = publish_results.missing("tiny", published=True)
-    assert set(described) < set(every)
-    assert "coser-1-published" in every
-    for name in ("coser-1", "coser-2-published", "coser-3-small"):
-        (pages / f"{name}.md").write_text("")
-    left = publish_results.missing("tiny", published=True)
-    assert set(every) - set(left) == {"coser-1", "coser-2-published"}
-    assert "coser-3" not in publish_results.missing("small", published=False)
-    assert "coser-1" in publish_results.missing("small", published=False)
+FILES = sorted(published.RESULTS.glob("*.json"))
+PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)
+WITHOUT_RESULTS = {"own"}
+"""Pages that scripts of their own write."""
+SUMMARY = ("rows", "claims", "caveats")
+"""Of a file, what is computed from the rest, whose last digits another version of scipy may change."""
 
 
-def test_a_page_keeps_the_name_of_released_code_and_of_a_scale(pages):
-    assert publish_results.page_name("coser-1-described", "tiny") == "coser-1"
-    assert publish_results.page_name("coser-1-published", "tiny") == "coser-1-published"
-    assert publish_results.page_name("coser-1-published", "small") == "coser-1-published-small"
-    assert publish_results.page_name("digits", "none") == "digits"
+@pytest.mark.parametrize("file", FILES, ids=[file.stem for file in FILES])
+def test_a_published_page_is_what_report_from_makes_of_its_results(file: Path, tmp_path: Path) -> None:
+    page = tmp_path / f"{file.stem}.md"
+    report_files([str(file)], Outputs(out=str(page)))
+    assert page.read_text() == file.with_suffix(".md").read_text(), "run: make results"
+    made, kept = (
+        {k: v for k, v in json.loads(p.read_text()).items() if k not in SUMMARY}
+        for p in (page.with_suffix(".json"), file)
+    )
+    assert made == kept
+    names = {path.name for path in (tmp_path / "figures").iterdir()}
+    assert names == set(re.findall(r"\]\(figures/([^)]+)\)", page.read_text()))
+    assert all((published.RESULTS / "figures" / name).is_file() for name in names)
 
 
-def test_the_list_has_a_table_of_each_kind_with_sums(pages):
-    here = "that the paper claims and that could be checked here"
-    page = {
-        "b": f"Of 3 directions {here}, 1 holds and 2 are undecided. A beats.",
-        "a": f"With stand-in data in 1 of 2 columns: the one direction {here} holds. A beats.",
-        "a-published": f"With stand-in data: of 2 directions {here}, 2 are the other way round. 3 are not seen.",
-        "a-small": "No direction that the paper claims could be checked here. A beats.",
-        "q": "The one direction that the study asks about and that could be checked here is not seen. A beats.",
-        "own": "On 29 sets. Little.",
-    }
-    for name, text in page.items():
-        (pages / f"{name}.md").write_text(f"# Title of {name}\n\n{text}\n\nMore.\n")
-    publish_results.index()
-    kinds = [part.strip().splitlines() for part in (pages / "README.md").read_text().split("\n## ")[1:]]
-    assert [lines[0] for lines in kinds] == list(publish_results.KINDS)
-    assert kinds[0][2:] == [
-        "| page | what | stand-in data | holds | the other way round | does not hold | undecided |",
-        "|---|---|---|---:|---:|---:|---:|",
-        "| [a](a.md) | Title of a | 1 of 2 columns | 1 | — | — | — |",
-        "| [b](b.md) | Title of b | — | 1 | — | — | 2 |",
-        "| **together** | 4 directions on 2 pages | | 2 | — | — | 2 |",
+def test_few_pages_are_published_each_with_its_results() -> None:
+    assert len(PAGES) <= published.MOST
+    assert {*PAGES} - {file.stem for file in FILES} == WITHOUT_RESULTS
+    texts = [(published.RESULTS / f"{name}.md").read_text() for name in PAGES]
+    shown = {name for text in texts for name in re.findall(r"\]\(figures/([^)]+)\)", text)}
+    assert {path.name for path in (published.RESULTS / "figures").iterdir()} == shown, "no figure is left over"
+    assert all(file.stat().st_size < 1e6 for file in FILES)
+
+
+def test_the_index_is_made_of_the_results_and_names_each_claim_on_its_first_screen() -> None:
+    text = (published.RESULTS / published.INDEX).read_text()
+    assert text == published.index(published.RESULTS), "run: make results"
+    screen = "\n".join(text.splitlines()[:40])
+    assert screen.count("\n| ") == text.count("\n| "), "every line of the table of claims"
+    assert "## Pages" in screen
+
+
+def with_claims(folder: Path, name: str, **more: Any) -> None:
+    claims = [
+        {"says": "It helps.", "higher": "self_pretrained", "lower": "scratch"},
+        {"says": "It hurts", "higher": "scratch", "lower": "self_pretrained"},
+        {"says": "Both are as good", "higher": "scratch", "lower": "self_pretrained", "within": 0.01},
+        {"says": "It is a story"},
     ]
-    assert "| [a-published](a-published.md) | Title of a-published | yes | — | 2 | — | — |" in kinds[1]
-    assert "| [q](q.md) | Title of q | — | — | — | — | 1 |" in kinds[2]
-    assert "| [a-small](a-small.md) | Title of a-small | — | — | — | — | — |" in kinds[3]
-    assert kinds[4][-1] == "- [own](own.md): Title of own. On 29 sets. Little."
+    finished = Study(study(claims=claims, **more), store=folder / "runs", data=folder)
+    fill(finished.plan, finished.store)
+    report_study(finished, Outputs(out=str(folder / "pages" / f"{name}.md")))
 
 
-@pytest.mark.parametrize(
-    "verdicts",
-    [
-        *({outcome: 1} for outcome in answer.OUTCOME_VERBS),
-        *({outcome: 12} for outcome in answer.OUTCOME_VERBS),
-        {"holds": 1, "not seen": 2},
-        dict.fromkeys(answer.OUTCOME_VERBS, 1),
-        dict.fromkeys(answer.OUTCOME_VERBS, 3),
-        {"not measured": 2},
-        {},
-    ],
-)
-def test_the_list_counts_what_the_answer_says(verdicts, monkeypatch):
-    parts = [
-        SimpleNamespace(outcome=outcome, uncorrected=None)
-        for outcome, number in verdicts.items()
-        for _ in range(number)
-    ]
-    monkeypatch.setattr(answer, "verdicts", lambda *_: [SimpleNamespace(parts=parts)])
-    text = answer._claims(SimpleNamespace(paper=None))
-    verdicts = {outcome: number for outcome, number in verdicts.items() if outcome in answer.OUTCOME_VERBS}
-    assert publish_results.outcomes(f"With stand-in data: {text}. 7 hold, 8 are not seen.") == verdicts
-
-
-def test_a_page_brings_its_figures_under_its_own_name(pages, tmp_path):
-    folder = tmp_path / "report"
+def test_claims_are_listed_by_verdict_with_seeds_interval_and_page(tmp_path: Path) -> None:
+    folder = tmp_path / "pages"
     folder.mkdir()
-    (folder / "curves.png").write_bytes(b"png")
-    (folder / "results.md").write_text("![Curves](curves.png)\n")
-    page = publish_results.publish(SimpleNamespace(report_folder=folder), "a-published")
-    assert page.read_text() == "![Curves](figures/a-published-curves.png)\n"
-    assert (pages / "figures" / "a-published-curves.png").read_bytes() == b"png"
-
-
-@pytest.mark.parametrize("words", [[], ["--published"], ["--published", "coser-1"]])
-def test_no_study_and_released_code_without_missing_are_refused(pages, words, monkeypatch, capsys):
-    monkeypatch.setattr(sys, "argv", ["publish_results.py", *words])
-    with pytest.raises(SystemExit, match="2"):
-        publish_results.main()
-    assert "--missing" in capsys.readouterr().err
+    with_claims(tmp_path, "first")
+    (folder / "own.md").write_text("# Own data\n\nOn 29 sets. Little.\n\nMore.\n")
+    lines = published.index(folder).splitlines()
+    table = [line for line in lines if line.startswith("| ")]
+    assert table[0] == "| verdict | claim | on | n | difference and 95 % interval | page |"
+    assert table[2:] == [
+        "| holds | It helps | digits | 3 | +0.210 \\[0.185, 0.235\\] | [first](first.md) |",
+        "| the other way round | It hurts | digits | 3 | −0.210 \\[−0.235, −0.185\\] | [first](first.md) |",
+        "| does not hold | Both are as good | digits | 3 | −0.210 \\[−0.235, −0.185\\] | [first](first.md) |",
+    ]
+    assert "- [own](own.md): Own data. On 29 sets. Little." in lines
+    (about,) = [line for line in lines if line.startswith("- [first]")]
+    assert about.startswith("- [first](first.md): Does it help? Of 3 directions that the study asks about")
+    assert published.remake(folder) == [folder / "first.md"]

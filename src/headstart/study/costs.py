@@ -17,7 +17,7 @@ COSTS = "costs.json"
 REACHED = 1 / 3
 """Share of a matrix product's rate that training reaches about (0.26 to 0.83 measured, docs/benchmarks/train.md)."""
 STEP = 0.0125
-"""Seconds that a step costs whatever its size: least squares over the times of the 22 tiny studies in docs/results
+"""Seconds that a step costs whatever its size: least squares over the times of 22 studies of scale tiny
 (2-core AMD EPYC, two stages at a time), which this and 22.6 GFLOP/s hit within a factor of 1.7, but for one of 2.2."""
 FEW = 3
 """Finished stages that the speed of this machine is read from, at least."""
