@@ -30,12 +30,13 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 INDEX = "README.md"
 MOST = 12
 """Pages, at most: few that are worth reading."""
-HEADS = ["verdict", "claim", "on", "n", "difference and 95 % interval", "page"]
+HEADS = ["verdict", "claim", "on", "n", "difference", "page"]
 HEAD = """# Results, as measured here
 
 Each claim of each page: the verdict after Holm's correction for the claims of its page, the number of seeds n, the
-difference that the claim asks for, and its 95 % interval. *The other way round* contradicts a claim, and so does *does not
-hold*: two that are called equal differ by more than the margin. *Undecided*: the interval contains both answers.
+difference that the claim asks for with its 95 % interval, and the smallest difference that so many seeds could have
+detected. *The other way round* contradicts a claim, and so does *does not hold*: two that are called equal differ by more
+than the margin. *Undecided*: the interval contains both answers.
 """
 REMOVED = """## What is not here
 
@@ -72,7 +73,7 @@ def _claims(name: str, checked: Iterable[Verdict]) -> list[list[str]]:
     """A line for each claim and outcome: the columns on which it came out so, with their seeds and differences."""
     lines = []
     for verdict in checked:
-        text = words.whole_difference if verdict.claim.quantity in STEPS else words.difference
+        text = words.whole_difference if verdict.claim.quantity in STEPS else words.with_power
         for outcome in OUTCOMES:
             parts = [(part, gap) for part in verdict.parts if part.outcome == outcome and (gap := part.difference)]
             if parts:
