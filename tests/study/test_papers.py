@@ -40,7 +40,7 @@ TABLES = {
     "rothermel-4": (4, 1, 2),
 }
 """Number of the table in its paper, lines of headings, columns of labels."""
-FIGURES = {"amos-f3", "amos-f4", "amos-f5"}
+FIGURES = {"amos-f3", "amos-f4", "amos-f5", "arora-f2"}
 TORN = ("rothermel-1", "UNFROZEN PRETRAINED")
 """A row whose numbers stand one by one between the lines of the text."""
 

@@ -217,7 +217,7 @@ class PaperSpec(Spec):
     """A file of cells. `paper` is the key of the paper that the table stands in."""
 
     source: str = Field(min_length=1)
-    paper: Literal["coser", "amos", "rothermel"]
+    paper: Literal["coser", "amos", "rothermel", "arora"]
     metric: Metric = "accuracy"
     unit: Unit = "share"
     note: str = ""
