@@ -46,6 +46,20 @@ def test_a_study_plans_without_data(name: str, scale: str | None, tmp_path: Path
         assert stage.open == any(not available(spec.task, tmp_path) for spec in chain)
 
 
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_mqar_asks_the_queries_of_zoologys_figure_of_blocks_without_feed_forward_layers(
+    scale: str, tmp_path: Path
+) -> None:
+    specs = [stage.spec.model_dump() for stage in planned("mqar", scale, tmp_path).stages.values()]
+    networks = [spec for spec in specs if spec["model"]["kind"] == "sequence"]
+    tasks = {tuple(spec["task"][key] for key in ("length", "pairs", "power", "random_others")) for spec in networks}
+    assert tasks == {(64, 4, 0.01, False), (128, 8, 0.01, False), (256, 16, 0.01, False)}
+    assert {(spec["model"]["blocks"], spec["model"]["feed_forward"]["kind"]) for spec in networks} == {(2, "none")}
+    sizes = {(spec["model"]["width"], spec["seed"]) for spec in networks}
+    assert sizes == {(width, seed) for width in (32, 64, 128) for seed in range(3)}
+    assert {"attention", "hyena"} <= {spec["model"]["mixer"]["kind"] for spec in networks}
+
+
 @pytest.mark.parametrize("name", sorted({name for name, _ in SCALED}))
 def test_tiny_is_small_and_needs_no_data(name: str, tmp_path: Path) -> None:
     plan = planned(name, "tiny", tmp_path)
