@@ -17,7 +17,17 @@ from headstart.models.checkpoints import FAMILIES
 from headstart.models.checkpoints.known import KNOWN
 from headstart.models.checkpoints.read import Checkpoint, fields_of, read_checkpoint
 
-CONFIGS: dict[str, dict[str, Any]] = {"gpt2": GPT2}
+BERT = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
+BERT |= {"max_position_embeddings": 12}
+CONFIGS: dict[str, dict[str, Any]] = {
+    "bert": {"model_type": "bert", **BERT},
+    "esm": {"model_type": "esm", **BERT, "vocab_size": 9, "position_embedding_type": "rotary", "token_dropout": True},
+    "gpt2": GPT2,
+    "gpt_neox": {"model_type": "gpt_neox", **BERT, "rotary_pct": 0.5, "use_parallel_residual": True},
+    "longformer": {"model_type": "longformer", **BERT, "attention_window": [4, 8], "pad_token_id": 1},
+    "t5": {"model_type": "t5", "d_model": 8, "d_kv": 4, "num_heads": 2, "num_layers": 2, "d_ff": 12},
+    "vit": {"model_type": "vit", **BERT},
+}
 
 
 def everything(checkpoint: Checkpoint) -> dict[str, torch.Tensor]:
@@ -39,7 +49,8 @@ def test_every_tensor_of_the_model_is_read_once_and_what_was_written_comes_back(
     for entry in checkpoint.lines:
         again |= dict(zip(entry.theirs, entry.form.write(*(ours[name] for name in entry.ours)), strict=True))
     assert again.keys() == tensors.keys()
-    assert all(torch.equal(again[name], tensors[name]) for name in tensors)
+    for name, tensor in tensors.items():
+        torch.testing.assert_close(again[name], tensor, msg=name)
     assert fields_of(tmp_path) == checkpoint.fields
 
 
@@ -107,6 +118,7 @@ def test_sizes_of_known_checkpoints_need_no_file(name: str) -> None:
     fields = fields_of(name)
     assert fields == fields_of(f"owner/{name}")
     assert fields.spec.blocks >= 6
+    assert not fields.symbols
 
 
 def test_a_link_into_the_blobs_of_the_hubs_cache_is_followed(tmp_path: Path) -> None:
@@ -260,7 +272,7 @@ def test_a_folder_with_something_wrong_gets_one_message(case: str, tmp_path: Pat
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        ({"model_type": None}, r"config\.json: model_type: is missing; weights of these families are read: gpt2"),
+        ({"model_type": None}, r"config\.json: model_type: is missing; weights of these families are read: bert, "),
         ({"model_type": "gpt3"}, r"config\.json: model_type: no 'gpt3'; did you mean 'gpt2'\?; weights of these"),
         ({"n_head": "two"}, r"config\.json: n_head: 'two' is no whole number from 1 to 4,294,967,296; correct it"),
         ({"n_head": True}, r"config\.json: n_head: True is no whole number"),
@@ -320,3 +332,114 @@ def test_half_precision_numbers_that_are_not_finite_are_refused_when_they_are_re
     for use in (lambda: checkpoint.content, lambda: everything(checkpoint)):
         with pytest.raises(BadInput, match=r"'h\.1\.ln_1\.bias': 2 of its F16 numbers are infinite or NaN; take a ver"):
             use()
+
+
+@pytest.mark.parametrize(
+    ("kind", "more", "message"),
+    [
+        ("bert", {"position_embedding_type": "relative_key"}, r"position_embedding_type: 'relative_key' is not what"),
+        (
+            "bert",
+            {"is_decoder": True},
+            r"is_decoder: True is not what the blocks of headstart have, False; take another",
+        ),
+        (
+            "esm",
+            {"position_embedding_type": "absolute"},
+            r"position_embedding_type: 'absolute' is not what .*, 'rotary';",
+        ),
+        ("esm", {"vocab_size": None}, r"config\.json: vocab_size: is missing; download the model's config\.json again"),
+        (
+            "esm",
+            {"emb_layer_norm_before": True},
+            r"emb_layer_norm_before: True is not what the blocks of headstart have",
+        ),
+        ("gpt_neox", {"rope_parameters": {"rope_type": "yarn"}}, r"rope_type: 'yarn' is not what .*, 'default'; take"),
+        (
+            "gpt_neox",
+            {"rope_scaling": {"type": "linear"}},
+            r"rope_scaling: \{'type': 'linear'\} is not what .*, None; take",
+        ),
+        (
+            "gpt_neox",
+            {"rotary_pct": 0.3},
+            r"config\.json: model\.position\.share: 0\.3 of heads of width 4 are 1 numbers",
+        ),
+        (
+            "longformer",
+            {"attention_window": 5},
+            r"attention_window: \[5, 5\] is no even number above 1 for each of 2 blocks",
+        ),
+        (
+            "longformer",
+            {"attention_window": [4]},
+            r"attention_window: \[4\] is no even number above 1 for each of 2 blocks",
+        ),
+        (
+            "t5",
+            {"d_kv": 8},
+            r"config\.json: d_kv: 2 heads of 8 numbers are not as wide as the model, 8, as those of headst",
+        ),
+        (
+            "t5",
+            {"feed_forward_proj": "gated-gelu"},
+            r"feed_forward_proj: 'gated-gelu' is not what .*, 'relu'; take anoth",
+        ),
+        (
+            "t5",
+            {"relative_attention_num_buckets": 2},
+            r"model\.position\.buckets: 2 should be greater than or equal to 4;",
+        ),
+        ("vit", {"qkv_bias": False}, r"qkv_bias: False is not what the blocks of headstart have, True; take another"),
+    ],
+    ids=str,
+)
+def test_blocks_of_a_family_that_ours_are_not_get_one_message(
+    kind: str, more: dict[str, Any], message: str, tmp_path: Path
+) -> None:
+    folder = saved(tmp_path / "a", CONFIGS[kind])
+    (folder / "config.json").write_text(json.dumps({**CONFIGS[kind], **more}))
+    with pytest.raises(BadInput, match=message) as caught:
+        read_checkpoint(folder)
+    assert "\n" not in str(caught.value)
+    assert str(caught.value).startswith(str(folder / "config.json"))
+
+
+def test_what_each_family_is_in_our_words(tmp_path: Path) -> None:
+    words = {kind: read_checkpoint(saved(tmp_path / kind, CONFIGS[kind])).fields.spec for kind in FAMILIES}
+    assert (
+        words["longformer"]
+        .describe()
+        .startswith(
+            "a network with 2 blocks, longformer (2 heads, window 2, global_positions 0) in block 0 and longformer (2 heads, "
+            "window 4, global_positions 0) in block 1, width 8, learned positions, layer normalisation after each layer "
+            "(epsilon 1e-12) and of what enters the blocks"
+        )
+    )
+    assert words["longformer"].position.length == 10, "two rows of its table stand for padding"
+    assert words["gpt_neox"].parallel
+    assert words["gpt_neox"].position.share == 0.5
+    assert words["t5"].norm == "rms"
+    assert words["t5"].position.kind == "relative"
+    assert {kind for kind, spec in words.items() if spec.causal} == {"gpt2", "gpt_neox"}
+    assert {kind for kind, spec in words.items() if spec.norm_place == "after"} == {"bert", "longformer"}
+
+
+def test_vectors_of_amino_acids_come_with_their_symbols(tmp_path: Path) -> None:
+    folder, symbols = (
+        saved(tmp_path / "a", CONFIGS["esm"]),
+        ["<cls>", "<pad>", "<eos>", "<unk>", "L", "A", "G", "V", "S"],
+    )
+    plain = read_checkpoint(folder)
+    assert (plain.fields.vocabulary, plain.fields.symbols) == (9, ())
+    ours = everything(plain)["encoder.weight"]
+    torch.testing.assert_close(ours, 0.88 * weights(CONFIGS["esm"])["embeddings.word_embeddings.weight"])
+    (folder / "vocab.txt").write_text("\n".join(symbols))
+    named = read_checkpoint(folder)
+    assert named.fields.symbols == tuple(symbols)
+    assert named.content != plain.content
+    (folder / "vocab.txt").write_text("L A G")
+    with pytest.raises(
+        BadInput, match=r"vocab\.txt: holds 3 symbols, by config\.json there are 9; download both again"
+    ):
+        read_checkpoint(folder)

@@ -13,5 +13,11 @@ def _family(path: str, summary: str, source: str) -> Entry:
 
 
 FAMILIES: dict[str, Entry] = {
+    "bert": _family("bert:BERT", "BERT", "Devlin et al. 2019"),
+    "esm": _family("bert:ESM", "ESM-2, with its vectors of amino acids", "Lin et al. 2023"),
     "gpt2": _family("gpt:GPT2", "GPT-2 and DistilGPT-2", "Radford et al. 2019"),
+    "gpt_neox": _family("gpt:GPT_NEOX", "GPT-NeoX and Pythia", "Black et al. 2022"),
+    "longformer": _family("bert:LONGFORMER", "Longformer, without its global positions", "Beltagy et al. 2020"),
+    "t5": _family("t5:T5", "the encoder of T5", "Raffel et al. 2020"),
+    "vit": _family("bert:VIT", "ViT, without its patches", "Dosovitskiy et al. 2021"),
 }

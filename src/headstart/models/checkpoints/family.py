@@ -24,6 +24,7 @@ ACTIVATIONS = {
     **dict.fromkeys(("gelu_new", "gelu_pytorch_tanh", "gelu_fast"), "gelu_tanh"),
 }
 """Names of activations in config.json -> ours."""
+FLAGS = {True: True, False: False}
 MOST = 2**32
 """Of every whole number: products of a few of them stay countable."""
 
@@ -69,7 +70,8 @@ class Config:
     def require(self, **values: Any) -> None:
         """Raises: BadInput unless these keys have these values; one that is absent has."""
         for key, value in values.items():
-            self.choice(key, value, {value: None})
+            if self.table.get(key) is not None:
+                self.choice(key, value, {value: None})
 
     def _value(self, key: str, default: Any) -> Any:
         value = self.table.get(key, default)
@@ -97,6 +99,27 @@ TURNED = Form(lambda x: (_turn(x),), lambda x: (_turn(x),))
 """A layer that multiplies from the right (GPT-2's Conv1D)."""
 FUSED_TURNED = Form(lambda x: _turn(x).chunk(3), lambda *parts: (_turn(torch.cat(parts)),))
 """Query, key and value in one such layer, one after the other."""
+
+
+def interleaved(heads: int) -> Form:
+    """Query, key and value in one layer, head by head."""
+    return Form(
+        lambda x: tuple(part.flatten(0, 1) for part in x.unflatten(0, (heads, 3, -1)).unbind(1)),
+        lambda *parts: (torch.stack([part.unflatten(0, (heads, -1)) for part in parts], 1).flatten(0, 2),),
+    )
+
+
+def added(skipped: int, kinds: int) -> Form:
+    """Positions, from row `skipped` on, plus the first of `kinds` rows of vectors of token types."""
+    return Form(
+        lambda positions, types: (positions[skipped:] + types[0],),
+        lambda x: (torch.cat([x.new_zeros(skipped, x.shape[1]), x]), x.new_zeros(kinds, x.shape[1])),
+    )
+
+
+def scaled(factor: float) -> Form:
+    """Numbers that are multiplied wherever they are used."""
+    return Form(lambda x: (x * factor,), lambda x: (x / factor,))
 
 
 @dataclass(frozen=True)

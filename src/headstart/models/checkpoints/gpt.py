@@ -1,10 +1,12 @@
-"""GPT-2."""
+"""GPT-2 and GPT-NeoX: decoders."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from headstart.models.checkpoints.family import FUSED_TURNED, TURNED, Config, Family, Line, line
+from headstart.models.checkpoints.family import FLAGS, FUSED_TURNED, TURNED, Config, Family, Line, interleaved, line
+
+FUSED = " ".join(f"blocks.{{i}}.mixer.{name}" for name in ("query", "key", "value"))
 
 
 def _gpt2(config: Config) -> dict[str, Any]:
@@ -27,10 +29,9 @@ def _gpt2(config: Config) -> dict[str, Any]:
 def _gpt2_lines(config: Config) -> tuple[Line, ...]:
     del config
     block, theirs = "blocks.{i}", "h.{i}"
-    fused = " ".join(f"{block}.mixer.{name}" for name in ("query", "key", "value"))
     return (
         line("position.table", "wpe.weight"),
-        line(fused, f"{theirs}.attn.c_attn", FUSED_TURNED),
+        line(FUSED, f"{theirs}.attn.c_attn", FUSED_TURNED),
         line(f"{block}.mixer.output", f"{theirs}.attn.c_proj", TURNED),
         line(f"{block}.feed_forward.into", f"{theirs}.mlp.c_fc", TURNED),
         line(f"{block}.feed_forward.back", f"{theirs}.mlp.c_proj", TURNED),
@@ -50,4 +51,57 @@ GPT2 = Family(
     },
     prefixes=("transformer.",),
     length=lambda config: config.number("n_positions", 1024),
+)
+
+
+def _gpt_neox(config: Config) -> dict[str, Any]:
+    rotary = config.table.get("rope_parameters") or {}
+    config.require(rope_scaling=None)
+    turns = Config({**config.table, **rotary} if isinstance(rotary, dict) else {"rope_type": rotary}, config.path)
+    turns.require(rope_type="default")
+    width = config.number("hidden_size", 6144)
+    share = ("partial_rotary_factor", 1.0) if "partial_rotary_factor" in turns.table else ("rotary_pct", 0.25)
+    theta = ("rope_theta", 1e4) if "rope_theta" in turns.table else ("rotary_emb_base", 1e4)
+    return {
+        "width": width,
+        "blocks": config.number("num_hidden_layers", 44),
+        "mixer": {
+            "kind": "attention",
+            "heads": config.number("num_attention_heads", 64),
+            "bias": config.choice("attention_bias", True, FLAGS),
+        },
+        "norm_epsilon": config.real("layer_norm_eps", 1e-5),
+        "parallel": config.choice("use_parallel_residual", True, FLAGS),
+        "feed_forward": {
+            "width": config.number("intermediate_size", 4 * width),
+            "activation": config.activation("hidden_act", "gelu"),
+        },
+        "position": {"kind": "rotary", "share": turns.real(*share), "theta": turns.real(*theta)},
+        "causal": True,
+    }
+
+
+def _gpt_neox_lines(config: Config) -> tuple[Line, ...]:
+    block, theirs = "blocks.{i}", "layers.{i}"
+    return (
+        line(FUSED, f"{theirs}.attention.query_key_value", interleaved(config.number("num_attention_heads", 64))),
+        line(f"{block}.mixer.output", f"{theirs}.attention.dense"),
+        line(f"{block}.feed_forward.into", f"{theirs}.mlp.dense_h_to_4h"),
+        line(f"{block}.feed_forward.back", f"{theirs}.mlp.dense_4h_to_h"),
+        line(f"{block}.norm_mixer", f"{theirs}.input_layernorm"),
+        line(f"{block}.norm_feed_forward", f"{theirs}.post_attention_layernorm"),
+        line("norm", "final_layer_norm"),
+    )
+
+
+GPT_NEOX = Family(
+    model=_gpt_neox,
+    lines=_gpt_neox_lines,
+    dropped={
+        r"embed_in\.weight": "token vectors",
+        r"(embed_out|score|classifier|qa_outputs)\.(weight|bias)": "a head",
+        r"layers\.\d+\.attention\.(bias|masked_bias)": "a mask",
+        r"(layers\.\d+\.attention\.rotary_emb|rotary_emb)\.inv_freq": "a constant",
+    },
+    prefixes=("gpt_neox.",),
 )

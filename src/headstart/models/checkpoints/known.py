@@ -13,9 +13,35 @@ def _gpt2(width: int, blocks: int, heads: int) -> dict[str, Any]:
     return {"model_type": "gpt2", "n_embd": width, "n_layer": blocks, "n_head": heads, "n_positions": 1024}
 
 
+ESM2: Mapping[str, Any] = {
+    **{"model_type": "esm", "hidden_size": 320, "num_hidden_layers": 6, "num_attention_heads": 20},
+    **{"intermediate_size": 1280, "layer_norm_eps": 1e-5, "position_embedding_type": "rotary", "token_dropout": True},
+    "vocab_size": 33,
+}
+
+
+def _t5(width: int, blocks: int, heads: int, hidden: int) -> dict[str, Any]:
+    sizes = {"d_model": width, "num_layers": blocks, "num_heads": heads, "d_ff": hidden, "d_kv": 64}
+    return {"model_type": "t5", **sizes}
+
+
 KNOWN: Mapping[str, Mapping[str, Any]] = {
     "gpt2": _gpt2(768, 12, 12),
     "gpt2-medium": _gpt2(1024, 24, 16),
     "gpt2-large": _gpt2(1280, 36, 20),
     "distilgpt2": _gpt2(768, 6, 12),
+    "pythia-70m": {
+        **{"model_type": "gpt_neox", "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8},
+        **{"intermediate_size": 2048, "rotary_pct": 0.25, "use_parallel_residual": True},
+    },
+    "bert-base-uncased": {"model_type": "bert"},
+    "t5-small": _t5(512, 6, 8, 2048),
+    "t5-base": _t5(768, 12, 12, 3072),
+    "longformer-base-4096": {
+        **{"model_type": "longformer", "layer_norm_eps": 1e-5, "max_position_embeddings": 4098, "type_vocab_size": 1},
+        **{"pad_token_id": 1, "attention_window": [512] * 12},
+    },
+    "vit-base-patch16-224": {"model_type": "vit"},
+    "esm2_t6_8M_UR50D": ESM2,
+    "esm2_t6_8M": ESM2,
 }
