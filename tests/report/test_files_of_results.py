@@ -108,6 +108,22 @@ def test_seeds_that_were_run_apart_join_to_what_one_store_gives(tmp_path: Path) 
     assert [row.n for row in joined.table] == [3, 3]
 
 
+def test_what_is_unfinished_in_one_file_is_taken_from_the_other(tmp_path: Path) -> None:
+    whole = bound(tmp_path)
+    first, second = bound(tmp_path / "a", keep=0), bound(tmp_path / "b", keep=0)
+    baselines = [*whole.plan.baselines]
+    for part, cells in ((first, [*whole.plan.cells[:7], *baselines]), (second, whole.plan.cells[7:])):
+        for planned in (planned for cell in cells for planned in cell.chain):
+            folder = part.store.root / planned.identity
+            shutil.copytree(whole.store.root / planned.identity, folder, dirs_exist_ok=True)
+    alone = read_snapshot([saved(first)]).results()
+    assert [(row.arm, row.n, row.expected) for row in alone.table] == [("scratch", 3, 3), ("self_pretrained", 1, 3)]
+    assert "not finished; the choice may change" in str(alone)
+    joined = read_snapshot([saved(first), saved(second)]).results()
+    assert joined.table == whole.results().table
+    assert not joined.partial
+
+
 def test_arms_that_were_run_apart_join(tmp_path: Path) -> None:
     files = [saved(bound(tmp_path / arm, f"arms=['{arm}']", report={"choose": [LR]})) for arm in study()["arms"]]
     joined = read_snapshot(files).results()
@@ -221,6 +237,10 @@ def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: P
     (tmp_path / "old.json").write_text('{"study": "a", "rows": []}')
     broken: list[tuple[Callable[[dict[str, Any]], object], str]] = [
         (lambda d: d.update(format=2), "its format is 2"),
+        (
+            lambda d: d["definition"]["requires"].update(mine="0123"),
+            r"the plugin mine \(digest 0123\) is needed and not",
+        ),
         (lambda d: d["settings"].clear(), "is not a whole file of results"),
         (lambda d: d["settings"][0]["spec"]["optim"].update(rate=1), "no 'rate'"),
         (lambda d: [stage.pop("scores", None) for stage in d["stages"].values()], "no run of 'tried' is finished"),

@@ -24,7 +24,7 @@ from headstart.study.compare import flat
 from headstart.study.plan import Cell, Plan, PlannedStage, stages_of
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
-from headstart.study.spec import StudySpec
+from headstart.study.spec import StudySpec, check_requires
 from headstart.tasks import data_folder
 
 FORMAT = 1
@@ -256,6 +256,7 @@ class _Reader:
 
     def snapshot(self) -> Snapshot:
         document, stages = self.document, self.document["stages"]
+        check_requires(document["definition"])
         cells, baselines = (tuple(map(self._cell, document[name])) for name in ("runs", "baselines"))
         study: StudySpec = read(StudySpec, document["definition"], "definition")
         plan = Plan(study, cells, stages_of(cells), data_folder(None), baselines)
