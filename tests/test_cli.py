@@ -84,8 +84,8 @@ LAYOUT = (
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --store --data --json --tidy --figure-width --mixer --scale",
-    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out",
+    "run": "--dry-run --workers --threads --device --store --data --json --tidy --figure-width --mixer --scale --pivot",
+    "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store",
     "compare": "--store --data --scale",
@@ -252,6 +252,25 @@ def test_a_report_is_made_again_from_its_file_without_store_and_data(finished: P
     assert {path.name for path in tmp_path.iterdir()} == {"rows.json", "page.md", "page.json", "figures"}
     listed = headstart("report", "--from", "page.json", "--checklist", cwd=tmp_path)
     assert "How many runs are there?** 8 (8 complete), seeds 0 and 1." in listed.stdout
+
+
+def test_a_pivot_shows_arms_by_columns_in_the_terminal_and_on_the_page(finished: Path) -> None:
+    done = headstart("report", "tiny.toml", "report.choose=[]", "--pivot", "-o", "wide", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    heads = next(line.split() for line in done.stdout.splitlines() if line.split()[:1] == ["arm"])
+    assert heads == ["arm", "digits", "lr=0.001", "digits", "lr=0.003"]
+    assert "detectable" not in done.stdout.split("Bold: best of the column")[0]
+    names = {path.name for path in (finished / "wide").iterdir()}
+    assert {"pivot.md", "pivot.csv", "pivot.tex", "table.md"} <= names
+    pivot = (finished / "wide" / "pivot.md").read_text()
+    assert pivot in (finished / "wide" / "results.md").read_text()
+    page = (finished / "wide" / "page.html").read_text()
+    assert page.index("Bold: best of the column on validation") < page.index("Tried: settings per arm")
+    assert 'class="num top"' in page
+    for verb in ("run", "report"):
+        refused = headstart(verb, "tiny.toml", "--pivot", cwd=finished)
+        assert refused.returncode == 2
+        assert "--pivot: study 'tiny' has one column, digits; leave --pivot out" in refused.stderr
 
 
 def test_a_report_and_a_study_are_compared_and_two_stages_too(finished: Path) -> None:

@@ -58,11 +58,10 @@ Overrides = Annotated[
 UseOption = Annotated[
     str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
 ]
+PivotOption = Annotated[bool, typer.Option("--pivot", help="The table as arms by columns.")]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
-TidyOption = Annotated[
-    str | None, typer.Option("--tidy", metavar="FILE", help="Write every score and curve: .csv, .parquet.")
-]
+TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
 WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 
 
@@ -98,6 +97,7 @@ def run(
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
+    pivot: PivotOption = False,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     from headstart.api import Study
@@ -108,9 +108,8 @@ def run(
         study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale, absent=absent
     )
     if dry_run:
-        dry_run_study(bound, workers=workers, threads=threads, device=device)
-        return
-    outputs = Outputs(json, tidy, figure_width)
+        return dry_run_study(bound, workers=workers, threads=threads, device=device)
+    outputs = Outputs(json, tidy, figure_width, pivot=pivot)
     raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, outputs=outputs))
 
 
@@ -130,13 +129,14 @@ def report(
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
+    pivot: PivotOption = False,
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
     from headstart.verbs.perform import Outputs, report
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
-    report(words or [], files or [], settings, plugin or [], Outputs(json, tidy, figure_width, out), checklist)
+    report(words or [], files or [], settings, plugin or [], Outputs(json, tidy, figure_width, out, pivot), checklist)
 
 
 @app.command()

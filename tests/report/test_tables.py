@@ -8,10 +8,19 @@ from types import SimpleNamespace
 
 import pytest
 from rich.console import Console
-from support.made_up import LR, facts, make_plan, shelf, usual
+from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 
+from headstart.errors import BadInput
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
-from headstart.report.tables.scores import differences, make_table, note, quantities, tried, windows
+from headstart.report.tables.scores import (
+    differences,
+    make_table,
+    note,
+    pivot_table,
+    quantities,
+    tried,
+    windows,
+)
 from headstart.study.results import Results
 from headstart.study.selection import summarise
 from headstart.study.statistics import detectable
@@ -138,6 +147,45 @@ def test_several_columns_name_themselves_and_end_with_averages() -> None:
     kinds = ["arm", "arm", "baseline", "baseline", "arm", "arm", "baseline", "baseline", "average", "average"]
     assert [line.kind for line in table.lines] == kinds
     assert "average of 2" in to_latex(table)
+
+
+def test_a_pivot_has_arms_by_columns_with_the_best_of_each_column_on_validation_in_bold() -> None:
+    plan = make_plan(columns={"a": "digits", "arm": "mnist"}, average=SimpleNamespace(columns=(), missing="chance"))
+
+    def score(cell: Cell) -> tuple[float, float]:
+        val, test = usual(cell)
+        return (val, test) if cell.column == "a" or cell.arm == "scratch" else (0.1 + 0.01 * cell.seed, test)
+
+    results = summarise(plan, shelf(plan, score).find, facts=facts())
+    table = pivot_table(results)
+    assert table.heads == ("arm", "a", "arm", "average")
+    scratch, pretrained, majority, linear = table.lines
+    assert [cell.text for cell in scratch.cells.values()][:2] == ["scratch", "0.350 ± 0.007"]
+    assert [cell.best for cell in scratch.cells.values()] == [False, False, True, False]
+    assert [cell.best for cell in pretrained.cells.values()] == [False, True, False, False]
+    assert majority.cells["test a"].text == majority.cells["test arm"].text == "0.100"
+    assert (linear.kind, linear.cells["average"].text) == ("baseline", "\N{EM DASH}")
+    best = pretrained.cells["test a"].text
+    assert f"| **{best}** |" in to_markdown(table)
+    assert f"\\textbf{{{best.replace('±', '$' + chr(92) + 'pm$')}}}" in to_latex(table)
+    assert best.replace("± ", "±") in printed(table)
+    row = next(csv.DictReader(io.StringIO(to_csv(table))))
+    value = results.table[0].test
+    assert value is not None
+    assert (float(row["test a"]), float(row["test a_sem"])) == (value.mean, value.sem)
+
+
+def test_a_cell_of_a_pivot_says_that_its_runs_diverged_or_are_missing() -> None:
+    plan = make_plan(columns={"a": "digits", "b": "mnist"}, rates=(1e-3,))
+    stored = shelf(plan, lambda cell: None if cell.column == "b" else (0.5, 0.5))
+    assert [line.cells["test b"].text for line in pivot_table(summarise(plan, stored.find)).lines][:2] == [
+        "(absent)"
+    ] * 2
+
+
+def test_a_pivot_of_one_column_is_refused() -> None:
+    with pytest.raises(BadInput, match="--pivot: study 'made-up' has one column, digits; leave --pivot out"):
+        pivot_table(demo())
 
 
 def test_latex_lines_have_one_cell_per_column() -> None:

@@ -14,7 +14,7 @@ from headstart.report.figures.style import Drawing
 from headstart.report.methods import methods
 from headstart.report.tables.model import Table, markdown, to_markdown
 from headstart.report.tables.paper import ABSENT, beside
-from headstart.report.tables.scores import make_table, more_tables, tried
+from headstart.report.tables.scores import make_table, more_tables, pivot_table, tried
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.snapshot import Snapshot
@@ -32,7 +32,8 @@ SOURCE = "source"
 class Content:
     """Tables, claims and texts of a report. `finished`: result.json of every distinct stage that has one, by identity.
 
-    `beside`: the paper's cells with ours beside them, None where it has none. `more`: further tables by name.
+    `beside`: the paper's cells with ours beside them, None where it has none. `more`: further tables by name. `pivot`:
+    arms by columns, where that was asked for.
     """
 
     plan: Plan
@@ -42,6 +43,7 @@ class Content:
     beside: Table | None
     more: Mapping[str, Table]
     verdicts: list[Verdict]
+    pivot: Table | None = None
 
     @property
     def answer(self) -> str:
@@ -75,12 +77,15 @@ class Content:
 
     def files(self) -> dict[str, Table]:
         """The tables that are written beside the page, by the names of their files."""
-        tables = {"table": self.table, "beside": self.beside, "sweep": self.more.get("sweep")}
+        tables = {"table": self.table, "pivot": self.pivot, "beside": self.beside, "sweep": self.more.get("sweep")}
         return {name: table for name, table in tables.items() if table is not None}
 
 
-def read_content(plan: Plan, results: Results, store: Store | Snapshot) -> Content:
-    """The content of a report, from what is in the store, or in files of results: these show only what was run."""
+def read_content(plan: Plan, results: Results, store: Store | Snapshot, pivot: bool = False) -> Content:
+    """The content of a report, from what is in the store, or in files of results: these show only what was run.
+
+    pivot: with a table of arms by columns. Raises: BadInput where that has one column.
+    """
     stored = {identity: store.result(identity) for identity in plan.every_stage}
     every, checked = not isinstance(store, Snapshot), verdicts(results, results.paper)
     return Content(
@@ -91,6 +96,7 @@ def read_content(plan: Plan, results: Results, store: Store | Snapshot) -> Conte
         beside(results, every),
         more_tables(plan, results),
         checked if every else _run_here(checked),
+        pivot_table(results) if pivot else None,
     )
 
 
@@ -134,7 +140,8 @@ def results_page(
     """
     results = content.results
     parts = [f"# {markdown(results.title or results.name)}", markdown(content.answer), *_setting(content)]
-    parts += ["## Results", to_markdown(content.table).rstrip()]
+    parts += ["## Results", *([to_markdown(content.pivot).rstrip()] if content.pivot else [])]
+    parts += [to_markdown(content.table).rstrip()]
     if content.beside is not None:
         parts += ["## Beside the paper", to_markdown(content.beside).rstrip()]
     parts += _claims(content)

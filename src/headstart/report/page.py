@@ -15,6 +15,7 @@ from headstart.report.answer import leader
 from headstart.report.content import SOURCE, Content, command, read_content, results_page
 from headstart.report.figures.collect import drawings
 from headstart.report.figures.style import FORMATS, Drawing
+from headstart.report.tables.model import Cell as TableCell
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
 from headstart.store import Damaged, publish
 from headstart.study import words
@@ -32,18 +33,24 @@ FORMS = {"md": to_markdown, "csv": to_csv, "tex": to_latex}
 
 
 def write_report(
-    plan: Plan, results: Results, store: Store | Snapshot, folder: Path, width: float | None = None
+    plan: Plan,
+    results: Results,
+    store: Store | Snapshot,
+    folder: Path,
+    width: float | None = None,
+    pivot: bool = False,
 ) -> Path:
     """Write page.html, results.md, the tables in three forms, study.toml and the figures; returns the page.
 
-    The tables are `table`, `beside` where the study has a paper's cells, and `sweep` where it asks for test there.
+    The tables are `table`, `beside` where the study has a paper's cells, `sweep` where it asks for test there, and
+    `pivot` (arms by columns) where that is asked for.
     `source/` has the code of plugins that the study used.
     Figures are PNG, SVG and PDF; those of the report that stood there before and are no more are deleted.
     width: of the figures that are files, in inches (None: as they stand on the page).
     Raises: OSError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    content = read_content(plan, results, store)
+    content = read_content(plan, results, store, pivot)
     publish(folder / "study.toml", to_toml(plan.study.model_dump(mode="json")).encode())
     for plugin in plan.plugins:
         for name, source in plugin.sources.items():
@@ -61,14 +68,14 @@ def write_report(
     return page
 
 
-def publish_page(snapshot: Snapshot, page: Path) -> list[Path]:
+def publish_page(snapshot: Snapshot, page: Path, pivot: bool = False) -> list[Path]:
     """Write a page of Markdown, `NAME.md`, the results that it is made of beside it, `NAME.json`, and its figures as
     `figures/NAME-FIGURE.png`; those of the page that stood there before and are no more are deleted.
 
     Returns what was written. Raises: OSError if the folder cannot be written.
     """
     results, figures = snapshot.results(), page.parent / "figures"
-    content = read_content(snapshot.plan, results, snapshot)
+    content = read_content(snapshot.plan, results, snapshot, pivot)
     every, undrawn = drawings(snapshot.plan, results, snapshot)
     images = {drawing: png for drawing in every if (png := drawing.files().get(drawing.file)) is not None}
     link = f"{figures.name}/{page.stem}-"
@@ -125,6 +132,7 @@ def _render(
         "undrawn": undrawn,
         "version": ", ".join(filter(None, versions)),
         "content": content,
+        "pivot": page_table(content.pivot, results, anchors) if content.pivot is not None else None,
         "more": [page_table(table, results, anchors) for table in content.more.values()],
         "paper": page_table(content.beside, results, anchors) if content.beside is not None else None,
         "stages": page_stages(content.plan, results, store),
@@ -193,7 +201,8 @@ def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, An
             {
                 "parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text],
                 "head": head,
-                "link": link if (numeric or "chosen" in cell.values) and cell.text != words.NONE else "",
+                "link": _behind(cell, link, anchors) if numeric or "chosen" in cell.values else "",
+                "best": cell.best,
                 "numeric": numeric,
                 "name": i == int(grouped),
                 "empty": cell.text == words.NONE,
@@ -205,6 +214,13 @@ def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, An
         before = column
     heads = list(zip(table.heads, table.numeric, strict=True))
     return {"title": table.title, "heads": heads[int(grouped) :], "lines": lines, "note": table.note}
+
+
+def _behind(cell: TableCell, link: str, anchors: Anchors) -> str:
+    """Where a cell leads: to the row behind it, else where its line does; nowhere without a number."""
+    if cell.text == words.NONE:
+        return ""
+    return anchors.row(cell.key) if cell.key else link
 
 
 def _link(line: Line, column: str, anchors: Anchors) -> str:

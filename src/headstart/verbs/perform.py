@@ -23,11 +23,12 @@ from headstart.plugins import load_plugins
 from headstart.report.checklist import checklist as filled_checklist
 from headstart.report.content import Content, read_content
 from headstart.report.tables.model import to_rich
-from headstart.report.tables.scores import PAGE_ONLY, make_table
+from headstart.report.tables.scores import PAGE_ONLY, check_pivot, make_table
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, Store, publish
+from headstart.study.columns import side_by_side
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
 from headstart.study.plan import Plan
@@ -49,7 +50,8 @@ class Outputs:
     json: all results, of which the report can be made again; `-` prints them alone on standard output. tidy: a row per
     score of every run, .csv or .parquet; beside it, with `-curves` in its name, each number recorded on the way.
     figure_width: `3.3in`, `85mm` or `8.5cm`, of the figures that are files (None: as they stand on the page). out: a
-    folder for the report, or NAME.md for a page with its results and figures beside it.
+    folder for the report, or NAME.md for a page with its results and figures beside it. pivot: the table as arms by
+    columns in the terminal, and before the long one on the page.
     Raises: BadInput naming the option.
     """
 
@@ -59,7 +61,9 @@ class Outputs:
         tidy: str | None = None,
         figure_width: str | None = None,
         out: str | None = None,
+        pivot: bool = False,
     ) -> None:
+        self.pivot = pivot
         self.width = None if figure_width is None else inches(figure_width)
         self.printed = sys.stdout if json == "-" else None
         self.json = None if self.printed or json is None else writable_file("--json", json)
@@ -75,8 +79,10 @@ class Outputs:
 
     def check_alone(self, checklist: bool) -> None:
         """Raises: BadInput where the checklist is asked for, which is printed alone, and files of the table too."""
-        if checklist and (self.json or self.tidy or self.printed):
-            raise BadInput("--checklist: --json and --tidy go with the table; leave them out, or give two commands")
+        if checklist and (self.json or self.tidy or self.printed or self.pivot):
+            raise BadInput(
+                "--checklist: --json, --tidy and --pivot go with the table; leave them out, or give two commands"
+            )
 
     def apart(self) -> AbstractContextManager[Any]:
         """Where JSON is printed, all else goes to standard error."""
@@ -163,6 +169,8 @@ def run_study(
 
 
 def _run(study: Study, workers: int | None, threads: int, device: str, outputs: Outputs) -> int:
+    if outputs.pivot:
+        check_pivot(study.spec.name, {column for column, _ in side_by_side(study.plan)[0]})
     chosen = choose_device(device)
     keep_freed_memory()
     runtime, out = study.runtime(workers=workers, threads=threads, device=device), console()
@@ -215,16 +223,16 @@ def _answer(plan: Plan, results: Results, store: Store | Snapshot, folder: Path,
     """Page, files and then, so that nothing is lost to `| head`, the table and the caveats."""
     from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
 
-    content = read_content(plan, results, store)
+    content = read_content(plan, results, store, outputs.pivot)
     if outputs.page is not None:
         snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
-        page, *_ = publish_page(only_run(snapshot), outputs.page)
+        page, *_ = publish_page(only_run(snapshot), outputs.page, outputs.pivot)
     else:
-        page = write_report(plan, results, store, outputs.folder or folder, outputs.width)
+        page = write_report(plan, results, store, outputs.folder or folder, outputs.width, outputs.pivot)
     lines = [f"page {page}", *outputs.write(content, store)]
     out = console()
     more = [table for name, table in content.more.items() if name not in PAGE_ONLY]
-    for part in (content.table, *more, *filter(None, [content.beside])):
+    for part in (content.pivot or content.table, *more, *filter(None, [content.beside])):
         out.print(to_rich(part))
     _list(content.claims_heading, content.verdicts, content.claims_source)
     _list("What to keep in mind", results.caveats)

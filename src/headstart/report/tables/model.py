@@ -26,10 +26,15 @@ Heads = Mapping[str, tuple[str, bool]]
 
 @dataclass(frozen=True)
 class Cell:
-    """What a reader sees, and the full numbers or words behind it under the names of the CSV."""
+    """What a reader sees, and the full numbers or words behind it under the names of the CSV.
+
+    best: it is the best of its column, in a table whose columns are compared. key: of the row in the results behind it.
+    """
 
     text: str = words.NONE
     values: Mapping[str, Any] = field(default_factory=dict)
+    best: bool = False
+    key: str = ""
 
 
 @dataclass(frozen=True)
@@ -156,10 +161,10 @@ def _rich_table(table: Table, width: int) -> RichTable:
         same = before is not None and before.cells.get("column") == line.cells.get("column")
         if before is not None and (line.kind != before.kind or not same):
             out.add_section()
-        texts = [_narrow(cell.text) for cell in line.cells.values()]
+        texts = [Text(_narrow(cell.text), style="bold" if cell.best else "") for cell in line.cells.values()]
         if grouped and same:
-            texts[0] = ""
-        out.add_row(*map(Text, texts[: len(widths)]), style="bold" if line.best else TONES.get(line.status, ""))
+            texts[0] = Text("")
+        out.add_row(*texts[: len(widths)], style="bold" if line.best else TONES.get(line.status, ""))
         before = line
     return out
 
@@ -180,8 +185,8 @@ def to_markdown(table: Table) -> str:
     title = [f"**{markdown(table.title)}**", ""] if table.title else []
     rows = [[markdown(head) for head in table.heads], ["---:" if numeric else "---" for numeric in table.numeric]]
     for line in table.lines:
-        texts = [markdown(cell.text) for cell in line.cells.values()]
-        rows.append([f"**{text}**" if line.best and text not in ("", words.NONE) else text for text in texts])
+        texts = [(markdown(cell.text), line.best or cell.best) for cell in line.cells.values()]
+        rows.append([f"**{text}**" if best and text not in ("", words.NONE) else text for text, best in texts])
     return "\n".join([*title, *(f"| {' | '.join(row)} |" for row in rows), "", markdown(table.note), ""])
 
 
@@ -249,6 +254,6 @@ def to_latex(table: Table) -> str:
         if i and line.kind != table.lines[i - 1].kind:
             lines.append(r"\midrule")
         # An opening brace keeps a leading bracket from being read as the row's optional argument.
-        texts = [latex(cell.text) for cell in line.cells.values()]
-        lines.append("{}" + " & ".join(rf"\textbf{{{t}}}" if line.best and t else t for t in texts) + r" \\")
+        texts = [(latex(cell.text), line.best or cell.best) for cell in line.cells.values()]
+        lines.append("{}" + " & ".join(rf"\textbf{{{t}}}" if best and t else t for t, best in texts) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])

@@ -6,9 +6,11 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from headstart.errors import BadInput
 from headstart.report.tables.model import (
     Cell,
     Line,
+    LineKind,
     Table,
     budget_cell,
     difference_cells,
@@ -61,6 +63,64 @@ def make_table(
     return table_of(results.heading, heads, [*lines, *map(_average, results.averages)], note(results))
 
 
+def pivot_table(results: Results) -> Table:
+    """Arms by columns: the test score of the chosen setting, the best of a column on validation in bold.
+
+    Below them the baselines, on the right the averages over columns where the study asks for them.
+    Raises: BadInput of a study with one column.
+    """
+    check_pivot(results.name, results.columns)
+    mixed = len({row.metric for row in results.table}) > 1
+    heads = {"arm": ("arm", False)}
+    cells: dict[str, dict[str, Cell]] = {arm: {} for arm in results.arms}
+    trivial: dict[str, dict[str, Cell]] = {}
+    for column in results.columns:
+        rows = results.in_column(column)
+        key = f"test {column}"
+        heads[key] = f"{column} ({words.metric(rows[0].metric)})" if mixed else column, True
+        best = _best(rows)
+        for row in rows:
+            cells[row.arm][key] = _pivot_cell(row, key, row.key in best)
+        for base in results.column_baselines(column):
+            trivial.setdefault(base.arm, {})[key] = _pivot_cell(base, key)
+    for average in results.averages:
+        over = ", ".join(filter(None, ["average", average.over]))
+        heads[over] = over, True
+        cells[average.arm][over] = estimate_cell(average.value, over)
+    kinds: dict[LineKind, dict[str, dict[str, Cell]]] = {"arm": cells, "baseline": trivial}
+    lines = [
+        Line(kind, {"arm": Cell(arm, {"arm": arm}), **texts}, kind)
+        for kind, arms in kinds.items()
+        for arm, texts in arms.items()
+    ]
+    seeds = sorted({row.n for row in results.table if row.n}) or [0]
+    text = (
+        f"Test {score_name(row.metric for row in results.table)}, mean ± standard error over n = "
+        f"{' to '.join(dict.fromkeys(map(str, (seeds[0], seeds[-1]))))} seeds, at the best weights and the setting by "
+        "validation. Bold: best of the column on validation. The long table has settings, differences and budgets."
+    )
+    return table_of(results.heading, heads, lines, text)
+
+
+def check_pivot(name: str, columns: Collection[str]) -> None:
+    """Raises: BadInput where a table of arms by columns would have one column."""
+    if len(columns) < 2:
+        raise BadInput(f"--pivot: study {name!r} has one column, {next(iter(columns), 'none')}; leave --pivot out")
+
+
+def _pivot_cell(row: Row, key: str, best: bool = False) -> Cell:
+    cell = estimate_cell(row.test, key)
+    lost = [] if row.status == "measured" else [f"({row.status})"]
+    text = " ".join([*([] if lost and row.test is None else [cell.text]), *lost])
+    return replace(cell, text=text, best=best, key=row.key if row.points else "")
+
+
+def _best(rows: Collection[Row]) -> set[str]:
+    """Keys of the rows of a column with the best validation score, as everything that is chosen; none of one alone."""
+    scores = {row.key: row.val.mean * (1 if row.greater else -1) for row in rows if row.val is not None}
+    return {key for key, score in scores.items() if len(rows) > 1 and score == max(scores.values())}
+
+
 def _first_heads(results: Results) -> dict[str, tuple[str, bool]]:
     """The heads that every table of a study begins with."""
     return {**({"column": ("column", False)} if len(results.columns) > 1 else {}), "arm": ("arm", False)}
@@ -87,12 +147,9 @@ def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterato
     seen: set[tuple[str, ...]] = set()
     for column in results.columns:
         rows = results.in_column(column)
-        # The best line is the best on validation, as everything that is chosen.
-        scores = {row.key: row.val.mean * (1 if row.greater else -1) for row in rows if row.val is not None}
-        top = max(scores.values(), default=None)
+        best = _best(rows)
         for row in rows:
-            best = len(rows) > 1 and row.key in scores and scores[row.key] == top
-            yield _arm(row, results, best, remarks.get(row.arm, ""))
+            yield _arm(row, results, row.key in best, remarks.get(row.arm, ""))
         for baseline in results.column_baselines(column):
             if baseline.stages not in seen:
                 seen.add(baseline.stages)
