@@ -13,7 +13,7 @@ benchmarks/own_results.py writes) is listed with its first sentences and left as
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from headstart.report.answer import answer
@@ -30,6 +30,8 @@ RESULTS = Path(__file__).parents[1] / "docs" / "results"
 INDEX = "README.md"
 MOST = 12
 """Pages, at most: few that are worth reading."""
+ROOM = 30
+"""Lines of claims that the first screen of the index has room for."""
 HEADS = ["verdict", "claim", "on", "n", "difference", "page"]
 HEAD = """# Results, as measured here
 
@@ -65,7 +67,7 @@ def index(folder: Path) -> str:
         for file in sorted(folder.glob("*.md"))
         if file.name != INDEX
     ]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in [HEADS, ["---"] * len(HEADS), *ordered])
+    table = "\n".join(f"| {' | '.join(line)} |" for line in [HEADS, ["---"] * len(HEADS), *_together(ordered)])
     return "\n\n".join([HEAD.strip(), *[table] * bool(ordered), "## Pages", "\n".join(pages), REMOVED.strip()]) + "\n"
 
 
@@ -82,6 +84,20 @@ def _claims(name: str, checked: Iterable[Verdict]) -> list[list[str]]:
                 texts = [outcome, verdict.claim.says.rstrip("."), on, seeds, "; ".join(text(gap) for _, gap in parts)]
                 lines.append([*map(markdown, texts), f"[{name}]({name}.md)"])
     return lines
+
+
+def _together(lines: Sequence[list[str]]) -> list[list[str]]:
+    """The lines, where they are many with the undecided claims of each page in one."""
+    groups: dict[tuple[str, str], list[list[str]]] = {}
+    for line in lines:
+        groups.setdefault((line[0], line[-1]), []).append(line)
+    out = []
+    for (outcome, page), members in groups.items():
+        if len(lines) > ROOM and outcome == "undecided":
+            cells = ["; ".join(texts) for texts in zip(*(line[1:-1] for line in members), strict=True)]
+            members = [[outcome, *cells, page]]
+        out += members
+    return out
 
 
 def _about(file: Path, results: Results | None) -> str:

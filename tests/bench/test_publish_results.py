@@ -55,7 +55,6 @@ def test_the_index_is_made_of_the_results_and_names_each_claim_on_its_first_scre
     assert text == published.index(published.RESULTS), "run: make results"
     screen = "\n".join(text.splitlines()[:40])
     assert screen.count("\n| ") == text.count("\n| "), "every line of the table of claims"
-    assert "## Pages" in screen
 
 
 def with_claims(folder: Path, name: str, **more: Any) -> None:
@@ -87,3 +86,18 @@ def test_claims_are_listed_by_verdict_with_seeds_interval_and_page(tmp_path: Pat
     (about,) = [line for line in lines if line.startswith("- [first]")]
     assert about.startswith("- [first](first.md): Does it help? Of 3 directions that the study asks about")
     assert published.remake(folder) == [folder / "first.md"]
+
+
+def test_undecided_claims_of_a_page_share_a_line_where_claims_are_many() -> None:
+    lines = [
+        [verdict, claim, "digits", "3", f"+{i} \\[0, {i}\\]", page]
+        for i, (verdict, claim, page) in enumerate(
+            [("holds", "It helps", "a"), ("holds", "It does", "a"), ("undecided", "A", "a"), ("undecided", "B", "a")]
+        )
+    ]
+    assert published._together(lines) == lines
+    many = lines * 10
+    short = published._together(many)
+    assert len(short) == 21
+    assert short[-1][:4] == ["undecided", "; ".join(["A", "B"] * 10), "; ".join(["digits"] * 20), "; ".join("3" * 20)]
+    assert [line for line in short if line[0] == "holds"] == [line for line in many if line[0] == "holds"]

@@ -19,7 +19,7 @@ from headstart.api import run as run_here
 from headstart.errors import BadInput
 from headstart.report.content import read_content, results_page
 from headstart.report.page import write_report
-from headstart.study.snapshot import Snapshot, json_lines, read_snapshot, take_snapshot
+from headstart.study.snapshot import Snapshot, json_lines, read_file, read_snapshot, take_snapshot
 from headstart.verbs.perform import Outputs, report_files, report_study
 
 FORMS = ("table.md", "table.csv", "table.tex")
@@ -80,6 +80,17 @@ def test_the_tables_and_the_page_of_a_file_are_those_of_the_store(tmp_path: Path
     names = {path.name for path in second.glob("*.png")}
     assert {path.name for path in first.glob("*.png")} - names == {"reconstruction-digits.png"}
     assert {"sweep-digits.png", "curves-digits.png", "gains.png"} <= names
+
+
+@pytest.mark.parametrize("name", ["amos-f4", "coser-5", "digits", "mixers", "mqar", "rothermel-1"])
+def test_the_plan_of_a_built_in_study_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
+    planned = Study(name, store=tmp_path / "runs", data=tmp_path)
+    results = planned.results(baselines=False)
+    file = tmp_path / "plan.json"
+    file.write_text(json_lines(take_snapshot(planned.plan, results, planned.store).document(results, [])))
+    plan = read_file(file).plan
+    assert (plan.cells, plan.baselines) == (planned.plan.cells, planned.plan.baselines)
+    assert (plan.stages, plan.study) == (planned.plan.stages, planned.plan.study)
 
 
 def test_a_file_made_of_a_file_is_the_same(tmp_path: Path) -> None:

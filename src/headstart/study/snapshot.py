@@ -208,7 +208,7 @@ def read_snapshot(files: Iterable[str | Path]) -> Snapshot:
     Raises: BadInput for a file that is not a whole one of this format, and where files are not of the same study,
     hold unequal scores of equal stages, or no finished run.
     """
-    parts = {str(file): _read(Path(file)) for file in files}
+    parts = {str(file): read_file(Path(file)) for file in files}
     for (name, part), (other_name, other) in itertools.combinations(parts.items(), 2):
         _check_same_study(name, part, other_name, other)
         _check_same_runs(name, part, other_name, other)
@@ -226,7 +226,8 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
     return replace(snapshot, plan=replace(snapshot.plan, cells=cells, stages=stages_of(cells)))
 
 
-def _read(path: Path) -> Snapshot:
+def read_file(path: Path) -> Snapshot:
+    """One file as it was written. Raises: BadInput for a file that is not a whole one of this format."""
     try:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
