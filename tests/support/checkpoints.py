@@ -12,9 +12,6 @@ from torch import Tensor
 from headstart.models.checkpoints import FAMILIES
 from headstart.models.checkpoints.family import Config, expanded
 from headstart.models.checkpoints.read import Fields
-from headstart.models.heads import Output
-from headstart.models.model import build_model
-from headstart.sequence import Signature
 
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 12}
 
@@ -22,14 +19,11 @@ GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head
 def weights(config: Mapping[str, Any], seed: int = 0) -> dict[str, Tensor]:
     """Random tensors of the shapes that a config asks for, by the names of the family's files."""
     family, table = FAMILIES[config["model_type"]].load(), Config(config, "config.json")
-    spec = Fields("", family.model(table), family.length(table)).spec
-    vocabulary = family.vocabulary(table)
-    signature = Signature("tokens" if vocabulary else "floats", vocabulary or 1, 1, 1, "class", classes=2)
-    ours = build_model(spec, signature, Output("sequence", 2), seed).state_dict()
+    fields = Fields("", family.model(table), family.length(table), family.vocabulary(table))
     random = torch.Generator().manual_seed(seed)
-    ours = {name: torch.randn(x.shape, generator=random) for name, x in ours.items()}
+    ours = {name: torch.randn(shape, generator=random) for name, shape in fields.shapes().items()}
     out: dict[str, Tensor] = {}
-    for entry in expanded(family.lines(table), spec.blocks, ours):
+    for entry in expanded(family.lines(table), fields.spec.blocks, ours):
         theirs = entry.form.write(*(ours[name] for name in entry.ours))
         out |= {name: x.contiguous() for name, x in zip(entry.theirs, theirs, strict=True)}
     return out

@@ -16,6 +16,9 @@ from headstart.errors import BadInput
 from headstart.models.checkpoints import FAMILIES
 from headstart.models.checkpoints.known import KNOWN
 from headstart.models.checkpoints.read import Checkpoint, fields_of, read_checkpoint
+from headstart.models.heads import Output
+from headstart.models.model import build_model
+from headstart.sequence import Signature
 
 BERT = {"hidden_size": 8, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 12}
 BERT |= {"max_position_embeddings": 12}
@@ -52,6 +55,19 @@ def test_every_tensor_of_the_model_is_read_once_and_what_was_written_comes_back(
     for name, tensor in tensors.items():
         torch.testing.assert_close(again[name], tensor, msg=name)
     assert fields_of(tmp_path) == checkpoint.fields
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_the_shapes_that_a_config_implies_are_those_of_the_model_and_of_the_files(kind: str, tmp_path: Path) -> None:
+    checkpoint = read_checkpoint(saved(tmp_path, CONFIGS[kind]))
+    fields, shapes = checkpoint.fields, checkpoint.fields.shapes()
+    signature = Signature("tokens" if fields.vocabulary else "floats", fields.vocabulary or 1, 1, 1, "class", classes=2)
+    model = build_model(fields.spec, signature, Output("sequence", 2), 0)
+    state = {name: tuple(x.shape) for name, x in model.state_dict().items()}
+    kept = {name for name in state if name.split(".")[0] not in ("encoder", "head")}
+    assert shapes.keys() == kept | ({"encoder.weight"} if fields.vocabulary else set())
+    assert all(state[name] == shape for name, shape in shapes.items())
+    assert {name: tuple(x.shape) for name, x in checkpoint.tensors()} == shapes
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

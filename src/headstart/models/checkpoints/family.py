@@ -1,7 +1,7 @@
 """What a family of checkpoints is: fields of a model from its config, and a table of (ours, theirs, form).
 
 A form maps tensors of a file to ours and back, so that a table is read in both directions: forwards it reads a
-checkpoint, backwards it says which shapes the files must have (and writes files for tests).
+checkpoint, backwards it says which shapes the files must have, and writes files.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from torch import Tensor
 from headstart.errors import BadInput
 
 Tensors = tuple[Tensor, ...]
+Shape = tuple[int, ...]
 V = TypeVar("V")
 ACTIVATIONS = {
     **{"gelu": "gelu", "relu": "relu", "silu": "silu", "swish": "silu"},
@@ -84,20 +85,28 @@ class Config:
 
 @dataclass(frozen=True)
 class Form:
-    """How tensors of a file become ours (`read`) and ours become theirs (`write`). Both are linear."""
+    """How tensors of a file become ours (`read`) and ours become theirs (`write`): both are linear.
+
+    shapes: those of theirs, from the shape that each of ours has.
+    """
 
     read: Callable[..., Tensors]
     write: Callable[..., Tensors]
+    shapes: Callable[[Shape], tuple[Shape, ...]]
 
 
 def _turn(x: Tensor) -> Tensor:
     return x.T if x.ndim == 2 else x
 
 
-PLAIN = Form(lambda x: (x,), lambda x: (x,))
-TURNED = Form(lambda x: (_turn(x),), lambda x: (_turn(x),))
+PLAIN = Form(lambda x: (x,), lambda x: (x,), lambda shape: (shape,))
+TURNED = Form(lambda x: (_turn(x),), lambda x: (_turn(x),), lambda shape: (shape[::-1],))
 """A layer that multiplies from the right (GPT-2's Conv1D)."""
-FUSED_TURNED = Form(lambda x: _turn(x).chunk(3), lambda *parts: (_turn(torch.cat(parts)),))
+FUSED_TURNED = Form(
+    lambda x: _turn(x).chunk(3),
+    lambda *parts: (_turn(torch.cat(parts)),),
+    lambda shape: ((*shape[:0:-1], 3 * shape[0]),),
+)
 """Query, key and value in one such layer, one after the other."""
 
 
@@ -106,6 +115,7 @@ def interleaved(heads: int) -> Form:
     return Form(
         lambda x: tuple(part.flatten(0, 1) for part in x.unflatten(0, (heads, 3, -1)).unbind(1)),
         lambda *parts: (torch.stack([part.unflatten(0, (heads, -1)) for part in parts], 1).flatten(0, 2),),
+        lambda shape: ((3 * shape[0], *shape[1:]),),
     )
 
 
@@ -114,12 +124,13 @@ def added(skipped: int, kinds: int) -> Form:
     return Form(
         lambda positions, types: (positions[skipped:] + types[0],),
         lambda x: (torch.cat([x.new_zeros(skipped, x.shape[1]), x]), x.new_zeros(kinds, x.shape[1])),
+        lambda shape: ((skipped + shape[0], shape[1]), (kinds, shape[1])),
     )
 
 
 def scaled(factor: float) -> Form:
     """Numbers that are multiplied wherever they are used."""
-    return Form(lambda x: (x * factor,), lambda x: (x / factor,))
+    return Form(lambda x: (x * factor,), lambda x: (x / factor,), lambda shape: (shape,))
 
 
 @dataclass(frozen=True)
