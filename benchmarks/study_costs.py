@@ -1,91 +1,124 @@
-"""Write src/headstart/studies/costs.json: what each built-in study costs at each scale.
+"""Write src/headstart/studies/costs.json: what each built-in study costs at each scale, by the data that are at hand.
 
-    python benchmarks/study_costs.py [--data DIR] [NAME ...]
+    python benchmarks/study_costs.py [NAME ...]
 
-Counts come from the plan. FLOPs are those that a finished stage reports: three forward passes per example, closed
-form, over the lengths of the task's train examples. A generated task is opened with few examples, whose lengths stand
-for all; a data set that is not in the folder has the sizes that its papers state (`TaskSpec.outline`).
+Counts and FLOPs are those of the plan (`headstart run STUDY --dry-run`), whose stages are fitted to outlines of their
+tasks: a data set has the sizes that its papers state, and no file is read. Each column is planned with every set of
+the data sets that decide what is read: with all of them, and with what stands in where some are absent.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-from functools import cache
+from collections.abc import Collection, Iterator, Sequence
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
-
-from headstart.initial import trainable
-from headstart.models.counting import training_flops
-from headstart.stage import StageSpec
-from headstart.study.costs import COSTS
+from headstart.study.budgets import Outlines
+from headstart.study.costs import AMOUNTS, COSTS, data_set
+from headstart.study.estimate import survey
 from headstart.study.files import built_in_studies
-from headstart.study.plan import make_plan
+from headstart.study.plan import Plan, make_plan
 from headstart.study.scales import SCALES
 from headstart.study.spec import read_study
-from headstart.tasks import Task, TaskSpec, data_folder
-from headstart.tasks.build import outlined
+
+NOWHERE = Path("/nonexistent")
+Costs = dict[str, dict[str, Any]]
+"""Column -> its costs, the data sets that it reads, and whether others stand in."""
 
 
-@cache
-def outline(document: str, kind: type[TaskSpec], data: Path) -> Task:
-    """A task's sizes, with its data where they are at hand. Raises: KeyError where only absent data know them."""
-    task = outlined(kind.model_validate_json(document), data)
-    if task is None:
-        raise KeyError(f"{document}: its data are not in {data}")
-    return task
+def plan_costs(plan: Plan, outlines: Outlines) -> Costs:
+    """What each column of a plan costs; a stage of several columns counts for the first of them."""
+    by_stage = {cost.planned.identity: cost for cost in survey(plan, outlines)}
+    out: Costs = {}
+    seen: set[str] = set()
+    for cell in plan.cells:
+        column = out.setdefault(cell.column, {**dict.fromkeys(AMOUNTS, 0), "reads": [], "stood_in": False})
+        column["stood_in"] = cell.column in plan.study.stood_in
+        for planned in cell.chain:
+            name = data_set(planned.spec.task)
+            column["reads"] += [name] * (name not in ("", *column["reads"]))
+            if planned.identity not in seen:
+                seen.add(planned.identity)
+                cost = by_stage[planned.identity]
+                scored = cost.unit_flops * (cost.evaluated + cost.scored)
+                for key, value in zip(AMOUNTS, (1, cost.steps, cost.examples, cost.flops, scored), strict=True):
+                    column[key] += value
+    return out
 
 
-def stage_cost(spec: StageSpec, data: Path) -> tuple[int, int, float]:
-    """Steps of a stage, the examples that it trains on, and its FLOPs."""
-    whole = spec.task.model_copy(update={"labelled": None})
-    kind: Any = type(whole)  # mypy: a metaclass of pydantic is no Hashable
-    task = outline(whole.model_dump_json(), kind, data)
-    signature, units, lengths = task.signature, task.train.units, task.train.lengths
-    per_unit = 1.0 + signature.paired
-    if spec.objective.uses_target and spec.task.labelled is not None:
-        units = spec.task.labelled
-    per_epoch = max(-(-units // spec.optim.batch_size), 1)
-    steps = spec.budget.total_steps(per_epoch, round(units * per_unit * float(lengths.mean())))
-    examples = round(steps * units / per_epoch)
-    output = spec.objective.output(signature)
-    values, counts = np.unique(lengths, return_counts=True)
-    with torch.device("meta"):
-        model = spec.model.network(signature, output, 0)
-    names = trainable(model, spec.trainable)
-    each = [training_flops(model, spec.model.layer_flops(signature, output, n), names, n) for n in values.tolist()]
-    flops = float(np.dot(each, counts))
-    return steps, examples, examples * per_unit * flops / len(lengths)
+def at_scale(name: str, scale: str | None, absent: Collection[str], outlines: Outlines) -> Costs:
+    """The costs of a study where these data sets are absent, and all others at hand."""
+    study = read_study(name, scale=scale, at_hand=lambda task: data_set(task) not in absent)
+    return plan_costs(make_plan(study, NOWHERE, absent="open"), outlines)
 
 
-def study_cost(name: str, scale: str | None, data: Path) -> dict[str, Any]:
-    """The line of one study at one scale."""
-    plan = make_plan(read_study(name, scale=scale, data=data), data, absent="open")
-    steps, examples, flops = zip(*(stage_cost(planned.spec, data) for planned in plan.stages.values()), strict=True)
-    return {"stages": len(steps), "steps": sum(steps), "examples": sum(examples), "flops": float(f"{sum(flops):.4g}")}
+def options(name: str, scale: str | None, outlines: Outlines) -> dict[str, Any]:
+    """Column -> the data sets that decide (`needs`), and the costs by those of them that are at hand."""
+    planned: dict[frozenset[str], Costs] = {}
+    waiting = [frozenset[str]()]
+    while waiting:
+        absent = waiting.pop()
+        if absent not in planned:
+            planned[absent] = at_scale(name, scale, absent, outlines)
+            reads = {read for column in planned[absent].values() for read in column["reads"]} - absent
+            waiting += [absent | {read} for read in reads] if scale != "paper" else []
+    out: dict[str, Any] = {}
+    for column in planned[frozenset()]:
+        needs = sorted({read for costs in planned.values() for read in costs[column]["reads"]})
+        every = {"+".join(some): planned[_like(planned, set(needs) - set(some))][column] for some in _subsets(needs)}
+        costs = [{key: value for key, value in option.items() if key != "reads"} for option in every.values()]
+        same = all(cost == costs[0] for cost in costs) or scale == "paper"
+        out[column] = {"needs": needs, **({"*": planned[frozenset()][column]} if same else every)}
+    return out
+
+
+def _subsets(names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    for size in range(len(names) + 1):
+        yield from combinations(names, size)
+
+
+def _like(planned: Collection[frozenset[str]], absent: set[str]) -> frozenset[str]:
+    """The largest set of absent data sets that was planned and lies in this one: the others were never asked for."""
+    return max((some for some in planned if some <= absent), key=len)
+
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _rounded(inner) for key, inner in value.items()}
+    return float(f"{value:.4g}") if isinstance(value, float) else value
+
+
+def written(costs: dict[str, Any]) -> str:
+    """The file: a line per study, scale, column and option."""
+    lines = json.dumps(_rounded(dict(sorted(costs.items()))), indent=1).split("\n")
+    out: list[str] = []
+    depth = 0
+    for line in lines:
+        indent = len(line) - len(line.lstrip())
+        if indent > 4 or (indent == 4 and depth > 4):
+            out[-1] += (" " if out[-1][-1] == "," else "") + line.strip()
+        else:
+            out.append(line)
+        depth = indent
+    return "\n".join(out) + "\n"
 
 
 def main() -> None:
     words = argparse.ArgumentParser(description="Write the costs of built-in studies.")
-    words.add_argument("--data", help="folder of data sets; what is not there is outlined")
     words.add_argument("names", nargs="*", help="only these (default: all)")
-    given = words.parse_args()
+    names = words.parse_args().names
     target = Path(__file__).parents[1] / "src" / "headstart" / "studies" / COSTS
-    found: dict[str, Any] = json.loads(target.read_text("utf-8")) if given.names else {}
-    nowhere = Path("/nonexistent")
-    for name, path in built_in_studies().items():
-        if given.names and name not in given.names:
-            continue
-        # The smaller scales are counted as they run without any data folder: with their stand-ins.
-        found[name] = {
-            scale or "": study_cost(name, scale, data_folder(given.data) if scale == "paper" else nowhere)
-            for scale in (SCALES if read_study(name).scale else (None,))
+    costs: dict[str, Any] = json.loads(target.read_text("utf-8")) if names else {}
+    outlines = Outlines(NOWHERE)
+    for name in names or built_in_studies():
+        costs[name] = {
+            scale or "": options(name, scale, outlines) for scale in (SCALES if read_study(name).scale else (None,))
         }
-        print(path.stem, found[name])
-    target.write_text(json.dumps(dict(sorted(found.items())), indent=1) + "\n", "utf-8")
+        print(name, flush=True)
+        target.write_text(written(costs), "utf-8")
 
 
 if __name__ == "__main__":

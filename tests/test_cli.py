@@ -91,7 +91,7 @@ OPTIONS = {
     "compare": "--store --data --scale",
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",
-    "ls": "--store --json",
+    "ls": "--store --data --json",
     "show": f"{LAYOUT} --store --data",
     "check": "--data --mixer --scale",
     "prepare": "--data --workers --list --clear",
@@ -421,6 +421,35 @@ def test_a_narrow_terminal_lists_studies_without_their_questions(
     (line,) = (line for line in lines if line.split()[:2] == ["coser-4", "tiny"])
     assert ("One block" in line) == there
     assert any(line.split()[:2] == ["rothermel-1", "tiny"] for line in lines), "no name is broken over lines"
+
+
+def test_studies_are_listed_with_the_cost_of_the_data_that_are_at_hand(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from rich.console import Console
+
+    from headstart.verbs import look, terminal
+
+    for module in (look, terminal):
+        monkeypatch.setattr(module, "console", lambda: Console(width=200, markup=False, emoji=False, highlight=False))
+
+    def listed() -> list[str]:
+        look.print_listing(["studies"], str(tmp_path / "runs"), data=str(tmp_path / "data"))
+        return [line.partition("Frozen or not")[0] for line in capsys.readouterr().out.splitlines()]
+
+    def line_of(name: str, scale: str, lines: list[str]) -> list[str]:
+        first = next(i for i, line in enumerate(lines) if line.split()[:1] == [name])
+        return next(line.split() for line in lines[first:] if scale in line.split()[:2])
+
+    without = line_of("rothermel-1", "tiny", listed())
+    (tmp_path / "data" / "mnist").mkdir(parents=True)
+    for which in ("train-images-idx3", "train-labels-idx1", "t10k-images-idx3", "t10k-labels-idx1"):
+        (tmp_path / "data" / "mnist" / f"{which}-ubyte.gz").write_bytes(b"")
+    there = line_of("rothermel-1", "tiny", listed())
+    assert without[-1] == "stand-in"
+    assert there[-2:] == ["mnist;", "stand-in"], "letters stand in for language still"
+    assert without[3:5] != there[3:5], "other data cost other amounts"
+    assert "lacks" in line_of("rothermel-1", "paper", listed())
 
 
 def test_a_loss_that_is_no_number_ends_its_stage_as_diverged_and_the_study_goes_on(tmp_path: Path) -> None:

@@ -276,12 +276,13 @@ def ls(
         typer.Argument(metavar="[tasks|mixers|studies|column=pattern ...]", help="A list, or stages (arm=scratch)."),
     ] = None,
     store: StoreOption = None,
+    data: DataOption = None,
     json: JsonOption = None,
 ) -> None:
-    """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers or studies."""
+    """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers or studies with their cost."""
     from headstart.verbs.look import print_listing
 
-    print_listing(words or ["stages"], store, json)
+    print_listing(words or ["stages"], store, json, data)
 
 
 @app.command()

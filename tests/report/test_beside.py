@@ -44,9 +44,9 @@ def test_every_cell_of_the_paper_has_a_line_with_what_is_printed_and_ours() -> N
     results, paper = run()
     table = beside(results, paper)
     assert len(table.lines) == sum(len(row.cells) for row in paper.rows) == 9
-    line = cells(table)["a (DIGITS)", "scratch"]
+    line = cells(table)["a (paper: DIGITS)", "scratch"]
     assert line == {
-        "column": "a (DIGITS)",
+        "column": "a (paper: DIGITS)",
         "arm": "scratch",
         "paper": "40.2",
         "ours": "35.0 ± 0.7",
@@ -56,22 +56,22 @@ def test_every_cell_of_the_paper_has_a_line_with_what_is_printed_and_ours() -> N
         "status": "measured",
     }
     assert table.title == "Beside Doe and Roe, A made-up paper, table 1"
-    assert cells(table)["b (MNIST)", "scratch"]["paper"] == "41.0 ± 0.5"
+    assert cells(table)["b (paper: MNIST)", "scratch"]["paper"] == "41.0 ± 0.5"
 
 
 def test_a_column_or_an_arm_that_was_not_run_is_shown_as_such() -> None:
     results, paper = run(arms={"scratch": False})
     lines = cells(beside(results, paper))
-    for key in (("c (PATHX)", "scratch"), ("a (DIGITS)", "self_pretrained")):
+    for key in (("c (paper: PATHX)", "scratch"), ("a (paper: DIGITS)", "self_pretrained")):
         texts = next(line for (column, arm), line in lines.items() if (column, arm.split(" [")[0]) == key)
         assert (texts["ours"], texts["n"], texts["status"]) == (NONE, NONE, "not run here")
-    assert lines["c (PATHX)", "scratch"]["paper"] == "x (at chance)"
+    assert lines["c (paper: PATHX)", "scratch"]["paper"] == "x (at chance)"
 
 
 def test_a_row_without_an_arm_keeps_the_papers_label_and_says_why() -> None:
     results, paper = run()
     table = beside(results, paper)
-    line = cells(table)["a (DIGITS)", "S4 (OTHERS) [2]"]
+    line = cells(table)["a (paper: DIGITS)", "S4 (OTHERS) [2]"]
     assert (line["paper"], line["ours"], line["status"]) == ("88.7 (quoted)", NONE, "not run here")
     assert "[2] quoted from another paper." in table.note
 
@@ -79,18 +79,18 @@ def test_a_row_without_an_arm_keeps_the_papers_label_and_says_why() -> None:
 def test_an_erratum_is_a_note_and_the_cell_stays_as_printed() -> None:
     results, paper = run()
     table = beside(results, paper)
-    assert cells(table)["a (DIGITS)", "self_pretrained"]["paper"] == "56.0 (+0.8) [1]"
+    assert cells(table)["a (paper: DIGITS)", "self_pretrained"]["paper"] == "56.0 (+0.8) [1]"
     assert "[1] printed +0.8; 56.0 is 15.8 over 40.2." in table.note
     assert full(table)[1]["paper_text"] == "56.0 (+0.8)"
 
 
 def test_the_average_stands_beside_the_average_and_says_over_what() -> None:
     results, paper = run()
-    line = cells(beside(results, paper))["average (AVG.)", "self_pretrained"]
+    line = cells(beside(results, paper))["average (paper: AVG.)", "self_pretrained"]
     assert (line["paper"], line["ours"], line["n"]) == ("62.0", "48.8 ± 0.9", "5")
     assert line["chosen"] == "over 2 of 3 columns"
     bare, _ = run(average=None)
-    assert cells(beside(bare, paper))["average (AVG.)", "scratch"]["status"] == "not run here"
+    assert cells(beside(bare, paper))["average (paper: AVG.)", "scratch"]["status"] == "not run here"
 
 
 def test_ours_stands_in_the_papers_unit_and_the_csv_in_shares() -> None:
@@ -100,7 +100,7 @@ def test_ours_stands_in_the_papers_unit_and_the_csv_in_shares() -> None:
     assert float(first["paper"]) == pytest.approx(0.402)
     assert (first["row"], first["n"], first["epochs"]) == ("FROM SCRATCH", "5", "60.0")
     share = made(unit="share", rows=[{"row": "S", "arm": "scratch", "cells": {"a": "0.402"}}], claims=[])
-    assert cells(beside(results, share))["a (DIGITS)", "scratch"]["ours"] == "0.350 ± 0.007"
+    assert cells(beside(results, share))["a (paper: DIGITS)", "scratch"]["ours"] == "0.350 ± 0.007"
 
 
 def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() -> None:
@@ -113,9 +113,9 @@ def test_parameters_stand_there_where_models_of_several_sizes_ran_on_one_task() 
         return table, [row["parameters"] for row in full(table)]
 
     one_task, of_each = compared({"a": 9_512, "b": 104_618}, {"a": "digits", "b": "digits"})
-    assert cells(one_task)["a (DIGITS)", "scratch"]["parameters"] == "9.5k"
-    assert cells(one_task)["b (MNIST)", "self_pretrained"]["parameters"] == "105k"
-    assert cells(one_task)["c (PATHX)", "scratch"]["parameters"] == NONE
+    assert cells(one_task)["a (paper: DIGITS)", "scratch"]["parameters"] == "9.5k"
+    assert cells(one_task)["b (paper: MNIST)", "self_pretrained"]["parameters"] == "105k"
+    assert cells(one_task)["c (paper: PATHX)", "scratch"]["parameters"] == NONE
     assert set(of_each) == {"9512", "104618", ""}
     two_tasks, of_each = compared({"a": 9_512, "b": 104_618}, {"a": "digits", "b": "mnist"})
     assert "parameters" not in two_tasks.heads
@@ -130,7 +130,7 @@ def test_one_table_may_have_a_column_in_another_unit_and_score() -> None:
     )
     assert (paper.in_percent("a"), paper.in_percent("b")) == (True, False)
     results, _ = run(paper)
-    line = cells(beside(results, paper))["b (HR)", "scratch"]
+    line = cells(beside(results, paper))["b (paper: HR)", "scratch"]
     # Ours is an accuracy there, which is no R2: it says so.
     assert line["ours"] == "accuracy 0.350 ± 0.007"
 
@@ -173,7 +173,7 @@ def test_steps_to_match_are_those_of_the_mean_curve_and_say_how_many_seeds_got_t
 
 def test_a_partial_and_a_diverged_row_say_so_beside_the_paper() -> None:
     results, paper = run(score=lambda c: None if c.arm == "scratch" and c.seed == 4 else usual(c))
-    line = cells(beside(results, paper))["a (DIGITS)", "scratch"]
+    line = cells(beside(results, paper))["a (paper: DIGITS)", "scratch"]
     assert (line["n"], line["status"]) == ("4 of 5", "partial")
 
 
@@ -202,20 +202,39 @@ def test_stand_in_data_of_one_arm_mark_its_cells_and_not_the_column() -> None:
     table = beside(results, paper)
     lines = cells(table)
     assert table.title.endswith("Stand-in data: waves for b in stage pretrain of b")
-    assert lines["b (MNIST)", "self_pretrained"]["ours"].endswith(" [3]")
-    assert not lines["b (MNIST)", "scratch"]["ours"].endswith("]")
-    assert "[3] stand-in data: waves for b in stage pretrain of b." in table.note
+    assert lines["b (paper: MNIST)", "self_pretrained"]["status"] == "not run on these data"
+    assert lines["b (paper: MNIST)", "scratch"]["status"] == "measured"
 
 
-def test_stand_in_data_head_the_table_and_mark_their_column() -> None:
+def test_no_number_on_stand_in_data_stands_beside_one_of_the_paper() -> None:
     results, paper = run(scale="tiny", stood_in={"b": "digits"})
     table = beside(results, paper)
-    assert table.title.endswith("table 1. Scale tiny. Stand-in data: digits for b")
-    assert ("b (MNIST), stand-in", "scratch") in cells(table)
-    # Of a column that was not run no data stood in for any.
-    assert ("c (PATHX)", "scratch") in cells(beside(run(scale="tiny", stood_in={"c": "digits"})[0], paper))
+    assert table.title.endswith("table 1. Scale tiny (smoke test). Stand-in data: digits for b")
+    lines = cells(table)
+    assert {lines[column, "scratch"]["ours"] for column in ("b (paper: MNIST)", "average (paper: AVG.)")} == {NONE}
+    assert lines["b (paper: MNIST)", "scratch"]["status"] == "not run on these data"
+    assert lines["a (paper: DIGITS)", "scratch"]["ours"] != NONE
     for text in (to_markdown(table), to_latex(table), printed(table, 200)):
         assert "Stand-in data: digits for b" in text
+
+
+def test_seconds_of_an_epoch_stand_beside_the_papers_at_its_own_scale_alone() -> None:
+    rows = [
+        {"row": "1 EPOCH", "arm": "self_pretrained", "quantity": quantity, "cells": {"a": "48s"}}
+        for quantity in ("epoch_seconds", "parent_epoch_seconds")
+    ]
+    results, paper = run(made(rows=rows, claims=[]), scale="tiny")
+    assert {line["status"] for line in full(beside(results, paper))} == {"not measured at this scale"}
+    results, paper = run(made(rows=rows, claims=[]), scale="paper")
+    row = results.row("self_pretrained", "a")
+    assert row is not None
+    of_chain, of_last = (
+        {key: amounts[key] for key in ("seconds", "epochs")} for amounts in (row.runs[0].budget, row.runs[0].last)
+    )
+    last, parents = (float(line["ours"]) for line in full(beside(results, paper)))
+    assert last == pytest.approx(of_last["seconds"] / of_last["epochs"])
+    rest = {key: of_chain[key] - of_last[key] for key in of_chain}
+    assert parents == pytest.approx(rest["seconds"] / rest["epochs"])
 
 
 def test_no_text_of_a_paper_is_markup() -> None:
@@ -246,7 +265,7 @@ def test_a_column_of_several_axis_values_has_a_line_for_each() -> None:
     )
     table = beside(summarise(plan, lambda _: None), made(claims=[]))
     heads = [line.cells["column"].text for line in table.lines]
-    assert heads[:4] == ["a fraction=0.1 (DIGITS)", "a fraction=0.5 (DIGITS)"] * 2
+    assert heads[:4] == ["a fraction=0.1 (paper: DIGITS)", "a fraction=0.5 (paper: DIGITS)"] * 2
 
 
 # ---------------------------------------------------------------- verdicts

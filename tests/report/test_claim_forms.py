@@ -216,6 +216,31 @@ def test_where_nothing_is_gained_what_carries_the_gain_is_undecided() -> None:
     assert outcome(0.0, **premise) == "undecided"
 
 
+def test_a_relative_gain_is_counted_in_shares_of_the_score_without_it() -> None:
+    def score(cell: Cell) -> tuple[float, float]:
+        start = {"a": 0.2, "b": 0.8}[cell.column]
+        return usual(cell)[0], start + (0.1 if cell.arm == "self_pretrained" else 0.0) + 0.001 * (cell.seed % 3)
+
+    claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "pairs": [["a", "b"]]}
+    plain, relative = (made(claims=[{**claim, "relative": value}]) for value in (False, True))
+    parts = [verdicts(*run(paper, score=score))[0].parts[0] for paper in (plain, relative)]
+    assert [part.outcome for part in parts] == ["undecided", "holds"]
+    assert parts[1].difference is not None
+    assert parts[1].difference.mean == pytest.approx(0.1 / 0.2 - 0.1 / 0.8, rel=0.02)
+    assert relative.claims[0].compares == "self_pretrained less scratch in shares of scratch"
+
+
+def test_a_relative_gain_is_of_one_arm_over_one_other() -> None:
+    for more, words in (
+        ({"higher": ["full", "scratch"]}, "'relative' is the gain of one arm over one other"),
+        ({"within": 0.02}, "'relative' is for gains in scores"),
+        ({"quantity": "reach"}, "'relative' is for gains in scores"),
+    ):
+        claim = Claim.model_validate({"says": "S", "higher": "full", "lower": "scratch", "relative": True, **more})
+        with pytest.raises(BadInput, match=words):
+            check_claim(claim, (), (), "claims[0]")
+
+
 @pytest.mark.parametrize(
     "claim",
     [

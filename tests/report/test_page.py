@@ -138,8 +138,8 @@ def test_the_paper_and_the_outcome_of_its_claims_stand_under_the_table(tmp_path:
     text = page.read_text()
     output = Reader(text)
     assert {"paper", "claims"} <= set(output.ids)
-    assert "Beside Doe, table 1. Scale tiny. Stand-in data: digits for digits." in text
-    assert "digits (CIFAR10), stand-in" in text
+    assert "Beside Doe, table 1. Scale tiny (smoke test). Stand-in data: digits for digits." in text
+    assert "not run on these data" in text
     message = "".join(output.said)
     assert "It helps (self_pretrained less scratch, test): holds on digits (+0.210 [0.185, 0.235]" in message
     assert text.index('id="table"') < text.index('id="paper"') < text.index('id="claims"')

@@ -108,7 +108,7 @@ def test_an_unfinished_study_has_a_page_that_counts_what_is_there(tmp_path: Path
 def test_the_scale_its_note_and_the_stand_ins_stand_before_the_table(tmp_path: Path) -> None:
     text = (with_paper(tmp_path)[1].parent / "results.md").read_text()
     before = text[: text.index("## Results")]
-    assert "Scale tiny: one block. Stand-in data: digits for digits." in before
+    assert "Scale tiny (smoke test): one block. Stand-in data: digits for digits." in before
     assert sections(text)[:3] == ["Results", "Beside the paper", "Claims of the paper, checked here"]
     assert "- It helps (self\\_pretrained less scratch, test): holds on digits (+0.210 \\[0.185, 0.235\\]" in text
 
@@ -134,10 +134,11 @@ def test_the_data_that_were_read_are_named_apart_from_generated_ones_and_stand_i
 
     message = before()
     assert (
-        "Data read: own; generated or bundled: digits and listops. Scale tiny. Stand-in data: digits for im" in message
+        "Data read: own; generated or bundled: digits and listops. Scale tiny (smoke test). Stand-in data: digits for im"
+        in message
     )
     assert "secret" not in message
-    assert "Data read: none. Scale tiny. Stand-in data: digits for image." in before('columns=["image"]')
+    assert "Data read: none. Scale tiny (smoke test). Stand-in data: digits for image." in before('columns=["image"]')
 
 
 def test_the_terminal_names_the_stage_whose_data_are_stood_in_for(

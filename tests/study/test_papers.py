@@ -13,7 +13,17 @@ import pytest
 
 from headstart.errors import BadInput
 from headstart.study.files import built_in_studies
-from headstart.study.papers import AVERAGE, STEPS, Claim, Paper, PaperCell, built_in_papers, make_paper, read_paper
+from headstart.study.papers import (
+    AVERAGE,
+    SECONDS,
+    STEPS,
+    Claim,
+    Paper,
+    PaperCell,
+    built_in_papers,
+    make_paper,
+    read_paper,
+)
 from headstart.study.spec import read_study
 
 TEXTS = Path(__file__).parents[2] / ".." / "shared" / "papers"
@@ -127,7 +137,10 @@ def test_every_cell_stands_in_the_papers_table_as_printed(name: str) -> None:
     paper = read_paper(name)
     printed = _printed(paper.key, *TABLES[name])
     alone = [_plain(line) for line in _text(paper.key)]
-    for label, _, _, column, cell in _cells(paper):
+    for label, _, quantity, column, cell in _cells(paper):
+        if quantity in SECONDS:
+            assert _plain(cell.text) in next(line for line in alone if "wall-clocktime" in line)
+            continue
         if (name, label) == TORN:
             assert alone.count(_plain(cell.text)) == 1, (column, cell.text)
             continue
@@ -140,6 +153,7 @@ def test_every_cell_stands_in_the_papers_table_as_printed(name: str) -> None:
 def test_no_cell_of_a_table_is_left_out(name: str) -> None:
     paper = read_paper(name)
     torn = sum(label == TORN[1] for label, *_ in _cells(paper)) if name == TORN[0] else 0
+    torn += sum(quantity in SECONDS for _, _, quantity, *_ in _cells(paper))
     assert len(_cells(paper)) - torn == len(_printed(paper.key, *TABLES[name]))
 
 
@@ -168,6 +182,11 @@ def test_percent_become_shares_and_so_do_their_errors(text: str, value: float, s
     assert cell.text == text
     assert cell.value == pytest.approx(value)
     assert cell.sem == (None if sem is None else pytest.approx(sem))
+
+
+@pytest.mark.parametrize(("text", "value"), [("48s", 48.0), ("19.1m", 1146.0), ("3.20min", 192.0)])
+def test_times_become_seconds(text: str, value: float) -> None:
+    assert _one(text, quantity="epoch_seconds").value == pytest.approx(value)
 
 
 def test_a_share_stays_and_the_gain_beside_it_is_not_the_value() -> None:

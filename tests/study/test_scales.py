@@ -113,6 +113,33 @@ def test_a_stand_in_takes_the_place_of_absent_data_alone(tmp_path: Path) -> None
     assert not study("tiny", 'columns=["listops"]', data=tmp_path).stood_in
 
 
+def test_the_first_stand_in_whose_data_are_at_hand_is_taken(tmp_path: Path) -> None:
+    table: dict[str, Any] = tomllib.loads(STUDY)
+    table["columns"]["image"]["task"] = {"kind": "speech"}
+    digits = {"task": {"source": "digits", "length": 8000}}
+    table["scales"]["tiny"]["stand_in"] = {"image": [digits, {"task": {"kind": "waves"}}]}
+
+    def taken(*at_hand: str) -> tuple[Any, Any]:
+        study = read_study(table, scale="tiny", at_hand=lambda task: task.generated or task.source in at_hand)
+        return study.columns["image"]["task"], {s.kind for s in study.stood_in.get("image", {}).values()}
+
+    assert taken("commands", "digits") == ({"kind": "speech"}, set())
+    assert taken("digits") == ({"kind": "speech", "source": "digits", "length": 8000}, {"speech (digits)"})
+    assert taken() == ({"kind": "waves"}, {"waves"})
+    # The same by the files of a data folder.
+    (tmp_path / "fsdd").mkdir()
+    (tmp_path / "fsdd" / "0_jane_0.wav").write_bytes(b"")
+    assert read_study(table, scale="tiny", data=tmp_path).stood_in["image"]["finetune"].kind == "speech (digits)"
+
+
+def test_other_data_that_a_scale_puts_in_place_of_a_stages_own_are_stand_ins_too() -> None:
+    table: dict[str, Any] = tomllib.loads(STUDY)
+    table["scales"]["tiny"]["pretrain"] = {"task": {"kind": "pairs"}}
+    study = read_study(table, scale="tiny")
+    assert study.stood_in["listops"] == {"pretrain": StandIn(kind="pairs", meant="listops")}
+    assert not read_study(table, scale="small").stood_in
+
+
 def test_every_size_of_a_column_whose_data_are_absent_is_marked(tmp_path: Path) -> None:
     spec = study("tiny", "finetune.task.fraction=[0.5,1.0]", 'report={"choose"=["finetune.optim.lr"]}', data=tmp_path)
     rows = summarise(planned(spec, tmp_path), lambda _: None).table

@@ -294,8 +294,8 @@ def test_stand_in_data_and_the_scale_are_said_before_all_else() -> None:
     results = summarise(plan, shelf(plan).find, facts=facts())
     assert [c.kind for c in results.caveats[:2]] == ["stand-in", "scale"]
     assert str(results.caveats[0]).startswith("image: Stand-in data (digits for image)")
-    assert str(results.caveats[1]) == "Scale tiny: one block."
-    assert results.heading == "A made-up study. Scale tiny. Stand-in data: digits for image"
+    assert str(results.caveats[1]) == "Scale tiny (smoke test): one block."
+    assert results.heading == "A made-up study. Scale tiny (smoke test). Stand-in data: digits for image"
     assert results.stand_in("text") == ""
     assert "Stand-in data: digits for image" in results._repr_html_()
     plain = summarise(make_plan(), lambda _: None)

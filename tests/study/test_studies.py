@@ -9,7 +9,8 @@ import pytest
 
 from headstart.spec import digest
 from headstart.stage import StageSpec
-from headstart.study.costs import Speed, speed_here, speed_of, study_costs
+from headstart.study.costs import CORE, SMALL, STEP, Speed, data_set, speed_here, speed_of, study_costs
+from headstart.study.estimate import survey
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.scales import SCALES
@@ -76,7 +77,7 @@ def test_equal_stages_are_planned_once(name: str, scale: str | None, tmp_path: P
 
 
 def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
-    listed = {(cost.study, cost.scale or None): cost for cost in study_costs()}
+    listed = {(cost.study, cost.scale or None): cost for cost in study_costs(lambda _: False)}
     assert set(listed) == {*SCALED, *UNSCALED}
     wrong = {
         key: (cost.stages, len(planned(*key, tmp_path).stages))
@@ -85,6 +86,51 @@ def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
     }
     assert not wrong, "run benchmarks/study_costs.py"
     assert all(cost.flops > 0 and cost.examples >= cost.steps > 0 for cost in listed.values())
+
+
+@pytest.mark.parametrize("name", ["amos-3-described", "rothermel-4-described", "matched"])
+@pytest.mark.parametrize("there", [True, False])
+def test_the_listed_costs_are_of_the_data_at_hand(name: str, there: bool, tmp_path: Path) -> None:
+    listed = next(c for c in study_costs(lambda _: there) if (c.study, c.scale) == (name, "small"))
+    study = read_study(name, scale="small", at_hand=lambda task: there or task.generated)
+    plan = make_plan(study, tmp_path, absent="open")
+    costs = [cost for cost in survey(plan) if cost.planned.identity in plan.stages]
+    assert (listed.stages, listed.steps) == (len(costs), sum(cost.steps for cost in costs))
+    assert listed.flops == pytest.approx(sum(cost.flops for cost in costs), rel=1e-3)
+    scoring = sum(cost.unit_flops * (cost.evaluated + cost.scored) for cost in costs)
+    assert listed.scoring == pytest.approx(scoring, rel=1e-3)
+    assert set(listed.stood_in) == set(study.stood_in)
+    assert set(listed.reads) == {data_set(stage.spec.task) for stage in plan.stages.values()} - {""}
+
+
+EVIDENCE = sorted({name for name, _ in SCALED} - {"mqar"})
+SWEEP = 6
+"""Learning rates from which on a sweep is the question."""
+
+
+def test_only_the_demo_has_no_scales() -> None:
+    assert [name for name, _ in UNSCALED] == ["digits"]
+
+
+@pytest.mark.parametrize("name", EVIDENCE)
+def test_small_has_six_seeds_or_three_where_a_sweep_is_the_question(name: str) -> None:
+    axes = read_study(name, scale="small").axes
+    sweep = max((len(values) for path, values in axes.items() if path.endswith("optim.lr")), default=1)
+    assert len(axes["seed"]) >= (3 if sweep >= SWEEP else 6), "a sign-flip test over five pairs cannot reach 0.05"
+
+
+@pytest.mark.parametrize(
+    "absent", [(), ("retrieval:aan", "speech:commands", "bidmc:windows"), None], ids=["whole", "without", "nothing"]
+)
+def test_small_takes_at_most_fifteen_core_hours(absent: tuple[str, ...] | None) -> None:
+    core = Speed(STEP, CORE)
+    hours = {
+        cost.study: core.seconds(cost.steps, cost.flops + cost.scoring) / 3600
+        for cost in study_costs(lambda name: absent is not None and name not in absent)
+        if cost.scale == "small" and cost.study in EVIDENCE
+    }
+    assert set(hours) == set(EVIDENCE)
+    assert not {name: value for name, value in hours.items() if value > SMALL}
 
 
 def test_a_pace_is_read_from_enough_finished_stages() -> None:

@@ -196,7 +196,7 @@ def _difference(
     results: Results, paper: Paper | None, claim: Claim, terms: Sequence[Term]
 ) -> tuple[Difference | None, str, _Open]:
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
-    if any(column == AVERAGE for _, _, column in terms):
+    if any(column == AVERAGE for _, _, column in terms) and not claim.relative:
         return _summed(claim, terms, _averages(results, terms)), "", _Open()
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
@@ -261,7 +261,19 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
     sums = {
         seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True)) for seed in shared
     }
+    if claim.relative:
+        sums = {seed: _relative(claim, terms, numbers, seed) for seed in shared}
     return paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
+
+
+def _relative(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]], seed: int) -> float:
+    """What `higher` gains over `lower` in shares of it, on one column or on one less the other."""
+    scores = {(arm, column): values[seed] for (_, arm, column), values in zip(terms, numbers, strict=True)}
+    return sum(
+        sign * (scores[arm, column] / scores[str(claim.lower), column] - 1.0)
+        for sign, arm, column in terms
+        if arm == claim.higher and scores[str(claim.lower), column]
+    )
 
 
 def _judged(claim: Claim, label: str, gap: Difference | None, why: str, left: _Open) -> Part:

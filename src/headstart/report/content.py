@@ -166,7 +166,7 @@ def _setting(content: Content) -> Iterator[str]:
     texts = [_data(content)]
     if results.scale:
         note = f": {results.scale_note.rstrip('.')}" if results.scale_note else ""
-        texts.append(f"Scale {results.scale}{note}.")
+        texts.append(f"{results.scale_text}{note}.")
     if results.stood_in:
         texts.append(
             f"Stand-in data: {results.stood_in}. No score that rests on them can be held against one on the data meant."

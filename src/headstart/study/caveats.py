@@ -127,7 +127,7 @@ def _stand_ins(results: Results) -> Texts:
 
 def _scale(results: Results) -> Texts:
     if results.scale and results.scale_note:
-        yield "", f"Scale {results.scale}: {results.scale_note.rstrip('.')}."
+        yield "", f"{results.scale_text}: {results.scale_note.rstrip('.')}."
 
 
 def _diverged(results: Results) -> Texts:

@@ -58,13 +58,14 @@ class Cost:
         return training, speed.seconds(0, self.scored * self.unit_flops)
 
 
-def survey(plan: Plan) -> list[Cost]:
+def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
     """Fit every distinct stage to its task, without training it and without drawing its weights.
 
     No data are needed where the spec tells their sizes; stages whose sizes only the data know are left out.
+    outlines: those of an earlier plan with the same data folder, which know what it fitted.
     Raises: BadInput naming the stage whose model, parts, batch or task do not fit.
     """
-    outlines, out = Outlines(plan.data), []
+    outlines, out = outlines or Outlines(plan.data), []
     for planned in plan.every_stage.values():
         try:
             size = outlines.size(planned.spec)

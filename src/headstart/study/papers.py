@@ -32,6 +32,8 @@ Quantity = Literal[
     "kernel_narrowing",
     "kernel_spread",
     "kernel_rows",
+    "epoch_seconds",
+    "parent_epoch_seconds",
 ]
 """What a claim may be of."""
 QUANTITIES = {
@@ -49,6 +51,8 @@ QUANTITIES = {
     "kernel_narrowing": "positions that the kernels' mean distance is below that at the start",
     "kernel_spread": "spread of the kernels' decay between blocks, above that at the start",
     "kernel_rows": "height of the kernels at whole rows of the image, above that at the start",
+    "epoch_seconds": "seconds per epoch of the last stage",
+    "parent_epoch_seconds": "seconds per epoch of its parent stages",
 }
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
 MATCHES = ("reach", "fit")
@@ -57,6 +61,8 @@ MEASURES = ("parent_left", "kernel_narrowing", "kernel_spread", "kernel_rows")
 """Of these, what `report.claims` reads from a store, only where a claim asks for it."""
 SCORES = ("test", "train", "last_train", "last_test", "last_gap")
 """Quantities in the unit of a score."""
+SECONDS = ("epoch_seconds", "parent_epoch_seconds")
+"""Quantities of time, which belong to a machine."""
 STEPS = ("reach", "fit", "converge")
 """Quantities that count steps."""
 AVERAGE = "average"
@@ -77,8 +83,9 @@ class Claim(Spec):
     score; with `lower`: its lead). within: the claim is that both are as good, to this margin (a share, 0.02 for two
     points). than: a number in place of `lower`; no score on stand-in data is held against it. premise: two arms, of
     which the first has to be above the second: where there is no gain, nothing can be said of what carries it, nor of
-    a lag that shrinks where there is none; such a claim is undecided. at: settings of the sweep, in place of those
-    that validation chose. Without `higher` it is told and not checked.
+    a lag that shrinks where there is none; such a claim is undecided. relative: of each column, what `higher` has more
+    than `lower` is counted in shares of the score of `lower`. at: settings of the sweep, in place of those that
+    validation chose. Without `higher` it is told and not checked.
     """
 
     says: str = Field(min_length=1)
@@ -90,6 +97,7 @@ class Claim(Spec):
     within: float | None = Field(default=None, gt=0)
     than: float | None = None
     premise: Pair | None = None
+    relative: bool = False
     at: dict[str, Any] = Field(default_factory=dict)
 
     @property
@@ -102,7 +110,8 @@ class Claim(Spec):
         """The two sides in words (`full less scratch`)."""
         sides = [_side_text(side) for side in (self.higher, self.lower) if side is not None]
         sides += [f"{self.than:g}"] if self.than else []
-        return " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
+        text = " less ".join(f"({side})" if len(sides) > 1 and " " in side else side for side in sides)
+        return f"{text} in shares of {self.lower}" if self.relative else text
 
     def terms(self, column: str, other: str | None = None) -> Iterator[Term]:
         """What makes the difference on a column, or on one less the other."""
@@ -142,6 +151,12 @@ def check_claim(claim: Claim, arms: Collection[str], columns: Collection[str], l
         raise BadInput(
             f"{location}: 'premise' belongs to a claim with 'higher' and 'lower' and without 'pairs'; leave it out"
         )
+    if claim.relative and not (isinstance(claim.higher, str) and isinstance(claim.lower, str)):
+        raise BadInput(f"{location}: 'relative' is the gain of one arm over one other; name both, or leave it out")
+    if claim.relative and (claim.within or claim.quantity not in SCORES):
+        raise BadInput(
+            f"{location}: 'relative' is for gains in scores ({', '.join(SCORES)}) without 'within'; leave it out"
+        )
     if claim.at and claim.quantity not in SCORES:
         raise BadInput(
             f"{location}: 'at' is for scores ({', '.join(SCORES)}); {claim.quantity!r} is read at the chosen "
@@ -174,6 +189,7 @@ Unit = Literal["share", "percent"]
 _NUMBER = re.compile(
     r"(?P<value>[+−-]?\d+(?:\.\d+)?)"
     r"(?:\s*[×x]\s*10\^(?P<power>\d+))?"
+    r"(?:\s*(?P<time>s|m|min))?"
     r"(?:\s*±\s*(?P<sem>\d+(?:\.\d+)?))?"
     r"(?:\s*\([+−-]\d+(?:\.\d+)?\))?"  # a gain over another cell, which its text keeps
     r"\s*†?"
@@ -332,7 +348,7 @@ def _row(spec: PaperSpec, row: RowSpec, location: str) -> PaperRow:
     for column, cell in row.cells.items():
         check_known(column, spec.heads, f"{location}.cells.{column}")
         unit = spec.heads[column].unit or spec.unit
-        scale = 100 if unit == "percent" and row.quantity not in STEPS else 1
+        scale = 100 if unit == "percent" and row.quantity not in (*STEPS, *SECONDS) else 1
         value, sem = _number(cell.text, scale)
         kind = cell.kind or row.kind
         if value is None and kind in ("measured", "quoted"):
@@ -344,11 +360,12 @@ def _row(spec: PaperSpec, row: RowSpec, location: str) -> PaperRow:
 
 
 def _number(text: str, scale: int) -> tuple[float | None, float | None]:
-    """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `67.82 †`)."""
+    """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `67.82 †`, `19.1m`)."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None, None
     value = float(match["value"].replace("−", "-")) * 10 ** int(match["power"] or 0)
+    value *= 60 if match["time"] in ("m", "min") else 1
     return value / scale, None if match["sem"] is None else float(match["sem"]) / scale
 
 

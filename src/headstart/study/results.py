@@ -114,9 +114,14 @@ class Results:
 
     @property
     def setting(self) -> list[str]:
-        """`Scale tiny` and `Stand-in data: digits for image`, where they are so: what any table is headed with."""
-        scale = [f"Scale {self.scale}"] if self.scale else []
+        """`Scale small` and `Stand-in data: digits for image`, where they are so: what any table is headed with."""
+        scale = [self.scale_text] if self.scale else []
         return [*scale, f"Stand-in data: {self.stood_in}"] if self.stood_in else scale
+
+    @property
+    def scale_text(self) -> str:
+        """`Scale small`; of `tiny` also what its numbers are: those of a smoke test, which show that a study runs."""
+        return f"Scale {self.scale}" + (" (smoke test)" if self.scale == "tiny" else "")
 
     @property
     def stood_in(self) -> str:

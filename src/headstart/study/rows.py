@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from headstart.study.papers import MATCHES, MEASURES, QUANTITIES
+from headstart.study.papers import MATCHES, MEASURES, QUANTITIES, SECONDS
 from headstart.study.statistics import (
     Difference,
     Estimate,
@@ -54,8 +54,19 @@ def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:
     if quantity == "last_gap":
         train, test = scores_by_seed(runs, "last_train"), scores_by_seed(runs, "last_test")
         return {seed: train[seed] - test[seed] for seed in train if seed in test}
+    if quantity in SECONDS:
+        return {run.seed: value for run in runs if (value := _epoch_seconds(run, quantity)) is not None}
     values = {run.seed: {"val": run.val, "test": run.test, **run.more}.get(quantity) for run in runs}
     return {seed: value for seed, value in values.items() if value is not None}
+
+
+def _epoch_seconds(run: Run, quantity: str) -> float | None:
+    """Seconds per epoch of the reported stage, or of its parents; evaluations are part of them."""
+    amounts = [
+        run.last.get(key, 0.0) if quantity == "epoch_seconds" else run.budget.get(key, 0.0) - run.last.get(key, 0.0)
+        for key in ("seconds", "epochs")
+    ]
+    return amounts[0] / amounts[1] if min(amounts) > 0 else None
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,10 +60,15 @@ def _check_scale(table: Mapping[str, Any], stages: Iterable[str], scale: Mapping
     check_bundle(stages, location, general, more=SCALE_KEYS)
     columns, arms = table.get("columns", {}), table.get("arms", {})
     variants = [name for column in columns.values() for name in column.get(VARIANTS, {})]
-    for key, known in (("columns", columns), ("arms", arms), ("stand_in", columns), (VARIANTS, variants)):
+    for key, known in (("columns", columns), ("arms", arms), (VARIANTS, variants)):
         for name, bundle in checked_tables(scale.get(key, {}), f"{location}.{key}").items():
             check_known(name, known, f"{location}.{key}")
-            check_bundle(stages, f"{location}.{key}.{name}", bundle, of="columns" if key == "stand_in" else key)
+            check_bundle(stages, f"{location}.{key}.{name}", bundle, of=key)
+    for name, bundles in checked_table(scale.get("stand_in", {}), f"{location}.stand_in").items():
+        check_known(name, columns, f"{location}.stand_in")
+        for bundle in names_of(bundles):
+            checked = checked_table(bundle, f"{location}.stand_in.{name}")
+            check_bundle(stages, f"{location}.stand_in.{name}", checked, of="columns")
 
 
 def check_bundle(
@@ -107,12 +112,18 @@ DEFAULT_SCALE = "tiny"
 MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
 """Those of a budget."""
 
+SOURCE = ("kind", "source")
+"""Settings of a task that say which data it is of."""
+
 Absent = Callable[[Mapping[str, Any]], bool]
 """Whether a task's data are not at hand."""
 
 
 class StandIn(Spec):
-    """The `kind` of task that stands in for the absent data of a stage, and the kind that is `meant`."""
+    """The `kind` of task that stands in for the data of a stage, and the kind that is `meant`.
+
+    Where both are of one kind, `kind` has the source too: `speech (digits)`.
+    """
 
     kind: str
     meant: str
@@ -299,15 +310,13 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
         wide = {name: more for name, more in scale.get(VARIANTS, {}).items() if name in bundle.get(VARIANTS, {})}
         laid = over(bundle, {**general, **({VARIANTS: wide} if wide else {})}, stages)
         laid = over(laid, scale.get("columns", {}).get(column, {}), stages)
-        stand = scale.get("stand_in", {}).get(column)
-        lost = [] if absent is None or stand is None else _lost(laid, stages, absent, f"columns.{column}")
-        if stand is not None and absent is not None and lost:
-            meant = {name: str(_task(laid, stages, name)["kind"]) for name in lost}
-            laid = over(laid, stand, stages)
-            left = _lost(laid, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
-            kinds = {name: str(_task(laid, stages, name)["kind"]) for name in meant if name not in left}
-            if kinds:
-                stood_in[column] = {name: {"kind": kind, "meant": meant[name]} for name, kind in kinds.items()}
+        stands = names_of(scale.get("stand_in", {}).get(column, ()))
+        lost = _lost(laid, stages, absent, f"columns.{column}") if absent is not None and stands else []
+        if absent is not None and lost:
+            laid, lost = _at_hand(laid, stands, stages, absent, f"scales.{table['scale']}.stand_in.{column}")
+        kinds = {name: _stand_in(_task(bundle, stages, name), _task(laid, stages, name)) for name in stages}
+        if kinds := {name: kind for name, kind in kinds.items() if kind and name not in lost}:
+            stood_in[column] = kinds
         columns[column] = laid
     arms, changed = table.get("arms", {}), scale.get("arms", {})
     arms = {arm: over(bundle, changed.get(arm, {}), stages) for arm, bundle in arms.items()}
@@ -317,9 +326,34 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
         "arms": arms,
         "axes": {**table.get("axes", {}), **scale.get("axes", {})},
         "report": merge(table.get("report", {}), scale.get("report", {})),
-        "scale_note": scale.get("note", ""),
+        "scale_note": scale.get("note", "")
+        + "; stand-in data keep their own sizes" * (bool(stood_in) and table["scale"] == "small"),
         "stood_in": stood_in,
     }
+
+
+def _at_hand(
+    column: Mapping[str, Any],
+    stands: Sequence[Mapping[str, Any]],
+    stages: Mapping[str, Any],
+    absent: Absent,
+    location: str,
+) -> tuple[dict[str, Any], list[str]]:
+    """The column with the first of its stand-ins whose data are at hand, else the last; what still lacks its data."""
+    for stand in stands:
+        laid = over(column, stand, stages)
+        lost = _lost(laid, stages, absent, location)
+        if not lost:
+            break
+    return laid, lost
+
+
+def _stand_in(meant: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, str]:
+    """What stands in where a scale has laid another task over the one meant; {} where it is of the same data."""
+    if not meant or [meant.get(key) for key in SOURCE] == [task.get(key) for key in SOURCE]:
+        return {}
+    kind, known = (str(table.get("kind")) for table in (task, meant))
+    return {"kind": f"{kind} ({task.get('source')})" if kind == known else kind, "meant": known}
 
 
 def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, location: str) -> list[str]:

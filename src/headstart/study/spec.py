@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -122,13 +123,14 @@ def read_study(
     *,
     scale: str | None = None,
     data: Path | None = None,
+    at_hand: Callable[[TaskSpec], bool] | None = None,
     change: Callable[[StudySpec], StudySpec] | None = None,
 ) -> StudySpec:
     """Read a study file (or built-in name, or dict), at a scale, and apply `name=value` overrides.
 
     scale: `tiny` (the default), `small` or `paper`, of a study that has scales. data: the folder of data sets; what
-    is not in it is stood in for, where the scale says by what (None: nothing is). change: of the study, before the
-    overrides are applied, which may then name what it adds.
+    is not in it is stood in for, where the scale says by what (None: nothing is). at_hand: says it instead.
+    change: of the study, before the overrides are applied, which may then name what it adds.
     Raises: BadInput naming file, place, value and way out.
     """
     if isinstance(source, Mapping):
@@ -137,7 +139,9 @@ def read_study(
         path = study_path(str(source))
         table, prefix = table_of(path), f"{path.name}: "
     try:
-        absent = None if data is None else (lambda task: not available(_task_spec(task), data))
+        if data is not None:
+            at_hand = partial(available, data=data)
+        absent = None if at_hand is None else (lambda task: not at_hand(_task_spec(task)))
         kept_by_word = [word.partition("=")[0].strip() for word in overrides]
         written = with_bases(table, path)
         check_written(written)

@@ -44,6 +44,8 @@ RATES: dict[str, int | None] = {"commands": 16_000, "digits": 8_000, "folders": 
 LISTS = {"validation_list.txt": "val", "testing_list.txt": "test"}
 OFFICIAL = {"train": 84_843, "val": 9_981, "test": 11_005}
 """Recordings of Speech Commands 0.02."""
+DIGITS = 2_700
+"""Spoken digits that are no test takes."""
 TAKES = 5
 """The first takes of each speaker and digit are the official test split of the spoken digits."""
 _READER = 1
@@ -89,11 +91,15 @@ class SpeechSpec(TaskSpec):
     loss: ClassVar[str] = "l1"
 
     def outline(self) -> Outline | None:
-        """The 105,829 recordings of Speech Commands 0.02, of one second each."""
-        if self.source != "commands":
+        """The 105,829 recordings of Speech Commands 0.02, of one second each; 3,000 digits of some 3,400 samples."""
+        if self.source == "folders":
             return None
-        positions = min(self.length, 16_000)
-        return Outline(Signature("floats", 1, positions, positions, "class", 35), 84_843, 9_981, 11_005, positions)
+        commands = self.source == "commands"
+        classes, usual = (35, 16_000) if commands else (10, 3_400)
+        positions = self.length if self.pad and not commands else min(self.length, usual)
+        val = OFFICIAL["val"] if commands else round(DIGITS * self.val_share)
+        train, test = (OFFICIAL["train"], OFFICIAL["test"]) if commands else (DIGITS - val, 300)
+        return Outline(Signature("floats", 1, positions, positions, "class", classes), train, val, test, positions)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         return self._find(data)[1]

@@ -9,23 +9,28 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
 from headstart.errors import BadInput, nearest
+from headstart.spec import read
 from headstart.store import Store, publish, store_folder
 from headstart.study.listing import COLUMNS, stage_rows
 from headstart.study.words import count, duration
 from headstart.verbs.data import show_file
 from headstart.verbs.terminal import console, table, writable_file
 
+if TYPE_CHECKING:
+    from headstart.study.costs import StudyCost
+
 WIDE = 120
 """Columns of a terminal from which on a list of studies has room for their questions."""
 LISTS = ("stages", "tasks", "mixers", "studies")
 
 
-def print_listing(what: Sequence[str], store: str | None, json: str | None = None) -> None:
+def print_listing(what: Sequence[str], store: str | None, json: str | None = None, data: str | None = None) -> None:
     """`headstart ls [stages|tasks|mixers|studies] [column=pattern ...]`; filters and `--json` are for stages."""
     filters = [word for word in what if "=" in word]
     names = [word for word in what if word not in filters] or ["stages"]
@@ -39,7 +44,7 @@ def print_listing(what: Sequence[str], store: str | None, json: str | None = Non
     if filters or json is not None:
         option = f"the filter {filters[0]!r}" if filters else "--json"
         raise BadInput(f"ls: {option} is for stages; leave it out, or list stages")
-    return {"tasks": _tasks, "mixers": _mixers, "studies": _studies}[names[0]](store)
+    return _studies(store, data) if names[0] == "studies" else {"tasks": _tasks, "mixers": _mixers}[names[0]]()
 
 
 def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None:
@@ -67,17 +72,15 @@ def _cells(row: Mapping[str, Any]) -> list[str]:
     return list({**texts, "date": texts["date"][:16].replace("T", " ")}.values())
 
 
-def _tasks(store: str | None) -> None:
+def _tasks() -> None:
     from headstart.tasks import TASKS
 
-    del store
     console().print(table(["task", "what it is", "source"], [[n, k.summary, k.source] for n, k in TASKS.items()]))
 
 
-def _mixers(store: str | None) -> None:
+def _mixers() -> None:
     from headstart.models.mixers import MIXERS
 
-    del store
     rows = [
         [
             name,
@@ -91,11 +94,13 @@ def _mixers(store: str | None) -> None:
     console().print(table(["mixer", "what it is", "cost in L", "causal", "source"], rows))
 
 
-def _studies(store: str | None) -> None:
-    """One line per study and scale. Time: what one core here needs, judged by finished stages where there are some."""
+def _studies(store: str | None, data: str | None) -> None:
+    """One line per study and scale, for the data at hand. Time: of one core, by finished stages if there are."""
     from headstart.study.costs import speed_here, speed_of, study_costs
     from headstart.study.files import built_in_studies, short_name, title_of
+    from headstart.tasks import data_folder
 
+    folder = data_folder(data)
     guess = speed_here()
     measured = speed_of((entry.result for entry in Store(store_folder(store)).listing() if entry.result), guess)
     pace = measured or guess
@@ -103,7 +108,7 @@ def _studies(store: str | None) -> None:
     out = console()
     wide = out.width >= WIDE
     rows, before = [], ""
-    for cost in study_costs():
+    for cost in study_costs(lambda name: _at_hand(name, folder)):
         new = cost.study != before
         question = [title_of(paths[cost.study]) if new else ""] if wide else []
         rows.append(
@@ -113,12 +118,13 @@ def _studies(store: str | None) -> None:
                 str(cost.stages),
                 count(cost.examples),
                 count(cost.flops),
-                duration(pace.seconds(cost.steps, cost.flops)),
+                duration(pace.seconds(cost.steps, cost.flops + cost.scoring)),
+                _read(cost, wide),
                 *question,
             ]
         )
         before = cost.study
-    heads = ["study", "scale", "stages", "examples", "FLOP", "time here"] + ["question"] * wide
+    heads = ["study", "scale", "stages", "examples", "FLOP", "time here", "data"] + ["question"] * wide
     out.print(table(heads, rows, right=(2, 3, 4, 5)))
     if not wide:
         out.print(f"the question of each: `headstart show STUDY`, or this list in {WIDE} columns")
@@ -129,8 +135,30 @@ def _studies(store: str | None) -> None:
     )
     out.print(
         f"Time: an estimate for one core of this machine, at {1000 * pace.step:.3g} ms a step and "
-        f"{count(pace.rate)}FLOP/s, {source}; tiny and small with stand-ins for data that are not generated"
+        f"{count(pace.rate)}FLOP/s, {source}, with the data that are in {folder}"
     )
+
+
+def _at_hand(name: str, folder: Path) -> bool:
+    """Whether a data set, `image` or `speech:digits`, is in the data folder."""
+    from headstart.tasks import TASKS, TaskSpec
+    from headstart.tasks.task import available
+
+    kind, _, source = name.partition(":")
+    spec: TaskSpec = read(TASKS[kind].load(), {"kind": kind, **({"source": source} if source else {})})
+    return available(spec, folder)
+
+
+def _read(cost: StudyCost, wide: bool) -> str:
+    """`image, text`, `stand-in` where other data stand in for some of them, `lacks image`, or `generated`.
+
+    wide: with names of data sets; else `read`, `stand-in` and `lacks` say which kinds there are.
+    """
+    there = [name for name in cost.reads if name not in cost.absent]
+    if not wide:
+        return "lacks" if cost.absent else "stand-in" if cost.stood_in else "read" if there else "generated"
+    parts = [", ".join(there), "stand-in" * bool(cost.stood_in), f"lacks {', '.join(cost.absent)}" * bool(cost.absent)]
+    return "; ".join(filter(None, parts)) or "generated"
 
 
 def print_one(

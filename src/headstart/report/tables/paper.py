@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from headstart.report.tables.model import Cell, Heads, Line, Table, budget_cell, table_of
 from headstart.report.tables.scores import NO_LAST, converged, matching
 from headstart.study import words
-from headstart.study.papers import AVERAGE, MATCHES, QUANTITIES, STEPS
+from headstart.study.papers import AVERAGE, MATCHES, QUANTITIES, SECONDS, STEPS
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Row
 from headstart.study.statistics import Estimate
@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from headstart.study.papers import Paper, PaperCell, PaperRow
 
 ABSENT = "not run here"
+STAND_IN = "not run on these data"
+"""Where other data stood in: no number of the paper is held against a score on them."""
+OTHER_SCALE = "not measured at this scale"
+"""Of times, which say something of the paper's own sizes alone."""
 
 
 def beside(results: Results, every: bool = True) -> Table | None:
@@ -123,21 +127,23 @@ class _Writer:
         return Line("beside", {**cells, **ours}, status, key)
 
     def _head(self, head: str, column: str) -> str:
-        """`image (CIFAR10), stand-in`: our name, the paper's where it is another, and whether its data were there."""
+        """`image (paper: CIFAR10)`: our name, and the paper's where it is another, which may name another size."""
         printed = self.paper.heads[head]
-        name = column if printed.casefold() == column.casefold() else f"{column} ({printed})"
-        rows = self.results.in_column(column)
-        return f"{name}, stand-in" if rows and all(row.stand_in for row in rows) else name
+        return column if printed.casefold() == column.casefold() else f"{column} (paper: {printed})"
 
     def _measured(self, paper_row: PaperRow, head: str, column: str) -> tuple[dict[str, Cell], str]:
         """Our cells of an arm on a column, and the key of its row."""
         row = self.results.row(paper_row.arm, column) if paper_row.arm else None
-        if row is None:
-            return {}, ""
+        if row is None or row.stand_in:
+            return ({"status": Cell(STAND_IN)} if row else {}), ""
         quantity = paper_row.quantity
+        if quantity in SECONDS and self.results.scale not in (None, "paper"):
+            return {"status": Cell(OTHER_SCALE)}, ""
         value = row.estimate(quantity)
         if quantity in STEPS:
             text = converged(row) if quantity == "converge" else matching(row, quantity)
+        elif quantity in SECONDS:
+            text = words.duration(value.mean) if value else words.NONE
         elif value is not None and row.metric != self.paper.metric_of(column):
             # Another score than the paper's stands in no unit of the paper.
             text = f"{words.metric(row.metric)} {words.plus_minus(value)}"
@@ -164,8 +170,6 @@ class _Writer:
 
     def _remarks(self, row: Row, quantity: str) -> Iterator[str]:
         """What there is to know of a number of ours beside its status."""
-        if self.results.apart(row):
-            yield f"stand-in data: {row.stand_in}"
         if quantity.startswith("last_") and any(run.status == "diverged" for run in row.runs):
             yield NO_LAST
 
@@ -173,9 +177,9 @@ class _Writer:
         """Our average of an arm over the columns that were run, and how many of the paper's these are."""
         fitting = [a for a in self.results.averages if a.arm == row.arm and row.quantity == "test"]
         average = min(fitting, key=lambda a: bool(a.over), default=None)
-        if average is None:
-            return {}, ""
         rows = [r for r in self.results.table if r.arm == row.arm]
+        if average is None or any(r.stand_in for r in rows):
+            return ({"status": Cell(STAND_IN)} if average else {}), ""
         over = f"over {average.columns} of {words.many(len(self.paper.columns), 'column')}"
         lost = [f"chance for {c}" for c in average.chance] + [f"without {c}" for c in average.missing]
         chosen = ", ".join(filter(None, [over, average.over, *lost]))
