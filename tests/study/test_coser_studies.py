@@ -203,14 +203,8 @@ def test_the_arms_of_table_4_share_one_pretraining_per_column_and_seed(which: st
             parents[cell.column, cell.seed].add(cell.chain[0].identity)
     assert all(len(identities) == 1 for identities in parents.values())
     names = Counter(stage.name for stage in plan.stages.values())
-    assert names["pretrain"] == len(parents) == 3 * len(plan.study.columns)
+    assert names["pretrain"] == len(parents) == len(plan.study.axes["seed"]) * len(plan.study.columns)
     assert {stage.spec.model.blocks for stage in plan.stages.values()} == {1}
-
-
-def test_tables_1_and_4_share_their_stages_at_small(nowhere: Path) -> None:
-    first, fourth = planned("coser-1-described", "small", nowhere), planned("coser-4-described", "small", nowhere)
-    assert set(first.stages) < set(fourth.stages)
-    assert len(fourth.stages) - len(first.stages) == 6  # of queries and keys alone: two rates, three seeds
 
 
 @pytest.mark.parametrize("scale", SCALES)
@@ -245,11 +239,13 @@ def test_stages_of_tiny_fit_their_tasks(name: str, nowhere: Path) -> None:
 
 
 @pytest.mark.parametrize("name", QUESTIONS)
-def test_a_question_without_a_paper_has_five_seeds_and_the_same_rates_for_every_arm(name: str, nowhere: Path) -> None:
-    plan = planned(name, "small", nowhere)
+@pytest.mark.parametrize("scale", ["small", "paper"])
+def test_a_question_without_a_paper_has_at_least_five_seeds_and_the_same_rates_for_every_arm(
+    name: str, scale: str, nowhere: Path
+) -> None:
+    plan = planned(name, scale, nowhere)
     assert plan.study.paper is None
-    assert {cell.seed for cell in plan.cells} == {0, 1, 2, 3, 4}
-    assert set(plan.stages) >= {i for i, s in planned(name, "paper", nowhere).stages.items() if not s.open}
+    assert {cell.seed for cell in plan.cells} >= {0, 1, 2, 3, 4}
     counts = Counter((cell.arm, cell.column, cell.seed) for cell in plan.cells)
     assert len(set(counts.values())) == 1
 

@@ -51,8 +51,9 @@ def test_columns_of_twelve_blocks_are_the_runs_of_table_1(names: tuple[str, ...]
 def test_one_language_model_per_seed_and_size_serves_all_columns_and_rates(
     name: str, sizes: int, scale: str, nowhere: Path
 ) -> None:
-    count = Counter(stage.name for stage in planned(name, scale, nowhere).stages.values())
-    assert count["language"] == 3 * sizes
+    plan = planned(name, scale, nowhere)
+    count = Counter(stage.name for stage in plan.stages.values())
+    assert count["language"] == len(plan.study.axes["seed"]) * sizes
 
 
 def test_the_paper_sweeps_rates_over_four_decades_with_three_seeds(nowhere: Path) -> None:
