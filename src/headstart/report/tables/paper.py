@@ -103,8 +103,17 @@ class _Writer:
     def ran(self, row: PaperRow, head: str, column: str) -> bool:
         """Whether there is anything of ours to stand beside a row of the paper."""
         if head == AVERAGE:
-            return row.quantity == "test" and any(average.arm == row.arm for average in self.results.averages)
-        return row.arm is not None and self.results.row(row.arm, column) is not None
+            return "ours" in self._average(row)[0]
+        return not self._missing(row, column)
+
+    def _missing(self, paper_row: PaperRow, column: str) -> str:
+        """Why nothing of ours stands beside a row of the paper; empty where something does."""
+        row = self.results.row(paper_row.arm, column) if paper_row.arm else None
+        if row is None:
+            return ABSENT
+        if row.stand_in:
+            return STAND_IN
+        return OTHER_SCALE if paper_row.quantity in SECONDS and self.results.scale not in (None, "paper") else ""
 
     def line(self, row: PaperRow, cell: PaperCell, head: str, column: str) -> Line:
         """`head` is the column of the paper, `column` the one of ours that is held against it."""
@@ -134,11 +143,9 @@ class _Writer:
     def _measured(self, paper_row: PaperRow, head: str, column: str) -> tuple[dict[str, Cell], str]:
         """Our cells of an arm on a column, and the key of its row."""
         row = self.results.row(paper_row.arm, column) if paper_row.arm else None
-        if row is None or row.stand_in:
-            return ({"status": Cell(STAND_IN)} if row else {}), ""
+        if row is None or (missing := self._missing(paper_row, column)):
+            return {"status": Cell(missing if row else ABSENT)}, ""
         quantity = paper_row.quantity
-        if quantity in SECONDS and self.results.scale not in (None, "paper"):
-            return {"status": Cell(OTHER_SCALE)}, ""
         value = row.estimate(quantity)
         if quantity in STEPS:
             text = converged(row) if quantity == "converge" else matching(row, quantity)
