@@ -271,10 +271,7 @@ def fit(
 
 @app.command()
 def ls(
-    words: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[tasks|mixers|studies|column=pattern ...]", help="A list, or stages (arm=scratch)."),
-    ] = None,
+    words: Annotated[list[str] | None, typer.Argument(metavar="[tasks|mixers|studies|column=pattern ...]")] = None,
     store: StoreOption = None,
     data: DataOption = None,
     json: JsonOption = None,
