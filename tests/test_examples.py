@@ -9,7 +9,7 @@ from nbclient import NotebookClient
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
-# The client's own event loop leaves a socket to the garbage collector; that is no fault of a notebook.
+# The client's own event loop leaves a socket to the garbage collector; that is not a fault of a notebook.
 @pytest.mark.filterwarnings(
     "ignore::ResourceWarning", "ignore::DeprecationWarning", "ignore::pytest.PytestUnraisableExceptionWarning"
 )

@@ -93,7 +93,7 @@ def test_without_its_library_the_way_out_is_said(fitted, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
     with pytest.raises(ImportError, match=r"me/model: to send it .* pip install 'headstart\[hf\]'"):
         fitted.push_to_hub("me/model")
-    with pytest.raises(ImportError, match=r"me/model: is no folder here.* pip install 'headstart\[hf\]'"):
+    with pytest.raises(ImportError, match=r"me/model: is not a folder here.* pip install 'headstart\[hf\]'"):
         SequenceClassifier.from_pretrained("me/model")
 
 

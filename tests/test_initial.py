@@ -90,7 +90,7 @@ def test_matched_tensors_have_the_parents_mean_and_spread_but_other_numbers() ->
     assert not torch.equal(big, like)
     # A gain of ones has no spread: it is matched by ones.
     assert torch.equal(now["norm.weight"], torch.ones(16))
-    # A normal draw is no variance: running statistics stay fresh.
+    # A normal draw is not a variance: running statistics stay fresh.
     assert torch.equal(now["norm.running_variance"], fresh["norm.running_variance"])
     rows = {row["part"]: row for row in account}
     assert rows["position"]["matched"] == 160

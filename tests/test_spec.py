@@ -76,7 +76,7 @@ def test_a_key_far_from_all_gets_the_list():
 def test_a_misspelt_kind_is_refused_with_the_nearest():
     assert why({"pet": {"kind": "catt"}}) == "house.pet.kind: no 'catt'; did you mean 'cat'?"
     assert "house.pet: no 'kind' given; there are: cat, dog" in why({"pet": {}})
-    assert "house.pet: 'cat' is no table with a 'kind'" in why({"pet": "cat"})
+    assert "house.pet: 'cat' is not a table with a 'kind'" in why({"pet": "cat"})
 
 
 def test_nothing_is_converted_silently():

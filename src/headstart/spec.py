@@ -130,7 +130,7 @@ def spec_of_kind(table: Mapping[str, Entry], value: Any) -> Any:
         )
         raise PydanticCustomError("kind", "{text}", {"text": text})
     if not isinstance(value, Mapping):
-        raise PydanticCustomError("kind", "{text}", {"text": f"{value!r} is no table with a 'kind'"})
+        raise PydanticCustomError("kind", "{text}", {"text": f"{value!r} is not a table with a 'kind'"})
     if "kind" not in value:
         known = ", ".join(sorted(table))
         raise PydanticCustomError("kind", "{text}", {"text": f"no 'kind' given; there are: {known}"})
@@ -139,7 +139,9 @@ def spec_of_kind(table: Mapping[str, Entry], value: Any) -> Any:
         text = f"{kind!r} names code, which only the command line and Python may; register the class in a plugin, and "
         raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": f"{text}name that with --plugin"})
     if not isinstance(kind, str) or kind not in table:
-        raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": nearest(kind, table)})
+        text = nearest(kind, table)
+        text += "" if "did you mean" in text else "; a kind of your own needs its plugin (--plugin FILE.py)"
+        raise PydanticCustomError("unknown_kind", "{text}", {"key": "kind", "text": text})
     try:
         return table[kind].load().model_validate(dict(value))
     except ValidationError as error:

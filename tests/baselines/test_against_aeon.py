@@ -1,4 +1,4 @@
-"""Accuracy beside aeon's MiniRocket. Opt-in: where aeon is installed (it is no dependency: numba is large)."""
+"""Accuracy beside aeon's MiniRocket. Opt-in: where aeon is installed (it is not a dependency: numba is large)."""
 
 from __future__ import annotations
 

@@ -113,7 +113,7 @@ def test_a_process_that_dies_says_its_last_line():
 @pytest.mark.parametrize(
     ("call", "text"),
     [
-        (lambda: mixers.read_lengths("256,long"), "--lengths: '256,long' is no list of whole numbers"),
+        (lambda: mixers.read_lengths("256,long"), "--lengths: '256,long' is not a list of whole numbers"),
         (lambda: mixers.read_lengths("0"), "--lengths: 0 is below 1"),
         (lambda: mixers.read_mixers("atention", None), "--mixers: no 'atention'; did you mean 'attention'?"),
         (lambda: mixers.read_mixers(None, "nowhere:X"), "--mixer: nowhere cannot be imported"),

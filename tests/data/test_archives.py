@@ -90,7 +90,7 @@ def test_a_link_to_a_folder_is_not_followed(folder, tmp_path):
 
 def test_a_pipe_is_not_waited_for(folder):
     os.mkfifo(folder / "pipe")
-    assert read(folder)[1] == [f"{folder / 'pipe'}: is no plain file; put a file there"]
+    assert read(folder)[1] == [f"{folder / 'pipe'}: is not a plain file; put a file there"]
 
 
 def test_members_that_lead_out_and_links_are_named_and_skipped(tmp_path):

@@ -100,7 +100,7 @@ def test_what_is_wrong_with_a_folder_is_named(tmp_path, monkeypatch):
     write(tmp_path / "a" / "2.png", b"")
     message = why(tmp_path).split("\n")
     assert len(message) == 2
-    assert all("is no image that can be read" in line for line in message)
+    assert all("is not an image that can be read" in line for line in message)
     write(tmp_path / "a" / "1.wav", wav([1]))
     assert "holds 2 images and 1 recordings; name a folder that holds one kind" in why(tmp_path)
     (tmp_path / "a" / "1.wav").unlink()

@@ -154,9 +154,9 @@ def test_nested_lists_are_positions_of_channels(tmp_path):
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ('{"x": [1, [2]]}', "f.jsonl:2 column 'x': is no list of numbers or of rows of equal length"),
-        ('{"x": [1, 2', "f.jsonl:2: is no JSON (Expecting ',' delimiter"),
-        ("[1, 2]", "f.jsonl:2: is no JSON object; give one such as"),
+        ('{"x": [1, [2]]}', "f.jsonl:2 column 'x': is not a list of numbers or of rows of equal length"),
+        ('{"x": [1, 2', "f.jsonl:2: is not JSON (Expecting ',' delimiter"),
+        ("[1, 2]", "f.jsonl:2: is not a JSON object; give one such as"),
         ('{"x": [1], "x": [2]}', "f.jsonl:2: has 'x' twice; rename one"),
         ('{"x": []}', "f.jsonl:2 column 'x': the sequence is empty; leave the row out"),
         ('{"x": [1e400]}', "f.jsonl:2 column 'x': 'inf' is infinite, or beyond 3e38"),

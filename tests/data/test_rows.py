@@ -64,12 +64,12 @@ def test_every_line_that_is_no_row_is_named(tmp_path):
     ]
     result, mistakes = read(write(tmp_path / "f.jsonl", b"\n".join(lines)))
     assert [location for location, _ in result] == [", row 6"]
-    assert mistakes[0].startswith(", row 1: is no JSON (Expecting")
-    assert mistakes[1] == ", row 2: is no JSON object; give one with text and label"
+    assert mistakes[0].startswith(", row 1: is not JSON (Expecting")
+    assert mistakes[1] == ", row 2: is not a JSON object; give one with text and label"
     assert mistakes[2] == ", row 3: has no 'label'"
-    assert mistakes[3].startswith(", row 4: is no JSON (")
+    assert mistakes[3].startswith(", row 4: is not JSON (")
     assert mistakes[4] == ", row 5: is not UTF-8 (byte 0xff at 10); convert the file to UTF-8"
-    assert mistakes[5] == ", row 7: is no JSON (nested too deep); give one object a line"
+    assert mistakes[5] == ", row 7: is not JSON (nested too deep); give one object a line"
 
 
 def test_a_line_without_end_is_refused(tmp_path, monkeypatch):
@@ -105,7 +105,7 @@ def test_parquet_that_is_none_or_lacks_a_column_is_named(tmp_path):
     assert read(path) == ([], [": has no column 'label' (it has 'text', 'labels')"])
     for content in (b"", b"PAR1", path.read_bytes()[:-3]):
         with pytest.raises(
-            BadInput, match=r"f\.parquet: is no whole Parquet file \(.*\); (give the file|write it) again"
+            BadInput, match=r"f\.parquet: is not a whole Parquet file \(.*\); (give the file|write it) again"
         ):
             read(write(path, content))
 

@@ -139,6 +139,15 @@ def test_the_studies_of_the_guides_are_sound(tmp_path: Path, guide: str, sound: 
     assert planned in dry.stdout
 
 
+def test_jobs_of_a_queue_share_a_store_and_their_report(tmp_path: Path) -> None:
+    first, second, report = walk("clusters.md", tmp_path)
+    assert "self_pretrained" in first.stdout
+    assert second.returncode == 0
+    table = next(line for line in report.stdout.splitlines() if line.strip().startswith("scratch"))
+    assert " 2 " in table, "both seeds, of two jobs"
+    assert not list((tmp_path / "runs").glob("*/failure.txt"))
+
+
 def test_the_first_five_minutes_say_commands_that_work(tmp_path: Path) -> None:
     shown, planned, keys = walk("../start.md", tmp_path)
     assert "positions masked" in shown.stdout
@@ -199,9 +208,9 @@ class Nothing:
     [
         ("leaky:LeakySpec", "does not keep the contract"),
         ("leaky:LeakSpec", "did you mean 'LeakySpec'"),
-        ("leaky:Nothing", "is no MixerSpec"),
+        ("leaky:Nothing", "is not a subclass of MixerSpec"),
         ("leeky:LeakySpec", "cannot be imported"),
-        ("leaky", "is no module:Class"),
+        ("leaky", "is not of the form module:Class"),
     ],
 )
 def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, source: str, message: str) -> None:

@@ -304,7 +304,7 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, ca
     ("words", "message"),
     [
         (["--target", "lable"], "did you mean 'label'?"),
-        (["--time", "soon"], "--time: 'soon' is no time"),
+        (["--time", "soon"], "--time: 'soon' is not a time"),
         (["--serve", "kernel"], "did you mean 'kernels'?"),
         (["--test", "nowhere.csv"], "nowhere.csv is not there"),
         (["--unlabelled", "nowhere.csv"], "nowhere.csv is not there"),

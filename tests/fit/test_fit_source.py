@@ -104,7 +104,7 @@ except SystemExit as end:
 @pytest.mark.parametrize(
     ("rows", "message"),
     [("1,2,a\n3,x,b\n", "'x' is not a number"), ("1,2,a\n3,4,a\n", "every label is 'a'")],
-    ids=["a cell that is no number", "labels of one class"],
+    ids=["a cell that is not a number", "labels of one class"],
 )
 def test_a_mistake_in_a_file_is_reported_before_heavy_libraries_are_loaded(
     rows: str, message: str, tmp_path: Path

@@ -138,7 +138,7 @@ def test_names_and_settings_of_such_an_arm_are_checked(folder: Path) -> None:
     assert list(settings.own_arms) == ["my_conv", "my_conv_self_pretrained"]
     assert list(FitSettings(models=(kind,), pretrain=False, serve="my_conv").own_arms) == ["my_conv"]
     assert settings.document() != FitSettings(overrides=settings.overrides[:0]).document()
-    with pytest.raises(BadInput, match=r"override: 'arms\.scratch\.model\.width' is no setting"):
+    with pytest.raises(BadInput, match=r"override: 'arms\.scratch\.model\.width' is not a setting"):
         FitSettings(models=(kind,), overrides=("arms.scratch.model.width=4",))
     with pytest.raises(BadInput, match="serve: no 'my_con'; did you mean 'my_conv'"):
         FitSettings(models=(kind,), serve="my_con")

@@ -177,10 +177,11 @@ def test_a_module_is_found_by_its_name_without_being_imported(tmp_path: Path, mo
         ("nowhere.py", "no file 'nowhere.py'"),
         ("nowhere", "nowhere cannot be imported"),
         ("a/b", "is neither a .py file nor a module"),
+        ("mine.toml", "mine.toml: is not a file of Python; name one that ends in .py"),
         ("random.py", "'random' is a module that Python needs"),
         ("torch.py", "'torch' is a module that headstart needs"),
         ("broken.py", "broken.py: line 2: "),
-        ("bytes.py", "is no text of Python"),
+        ("bytes.py", "is not Python text"),
         ("compiled", "is compiled and has no source"),
     ],
 )
@@ -191,6 +192,7 @@ def test_what_is_no_plugin_is_refused_in_words(
     monkeypatch.syspath_prepend(str(tmp_path))
     for name in ("random", "torch"):
         (tmp_path / f"{name}.py").write_text("X = 1\n")
+    (tmp_path / "mine.toml").write_text("")
     (tmp_path / "broken.py").write_text("X = 1\ndef f(:\n")
     (tmp_path / "bytes.py").write_bytes(b"X = '\xff'\n")
     (tmp_path / "compiled.cpython-311-x86_64-linux-gnu.so").write_bytes(b"")

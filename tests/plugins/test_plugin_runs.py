@@ -174,7 +174,7 @@ def test_the_source_is_kept_with_the_stage_and_never_run_from_there(folder: Path
     model = headstart.load(identity, plugins=["my_mixer.py"])
     assert type(model.blocks[0].mixer).__name__ == "Scale"  # type: ignore[union-attr, index]
     (folder / "my_factor.py").write_text("FACTOR = 2.0\n")
-    with pytest.raises(BadInput, match="its code is another one"):
+    with pytest.raises(BadInput, match="its code differs"):
         headstart.load(identity, plugins=["my_mixer.py"])
 
 
@@ -252,12 +252,13 @@ def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(f
         (("", ""), ""),
         (('register_mixer("scale"', 'register_mixer("attention"'), "names no kind 'attention'"),
         (('Literal["scale"] = "scale"', 'Literal["s4"] = "s4"'), "names no kind 'scale'"),
-        (('"scale"', '"s4"'), "'s4' is a mixer that comes with headstart; give yours another name"),
-        (("register_mixer", "register_task"), "ScaleSpec is no TaskSpec"),
+        (('"scale"', '"s4"'), "'s4' is a mixer of headstart's own; give yours another name"),
+        (("register_mixer", "register_task"), "ScaleSpec is not a subclass of TaskSpec"),
         (('headstart.register_mixer("scale", ScaleSpec)', ""), "my_mixer.py registers nothing"),
         (("FACTOR = 1.0", "FACTOR = 1.0 / 0"), "my_mixer.py, line 32: ZeroDivisionError"),
+        (("FACTOR = 1.0", "raise SystemExit(3)"), "my_mixer.py, line 32: ends the process; let a plugin register"),
         (("FACTOR = 1.0", "import not_there_at_all"), "my_mixer.py cannot be imported: No module named"),
-        (("ScaleSpec)\n", "MixerSpec)\n"), "is defined in headstart.models.mixers.mixer, which is no part of"),
+        (("ScaleSpec)\n", "MixerSpec)\n"), "is defined in headstart.models.mixers.mixer, which is not part of"),
     ],
 )
 def test_what_a_plugin_may_not_do_is_said(folder: Path, change: tuple[str, str], message: str) -> None:
@@ -421,7 +422,7 @@ def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) 
         (page / "source" / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
         other = headstart_verb("check", "study.toml", "--plugin", "source/my_mixer.py")
         assert other.returncode == 2
-        assert "its code is another one" in other.stderr
+        assert "its code differs" in other.stderr
     finally:
         del os.environ["HEADSTART_STORE"]
         os.chdir(folder)

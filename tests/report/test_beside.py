@@ -131,7 +131,7 @@ def test_one_table_may_have_a_column_in_another_unit_and_score() -> None:
     assert (paper.in_percent("a"), paper.in_percent("b")) == (True, False)
     results, _ = run(paper)
     line = cells(beside(results, paper))["b (paper: HR)", "scratch"]
-    # Ours is an accuracy there, which is no R2: it says so.
+    # Ours is an accuracy there, which is not a R2: it says so.
     assert line["ours"] == "accuracy 0.350 ± 0.007"
 
 
@@ -354,7 +354,7 @@ def test_a_claim_of_the_average_is_that_of_the_averages_paired_by_seed() -> None
 def test_a_claim_of_train_is_checked_on_train() -> None:
     claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "columns": ["a"], "quantity": "train"}
     results, paper = run(made(claims=[claim]))
-    # All train scores of the made-up runs are equal: a difference of 0 is no sign of anything.
+    # All train scores of the made-up runs are equal: a difference of 0 is not a sign of anything.
     assert status_of(results, paper) == {"a": "undecided"}
 
 

@@ -105,7 +105,7 @@ def test_what_is_no_model_folder_says_so(tmp_path: Path, saved: Path) -> None:
     assert why(tmp_path / "none") == (
         "none: is not there; give the folder that `headstart fit` or save_pretrained wrote"
     )
-    assert why(saved / "config.json").startswith("config.json: is no folder; give the folder")
+    assert why(saved / "config.json").startswith("config.json: is not a folder; give the folder")
     (tmp_path / "empty").mkdir()
     assert why(tmp_path / "empty").startswith("empty: holds no config.json; give the folder")
     (saved / "model.safetensors").unlink()
@@ -129,8 +129,8 @@ def test_pickled_weights_beside_ours_are_passed_over(saved: Path) -> None:
 
 CONFIGS: dict[str, tuple[str, str]] = {
     "of transformers": ('{"model_type": "bert"}', "is the config of a model of another library (model_type 'bert')"),
-    "of something": ('{"lr": 1}', "is no config of a headstart model"),
-    "no table": ("[1]", "is no config of a headstart model"),
+    "of something": ('{"lr": 1}', "is not a config of a headstart model"),
+    "no table": ("[1]", "is not a config of a headstart model"),
     "no JSON": ("{", "is not readable as JSON"),
     "deep": ("[" * 200_000, "is not readable as JSON"),
     "newer": ('{"kind": "headstart model", "format": 2}', "format 2 is newer than this headstart reads (1); install"),
@@ -161,7 +161,7 @@ CHANGED: dict[str, tuple[Callable[[Any], Any], str]] = {
         "network.model.mixer.kind: no 'atention'; did you mean 'attention'?; a model folder names no code",
     ),
     "a module": (lambda d: _mixer(d).update(kind="os:system"), "network.model.mixer.kind: no 'os:system'"),
-    "a kind that is no word": (lambda d: _mixer(d).update(kind=[]), "network.model.mixer.kind: no '[]'"),
+    "a kind that is not a word": (lambda d: _mixer(d).update(kind=[]), "network.model.mixer.kind: no '[]'"),
     "width": (
         lambda d: d["network"]["model"].update(width=2**24),
         "holds a network of 2 blocks of width 16, by config.json it has 2 of width 16777216",
@@ -332,7 +332,7 @@ def test_links_out_of_the_folder_are_not_followed(saved: Path, tmp_path: Path) -
 def test_a_name_that_is_no_file_is_refused(saved: Path) -> None:
     (saved / "config.json").unlink()
     os.mkfifo(saved / "config.json")
-    assert why(saved).startswith("model/config.json: is no file; give the folder")
+    assert why(saved).startswith("model/config.json: is not a file; give the folder")
 
 
 def test_a_mixer_of_no_plugin_that_the_folder_knows_is_neither_saved_nor_loaded(
@@ -377,7 +377,7 @@ def test_a_full_disk_and_a_folder_that_cannot_be_written_get_one_message(
 
 @pytest.mark.parametrize("name", ["config.json", "../README.md", "a/b", "", ".."])
 def test_other_files_stand_beside_the_model_and_nowhere_else(tmp_path: Path, name: str) -> None:
-    with pytest.raises(BadInput, match=r"is no name for a file beside config\.json and model.safetensors"):
+    with pytest.raises(BadInput, match=r"is not a name for a file beside config\.json and model.safetensors"):
         save_model(made(walks()), tmp_path / "model", {name: b"x"})
     assert not (tmp_path / "README.md").exists()
 

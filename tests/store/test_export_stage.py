@@ -74,7 +74,7 @@ def test_a_frozen_stage_is_exported_whole_with_what_it_is(study: headstart.Study
     [
         ([], "export: name one file: --onnx FILE for a model folder, or -o FILE.safetensors for a stage"),
         (["-o", "a.safetensors", "--onnx", "b"], "export: name one file"),
-        (["-o", "weights.pt"], "is no .safetensors file; give one, as in -o weights.safetensors"),
+        (["-o", "weights.pt"], "is not a .safetensors file; give one, as in -o weights.safetensors"),
         (["-o", "nowhere/a.safetensors"], "No such file or directory; make room or give access there"),
     ],
 )

@@ -447,7 +447,7 @@ def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
     plan = make_plan(arms={"scratch": False}, rates=(1e-3, 3e-3))
     results = summarise(plan, shelf(plan).find)
     assert "the chosen lr 0.003 is the highest of its sweep (0.001, 0.003)" in said(results, "edge")
-    # A rate that was tried above and diverged is no edge that a wider sweep could pass.
+    # A rate that was tried above and diverged is not an edge that a wider sweep could pass.
     wider = make_plan(arms={"scratch": False})
     stored = shelf(wider)
     for cell in wider.cells:

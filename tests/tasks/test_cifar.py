@@ -354,7 +354,7 @@ def test_a_cut_batch_and_wrong_labels_are_all_named(data):
     content[7 * 3073], content[9 * 3073] = 12, 255
     wrong.write_bytes(bytes(content))
     assert why(data).splitlines() == [
-        f"{data / 'cifar10'}, data_batch_1.bin: 61459 bytes are no whole number of records of 3073 bytes: it is cut "
+        f"{data / 'cifar10'}, data_batch_1.bin: 61459 bytes are not a whole number of records of 3073 bytes: it is cut "
         "short or of another kind; download it again",
         f"{data / 'cifar10'}, test_batch.bin, image 7: label 12 is none of 0 to 9; download it again",
         f"{data / 'cifar10'}, test_batch.bin, image 9: label 255 is none of 0 to 9; download it again",

@@ -249,8 +249,8 @@ def test_what_is_wrong_with_a_protein_is_said_with_its_row(tmp_path):
     with pytest.raises(BadInput) as caught:
         HomologySpec().load(tmp_path)
     for words in (
-        "row 2: is no JSON",
-        "row 3: is no JSON object",
+        "row 2: is not JSON",
+        "row 3: is not a JSON object",
         "row 4: has fold_label None and primary 'AC'",
         "row 5: has fold_label 1 and primary ''",
         "row 6: letter 3 is 'J', no amino acid",
@@ -258,7 +258,7 @@ def test_what_is_wrong_with_a_protein_is_said_with_its_row(tmp_path):
     ):
         assert f"{path}, {words}" in str(caught.value)
     path.write_text(json.dumps([protein(1), protein(2, fold=9), 4]))
-    with pytest.raises(BadInput, match=r"valid\.json, protein 3: is no JSON object"):
+    with pytest.raises(BadInput, match=r"valid\.json, protein 3: is not a JSON object"):
         HomologySpec().load(tmp_path)
     path.unlink()
     with pytest.raises(BadInput, match=r"remote_homology_valid\.json is missing; TAPE's .* http"):

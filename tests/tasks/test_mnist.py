@@ -184,7 +184,7 @@ def test_a_label_that_is_no_digit_is_refused_with_its_row(data):
     label = np.arange(60) % 10
     label[7] = 12
     file.write_bytes(idx(label))
-    assert f"{file}: label 12 of image 7 is no digit 0 to 9" in why(data)
+    assert f"{file}: label 12 of image 7 is not a digit from 0 to 9" in why(data)
 
 
 def test_a_header_that_promises_too_much_is_refused_before_memory_is_taken(data):

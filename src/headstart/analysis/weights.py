@@ -40,7 +40,7 @@ class Deviation:
 def deviations(model: SequenceModel, start: SequenceModel) -> list[Deviation]:
     """One value per block and leaf, blocks in order, then what is in no block. Computed in float64.
 
-    Running statistics are no parameters and are left out.
+    Running statistics are not parameters and are left out.
     Raises: BadInput where the two models differ in their parameters.
     """
     before = dict(start.named_parameters())
@@ -146,7 +146,7 @@ def kernels(model: SequenceModel, length: int) -> list[Kernel]:
 
 
 def changes(learnt: Sequence[Kernel], start: Sequence[Kernel], row: int = 0) -> dict[str, float]:
-    """What training made of kernels, in numbers; those that are no finite numbers are left out.
+    """What training made of kernels, in numbers; those that are not finite numbers are left out.
 
     narrowing: positions by which their mean distance is shorter, mean over kernels. spread: how differently they decay,
     the standard deviation over kernels of the logarithm of that distance, more than at the start (two kernels at

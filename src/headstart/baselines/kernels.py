@@ -110,7 +110,7 @@ class KernelsSpec(PenalisedSpec):
 
     features: wanted of each sequence; None: the published 9,996, or 2,520 above 8,000 labels. Halves of pairs have a
     quarter of them.
-    Tokens are no numbers. Kernels over one-hot channels were tried for small vocabularies, at ten times the cost: on
+    Tokens are not numbers. Kernels over one-hot channels were tried for small vocabularies, at ten times the cost: on
     validation rows n-grams were better on three sets of promoters and on splice junctions (0.95 to 0.78, by places),
     kernels on proteins (0.58 to 0.54).
     Source: Dempster et al. 2021.

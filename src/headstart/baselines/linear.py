@@ -346,7 +346,7 @@ def logistic_path(
     for strength in grid:
         model.set_params(C=strength)
         with warnings.catch_warnings():
-            # So many steps are enough for a yardstick; whether the last digit has settled is no news to a reader.
+            # So many steps are enough for a yardstick; whether the last digit has settled is not news to a reader.
             warnings.simplefilter("ignore", ConvergenceWarning)
             # Many classes of one or two examples are what the data are.
             warnings.filterwarnings("ignore", "The number of unique classes", UserWarning)

@@ -50,7 +50,7 @@ def scores_of(target: np.ndarray, predicted: np.ndarray, classes: int) -> dict[s
             "rmse": float(metrics.root_mean_squared_error(target, predicted)),
         }
     chosen = predicted.argmax(axis=1)
-    # Balanced accuracy by its definition: scikit-learn's own warns of a predicted class that is no target.
+    # Balanced accuracy by its definition: scikit-learn's own warns of a predicted class that is not a target.
     recall = metrics.recall_score(target, chosen, labels=np.unique(target), average="macro")
     return {
         "accuracy": float(metrics.accuracy_score(target, chosen)),

@@ -64,7 +64,7 @@ def read_lengths(text: str) -> list[int]:
     try:
         lengths = sorted({int(word) for word in text.split(",")})
     except ValueError:
-        raise BadInput(f"--lengths: {text!r} is no list of whole numbers; write --lengths 256,1024") from None
+        raise BadInput(f"--lengths: {text!r} is not a list of whole numbers; write --lengths 256,1024") from None
     if lengths[0] < 1:
         raise BadInput(f"--lengths: {lengths[0]} is below 1; write --lengths 256,1024")
     return lengths

@@ -125,7 +125,7 @@ def _file(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
         if not path.exists():
             raise BadInput(f"{path}: is not there; give the path of a file or a folder")
         if not path.is_file():
-            raise BadInput(f"{path}: is no file and no folder; give one")
+            raise BadInput(f"{path}: is neither a file nor a folder; give one")
         if not path.stat().st_size:
             raise BadInput(f"{path}: is empty; give a file with rows")
         form = format_of(path) if spec.format == "auto" else spec.format

@@ -136,7 +136,7 @@ def _of_folder(root: Path, wanted: Wanted, mistakes: Mistakes) -> Iterator[tuple
                 continue
             known = os.stat(path)
             if not stat.S_ISREG(known.st_mode):
-                mistakes.add(str(path), "is no plain file; put a file there")
+                mistakes.add(str(path), "is not a plain file; put a file there")
             elif known.st_size > FILE:
                 mistakes.add(str(path), f"has {known.st_size} bytes, at most {FILE} are read")
             else:

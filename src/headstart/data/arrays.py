@@ -56,7 +56,7 @@ def read_npz(path: Path, spec: LayoutSpec) -> Table:
                         name = info.filename.removesuffix(".npy")
                         arrays[name] = _read(file, info.file_size, f"{path}, array {name!r}")
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise BadInput(f"{path}: is no whole .npz file ({error}); write it again") from None
+            raise BadInput(f"{path}: is not a whole .npz file ({error}); write it again") from None
     if not arrays:
         raise BadInput(f"{path}: holds no array; write it with numpy.savez")
     return _together(arrays, path, spec)
@@ -73,7 +73,7 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
         shape, fortran, dtype = header(file)
     except (ValueError, EOFError, SyntaxError) as error:
         raise BadInput(
-            f"{source}: is no array of numpy ({' '.join(str(error).split())[:120]}); write it with numpy.save"
+            f"{source}: is not an array of numpy ({' '.join(str(error).split())[:120]}); write it with numpy.save"
         ) from None
     check_dtype(dtype, source)
     count = 1

@@ -126,7 +126,9 @@ class _Reader:
                     plain = image if image.mode in ("I;16", "I", "F") else image.convert("L" if grey else "RGB")
                     pixels = np.asarray(plain, dtype=np.float32)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            mistakes.add(location, f"is no image that can be read ({' '.join(str(error).split())[:80]}); give it again")
+            mistakes.add(
+                location, f"is not an image that can be read ({' '.join(str(error).split())[:80]}); give it again"
+            )
             return None
         return pixels.reshape(-1, 1 if grey else 3)
 
@@ -210,7 +212,7 @@ def read_wav(content: bytes, location: str, mistakes: Mistakes) -> tuple[int, np
 
 
 def _wav_samples(content: bytes) -> tuple[int, np.ndarray]:
-    """Samples per second and samples (L,) or (L, channels). Raises: ValueError for what is no whole .wav file."""
+    """Samples per second and samples (L,) or (L, channels). Raises: ValueError for what is not a whole .wav file."""
     from scipy.io import wavfile
 
     if content[:4] != b"RIFF" or content[8:12] != b"WAVE":

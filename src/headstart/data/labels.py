@@ -14,7 +14,7 @@ from headstart.errors import BadInput, Mistakes, Places
 
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
 MANY = 20
-"""Different numbers from which on a target of numbers is no class, unless they count up from 0 or 1."""
+"""Different numbers from which on a target of numbers is not a class, unless they count up from 0 or 1."""
 
 
 def class_names(words: Words, cells: Cells) -> Words:

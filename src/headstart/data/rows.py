@@ -29,7 +29,7 @@ from headstart.data.text import lines, text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
 FORMS = ("jsonl", "parquet", "tsv")
-NO_LIST = "is no list of numbers or of rows of equal length"
+NO_LIST = "is not a list of numbers or of rows of equal length"
 
 Row = tuple[str, Mapping[str, Any]]
 """(place, values); the place is `file, row n`, counted from 1."""
@@ -81,10 +81,10 @@ def _json_row(line: str, location: str, mistakes: Mistakes, way: str) -> dict[st
         row = json.loads(line, object_pairs_hook=pairs)
     except (ValueError, RecursionError) as error:
         problem = error if isinstance(error, ValueError) else "nested too deep"
-        mistakes.add(location, f"is no JSON ({problem}); give one object a line")
+        mistakes.add(location, f"is not JSON ({problem}); give one object a line")
         return None
     if not isinstance(row, dict):
-        mistakes.add(location, f"is no JSON object; {way}")
+        mistakes.add(location, f"is not a JSON object; {way}")
     elif twice:
         mistakes.add(location, f"has {twice[0]!r} twice; rename one")
     else:
@@ -302,7 +302,7 @@ def _whole(path: Path, what: str) -> Iterator[None]:
         except (pyarrow.ArrowException, ValueError) as error:
             if isinstance(error, BadInput):
                 raise
-            raise BadInput(f"{path}: is no whole {what} file ({_short(error)}); write it again") from None
+            raise BadInput(f"{path}: is not a whole {what} file ({_short(error)}); write it again") from None
 
 
 def frame(data: Any, source: str) -> Table | None:

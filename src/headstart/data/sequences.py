@@ -79,7 +79,7 @@ class Sequences:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """Names of the classes in the order of their numbers; none where the target is no class."""
+        """Names of the classes in the order of their numbers; none where the target is not a class."""
         if self.target != "class":
             return ()
         return tuple(in_order({label for label in self.labels if label is not None}))
@@ -110,7 +110,7 @@ class Sequences:
     def numbers(self) -> np.ndarray:
         """(n,) float64 of each row's target ((S,) of each position's), NaN without one.
 
-        Raises: BadInput where a label is no number.
+        Raises: BadInput where a label is not a number.
         """
         out, mistakes = np.full(len(self.labels), np.nan), Mistakes()
         for i, label in enumerate(self.labels):

@@ -48,7 +48,7 @@ Lines = Iterator[tuple[str, str]]
 def read_tsv(lines: Lines, mistakes: Mistakes) -> Rows:
     """Rows `label<TAB>value<TAB>...` as the UCR archive has them.
 
-    A value that is empty, `?` or NaN is missing; missing ones at the end are no part of the sequence, so rows
+    A value that is empty, `?` or NaN is missing; missing ones at the end are not part of the sequence, so rows
     may have any length.
     """
     out = Rows()
@@ -117,7 +117,7 @@ def read_ts(lines: Lines, file: str, mistakes: Mistakes, target: Target | None =
 
 
 def numbers(fields: list[str], location: str, mistakes: Mistakes, missing: tuple[str, ...]) -> np.ndarray | None:
-    """(n,) float32, NaN for the texts of `missing` and for NaN; None and a mistake where one is no number."""
+    """(n,) float32, NaN for the texts of `missing` and for NaN; None and a mistake where one is not a number."""
     try:
         values = np.array(list(map(float, fields)))
     except ValueError:

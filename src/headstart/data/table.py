@@ -228,7 +228,7 @@ def arrow_lists(values: np.ndarray | Sequence[str], offsets: np.ndarray) -> Any:
 
 
 def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.ndarray:
-    """(n,) float64 of an Arrow array of texts, NaN for the words of `missing`, empty cells and what is no number."""
+    """(n,) float64 of an Arrow array of texts, NaN for the words of `missing`, empty cells and what is not a number."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -240,7 +240,7 @@ def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.nda
         values = np.full(len(plain), np.nan)
         values[numbers_of(keep).astype(bool)] = numbers_of(plain.filter(keep).cast(pa.float64()))
         return values
-    except pa.ArrowException:  # a cell that is no number, or that Python alone takes for one
+    except pa.ArrowException:  # a cell that is not a number, or that Python alone takes for one
         return np.array([to_float((word or "").replace(decimal, ".")) for word in texts_of(cells)], dtype=np.float64)
 
 
@@ -364,7 +364,7 @@ class Cells:
                 way = "whoever wrote the file shortened the list; write it whole"
             mistakes.add(self.places.cell(row, columns[row]), f"{short!r} {wrong} ({many}{way})")
         if self.others and len(mistakes.texts) < MOST:
-            mistakes.add(self.places.source, f"{self.others:,} other cells are no numbers either")
+            mistakes.add(self.places.source, f"{self.others:,} other cells are not numbers either")
 
 
 def is_number(text: str, decimal: str = ".") -> bool:

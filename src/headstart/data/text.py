@@ -23,7 +23,7 @@ BINARY = {
     b"\xd0\xcf\x11\xe0": "a spreadsheet",
     b"%PDF": "a PDF file",
 }
-"""How files begin that are no text, whatever their name."""
+"""How files begin that are not text, whatever their name."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -31,7 +31,7 @@ def text_lines(path: Path, encoding: str, mistakes: Mistakes) -> Iterator[str]:
     """Lines with their ends, as an editor counts them (a line ends at a newline, a return, or both).
 
     A line that is not of this encoding is a mistake; it is given with what stands in for the wrong bytes, so that
-    lines stay counted. Raises: BadInput for what is no text at all.
+    lines stay counted. Raises: BadInput for what is not text at all.
     """
     with reading(path):
         with unpacked(path) as file:
@@ -56,7 +56,7 @@ def check_text(path: Path, start: bytes, encoding: str) -> None:
         "".encode(encoding)
     except LookupError:
         raise BadInput(
-            f"layout.encoding: {encoding!r} is no encoding of text; utf-8, latin-1 and utf-16 are some"
+            f"layout.encoding: {encoding!r} is not an encoding of text; utf-8, latin-1 and utf-16 are some"
         ) from None
     for magic, what in BINARY.items():
         if start.startswith(magic):

@@ -29,7 +29,7 @@ def fetched(repo_id: str, revision: str | None = None, token: str | bool | None 
     The files are copied out of the hub's cache, where they are links, which a model folder may not hold.
     Raises: ImportError without huggingface_hub; BadInput where there is no such repository, file or connection.
     """
-    hub = _library(f"{repo_id}: is no folder here, and to look for it on the hub")
+    hub = _library(f"{repo_id}: is not a folder here, and to look for it on the hub")
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
         for name in (CONFIG, WEIGHTS):
             try:

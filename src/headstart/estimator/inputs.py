@@ -170,13 +170,13 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
 
     start, count, balanced = _seed(estimator.random_state), estimator.seeds, getattr(estimator, "class_weight", None)
     if not isinstance(count, numbers.Integral) or count < 1:
-        raise BadInput(f"seeds: {count!r} is no number of networks; give 1 or more")
+        raise BadInput(f"seeds: {count!r} is not a number of networks; give 1 or more")
     if balanced not in (None, "balanced"):
         raise BadInput(f"class_weight: {balanced!r} is neither None nor 'balanced'")
     for name, low in (("validation_fraction", 1e-9), ("test_fraction", 0.0)):
         value = getattr(estimator, name)
         if not isinstance(value, (int, float)) or not low <= value < 1:
-            raise BadInput(f"{name}: {value!r} is no share of the rows; give a number between 0 and 1")
+            raise BadInput(f"{name}: {value!r} is not a share of the rows; give a number between 0 and 1")
     rates = _rates(estimator.learning_rates)
     for name in ("epochs", "pretrain_epochs"):
         _check_number(name, getattr(estimator, name))
@@ -218,7 +218,7 @@ def _check_number(name: str, value: Any, needed: bool = False) -> None:
     numeric = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
     if numeric or (value is None and not needed):
         return
-    raise BadInput(f"{name}: {value!r} is no number; give one" + ("" if needed else ", or None"))
+    raise BadInput(f"{name}: {value!r} is not a number; give one" + ("" if needed else ", or None"))
 
 
 def workers_of(n_jobs: Any) -> int:
@@ -226,7 +226,7 @@ def workers_of(n_jobs: Any) -> int:
     from headstart.runner.machine import cores
 
     if n_jobs is not None and not isinstance(n_jobs, numbers.Integral):
-        raise BadInput(f"n_jobs: {n_jobs!r} is no number of processes; give None, -1 or a whole number")
+        raise BadInput(f"n_jobs: {n_jobs!r} is not a number of processes; give None, -1 or a whole number")
     count = 1 if n_jobs is None else int(n_jobs)
     count = count if count >= 0 else max(1, cores() + 1 + count)
     return count if count > 1 else 0

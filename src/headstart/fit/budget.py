@@ -101,7 +101,7 @@ def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], set
         low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
     amount = at(low)
     few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
-    # Far too little time: less than a fifth of what shows anything is no training at all.
+    # Far too little time: less than a fifth of what shows anything does not train.
     return replace(
         amount,
         steps=max(amount.steps, few[0] // 5) if free else amount.steps,

@@ -163,7 +163,7 @@ def candidates_of(results: Results, store: Store, facts: OwnFacts, balanced: boo
     texts = {**NETWORKS, **WITHOUT_GRADIENTS["numbers" if facts.kind == "numbers" else "tokens"]}
     out = []
     for row in results.table:
-        # Where all validation targets are equal R² is no number, and nothing is chosen: the first setting stands.
+        # Where all validation targets are equal R² is not a number, and nothing is chosen: the first setting stands.
         runs = row.runs or (row.points[0].runs if row.points else ())
         models = tuple(_model(run, row.arm, store, facts, weights) for run in runs if run.status == "complete")
         if models:

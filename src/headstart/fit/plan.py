@@ -46,7 +46,7 @@ from headstart.study.spec import read_study
 from headstart.study.words import duration, many
 
 SAFE = 0.7
-"""Share of the time left that is planned: a few timed steps are no promise."""
+"""Share of the time left that is planned: a few timed steps promise nothing."""
 START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
 SQUEEZES = (1, 2, 4)
@@ -83,7 +83,7 @@ def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
         return None
     except BadInput as error:
         raise BadInput(
-            f"{error}\n{path}: is no plan that this headstart reads; give another folder with -o, or delete "
+            f"{error}\n{path}: is not a plan that this headstart reads; give another folder with -o, or delete "
             "it to plan anew"
         ) from None
     except Damaged as error:

@@ -115,7 +115,7 @@ def _check_override(word: str, own: Collection[str]) -> None:
     if first == "arms" and len(rest) > 2 and rest[0] in own and rest[1] == "model":
         return
     if first in ELSEWHERE:
-        raise BadInput(f"override: {path!r} is no setting of the networks alone; {ELSEWHERE[first]}")
+        raise BadInput(f"override: {path!r} is not a setting of the networks alone; {ELSEWHERE[first]}")
     if isinstance(value, list) and not path.endswith((".optim.lr", ".start", ".mixer", ".class_weights")):
         raise BadInput(f"override: {path}={value}: a fit sweeps finetune.optim.lr alone; give one value")
 
@@ -138,7 +138,7 @@ def read_time(text: str) -> float:
     if re.fullmatch(r"\d+(\.\d+)?", text):
         amounts = [(text, "s")]
     elif not amounts or "".join(f"{number}{unit}" for number, unit in amounts) != re.sub(r"\s", "", text):
-        raise BadInput(f"--time: {text!r} is no time; give one such as 90s, 5m or 1h")
+        raise BadInput(f"--time: {text!r} is not a time; give one such as 90s, 5m or 1h")
     seconds = math.fsum(float(number) * _UNITS[unit] for number, unit in amounts)
     if seconds < 1:
         raise BadInput(f"--time: {text!r} is less than a second; give one such as 90s, 5m or 1h")

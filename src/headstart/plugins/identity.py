@@ -42,6 +42,8 @@ def plugin_identity(source: str | os.PathLike[str] | type | types.FunctionType, 
         owner = "headstart" if head in CORE else "Python"
         raise BadInput(f"{option}: {text}: {head!r} is a module that {owner} needs; give it another name")
     top = top or top_path(head, Path.cwd(), also_installed=True)
+    if top is None and Path(text).is_file():
+        raise BadInput(f"{option}: {text}: is not a file of Python; name one that ends in .py")
     if top is None:
         raise BadInput(
             f"{option}: {text} cannot be imported: there is no module {head!r}; run from its folder, install it, or "
@@ -56,7 +58,7 @@ def current_identity(plugin: Plugin) -> Plugin:
 
 
 def is_own_module(name: str, plugin: Plugin) -> bool:
-    """Whether a module of this name, which is no part of the plugin, is a file of a person's own."""
+    """Whether a module of this name, which is not part of the plugin, is a file of a person's own."""
     if plugin.top is None:
         return False
     module = Closure(plugin.top.parent, "import", {plugin.name.partition(".")[0]: plugin.top}).read(name)

@@ -86,7 +86,7 @@ def _refuse_unseen(name: str) -> None:
         plugin = _serving[importer][1]
         if is_own_module(name, plugin):
             raise ImportError(
-                f"{importer} imports {name} in a way that its text does not show, so that it is no part of the "
+                f"{importer} imports {name} in a way that its text does not show, so that it is not part of the "
                 f"plugin's identity; write `import {name}` in {plugin.file}"
             )
 
@@ -172,11 +172,11 @@ def load_class(text: str, option: str, sort: str = "") -> str:
     """
     module, colon, name = text.rpartition(":")
     if not colon or not module or not name:
-        raise BadInput(f"{option}: {text!r} is no module:Class (for example my_{sort or 'task'}:MySpec)")
+        raise BadInput(f"{option}: {text!r} is not of the form module:Class (for example my_{sort or 'task'}:MySpec)")
     plugin = load_plugin(module, option, (name,))
     cls = getattr(sys.modules[plugin.name], name)
     if sort and not issubclass(cls, base := _tables()[sort][1]):
-        raise BadInput(f"{option}: {text} is no {base.__name__}; {_way_out(sort)}")
+        raise BadInput(f"{option}: {text} is not a subclass of {base.__name__}; {_way_out(sort)}")
     return str(cls.model_fields["kind"].get_default())
 
 
@@ -228,7 +228,7 @@ def _execute(plugin: Plugin, option: str) -> None:
     _running.append(plugin)
     try:
         importlib.import_module(plugin.name)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         at = place_of(error) or f"{plugin.file}: "
         _forget(plugin.name)
         if isinstance(error, BadInput):
@@ -236,6 +236,8 @@ def _execute(plugin: Plugin, option: str) -> None:
         if isinstance(error, ImportError):
             why = f"{plugin.file} cannot be imported: {error}; run from its folder or install it"
             raise BadInput(f"{option}: {why}") from None
+        if isinstance(error, SystemExit):
+            raise BadInput(f"{option}: {at}ends the process; let a plugin register its kinds and do no more") from None
         raise BadInput(f"{option}: {at}{type(error).__name__}: {error}") from None
     finally:
         _running.pop()
@@ -294,13 +296,15 @@ def _own_entries() -> list[tuple[str, str, PluginEntry]]:
 def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
     """Kinds of this sort (`mixer`, `task`, ...) that the plugins have registered."""
     names = {plugin.name for plugin in plugins}
+    if not names:  # the tables import torch
+        return []
     return [kind for own, kind, entry in _own_entries() if own == sort and entry.plugin in names]
 
 
 def own_networks(plugins: Iterable[Plugin]) -> tuple[str, ...]:
     """Kinds of whole models that the plugins have registered and that are trained."""
-    table = _tables()["model"][0]
-    return tuple(kind for kind in own_kinds(plugins, "model") if getattr(table[kind].load(), "way", "") == "trained")
+    kinds = own_kinds(plugins, "model")
+    return tuple(kind for kind in kinds if getattr(_tables()["model"][0][kind].load(), "way", "") == "trained")
 
 
 def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
@@ -310,7 +314,9 @@ def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
             return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
     bases = ", ".join(base.__name__ for _, base in _tables().values())
     name = getattr(cls, "__name__", cls)
-    raise BadInput(f"{option}: {name} is no {bases}; derive it from one of them (docs/guide/your-own-mixer.md)")
+    raise BadInput(
+        f"{option}: {name} is derived from none of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
+    )
 
 
 def register(sort: str, name: str, cls: type[Any]) -> None:
@@ -323,7 +329,7 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
         plugin = _running[-1]
         if cls.__module__ not in {module.name for module in plugin.modules}:
             raise BadInput(
-                f"{option}: {cls.__qualname__} is defined in {cls.__module__}, which is no part of {plugin.file}; "
+                f"{option}: {cls.__qualname__} is defined in {cls.__module__}, which is not part of {plugin.file}; "
                 "derive a class of your own from it there"
             )
         _enter(sort, name, cls, plugin, option)
@@ -340,7 +346,8 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
 def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) -> None:
     table, base = _tables()[sort]
     if not (isinstance(cls, type) and issubclass(cls, base)):
-        raise BadInput(f"{option}: {getattr(cls, '__qualname__', cls)} is no {base.__name__}; {_way_out(sort)}")
+        what = getattr(cls, "__qualname__", cls)
+        raise BadInput(f"{option}: {what} is not a subclass of {base.__name__}; {_way_out(sort)}")
     kind = cls.model_fields["kind"].get_default()
     if kind != name or not isinstance(name, str):
         wanted = name if isinstance(name, str) else "my_name"
@@ -349,11 +356,13 @@ def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) ->
         )
     entry = table.get(name)
     if entry is not None and not isinstance(entry, PluginEntry):
-        raise BadInput(f"{option}: {name!r} is a {sort} that comes with headstart; give yours another name")
+        raise BadInput(f"{option}: {plugin.file}: {name!r} is a {sort} of headstart's own; give yours another name")
     path = f"{cls.__module__}:{cls.__qualname__}"
     if entry is not None and entry.plugin != plugin.name:
         if entry.plugin in _together:
-            raise BadInput(f"{option}: {name!r} is registered by {entry.path} and by {path}")
+            raise BadInput(
+                f"{option}: {name!r} is registered by {entry.path} and by {path}; give one of them another name"
+            )
         _forget(entry.plugin)
     cls.source_digest = plugin.digest
     table[name] = PluginEntry(path, (cls.__doc__ or "").strip().partition("\n")[0], "a plugin", {}, cls, plugin.name)
@@ -391,8 +400,8 @@ def require_plugins(needed: Mapping[str, str], option: str) -> tuple[Plugin, ...
     for name, digest in needed.items():
         if digest not in digests and name in _loaded:
             raise BadInput(
-                f"{option}: {name} is there with the digest {_loaded[name].digest}, and {digest} is needed: its code "
-                "is another one; name the file as it was with --plugin or plugins=[...]"
+                f"{option}: the plugin {name} that is loaded has the digest {_loaded[name].digest}, and {digest} is "
+                "needed: its code differs; name the file as it was with --plugin or plugins=[...]"
             )
         if digest not in digests:
             raise BadInput(

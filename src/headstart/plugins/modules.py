@@ -80,7 +80,7 @@ def module_text(module: Module, option: str) -> str:
     try:
         return decoded(module.source)
     except (SyntaxError, UnicodeDecodeError) as error:
-        raise BadInput(f"{option}: {module.path}: is no text of Python: {error}") from None
+        raise BadInput(f"{option}: {module.path}: is not Python text: {error}") from None
 
 
 class Closure:
@@ -143,7 +143,7 @@ def _read(name: str, path: Path, option: str, is_package: bool = False) -> Modul
 
 
 def _tree(module: Module, option: str) -> ast.Module:
-    """The syntax tree. Raises: BadInput naming the line where it is no Python."""
+    """The syntax tree. Raises: BadInput naming the line where it is not Python."""
     try:
         return ast.parse(module_text(module, option))
     except (SyntaxError, ValueError) as error:
@@ -188,7 +188,7 @@ def top_path(name: str, folder: Path, also_installed: bool = False) -> Path | No
 def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
     """Where the import system finds a top-level module; nothing is imported for that."""
     for finder in sys.meta_path:
-        # What serves modules of plugins from their hashed bytes is no place where files lie.
+        # What serves modules of plugins from their hashed bytes is not a place where files lie.
         if type(finder).__module__.startswith("headstart."):
             continue
         spec: importlib.machinery.ModuleSpec | None = finder.find_spec(name, None)

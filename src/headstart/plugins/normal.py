@@ -21,7 +21,7 @@ _BODIES = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 def decoded(source: bytes) -> str:
     """The text of a Python file, by its coding comment (PEP 263), with line ends as `\\n`.
 
-    Raises: SyntaxError or UnicodeDecodeError where it is no text.
+    Raises: SyntaxError or UnicodeDecodeError where it is not text.
     """
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
     return source.decode(encoding).replace("\r\n", "\n").replace("\r", "\n")
@@ -30,7 +30,7 @@ def decoded(source: bytes) -> str:
 def normal_form(text: str) -> str:
     """The text without comments, docstrings, blanks at ends of lines and blank lines; strings stay as they are.
 
-    Raises: SyntaxError where it is no Python.
+    Raises: SyntaxError where it is not Python.
     """
     tree = ast.parse(text)
     starts = [0]

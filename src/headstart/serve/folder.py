@@ -55,7 +55,7 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
     _check_kinds(document, path / CONFIG)
     for name in more or {}:
         if name in ("", ".", "..", CONFIG, WEIGHTS) or Path(name).name != name:
-            raise BadInput(f"{name!r}: is no name for a file beside {CONFIG} and {WEIGHTS}; give another")
+            raise BadInput(f"{name!r}: is not a name for a file beside {CONFIG} and {WEIGHTS}; give another")
     with_config = {"config": _digest(document)}
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -131,12 +131,12 @@ def _check_finite(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
 
 
 def _check_folder(path: Path) -> None:
-    """Raises: BadInput where a look at the names shows that this is no model folder."""
+    """Raises: BadInput where a look at the names shows that this is not a model folder."""
     with reading(path):
         if not path.exists():
             raise BadInput(f"{path}: is not there; give {SAVED}")
         if not path.is_dir():
-            raise BadInput(f"{path}: is no folder; give {SAVED}")
+            raise BadInput(f"{path}: is not a folder; give {SAVED}")
         names = sorted(os.listdir(path))
     pickled = [name for name in names if name.lower().endswith(PICKLED)]
     if pickled and WEIGHTS not in names:
@@ -156,7 +156,7 @@ def _inside(folder: Path, name: str) -> Path:
     if not real.is_relative_to(os.path.realpath(folder)):
         raise BadInput(f"{path}: is a link that leads out of the folder, which is not followed; copy the file there")
     if not real.is_file():
-        raise BadInput(f"{path}: is no file; give {SAVED}")
+        raise BadInput(f"{path}: is not a file; give {SAVED}")
     return path
 
 
@@ -175,7 +175,7 @@ def _document(path: Path) -> dict[str, Any]:
         what = (
             f"the config of a model of another library ({foreign[0]} {document[foreign[0]]!r})"
             if foreign
-            else ("no config of a headstart model")
+            else ("not a config of a headstart model")
         )
         raise BadInput(f"{path}: is {what}; give {SAVED}")
     written = document.get("format")

@@ -138,7 +138,7 @@ def export_onnx(served: Served, path: Path) -> Exported:
     whole = Whole(served).eval()
     data = graph_of(whole, served)
     difference, runs = compared(whole, served, answers_of(data))
-    if not difference <= CLOSE:  # NaN is no small difference
+    if not difference <= CLOSE:  # NaN is not a small difference
         raise BadInput(
             f"{path}: the file's answers would differ from torch's by up to {difference:.1e} (at most {CLOSE:g} is "
             "taken); nothing is written. Other versions of onnxscript and onnxruntime may do better; `headstart "

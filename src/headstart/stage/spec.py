@@ -285,5 +285,5 @@ def peak_memory(device: torch.device) -> int:
 
 
 def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
-    """JSON has no NaN: a score that is no number is None."""
+    """JSON has no NaN: a score that is not a number is None."""
     return {name: value if math.isfinite(value) else None for name, value in scores.items()}

@@ -136,7 +136,7 @@ class Store:
     def records(self, identity: str) -> list[dict[str, Any]]:
         """The records so far; a last line that is still being written is left out.
 
-        Raises: Damaged where a line is no JSON.
+        Raises: Damaged where a line is not JSON.
         """
         try:
             lines = (self.folder(identity) / RECORDS).read_bytes().split(b"\n")[:-1]
@@ -217,7 +217,7 @@ def export_stage(store: Store, prefix: str, file: str | os.PathLike[str], which:
     identity, path = store.find(prefix), Path(file)
     if path.suffix != ".safetensors":
         raise BadInput(
-            f"-o: {str(path)!r} is no .safetensors file; give one, as in -o {path.stem or 'stage'}.safetensors"
+            f"-o: {str(path)!r} is not a .safetensors file; give one, as in -o {path.stem or 'stage'}.safetensors"
         )
     tensors = store.weights(identity, which)
     if not tensors:

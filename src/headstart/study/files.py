@@ -78,7 +78,7 @@ def title_of(path: Path) -> str:
 
 
 def table_of(path: Path) -> dict[str, Any]:
-    """A study file as a table. Raises: BadInput where it is no TOML."""
+    """A study file as a table. Raises: BadInput where it is not TOML."""
     try:
         return tomllib.loads(study_text(path))
     except tomllib.TOMLDecodeError as error:
@@ -86,7 +86,7 @@ def table_of(path: Path) -> dict[str, Any]:
 
 
 def study_text(path: Path) -> str:
-    """What a study file says. Raises: BadInput where it cannot be read, or is no text."""
+    """What a study file says. Raises: BadInput where it cannot be read, or is not text."""
     try:
         return path.read_text("utf-8")
     except UnicodeDecodeError as error:

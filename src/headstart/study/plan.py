@@ -258,7 +258,7 @@ def _chain(
         named = outlines.identity(spec, may_be_open)
         planned.append(PlannedStage(name, spec, named))
         if spec.parent is None:
-            # A parent that trains nothing was dropped: it is no stage of this chain.
+            # A parent that trains nothing was dropped: it is not a stage of this chain.
             planned = planned[-1:]
     return tuple(planned), int(tables[0].get("seed", 0))
 
@@ -357,7 +357,7 @@ def _model(settings: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _position(bundle: Mapping[str, Any]) -> Any:
-    """The kind of positions that a bundle asks for; None where it asks for none, or is no table there."""
+    """The kind of positions that a bundle asks for; None where it asks for none, or is not a table there."""
     position = _model(bundle).get("position")
     return position.get("kind") if isinstance(position, Mapping) else None
 

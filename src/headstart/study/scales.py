@@ -34,7 +34,7 @@ def check_known(name: Any, known: Iterable[str], location: str) -> None:
 
 
 def check_written(table: Mapping[str, Any]) -> None:
-    """Raises: BadInput naming the place of what is no table, or of a name that is not there."""
+    """Raises: BadInput naming the place of what is not a table, or of a name that is not there."""
     for key in ("axes", "report"):
         checked_table(table.get(key, {}), key)
     stages = checked_tables(table.get("stages", {}), "stages")

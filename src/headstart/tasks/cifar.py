@@ -315,7 +315,7 @@ def _from_batches(batches: dict[str, bytes], root: Path) -> tuple[LabelledImages
 def _records(content: bytes, where: str, mistakes: Mistakes) -> tuple[np.ndarray, np.ndarray]:
     whole = len(content) // RECORD
     if len(content) % RECORD or not whole:
-        problem = f"{len(content)} bytes are no whole number of records of {RECORD} bytes"
+        problem = f"{len(content)} bytes are not a whole number of records of {RECORD} bytes"
         mistakes.add(where, f"{problem}: it is cut short or of another kind; download it again")
     table = np.frombuffer(content, dtype=np.uint8, count=whole * RECORD).reshape(whole, RECORD)
     for row in np.flatnonzero(table[:, 0] > 9):

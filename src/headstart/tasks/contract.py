@@ -46,7 +46,7 @@ def signature_is_true(_spec: TaskSpec, task: Task) -> str:
             return f"{name} has values of shape {values.shape}, the signature says {s.width} per position"
         tokens = values.ndim == 1 and values.dtype.kind in "iu" and values.min() >= 0 and values.max() < s.width
         if s.input == "tokens" and not tokens:
-            return f"{name} has values that are no whole numbers from 0 to {s.width - 1}"
+            return f"{name} has values that are not whole numbers from 0 to {s.width - 1}"
     return ""
 
 
@@ -101,7 +101,7 @@ def fractions_are_nested(spec: TaskSpec, task: Task) -> str:
     except BadInput as error:
         return str(error)
     if not set(half.train.index) <= set(more.train.index) <= set(task.train.index):
-        return "half of the train examples is no part of three quarters of them"
+        return "half of the train examples is not part of three quarters of them"
     if task.train.target is not None and len(labelled.train.labelled_units()) != count:
         return "`labelled` does not keep that many labels"
     if len(labelled.train) != len(task.train):
@@ -113,7 +113,7 @@ def fractions_are_nested(spec: TaskSpec, task: Task) -> str:
 def identity_follows_settings(spec: TaskSpec, _task: Task) -> str:
     """Another setting gives another identity; the same settings give the same."""
     other = spec.model_copy(update={"split_seed": spec.split_seed + 1})
-    return "" if digest(other.document()) != digest(spec.document()) else "split_seed is no part of the identity"
+    return "" if digest(other.document()) != digest(spec.document()) else "split_seed is not part of the identity"
 
 
 def words_are_there(spec: TaskSpec, task: Task) -> str:
@@ -121,7 +121,7 @@ def words_are_there(spec: TaskSpec, task: Task) -> str:
     if "`" not in (type(spec).__doc__ or ""):
         return "the docstring of the class shows no example of the data in backticks"
     if not spec.shows_not.endswith("."):
-        return "shows_not is no sentence on what a score does not show"
+        return "shows_not is not a sentence on what a score does not show"
     scores = [score for line in task.baselines for score in (line.val, line.test) if score is not None]
     return "" if all(0 <= score <= 1 for score in scores) else "a baseline is not in [0, 1]"
 

@@ -257,7 +257,7 @@ def _read_pair(images: Path, labels: Path) -> tuple[np.ndarray, np.ndarray]:
     wrong = np.flatnonzero(label > 9)
     if len(wrong):
         raise BadInput(
-            f"{labels}: label {label[wrong[0]]} of image {wrong[0]} is no digit 0 to 9; give the official file"
+            f"{labels}: label {label[wrong[0]]} of image {wrong[0]} is not a digit from 0 to 9; give the official file"
         )
     return pixels, label
 

@@ -294,14 +294,14 @@ def _objects(lines: Iterator[tuple[str, str]], mistakes: Mistakes) -> Iterator[t
         try:
             read = json.loads(text)
         except (ValueError, RecursionError) as error:
-            mistakes.add(where, f"is no JSON ({error if isinstance(error, ValueError) else 'nested too deep'})")
+            mistakes.add(where, f"is not JSON ({error if isinstance(error, ValueError) else 'nested too deep'})")
             continue
         for i, row in enumerate(read if listed else [read]):
             protein = f"{where.rpartition(', row ')[0]}, protein {i + 1}" if listed else where
             if isinstance(row, dict):
                 yield protein, row
             else:
-                mistakes.add(protein, "is no JSON object; give one with primary and fold_label")
+                mistakes.add(protein, "is not a JSON object; give one with primary and fold_label")
 
 
 class Labelled(NamedTuple):

@@ -45,7 +45,7 @@ LISTS = {"validation_list.txt": "val", "testing_list.txt": "test"}
 OFFICIAL = {"train": 84_843, "val": 9_981, "test": 11_005}
 """Recordings of Speech Commands 0.02."""
 DIGITS = 2_700
-"""Spoken digits that are no test takes."""
+"""Spoken digits that are not test takes."""
 TAKES = 5
 """The first takes of each speaker and digit are the official test split of the spoken digits."""
 _READER = 1
@@ -62,10 +62,10 @@ class SpeechSpec(TaskSpec):
     One example of Speech Commands is 16,000 samples (one second) that begin `0.003 0.011 -0.005 ...`, label `yes`.
 
     source: `commands`, Speech Commands 0.02: 35 words at 16 kHz; `validation_list.txt` and `testing_list.txt` name
-            val and test. `_background_noise_` is no word and is not read.
+            val and test. `_background_noise_` is not a word and is not read.
         `digits`, the free spoken digits: `{digit}_{speaker}_{take}.wav` at 8 kHz; takes 0 to 4 are the official test
             split, and `val_share` of the rest is held out.
-        `folders`, your own: `sounds/<label>/*.wav` (a name that begins with _ or . is no label), with the two lists
+        `folders`, your own: `sounds/<label>/*.wav` (a name that begins with _ or . is not a label), with the two lists
             where they are there, else drawn.
     length: samples of an example; longer recordings lose their rest.
     pad: shorter recordings are filled with silence up to `length`, as in the papers; else they stay shorter.

@@ -137,7 +137,7 @@ class GraphedStep:
         try:
             self.replay = record(self)
         except RuntimeError as error:
-            # Kernels that cannot be recorded are no mistake of the study: nothing has been performed, so go on plainly.
+            # Kernels that cannot be recorded are not a mistake of the study: nothing was performed, so go on plainly.
             reason = str(error).strip().partition("\n")[0]
             self.how, self.record = f"plain: a step could not be recorded ({reason})", None
             return False

@@ -182,7 +182,7 @@ def export_model(folder: str, onnx: str, use: str | None, plugins: Sequence[str]
 
 
 def _check_network(served: Served, folder: str, use: str | None) -> None:
-    """Raises: BadInput where the model that is asked for is no network."""
+    """Raises: BadInput where the model that is asked for is not a network."""
     from headstart.serve.config import NETWORK
 
     name = served.chosen(use)

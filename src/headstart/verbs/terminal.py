@@ -20,7 +20,7 @@ from headstart.text import column_widths, listed
 
 
 def console(*, stderr: bool = False) -> Console:
-    """Standard output (or error); lines are not wrapped where it is no terminal."""
+    """Standard output (or error); lines are not wrapped where it is not a terminal."""
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() else 200
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)

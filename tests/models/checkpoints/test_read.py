@@ -196,14 +196,14 @@ WRONG: dict[str, tuple[int, Callable[[Path], Any], str]] = {
     "config": (
         1,
         lambda f: (f / "config.json").write_text("{,"),
-        r"config\.json: is no JSON \(.*\); download it again",
+        r"config\.json: is not JSON \(.*\); download it again",
     ),
     "list": (
         1,
         lambda f: (f / "config.json").write_text("[]"),
         r"config\.json: holds no JSON object but list; download",
     ),
-    "deep": (1, lambda f: (f / "config.json").write_text("[" * 10**6), r"config\.json: is no JSON \(.*\); download"),
+    "deep": (1, lambda f: (f / "config.json").write_text("[" * 10**6), r"config\.json: is not JSON \(.*\); download"),
     "nothing": (
         1,
         lambda f: (f / "model.safetensors").unlink(),
@@ -222,7 +222,7 @@ WRONG: dict[str, tuple[int, Callable[[Path], Any], str]] = {
     "unknown": (
         1,
         lambda f: _replaced(f, "h.0.adapter.weight", torch.zeros(2)),
-        r"model\.safetensors: 'h\.0\.adapter\.weight' is no tensor that family 'gpt2' uses or leaves out; take a",
+        r"model\.safetensors: 'h\.0\.adapter\.weight' is not a tensor that family 'gpt2' uses or leaves out; take a",
     ),
     "shape": (
         1,
@@ -253,7 +253,7 @@ WRONG: dict[str, tuple[int, Callable[[Path], Any], str]] = {
     "index outside": (
         2,
         lambda f: _index(f, lambda table: table.update({"wpe.weight": "../other.safetensors"})),
-        r"index\.json: weight_map: 'wpe\.weight' points to '\.\./other\.safetensors', which is no safetensors file of this",
+        r"index\.json: weight_map: 'wpe\.weight' points to '\.\./other\.safetensors', which is not a safetensors file of this",
     ),
     "index of a missing tensor": (
         2,
@@ -263,7 +263,7 @@ WRONG: dict[str, tuple[int, Callable[[Path], Any], str]] = {
     "index of numbers": (
         2,
         lambda f: _index(f, lambda table: table.update({"h.7.x": 3})),  # type: ignore[dict-item]
-        r"index\.json: weight_map is no table of file names; download it again",
+        r"index\.json: weight_map is not a table of file names; download it again",
     ),
     "link": (1, _outside, r"model\.safetensors: leads out of its folder, to .*elsewhere\.safetensors; put a copy"),
     "header": (1, lambda f: _header(f, 2**40), r"model\.safetensors: is cut short, damaged or not a safetensors file"),
@@ -290,13 +290,13 @@ def test_a_folder_with_something_wrong_gets_one_message(case: str, tmp_path: Pat
     [
         ({"model_type": None}, r"config\.json: model_type: is missing; weights of these families are read: bert, "),
         ({"model_type": "gpt3"}, r"config\.json: model_type: no 'gpt3'; did you mean 'gpt2'\?; weights of these"),
-        ({"n_head": "two"}, r"config\.json: n_head: 'two' is no whole number from 1 to 4,294,967,296; correct it"),
-        ({"n_head": True}, r"config\.json: n_head: True is no whole number"),
+        ({"n_head": "two"}, r"config\.json: n_head: 'two' is not a whole number from 1 to 4,294,967,296; correct it"),
+        ({"n_head": True}, r"config\.json: n_head: True is not a whole number"),
         (
             {"n_head": 3},
             r"config\.json: model\.mixer\.heads: 3 heads do not divide a model width of 8; .*another checkpoint",
         ),
-        ({"layer_norm_epsilon": -1}, r"config\.json: layer_norm_epsilon: -1 is no number above 0; correct it"),
+        ({"layer_norm_epsilon": -1}, r"config\.json: layer_norm_epsilon: -1 is not a number above 0; correct it"),
         (
             {"activation_function": "tanh"},
             r"activation_function: 'tanh' is not what the blocks of headstart have, 'gelu'",
@@ -316,7 +316,7 @@ def test_a_folder_with_something_wrong_gets_one_message(case: str, tmp_path: Pat
         ),
         (
             {"n_positions": 10**12},
-            r"config\.json: n_positions: 1000000000000 is no whole number from 1 to 4,294,967,296",
+            r"config\.json: n_positions: 1000000000000 is not a whole number from 1 to 4,294,967,296",
         ),
         ({"n_positions": 2**32}, r"'wpe\.weight' is of shape \[12, 8\], by config\.json it is \[4294967296, 8\]"),
         (
@@ -384,12 +384,12 @@ def test_half_precision_numbers_that_are_not_finite_are_refused_when_they_are_re
         (
             "longformer",
             {"attention_window": 5},
-            r"attention_window: \[5, 5\] is no even number above 1 for each of 2 blocks",
+            r"attention_window: \[5, 5\] is not an even number above 1 for each of 2 blocks",
         ),
         (
             "longformer",
             {"attention_window": [4]},
-            r"attention_window: \[4\] is no even number above 1 for each of 2 blocks",
+            r"attention_window: \[4\] is not an even number above 1 for each of 2 blocks",
         ),
         (
             "t5",

@@ -227,7 +227,7 @@ def build(kind: str, fields: dict[str, Any], width: int, causal: bool, dtype: to
     """The mixer with weights far enough from their first values that each of them matters."""
     torch.manual_seed(0)
     cls = MIXERS[kind].load()
-    torch.set_default_dtype(dtype)  # Tables that are no weights are made in it.
+    torch.set_default_dtype(dtype)  # Tables that are not weights are made in it.
     try:
         module = cls.model_validate({**cls.example, **fields}).build(width, LONGEST, causal).to(dtype)
     finally:

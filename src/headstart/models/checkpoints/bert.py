@@ -38,7 +38,7 @@ def _longformer(config: Config) -> dict[str, Any]:
     even = all(type(size) is int and size > 1 and size % 2 == 0 for size in windows)
     if len(windows) != model["blocks"] or not even:
         raise BadInput(
-            f"{config.path}: attention_window: {windows!r} is no even number above 1 for each of {model['blocks']} "
+            f"{config.path}: attention_window: {windows!r} is not an even number above 1 for each of {model['blocks']} "
             "blocks; correct it"
         )
     mixers = [{**model["mixer"], "kind": "longformer", "window": size // 2, "global_positions": 0} for size in windows]

@@ -43,14 +43,14 @@ class Config:
         """A whole number."""
         value = self._value(key, default)
         if type(value) is not int or not least <= value <= MOST:
-            raise BadInput(f"{self.path}: {key}: {value!r} is no whole number from {least} to {MOST:,}; correct it")
+            raise BadInput(f"{self.path}: {key}: {value!r} is not a whole number from {least} to {MOST:,}; correct it")
         return value
 
     def real(self, key: str, default: float) -> float:
         """A number above 0."""
         value = self._value(key, default)
         if type(value) not in (int, float) or not 0 < value < float("inf"):
-            raise BadInput(f"{self.path}: {key}: {value!r} is no number above 0; correct it")
+            raise BadInput(f"{self.path}: {key}: {value!r} is not a number above 0; correct it")
         return float(value)
 
     def choice(self, key: str, default: Any, known: Mapping[Any, V]) -> V:

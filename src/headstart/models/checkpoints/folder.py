@@ -27,7 +27,7 @@ MOST_TEXT = 2**24
 def read_header(path: Path) -> Header:
     """Types and shapes of the tensors in a safetensors file; no number of them is read.
 
-    Raises: BadInput where the file is cut short, or is no safetensors file.
+    Raises: BadInput where the file is cut short, or is not a safetensors file.
     """
     with reading(path):
         try:
@@ -91,7 +91,7 @@ class Folder:
         try:
             table = json.loads(text)
         except (ValueError, RecursionError) as error:
-            raise BadInput(f"{path}: is no JSON ({error}); download it again") from None
+            raise BadInput(f"{path}: is not JSON ({error}); download it again") from None
         if not isinstance(table, dict):
             raise BadInput(f"{path}: holds no JSON object but {type(table).__name__}; download it again")
         return table
@@ -111,11 +111,11 @@ class Folder:
         shards = index.get("weight_map")
         path = self.path / INDEX
         if not isinstance(shards, Mapping) or not all(isinstance(file, str) for file in shards.values()):
-            raise BadInput(f"{path}: weight_map is no table of file names; download it again")
+            raise BadInput(f"{path}: weight_map is not a table of file names; download it again")
         for name, file in shards.items():
             if Path(file).name != file or "\\" in file or not file.endswith(".safetensors"):
                 raise BadInput(
-                    f"{path}: weight_map: {name!r} points to {file!r}, which is no safetensors file of this folder; "
+                    f"{path}: weight_map: {name!r} points to {file!r}, which is not a safetensors file of this folder; "
                     "take the checkpoint from a source that you trust"
                 )
         stored = self._headers(sorted(set(shards.values())))

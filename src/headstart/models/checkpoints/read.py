@@ -259,7 +259,7 @@ def _compare(files: Folder, stored: Mapping[str, Stored], shapes: Mapping[str, t
     for name, tensor in stored.items():
         if name not in shapes:
             raise BadInput(
-                f"{tensor.path}: {tensor.name!r} is no tensor that family {family!r} uses or leaves out; take a "
+                f"{tensor.path}: {tensor.name!r} is not a tensor that family {family!r} uses or leaves out; take a "
                 "checkpoint of its usual blocks"
             )
 

@@ -55,7 +55,7 @@ class Reformer(nn.Module):
 
     Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Positions are sorted by bucket and cut into
     chunks; a position sees those of its bucket that stand in its own chunk and in the one before. Causal: the
-    last `chunk` positions of its bucket that come before it. (The chunks of the source are no help there: how
+    last `chunk` positions of its bucket that come before it. (The chunks of the source do not help there: how
     many later positions fall into earlier buckets would move their borders.) Rounds are weighted by the sums
     of their weights; a pair that shares a bucket in several rounds counts in each, as in released code.
     The hash is a pair of smaller ones, as released for long inputs: sqrt(L / C) directions instead of L / C.

@@ -32,7 +32,7 @@ def check_range(name: str, least: float, most: float) -> None:
 
 
 def even_state(state: int) -> None:
-    """Raises: BadInput where the state is no whole number of conjugate pairs."""
+    """Raises: BadInput where the state is not a whole number of conjugate pairs."""
     if state % 2:
         raise BadInput(f"model.mixer.state: {state} is odd, but states are conjugate pairs; set {state + 1}")
 

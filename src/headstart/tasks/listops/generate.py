@@ -58,7 +58,7 @@ class Trees:
 
     `tokens` (S,) uint8 of all; then (n,) each: `lengths`; `target`, their values; `root`, the root's operator
     or NOTHING; `own`, that operator applied to the root's own digits alone, or NOTHING; `others`, how many of
-    the root's arguments are no digits.
+    the root's arguments are not digits.
     """
 
     tokens: np.ndarray
