@@ -116,10 +116,7 @@ def run(
 @app.command()
 def report(
     words: Annotated[list[str] | None, typer.Argument(metavar="[STUDY [name=value ...]]", help="As of `run`.")] = None,
-    files: Annotated[
-        list[str] | None,
-        typer.Option("--from", metavar="FILE ...", help="Files of --json, joined, in place of a study."),
-    ] = None,
+    files: Annotated[list[str] | None, typer.Option("--from", metavar="FILE ...", help="Files of --json.")] = None,
     out: Annotated[str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where it goes.")] = None,
     store: StoreOption = None,
     data: DataOption = None,
@@ -130,13 +127,15 @@ def report(
     plugin: PluginOption = None,
     scale: ScaleOption = None,
     pivot: PivotOption = False,
+    pool: Annotated[bool, typer.Option("--pool", help="Pool gains over the files of --from.")] = False,
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
     from headstart.verbs.perform import Outputs, report
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
-    report(words or [], files or [], settings, plugin or [], Outputs(json, tidy, figure_width, out, pivot), checklist)
+    outputs = Outputs(json, tidy, figure_width, out, pivot, pool)
+    report(words or [], files or [], settings, plugin or [], outputs, checklist)
 
 
 @app.command()

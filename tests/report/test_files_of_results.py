@@ -19,9 +19,13 @@ from headstart.api import run as run_here
 from headstart.errors import BadInput
 from headstart.report.content import read_content, results_page
 from headstart.report.page import write_report
+from headstart.study.compare import Gain, gains, pooled
 from headstart.study.snapshot import Snapshot, json_lines, read_file, read_snapshot, take_snapshot
-from headstart.verbs.perform import Outputs, report_files, report_study
+from headstart.study.statistics import Difference, paired_difference
+from headstart.verbs.compare import print_pooled
+from headstart.verbs.perform import Outputs, report, report_files, report_study
 
+POOLED = r"^\| digits \| accuracy \| 32 \| (.*) \|$"
 FORMS = ("table.md", "table.csv", "table.tex")
 
 
@@ -266,3 +270,73 @@ def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: P
     for change, message in broken:
         with pytest.raises(BadInput, match=message):
             read_snapshot([edited(file, change)])
+
+
+def test_gains_of_several_studies_are_pooled_by_batch_and_steps_per_epoch_and_count_once(tmp_path: Path) -> None:
+    first, again = bound(tmp_path), bound(tmp_path / "again")
+    first_file, copy = saved(first, "first"), saved(again, "again")
+    # Stages of the same identity are the same runs, whichever study prints them.
+    print_pooled([str(first_file), str(copy)], tmp_path / "pooled.md", tmp_path / "pooled.json")
+    text = (tmp_path / "pooled.md").read_text()
+    (line,) = re.findall(POOLED, text, re.MULTILINE)
+    per_epoch = round(420 / 60)
+    assert line == f"{per_epoch} | 420 | 1 | 1 of 1 | +0.210 | +0.210 | +0.210 | 1 | 1"
+    assert f"headstart report --from {first_file} {copy} --pool" in text
+    (gain,) = json.loads((tmp_path / "pooled.json").read_text())["comparisons"]
+    assert (gain["study"], gain["arm"], gain["n"], gain["batch"]) == ("tried", "self_pretrained", 3, 32)
+    assert gain["gain"] == pytest.approx(0.21)
+
+
+def test_pooled_gains_have_a_line_for_each_number_of_steps_and_one_for_all_of_a_batch_size() -> None:
+    gap = paired_difference({0: 0.5, 1: 0.51, 2: 0.5}, {0: 0.4, 1: 0.4, 2: 0.4})
+    assert gap is not None
+    lower = replace(gap, mean=-0.02, low=-0.05, high=0.01)
+
+    def gain(number: int, batch: int, per_epoch: int, difference: Difference) -> Gain:
+        stages = frozenset({f"s{number}", f"p{number}"})
+        return Gain("s", "a", "c", "digits", "accuracy", batch, per_epoch, 60 * per_epoch, difference, stages)
+
+    every = [
+        gain(0, 32, 7, gap),
+        gain(0, 32, 7, gap),
+        gain(1, 32, 34, gap),
+        gain(2, 8, 137, gap),
+        gain(3, 8, 137, lower),
+    ]
+    rows = pooled(every).rows
+    assert [row[2:7] for row in rows] == [
+        ("8", "137", "8,220", "2", "1 of 2"),
+        ("32", "7", "420", "1", "1 of 1"),
+        ("32", "34", "2,040", "1", "1 of 1"),
+        ("32", "all", "420 to 2,040", "2", "2 of 2"),
+    ]
+    assert rows[0][7:10] == ("+0.042", "\N{MINUS SIGN}0.020", "+0.103")
+    assert [row[10:] for row in rows] == [("1", "1"), ("1", "1"), ("1", "1"), ("2", "2")]
+    assert not pooled([]).rows
+
+
+@pytest.mark.parametrize(
+    ("change", "count"),
+    [
+        ({}, 1),
+        ({"finetune": {"parent": "pretrain", "start": ["take(query_key)"]}}, 0),
+        ({"finetune": {"parent": "pretrain", "start": ["take(all-head)"], "optim": {"batch_size": 8}}}, 0),
+        ({"pretrain": {"objective": {"kind": "classify"}}, **{}}, 0),
+    ],
+)
+def test_a_gain_is_of_a_whole_self_pretrained_model_in_equal_batches(
+    change: dict[str, Any], count: int, tmp_path: Path
+) -> None:
+    arm = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}, **change}
+    finished = bound(tmp_path, arms={"scratch": {}, "self_pretrained": arm})
+    assert len(list(gains(finished.plan, finished.results()))) == count
+
+
+def test_files_without_a_gain_are_refused_when_pooled(tmp_path: Path) -> None:
+    finished = bound(tmp_path, arms={"scratch": {}, "again": {"finetune": {"optim": {"warmup_steps": 2}}}})
+    with pytest.raises(BadInput, match=r"--pool: no study holds a self-pretrained arm .*; name files of studies"):
+        print_pooled([str(saved(finished))], None, None)
+    with pytest.raises(BadInput, match="--pool: it pools files of results; name them with --from FILE"):
+        report(["digits"], [], {}, [], Outputs(pool=True), False)
+    with pytest.raises(BadInput, match=r"--pool: it goes with --json FILE and --out NAME\.md alone"):
+        report([], ["a.json"], {}, [], Outputs(pool=True, pivot=True), False)

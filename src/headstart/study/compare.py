@@ -1,15 +1,15 @@
-"""Two stages, or two studies, side by side: what differs in their settings, in their scores and in their curves."""
+"""Two stages, or two studies, side by side: settings, scores and curves; and gains pooled over many studies."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.study import words
 from headstart.study.collect import curve, mean_curve, undamaged
-from headstart.study.statistics import difference
+from headstart.study.statistics import LEVEL, Difference, corrected, difference, mean
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -155,3 +155,109 @@ def _pair(first: Row | None, second: Row | None) -> tuple[str, str, str]:
     if first is not None and second is not None and first.metric == second.metric:
         gap = difference(second.by_seed(), first.by_seed())
     return texts[0], texts[1], words.with_power(gap)
+
+
+@dataclass(frozen=True)
+class Gain:
+    """What self-pretraining gained on test over training from scratch: one arm on one column of a study.
+
+    data: kind of task. batch, per_epoch, steps: of training from scratch, steps per epoch and in all. difference: over
+    seeds, above 0 where pretraining is better. stages: the reported ones of both arms, by which a gain that several
+    studies print counts once.
+    """
+
+    study: str
+    arm: str
+    column: str
+    data: str
+    metric: str
+    batch: int
+    per_epoch: int
+    steps: int
+    difference: Difference
+    stages: frozenset[str]
+
+    def document(self) -> dict[str, Any]:
+        """The gain as JSON has it."""
+        gap = self.difference
+        numbers = {"gain": gap.mean, "interval": list(gap.interval or ()) or None, "n": gap.n}
+        names = ("study", "arm", "column", "data", "metric", "batch", "per_epoch", "steps")
+        return {**{name: getattr(self, name) for name in names}, **numbers}
+
+
+def gains(plan: Plan, results: Results) -> Iterator[Gain]:
+    """The gains of a study: of arms that take all but the head from a stage without targets on the same kind of task,
+    over the arm that the study compares with, where that is trained from scratch in the same batches."""
+    for row in results.table:
+        base = results.row(results.against or "", row.column)
+        if base is None or row.difference is None or not base.last.get("epochs"):
+            continue
+        own, scratch = (plan.every_stage[item.runs[0].stages[-1][1]].spec for item in (row, base))
+        parent = own.parent
+        if parent is None or scratch.parent is not None or parent.objective.uses_target or parent.parent is not None:
+            continue
+        whole = own.trainable == scratch.trainable and any(item.startswith("take(all") for item in own.start)
+        same = (own.task.kind, own.optim.batch_size) == (parent.task.kind, scratch.optim.batch_size)
+        if not (whole and same):
+            continue
+        steps, gap = base.last["steps"], row.difference
+        if not row.greater:
+            low, high = (None if end is None else -end for end in (gap.high, gap.low))
+            gap = replace(gap, mean=-gap.mean, low=low, high=high)
+        per_epoch = round(steps / base.last["epochs"])
+        yield Gain(
+            results.name,
+            row.arm,
+            row.column,
+            own.task.kind,
+            row.metric,
+            own.optim.batch_size,
+            per_epoch,
+            round(steps),
+            gap,
+            frozenset(run.stages[-1][1] for item in (row, base) for run in item.runs),
+        )
+
+
+POOLED = (
+    *("data", "score", "batch", "steps per epoch", "steps from scratch", "comparisons", "above 0"),
+    *("mean gain", "lowest", "highest", "clear", "clear (Holm)"),
+)
+POOLED_NOTE = (
+    "Gains in test score of self-pretraining over training from scratch. A comparison is an arm on a column of a "
+    "study, its gain the mean over seeds; comparisons share data and baselines, so that their mean has no interval. "
+    "Clear: the 95 % interval lies above 0, alone and after Holm's correction for all comparisons."
+)
+
+
+def pooled(every: Iterable[Gain]) -> Section:
+    """The gains by data, score, batch size and steps per epoch, with a line for all of a batch size."""
+    distinct = {gain.stages: gain for gain in every}
+    standing = corrected({key: gain.difference for key, gain in distinct.items()})
+    groups: dict[tuple[str, str, int], dict[int, list[Gain]]] = {}
+    for gain in distinct.values():
+        group = groups.setdefault((gain.data, gain.metric, gain.batch), {})
+        group.setdefault(gain.per_epoch, []).append(gain)
+    rows = []
+    for head, by_steps in sorted(groups.items()):
+        whole = [gain for members in by_steps.values() for gain in members]
+        parts = [(f"{steps:,}", members) for steps, members in sorted(by_steps.items())]
+        for name, members in [*parts, *([("all", whole)] if len(parts) > 1 else [])]:
+            rows.append((head[0], words.metric(head[1]), str(head[2]), name, *_pooled_cells(members, standing)))
+    empty = "no study holds a self-pretrained arm against one from scratch, finished and in the same batches"
+    return Section("Gains of self-pretraining", POOLED, tuple(rows), empty)
+
+
+def _pooled_cells(members: Sequence[Gain], standing: Mapping[frozenset[str], float]) -> tuple[str, ...]:
+    values = [gain.difference.mean for gain in members]
+    clear = [gain for gain in members if gain.difference.clear and gain.difference.mean > 0]
+    after = [gain for gain in clear if standing.get(gain.stages, 1.0) < 1 - LEVEL]
+    steps = sorted({gain.steps for gain in members})
+    return (
+        " to ".join(dict.fromkeys((f"{steps[0]:,}", f"{steps[-1]:,}"))),
+        str(len(members)),
+        f"{sum(value > 0 for value in values)} of {len(values)}",
+        *(words.signed(value) for value in (mean(values), min(values), max(values))),
+        str(len(clear)),
+        str(len(after)),
+    )

@@ -1,16 +1,20 @@
-"""`compare`: two stages, or two studies or reports, side by side."""
+"""`compare`: two stages, or two studies or reports, side by side; gains pooled over files of results."""
 
 from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.text import Text
 
 from headstart.errors import BadInput
-from headstart.store import Store, store_folder
-from headstart.study.compare import Section, compare_stages, compare_studies
+from headstart.report.tables.model import text_table, to_markdown
+from headstart.store import Store, publish, store_folder
+from headstart.study.compare import POOLED_NOTE, Gain, Section, compare_stages, compare_studies, gains, pooled
+from headstart.study.snapshot import json_lines, read_snapshot
 from headstart.verbs.terminal import console, table
 
 
@@ -37,6 +41,35 @@ def print_comparison(first: str, second: str, store: str | None, data: str | Non
         console().print(Text(f"{name}: store {study.store.root}"))
     results = [study.results(baselines=False) for study in studies]
     _print(compare_studies([s.plan for s in studies], results, [s.store for s in studies], names))
+
+
+def print_pooled(files: Sequence[str], page: Path | None, json: Path | None) -> None:
+    """`headstart report --from FILE ... --pool`: gains of self-pretraining over all files; those of a study are joined.
+
+    page: where the table goes as Markdown too; json: where its comparisons go.
+    Raises: BadInput for a file that cannot be read, or where there is no gain.
+    """
+    studies: dict[tuple[str, str | None], list[str]] = {}
+    for file in files:
+        study = read_snapshot([file]).plan.study
+        studies.setdefault((study.name, study.scale), []).append(file)
+    every = [gain for names in studies.values() for gain in _gains(names)]
+    section = pooled(every)
+    if not section.rows:
+        raise BadInput(f"--pool: {section.empty}; name files of studies that have both")
+    if page is not None:
+        command = f"headstart report --from {' '.join(files)} --pool"
+        written = replace(text_table(section.heads, section.rows, section.title, names=2), note=POOLED_NOTE)
+        publish(page, f"{to_markdown(written)}\n```\n{command}\n```\n".encode())
+    if json is not None:
+        publish(json, json_lines({"comparisons": [gain.document() for gain in every]}).encode())
+    _print([section])
+    console().print(Text(POOLED_NOTE))
+
+
+def _gains(files: Sequence[str]) -> Iterator[Gain]:
+    snapshot = read_snapshot(files)
+    yield from gains(snapshot.plan, snapshot.results())
 
 
 def _is_stage(word: str) -> bool:

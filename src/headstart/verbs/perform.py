@@ -37,6 +37,7 @@ from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.snapshot import Snapshot, json_lines, only_run, read_snapshot, take_snapshot
 from headstart.study.words import count, duration
 from headstart.verbs.checks import prepared_with_bar, print_precision
+from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.terminal import console, hanging, table, writable_file, writable_folder
 
@@ -51,7 +52,7 @@ class Outputs:
     score of every run, .csv or .parquet; beside it, with `-curves` in its name, each number recorded on the way.
     figure_width: `3.3in`, `85mm` or `8.5cm`, of the figures that are files (None: as they stand on the page). out: a
     folder for the report, or NAME.md for a page with its results and figures beside it. pivot: the table as arms by
-    columns in the terminal, and before the long one on the page.
+    columns in the terminal, and before the long one on the page. pool: gains over all files in place of a report.
     Raises: BadInput naming the option.
     """
 
@@ -62,8 +63,9 @@ class Outputs:
         figure_width: str | None = None,
         out: str | None = None,
         pivot: bool = False,
+        pool: bool = False,
     ) -> None:
-        self.pivot = pivot
+        self.pivot, self.pool = pivot, pool
         self.width = None if figure_width is None else inches(figure_width)
         self.printed = sys.stdout if json == "-" else None
         self.json = None if self.printed or json is None else writable_file("--json", json)
@@ -263,6 +265,8 @@ def report(
     settings: store, data, mixer and scale of a study.
     """
     if not files:
+        if outputs.pool:
+            raise BadInput("--pool: it pools files of results; name them with --from FILE ...")
         if not words:
             raise BadInput("report: name a study, or files of its results (--from FILE ...)")
         store, data, mixer, scale = (settings[name] for name in ("store", "data", "mixer", "scale"))
@@ -271,7 +275,12 @@ def report(
     for name, value in settings.items():
         if value is not None:
             raise BadInput(f"--{name}: {value!r}: --from reads files of results alone; leave --{name} out")
-    return report_files([*files, *words], outputs, checklist, plugins)
+    if not outputs.pool:
+        return report_files([*files, *words], outputs, checklist, plugins)
+    if checklist or outputs.pivot or outputs.tidy or outputs.printed or outputs.folder:
+        raise BadInput("--pool: it goes with --json FILE and --out NAME.md alone; leave the others out")
+    load_plugins(plugins)
+    return print_pooled([*files, *words], outputs.page, outputs.json)
 
 
 def report_study(study: Study, outputs: Outputs | None = None, checklist: bool = False) -> None:
