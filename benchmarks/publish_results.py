@@ -24,6 +24,7 @@ from headstart.study import words
 from headstart.study.papers import STEPS
 from headstart.study.results import Results
 from headstart.study.snapshot import read_snapshot
+from headstart.study.statistics import Difference
 from headstart.text import sentence
 
 RESULTS = Path(__file__).parents[1] / "docs" / "results"
@@ -32,6 +33,8 @@ MOST = 12
 """Pages, at most: few that are worth reading."""
 ROOM = 30
 """Lines of claims that the first screen of the index has room for."""
+LISTED = 3
+"""Columns whose differences are listed; of more, the span is given."""
 HEADS = ["verdict", "claim", "on", "n", "difference", "page"]
 HEAD = """# Results, as measured here
 
@@ -75,15 +78,30 @@ def _claims(name: str, checked: Iterable[Verdict]) -> list[list[str]]:
     """A line for each claim and outcome: the columns on which it came out so, with their seeds and differences."""
     lines = []
     for verdict in checked:
-        text = words.whole_difference if verdict.claim.quantity in STEPS else words.with_power
         for outcome in OUTCOMES:
-            parts = [(part, gap) for part in verdict.parts if part.outcome == outcome and (gap := part.difference)]
-            if parts:
-                on = words.listed([part.column for part, _ in parts])
-                seeds = words.listed(list(dict.fromkeys(str(gap.n) for _, gap in parts)))
-                texts = [outcome, verdict.claim.says.rstrip("."), on, seeds, "; ".join(text(gap) for _, gap in parts)]
+            parts = [part for part in verdict.parts if part.outcome == outcome]
+            gaps = [part.difference for part in parts if part.difference is not None]
+            if gaps:
+                on = words.many(len(gaps), "column")
+                on = words.listed([part.column for part in parts if part.difference]) if len(gaps) <= LISTED else on
+                seeds = words.listed(list(dict.fromkeys(str(gap.n) for gap in gaps)))
+                texts = [outcome, verdict.claim.says.rstrip("."), on, seeds, _differences(verdict, gaps)]
                 lines.append([*map(markdown, texts), f"[{name}]({name}.md)"])
     return lines
+
+
+def _differences(verdict: Verdict, gaps: Sequence[Difference]) -> str:
+    """Each difference, or the span of many with the ends of their intervals."""
+    steps = verdict.claim.quantity in STEPS
+    if len(gaps) <= LISTED:
+        return "; ".join((words.whole_difference if steps else words.with_power)(gap) for gap in gaps)
+    ends = [end for gap in gaps for end in gap.interval or ()]
+    means = [gap.mean for gap in gaps]
+    lowest, highest, low, high = (
+        f"{value:+,.0f}".replace("-", words.MINUS) if steps else words.signed(value)
+        for value in (min(means), max(means), min(ends, default=min(means)), max(ends, default=max(means)))
+    )
+    return f"{lowest} to {highest}, all intervals within [{low}, {high}]"
 
 
 def _together(lines: Sequence[list[str]]) -> list[list[str]]:

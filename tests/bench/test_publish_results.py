@@ -16,6 +16,9 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 import publish_results as published
 
 from headstart.api import Study
+from headstart.report.claims import Part, Verdict
+from headstart.study.papers import Claim
+from headstart.study.statistics import Difference
 from headstart.verbs.perform import Outputs, report_files, report_study
 
 FILES = sorted(published.RESULTS.glob("*.json"))
@@ -86,6 +89,16 @@ def test_claims_are_listed_by_verdict_with_seeds_interval_and_page(tmp_path: Pat
     (about,) = [line for line in lines if line.startswith("- [first]")]
     assert about.startswith("- [first](first.md): Does it help? Of 3 directions that the study asks about")
     assert published.remake(folder) == [folder / "first.md"]
+
+
+def test_a_claim_on_many_columns_has_the_span_of_its_differences() -> None:
+    claim = Claim(says="It helps", higher="a", lower="b")
+    gaps = [Difference(0.1 * i, 0.1, 0.1 * i - 0.3, 0.1 * i + 0.3, 3 + i % 2) for i in range(1, 5)]
+    parts = tuple(Part(f"c{i}", "undecided", gap) for i, gap in enumerate(gaps))
+    (line,) = published._claims("a", [Verdict(claim, parts)])
+    assert line[2:5] == ["4 columns", "4 and 3", "+0.100 to +0.400, all intervals within \\[−0.200, +0.700\\]"]
+    (line,) = published._claims("a", [Verdict(claim, parts[:2])])
+    assert line[2:4] == ["c0 and c1", "4 and 3"]
 
 
 def test_undecided_claims_of_a_page_share_a_line_where_claims_are_many() -> None:
