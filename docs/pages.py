@@ -16,6 +16,12 @@ from headstart.cli import app
 from headstart.study.reference import reference_page
 
 ROOT = Path(__file__).parents[1]
+BASES = (
+    "headstart.models.mixers.mixer.MixerSpec",
+    "headstart.models.own.OwnModelSpec",
+    "headstart.objectives.ObjectiveSpec",
+)
+"""What a plugin derives its classes from, and `headstart` itself does not export."""
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -41,7 +47,9 @@ def python() -> str:
     """The signatures and docstrings of everything that `headstart` itself exports."""
     homes = {name: headstart._HOMES.get(name, "headstart.errors") for name in headstart.__all__}
     parts = ["# Python", "Everything that is imported from `headstart` itself; what changes stands in the changelog."]
-    return "\n\n".join([*parts, *(f"::: {home}.{name}" for name, home in sorted(homes.items()))]) + "\n"
+    parts += [f"::: {home}.{name}" for name, home in sorted(homes.items())]
+    parts.append("The classes that specs of your own are derived from, besides `TaskSpec`:")
+    return "\n\n".join([*parts, *(f"::: {base}" for base in BASES)]) + "\n"
 
 
 def command_line() -> str:

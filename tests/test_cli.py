@@ -355,6 +355,8 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "seed=100000000000000000000"], "override: seed: 100000000000000000000 should be less than"),
     (["run", "tiny.toml", "task.split_seed=99999999999999999999"], "override: task.split_seed: 99999999999999999999"),
     (["run", "tiny.toml", "model.width=1000000000000"], "override: model.width: 1000000000000 should"),
+    (["check", "digits", "columns.digits.model.widht=8"], "override: columns.digits.model.widht: no 'widht'; did you"),
+    (["check", "digits", "arms.scratch.model.widht=8"], "override: arms.scratch.model.widht: no 'widht'; did you"),
     (["run", "tiny.toml", "--dry-run", "--device", "cuda:9"], "--device"),
     (["run", "tiny.toml", "--store", "empty.toml"], "--store: 'empty.toml' is not a folder; name another one"),
     (["run", "tiny.toml", "--store", "/proc/nowhere"], "--store: '/proc/nowhere' cannot be made"),

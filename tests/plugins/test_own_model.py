@@ -73,6 +73,12 @@ def test_a_model_of_ones_own_is_self_pretrained_and_started_by_parts() -> None:
     assert account["mixer_rest"]["taken"] == 0
 
 
+def test_the_methods_text_says_what_it_is_and_its_settings(folder: Path) -> None:
+    (plan,) = headstart.Study(of_model(), plugins=["my_net.py"]).plan.stages.values()
+    own = "a model of the authors' own, 'my_conv' (width 8, dropout 0.3), with mean pooling"
+    assert plan.spec.model.describe() == own
+
+
 def test_a_stage_that_was_killed_goes_on_to_equal_bits(folder: Path) -> None:
     (folder / "study.json").write_text(json.dumps({**of_model(), "stages": {"finetune": FINETUNE}}))
     (folder / "perform.py").write_text(PERFORM)

@@ -19,6 +19,7 @@ from headstart.models.model import Network, seeded
 from headstart.models.norms import Tensors
 from headstart.seeds import Draw, bits
 from headstart.sequence import Batch, Signature
+from headstart.text import plain
 
 
 class OwnModelSpec(ModelKind):
@@ -40,6 +41,13 @@ class OwnModelSpec(ModelKind):
     head: ClassVar[bool] = True
     causal: ClassVar[bool] = False
     parts: ClassVar[Mapping[str, str]] = {}
+
+    def describe(self) -> str:
+        """`a model of the authors' own, 'my_conv' (width 32, dropout 0.1)`."""
+        fields = [name for name in type(self).model_fields if name not in ("kind", "pool")]
+        settings = ", ".join(f"{name.replace('_', ' ')} {plain(getattr(self, name))}" for name in fields)
+        pooling = f", with {self.pool} pooling" if self.head else ""
+        return f"a model of the authors' own, {self.kind!r}" + (f" ({settings})" if settings else "") + pooling
 
     def build(self, signature: Signature) -> nn.Module:
         """The module; its fresh weights are drawn from torch's generator, which the stage's seed has seeded."""

@@ -104,7 +104,12 @@ def as_given(text: str, source: Any, overrides: Iterable[str]) -> str:
     lines = []
     for line in text.splitlines():
         path, colon, message = line.partition(": ")
+        kind, *parts = path.split(".")
+        # A key without a stage's name goes to all stages, and the error names the first of them.
+        brief = ".".join([kind, *parts[:1], *parts[2:]])
         name = next((name for name in names if f".{name}." in f".{path}."), None)
+        if name is None and (name := next((name for name in names if f"{brief}.".startswith(f"{name}.")), None)):
+            path = brief
         if not path.startswith(("arms.", "axes.", "columns.", "stages.")):
             lines.append(line)
         elif name is None:

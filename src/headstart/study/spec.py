@@ -339,11 +339,12 @@ def _fix_one(study: StudySpec, table: dict[str, Any], path: str, value: Any) -> 
     for arm, settings in table["arms"].items() if kind == "columns" else ():
         if any(set_by(table["stages"], key, [own], setting) for key, own in settings.items()):
             raise BadInput(f"override: {path}: arm {arm!r} sets it and wins; override arms.{arm}.{setting} instead")
-    _fix(table["stages"], [bundles[name]], setting, value)
+    _fix(table["stages"], [bundles[name]], setting, value, f"{kind}.{name}.")
 
 
-def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any) -> None:
-    """Set one value in arms, the strongest of the bundles, so that it wins over all.
+def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value: Any, bundle: str = "") -> None:
+    """Set one value in arms, the strongest of the bundles, so that it wins over all. bundle: the beginning of an
+    override of one arm or column, for messages.
 
     A setting of models is for the arms whose kind of model has it, as an axis over it is.
     """
@@ -353,7 +354,7 @@ def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value
         for name in full_names(stages, path):
             stage, _, rest = name.partition(".")
             if not rest and not isinstance(value, Mapping):
-                raise BadInput(f"override: {stage}: {value!r} is not a table of settings")
+                raise BadInput(f"override: {bundle}{stage}: {value!r} is not a table of settings")
             model = overlay(arm.get("model", {}), arm.get(stage, {}).get("model", {}))
             if rest.startswith("model.") and "kind" in model:
                 known |= model_class(model).model_fields.keys()
@@ -362,4 +363,4 @@ def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value
             arm[stage] = overlay(arm.get(stage, {}), nested(rest, value) if rest else value)
             fits = True
     if not fits:
-        raise BadInput(f"override: {path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")
+        raise BadInput(f"override: {bundle}{path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")
