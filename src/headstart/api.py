@@ -76,7 +76,9 @@ class Study:
         plain = own = None
         if self.mixer is not None:
             kind = load_class(self.mixer, "--mixer", "mixer")
-            own = functools.partial(with_mixer, kind=kind, rotary=MIXERS[kind].load().rotary)
+            cls = MIXERS[kind].load()
+            inside = {name for name, able in (("rotary", cls.rotary), ("relative", cls.takes_bias)) if able}
+            own = functools.partial(with_mixer, kind=kind, inside=inside)
             plain = read_study(source, scale=scale, data=self.data)
         spec = read_study(source, words, scale=scale, data=self.data, change=own)
         try:

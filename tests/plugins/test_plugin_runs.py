@@ -452,6 +452,10 @@ def test_twins_that_say_nothing_are_left_out_and_said(folder: Path) -> None:
     twin = "scratch with scale, sinusoidal"
     chosen = headstart.Study("digits", ["seed=[0]", f'arms=["scratch", "{twin}"]'], mixer="my_mixer:ScaleSpec")
     assert list(chosen.spec.arms) == ["scratch", twin]
+    relative = study("attention", arms={"a": {}})
+    relative["columns"]["c"]["model"]["position"] = {"kind": "relative"}
+    bound = headstart.Study(relative, mixer="my_mixer:ScaleSpec")
+    assert list(bound.spec.arms) == ["a", "a with scale, sinusoidal"]
     table = study("attention", arms={"a": {}, "b": {"model": {"mixer": {"kind": "s4", "state": 4}}}})
     bound = headstart.Study(table, mixer="my_mixer:ScaleSpec")
     assert list(bound.spec.arms) == ["a", "b", "a with scale"]

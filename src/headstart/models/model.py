@@ -57,7 +57,7 @@ class ModelSpec(ModelKind):
     """A sequence model.
 
     width: D. blocks: how many. mixer: one for all blocks, or a list with one per block. norm: over width
-    (`layer`, or `rms`, which keeps the mean), over valid positions of the batch (`batch`) or `none`; norm_place:
+    (`layer`, or `rms`, which subtracts no mean), over valid positions of the batch (`batch`) or `none`; norm_place:
     `before` each layer (a last norm follows the blocks) or `after` it. norm_epsilon: added to the variance (or the mean
     square). embedding_norm: whether a norm stands between positions and blocks, as in BERT. residual: whether a layer's
     input is added to its output. parallel: whether the feed-forward layer reads what the mixer reads, beside it and not

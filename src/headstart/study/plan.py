@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -328,11 +328,11 @@ LENGTH = 64
 """Positions of the model that is built to see which parts it has, where its spec names no length."""
 
 
-def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
+def with_mixer(study: StudySpec, kind: str, inside: Collection[str]) -> StudySpec:
     """The study with a twin of each arm in which every block has this mixer.
 
-    Arms of models that have no mixer get none. A mixer that cannot turn queries and keys gets sinusoidal positions
-    where a column asks for rotary ones: the twin's name says so.
+    Arms of models that have no mixer get none. inside: which of the positions that act within mixers, rotary and
+    relative ones, it can have; where a column asks for others it gets sinusoidal ones: the twin's name says so.
     """
     table: dict[str, Any] = study.model_dump()
     for name, bundle in study.arms.items():
@@ -341,10 +341,10 @@ def with_mixer(study: StudySpec, kind: str, rotary: bool) -> StudySpec:
             continue
         model: dict[str, Any] = {"mixer": {"kind": kind}}
         asked = [_position(b) for b in [*study.columns.values(), bundle, *study.stages.values()]]
-        turned = not rotary and "rotary" in asked
-        if turned:
+        other = not {"rotary", "relative"} & set(asked) <= set(inside)
+        if other:
             model["position"] = {"kind": "sinusoidal"}
-        twin = f"{name} with {kind}" + (", sinusoidal" if turned else "")
+        twin = f"{name} with {kind}" + (", sinusoidal" if other else "")
         stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
         table["arms"][twin] = {**merge(bundle), **stages}
     return read(StudySpec, table)

@@ -307,7 +307,7 @@ def test_a_folder_with_something_wrong_gets_one_message(case: str, tmp_path: Pat
         ),
         (
             {"n_layer": 10**9},
-            r"config\.json: model\.blocks: 1000000000 should be less than or equal to 4096; take another",
+            r"config\.json: n_layer: 1000000000 is not a whole number from 1 to 4,096; correct it",
         ),
         ({"n_layer": 4000}, r"config\.json: asks for 4,000 blocks, and the files hold 27 tensors; download the model"),
         (
@@ -459,3 +459,55 @@ def test_vectors_of_amino_acids_come_with_their_symbols(tmp_path: Path) -> None:
         BadInput, match=r"vocab\.txt: holds 3 symbols, by config\.json there are 9; download both again"
     ):
         read_checkpoint(folder)
+
+
+LEFT_OUT: dict[str, dict[str, str]] = {
+    "bert": {
+        "bert.embeddings.word_embeddings.weight": "token vectors",
+        "bert.embeddings.position_ids": "a constant",
+        "bert.pooler.dense.weight": "a head",
+        "cls.predictions.transform.LayerNorm.gamma": "a head",
+        "cls.seq_relationship.bias": "a head",
+    },
+    "esm": {
+        "esm.embeddings.position_embeddings.weight": "positions that are not used",
+        "esm.encoder.layer.1.attention.self.rotary_embeddings.inv_freq": "a constant",
+        "esm.contact_head.regression.weight": "a head",
+        "lm_head.layer_norm.weight": "a head",
+    },
+    "gpt2": {"transformer.wte.weight": "token vectors", "transformer.h.1.attn.masked_bias": "a mask"},
+    "gpt_neox": {
+        "gpt_neox.embed_in.weight": "token vectors",
+        "embed_out.weight": "a head",
+        "gpt_neox.layers.0.attention.masked_bias": "a mask",
+        "gpt_neox.layers.0.attention.rotary_emb.inv_freq": "a constant",
+    },
+    "longformer": {
+        "longformer.encoder.layer.0.attention.self.query_global.weight": "layers of global positions",
+        "lm_head.decoder.bias": "a head",
+    },
+    "t5": {
+        "shared.weight": "token vectors",
+        "encoder.embed_tokens.weight": "token vectors",
+        "decoder.block.0.layer.1.EncDecAttention.q.weight": "the decoder",
+        "lm_head.weight": "a head",
+    },
+    "vit": {
+        "vit.embeddings.patch_embeddings.projection.weight": "patches, positions and the vector of a class",
+        "vit.embeddings.cls_token": "patches, positions and the vector of a class",
+        "classifier.weight": "a head",
+    },
+}
+"""Names in published files, of what is left out."""
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_what_published_files_hold_besides_is_left_out_by_name(kind: str, tmp_path: Path) -> None:
+    tensors, (prefix, *_) = weights(CONFIGS[kind]), FAMILIES[kind].load().prefixes
+    plain = read_checkpoint(saved(tmp_path / "plain", CONFIGS[kind], tensors))
+    published = {(prefix if kind != "t5" else "") + name: x for name, x in tensors.items()}
+    published |= dict.fromkeys(LEFT_OUT[kind], torch.zeros(1))
+    published = {name: x.clone() for name, x in published.items()}
+    checkpoint = read_checkpoint(saved(tmp_path / "published", CONFIGS[kind], published))
+    assert checkpoint.dropped == LEFT_OUT[kind]
+    assert checkpoint.content == plain.content

@@ -16,7 +16,7 @@ def _sizes(config: Config) -> dict[str, Any]:
     """Of BERT's keys; the defaults are those of its base model, which the four families share."""
     return {
         "width": config.number("hidden_size", 768),
-        "blocks": config.number("num_hidden_layers", 12),
+        "blocks": config.blocks("num_hidden_layers", 12),
         "mixer": {"kind": "attention", "heads": config.number("num_attention_heads", 12)},
         "norm_epsilon": config.real("layer_norm_eps", 1e-12),
         "feed_forward": {

@@ -26,6 +26,7 @@ ACTIVATIONS = {
 }
 """Names of activations in config.json -> ours."""
 FLAGS = {True: True, False: False}
+MOST_BLOCKS = 2**12
 MOST = 2**32
 """Of every whole number: products of a few of them stay countable."""
 
@@ -39,12 +40,16 @@ class Config:
     def __init__(self, table: Mapping[str, Any], path: Path | str) -> None:
         self.table, self.path = table, path
 
-    def number(self, key: str, default: int | None = None, least: int = 1) -> int:
+    def number(self, key: str, default: int | None = None, least: int = 1, most: int = MOST) -> int:
         """A whole number."""
         value = self._value(key, default)
-        if type(value) is not int or not least <= value <= MOST:
-            raise BadInput(f"{self.path}: {key}: {value!r} is not a whole number from {least} to {MOST:,}; correct it")
+        if type(value) is not int or not least <= value <= most:
+            raise BadInput(f"{self.path}: {key}: {value!r} is not a whole number from {least} to {most:,}; correct it")
         return value
+
+    def blocks(self, key: str, default: int) -> int:
+        """A number of blocks; nothing is made for each of them before it is known to be small."""
+        return self.number(key, default, most=MOST_BLOCKS)
 
     def real(self, key: str, default: float) -> float:
         """A number above 0."""

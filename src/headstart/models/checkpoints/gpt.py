@@ -14,7 +14,7 @@ def _gpt2(config: Config) -> dict[str, Any]:
     width = config.number("n_embd", 768)
     return {
         "width": width,
-        "blocks": config.number("n_layer", 12),
+        "blocks": config.blocks("n_layer", 12),
         "mixer": {"kind": "attention", "heads": config.number("n_head", 12)},
         "norm_epsilon": config.real("layer_norm_epsilon", 1e-5),
         "feed_forward": {
@@ -64,7 +64,7 @@ def _gpt_neox(config: Config) -> dict[str, Any]:
     theta = ("rope_theta", 1e4) if "rope_theta" in turns.table else ("rotary_emb_base", 1e4)
     return {
         "width": width,
-        "blocks": config.number("num_hidden_layers", 44),
+        "blocks": config.blocks("num_hidden_layers", 44),
         "mixer": {
             "kind": "attention",
             "heads": config.number("num_attention_heads", 64),

@@ -18,7 +18,7 @@ def _t5(config: Config) -> dict[str, Any]:
         )
     return {
         "width": width,
-        "blocks": config.number("num_layers", 6),
+        "blocks": config.blocks("num_layers", 6),
         "mixer": {"kind": "attention", "heads": heads, "bias": False, "scale": False},
         "norm": "rms",
         "norm_epsilon": config.real("layer_norm_epsilon", 1e-6),
