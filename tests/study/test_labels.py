@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from headstart.report.tables.paper import STAND_IN, beside
+from headstart.report.tables.scores import make_table
 from headstart.stage import StageSpec
 from headstart.study.budgets import Outlines
 from headstart.study.files import built_in_studies
@@ -130,6 +131,10 @@ def test_other_data_than_the_studys_own_are_marked_in_every_table(name: str, sca
     results = summarise(make_plan(study, NOWHERE, absent="open"), lambda _: None)
     assert results.stood_in
     assert results.stood_in in results.heading
+    for line in make_table(results).lines if len(results.columns) > 1 else ():
+        column = line.cells["column"].text.split(" (")[0]
+        rows = results.in_column(column.removesuffix(", stand-in"))
+        assert column.endswith(", stand-in") == (bool(rows) and all(row.stand_in for row in rows))
     table = beside(results)
     for line in table.lines if table else ():
         row = results.row(line.cells["arm"].text.split(" [")[0], line.cells["column"].text.split(" (paper")[0])

@@ -132,6 +132,11 @@ class Results:
         """`digits for image` where other data stood in for some of a column's; empty where none did."""
         return words.listed(list(dict.fromkeys(row.stand_in for row in self.in_column(column) if row.stand_in)))
 
+    def label(self, column: str) -> str:
+        """A column as tables call it: `image, stand-in` where all that is shown of it rests on other data."""
+        rows = self.in_column(column)
+        return f"{column}, stand-in" if rows and all(row.stand_in for row in rows) else column
+
     def apart(self, row: Row) -> bool:
         """The row rests on stand-in data, and others of its column do not."""
         return bool(row.stand_in) and not all(other.stand_in for other in self.in_column(row.column))

@@ -77,7 +77,8 @@ def pivot_table(results: Results) -> Table:
     for column in results.columns:
         rows = results.in_column(column)
         key = f"test {column}"
-        heads[key] = f"{column} ({words.metric(rows[0].metric)})" if mixed else column, True
+        label = results.label(column)
+        heads[key] = f"{label} ({words.metric(rows[0].metric)})" if mixed else label, True
         best = _best(rows)
         for row in rows:
             cells[row.arm][key] = _pivot_cell(row, key, row.key in best)
@@ -158,7 +159,8 @@ def _arms_and_baselines(results: Results, remarks: Mapping[str, str]) -> Iterato
 
 def _arm(row: Row, results: Results, best: bool, remark: str) -> Line:
     mixed = len({r.metric for r in results.table}) > 1
-    label = f"{row.column} ({words.metric(row.metric)})" if mixed else row.column
+    label = results.label(row.column)
+    label = f"{label} ({words.metric(row.metric)})" if mixed else label
     notes = [row.status] * (row.status != "measured") + ["stand-in data"] * results.apart(row)
     notes += [remark] if remark else []
     named = {"arm": row.arm, "status": row.status} | ({"stand_in": row.stand_in} if results.stood_in else {})
@@ -250,7 +252,7 @@ def differences(results: Results) -> Table | None:
         numbers = {"p": p_value(gap), "p (Holm)": results.corrected[row.key], "smallest p": smallest_p(gap)}
         more = seeds_to_halve(gap)
         cells = {
-            "column": Cell(row.column, {"column": row.column}),
+            "column": Cell(results.label(row.column), {"column": row.column}),
             "arm": Cell(row.arm, {"arm": row.arm}),
             "paired by seed": Cell(ways.get(True, words.NONE)),
             "unpaired (Welch)": Cell(ways.get(False, words.NONE)),
@@ -278,7 +280,7 @@ def windows(results: Results) -> Table | None:
         Line(
             "arm",
             {
-                "column": Cell(row.column, {"column": row.column}),
+                "column": Cell(results.label(row.column), {"column": row.column}),
                 "arm": Cell(row.arm, {"arm": row.arm}),
                 "rate": Cell(results.names.get(name, name), {"rate": name}),
                 "best": Cell(words.plain(row.chosen[name]), {"best": row.chosen[name]}),
@@ -313,7 +315,7 @@ def quantities(results: Results) -> Table | None:
     lines = []
     for row in rows:
         name = row.arm if row.status == "measured" else f"{row.arm} ({row.status})"
-        cells = {"column": Cell(row.column, {"column": row.column}), "arm": Cell(name, {"arm": row.arm})}
+        cells = {"column": Cell(results.label(row.column), {"column": row.column}), "arm": Cell(name, {"arm": row.arm})}
         for score in SCORES:
             value = row.estimate(score)
             cells[score] = Cell(words.plus_minus(value), {score: value.mean if value else None})
@@ -390,7 +392,7 @@ def sweep_table(results: Results) -> Table | None:
     for row in results.table:
         chosen = words.settings(row.chosen, results.names)
         cells = {
-            "column": Cell(row.column, {"column": row.column}),
+            "column": Cell(results.label(row.column), {"column": row.column}),
             "arm": Cell(row.arm, {"arm": row.arm, "chosen_setting": chosen}),
         }
         for point in row.points:
