@@ -291,6 +291,28 @@ def test_a_report_and_a_study_are_compared_and_two_stages_too(finished: Path) ->
     assert f"compare: '{first}' is a stage and 'wider.toml' is none; name two stages, or two studies" in mixed.stderr
 
 
+def test_the_same_seeds_of_two_machines_are_refused_when_joined_and_compared_side_by_side(finished: Path) -> None:
+    document = json.loads((finished / "rows.json").read_text())
+    document["machines"] = [{**machine, "machine": "another processor"} for machine in document["machines"]]
+    for stage in document["stages"].values():
+        if "accuracy" in stage.get("scores", {}).get("best", {}).get("test", {}):
+            stage["scores"]["best"]["test"]["accuracy"] += 0.25
+    (finished / "there.json").write_text(json.dumps(document))
+    joined = headstart("report", "--from", "rows.json", "there.json", cwd=finished)
+    assert joined.returncode == 2
+    assert "`headstart compare rows.json there.json` shows what differs, and the machines" in " ".join(
+        joined.stderr.split()
+    )
+    done = headstart("compare", "rows.json", "there.json", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    (machines,) = [line for line in done.stdout.splitlines() if line.strip().startswith("machines")]
+    assert machines.strip().endswith("[another processor]")
+    (scratch,) = [
+        line for line in done.stdout.splitlines() if line.split()[:2] == ["scratch", "digits"] and "±" in line
+    ]
+    assert "+0.250 [0.250, 0.250], detectable 0.000" in scratch
+
+
 def test_a_dry_run_shows_stages_and_cost_and_trains_nothing(tmp_path: Path) -> None:
     (tmp_path / "tiny.toml").write_text(TINY)
     done = headstart("run", "tiny.toml", "--dry-run", "seed=[5]", cwd=tmp_path)

@@ -140,7 +140,7 @@ def report(
 
 @app.command()
 def compare(
-    first: Annotated[str, typer.Argument(metavar="A", help="A stage's id, a study, or the folder of a report.")],
+    first: Annotated[str, typer.Argument(metavar="A", help="A stage's id, a study, a report's folder or JSON.")],
     second: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, of the same sort.")],
     store: StoreOption = None,
     data: DataOption = None,

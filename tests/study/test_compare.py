@@ -63,7 +63,7 @@ def pair(tmp_path: Path) -> tuple[list[Plan], list[Store]]:
 def test_two_studies_differ_in_settings_scores_and_curves(pair: tuple[list[Plan], list[Store]]) -> None:
     plans, stores = pair
     results = [summarise(p, s.result, s.status, None, s.records) for p, s in zip(plans, stores, strict=True)]
-    sections = compare_studies(plans, results, stores, ("A", "B"))
+    sections = compare_studies(plans, results, [store.records for store in stores], ("A", "B"))
     settings = section(sections, "Settings")
     assert settings["name"] == ("narrow", "wide")
     assert settings["columns.listops.model.width"] == ("16", "32")

@@ -343,7 +343,7 @@ def _mixed(results: Results, find: Find) -> Texts:
 
 def _machines(results: Results) -> Texts:
     """What ran on several kinds of machines, with the scores of a row that did on each of them."""
-    kinds = sorted({run.machine for row in results.table for run in row.runs if run.machine})
+    kinds = results.machines
     if len(kinds) < 2:
         return
     by_row = []
@@ -382,7 +382,7 @@ def _training_error(results: Results) -> Texts:
         yield (
             "",
             "Standard errors and intervals cover training only (seeds of initial weights, "
-            "order and masks), not the draw of the data or of the split.",
+            "order and masks), not the draw of the data or of the split, nor what another kind of processor changes.",
         )
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.errors import BadInput
 from headstart.study import words
-from headstart.study.collect import curve, mean_curve, undamaged
+from headstart.study.collect import Records, curve, mean_curve, undamaged
 from headstart.study.statistics import LEVEL, Difference, corrected, difference, mean
 
 if TYPE_CHECKING:
@@ -62,9 +62,9 @@ def compare_stages(store: Store, first: str, second: str) -> list[Section]:
 
 
 def compare_studies(
-    plans: Sequence[Plan], results: Sequence[Results], stores: Sequence[Store], names: tuple[str, str]
+    plans: Sequence[Plan], results: Sequence[Results], records: Sequence[Records], names: tuple[str, str]
 ) -> list[Section]:
-    """Sections on the settings, the scores and the validation curves of two studies (each of a store).
+    """Sections on the settings with the machines, the scores and the validation curves of two studies.
 
     Scores of an arm on a column that both have are compared by the rule of `statistics.difference`: the second
     less the first.
@@ -75,11 +75,17 @@ def compare_studies(
     scores = [(*key, *_pair(rows[0].get(key), rows[1].get(key))) for key in keys]
     curves = []
     for key in both:
-        means = [_mean_curve(rows[i][key], stores[i]) for i in range(2)]
+        means = [_mean_curve(rows[i][key], records[i]) for i in range(2)]
         same = rows[0][key].metric == rows[1][key].metric
         curves += [(*key, *marks) for marks in (_marks(means[0], means[1], MARKS) if same else ())]
     return [
-        _settings([plan.study.model_dump(mode="json") for plan in plans], names),
+        _settings(
+            [
+                plan.study.model_dump(mode="json") | {"machines": each.machines}
+                for plan, each in zip(plans, results, strict=True)
+            ],
+            names,
+        ),
         Section("Test scores", ("arm", "column", *names, "difference"), tuple(scores), "Neither has a finished run."),
         Section(
             "Validation curves, means over seeds",
@@ -139,8 +145,8 @@ def _marks(first: Mapping[int, float], second: Mapping[int, float], number: int)
     ]
 
 
-def _mean_curve(row: Row, store: Store) -> dict[int, float]:
-    records = undamaged(store.records)
+def _mean_curve(row: Row, known: Records) -> dict[int, float]:
+    records = undamaged(known)
     curves = [curve(records(run.stages[-1][1]), row.metric) for run in row.runs]
     return mean_curve([scores for scores in curves if scores])
 

@@ -147,6 +147,11 @@ class Results:
         return [{**row.document(), "p_holm": corrected.get(row.key)} for row in self.table]
 
     @property
+    def machines(self) -> list[str]:
+        """The kinds of machines that the runs of the table ran on."""
+        return sorted({run.machine for row in self.table for run in row.runs if run.machine})
+
+    @property
     def corrected(self) -> dict[str, float]:
         """Key of a row -> p-value of its difference, corrected for the number of differences (Holm)."""
         return corrected({row.key: row.difference for row in self.table})

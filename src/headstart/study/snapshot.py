@@ -354,7 +354,8 @@ def _check_same_runs(name: str, part: Snapshot, other_name: str, other: Snapshot
                 text = f"{first[apart[0]]!r} in {name} and {second.get(apart[0])!r} in {other_name}"
                 raise BadInput(
                     f"{where} ({planned.identity}): {apart[0]} is {text}; a seed counts once, so leave out the file "
-                    "whose run of it is not to count"
+                    f"whose run of it is not to count (`headstart compare {name} {other_name}` shows what differs, and "
+                    "the machines)"
                 )
 
 

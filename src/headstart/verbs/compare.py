@@ -19,7 +19,7 @@ from headstart.verbs.terminal import console, table
 
 
 def print_comparison(first: str, second: str, store: str | None, data: str | None, scale: str | None) -> None:
-    """`headstart compare A B`: stages by their ids, studies by file or name, reports by folder.
+    """`headstart compare A B`: stages by their ids, studies by file or name, reports by folder, files of results.
 
     Raises: BadInput where one is a stage and the other is none, or one cannot be read.
     """
@@ -34,13 +34,22 @@ def print_comparison(first: str, second: str, store: str | None, data: str | Non
         return
     from headstart.api import Study
 
-    sources = [_source(word) for word in (first, second)]
-    studies = [Study(source, store=store or folder, data=data, scale=scale) for source, folder in sources]
     names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
-    for name, study in zip(names, studies, strict=True):
+    plans, results, records = [], [], []
+    for name, word in zip(names, (first, second), strict=True):
+        if word.endswith(".json"):
+            snapshot = read_snapshot([word])
+            plans.append(snapshot.plan)
+            results.append(snapshot.results())
+            records.append(snapshot.records)
+            continue
+        source, folder = _source(word)
+        study = Study(source, store=store or folder, data=data, scale=scale)
         console().print(Text(f"{name}: store {study.store.root}"))
-    results = [study.results(baselines=False) for study in studies]
-    _print(compare_studies([s.plan for s in studies], results, [s.store for s in studies], names))
+        plans.append(study.plan)
+        results.append(study.results(baselines=False))
+        records.append(study.store.records)
+    _print(compare_studies(plans, results, records, names))
 
 
 def print_pooled(files: Sequence[str], page: Path | None, json: Path | None) -> None:
