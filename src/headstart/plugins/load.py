@@ -312,10 +312,10 @@ def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
     for sort, (_, base) in _tables().items():
         if isinstance(cls, type) and issubclass(cls, base):
             return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
-    bases = ", ".join(base.__name__ for _, base in _tables().values())
+    bases = " or ".join(base.__name__ for _, base in _tables().values())
     name = getattr(cls, "__name__", cls)
     raise BadInput(
-        f"{option}: {name} is derived from none of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
+        f"{option}: {name} is not a subclass of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
     )
 
 
