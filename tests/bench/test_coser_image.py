@@ -89,9 +89,8 @@ def test_the_commands_that_are_printed_are_of_the_very_stages_and_make_their_tab
     assert headstart == "headstart"
     study = coser_image.study_of(coser_image.arguments(["--data", str(images), *SMALL, "--seeds", "0,1"]))
     seen = []
-    asked = SimpleNamespace(report_study=lambda bound, *_: seen.append(bound), Outputs=lambda *_: None)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(sys.modules, "headstart.verbs.perform", asked)
+        patch.setattr("headstart.verbs.perform.report_study", lambda bound, *_: seen.append(bound))
         assert CliRunner().invoke(app, words, catch_exceptions=False).exit_code == 0
     assert list(seen[0].plan.stages) == list(study.plan.stages)
     assert seen[0].store.root == tmp_path

@@ -161,7 +161,7 @@ def test_a_zip_bomb_is_refused_by_its_directory(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["f.npy", "f.npz", "f.parquet", "f.feather"])
 def test_binary_files_that_are_cut_or_something_else_are_refused(tmp_path, name):
     path = tmp_path / name
-    assert why(write(path, b"hello, world")).startswith(f"{name}: is no ")
+    assert why(write(path, b"hello, world")).startswith(f"{name}: is not ")
     table = pa.table({"x": [[1.0, 2.0]] * 9, "label": LABELS[:9]})
     {
         "f.npy": lambda: np.save(path, numbers()),

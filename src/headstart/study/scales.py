@@ -320,14 +320,16 @@ def _scaled(table: Mapping[str, Any], scale: Mapping[str, Any], absent: Absent |
         columns[column] = laid
     arms, changed = table.get("arms", {}), scale.get("arms", {})
     arms = {arm: over(bundle, changed.get(arm, {}), stages) for arm, bundle in arms.items()}
+    note = scale.get("note", "")
+    if stood_in and table["scale"] == "small" and isinstance(note, str):
+        note += "; stand-in data keep their own sizes"
     return {
         **table,
         "columns": columns,
         "arms": arms,
         "axes": {**table.get("axes", {}), **scale.get("axes", {})},
         "report": merge(table.get("report", {}), scale.get("report", {})),
-        "scale_note": scale.get("note", "")
-        + "; stand-in data keep their own sizes" * (bool(stood_in) and table["scale"] == "small"),
+        "scale_note": note,
         "stood_in": stood_in,
     }
 

@@ -26,15 +26,14 @@ from headstart.report.figures.reconstruction import Filled, caption, read_predic
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
-from headstart.store import Damaged
+from headstart.store import Damaged, Store
 from headstart.study.collect import undamaged
 from headstart.study.results import Results
 from headstart.study.rows import Row
-from headstart.study.snapshot import Snapshot
 
 if TYPE_CHECKING:
-    from headstart.store import Store
     from headstart.study.plan import Plan
+    from headstart.study.snapshot import Snapshot
     from headstart.tasks import Task
 
 TRAINED = {"kernels": kernel_drawings, "attention": attention_drawings, "deviations": deviation_drawings}
@@ -49,7 +48,7 @@ WITHOUT_WEIGHTS = (
 
 def drawings(plan: Plan, results: Results, store: Store | Snapshot) -> tuple[list[Drawing], list[str]]:
     """All figures of a report, and a sentence for each that the study asks for and cannot be drawn."""
-    if isinstance(store, Snapshot):
+    if not isinstance(store, Store):
         lacking = plan.study.report.figures or any(len(chain) > 1 for chain in plan.chains)
         return [*_together(plan, results), *_by_column(plan, results, store)], [WITHOUT_WEIGHTS] * bool(lacking)
     of_trained, reasons = trained_drawings(plan, results, store, plan.study.report.figures)
