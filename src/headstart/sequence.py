@@ -185,8 +185,8 @@ def _targets(y: Any, rows: list[np.ndarray], used: np.ndarray, per_position: boo
             f"y: give {len(rows)} targets, one for each sequence of X (or T numbers for each), or one for each of its "
             "positions"
         )
-    kept = [part[:count] for part, count in zip(parts, used, strict=True)] if each else parts
-    target = np.concatenate(kept) if each else np.array(kept)
+    targets = [part[:count] for part, count in zip(parts, used, strict=True)] if each else parts
+    target = np.concatenate(targets) if each else np.array(targets)
     if target.dtype.kind not in "biuf":
         raise BadInput(
             f"y: has values of type {target.dtype}; give class numbers from 0 up (np.unique(y, return_inverse=True) "

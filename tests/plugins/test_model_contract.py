@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.own_code import EXAMPLE, MODEL, OBJECTIVE, OUTPUTS, REGISTERED, clean_process
+from support.own_code import EXAMPLE, MODEL, OBJECTIVE, OUTPUTS, REGISTERED, clean_process, headstart
 
-from headstart.cli import main
 from headstart.models import MODELS
 from headstart.plugins import load_plugins, own_networks
 from headstart.spec import read
@@ -27,12 +26,6 @@ def checked(text: str) -> tuple[dict[str, str | None], list[str]]:
     Path("my_net.py").write_text(text)
     (kind,) = own_networks(load_plugins(["my_net.py"]))
     return check_model(read(MODELS[kind].load(), {}, kind))
-
-
-def headstart(*words: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(list(words))
-    return int(caught.value.code or 0)
 
 
 def test_the_model_of_the_guide_keeps_every_promise() -> None:

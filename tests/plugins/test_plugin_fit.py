@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
-from support.own_code import OBJECTIVE, REGISTERED, clean_process
+from support.own_code import OBJECTIVE, REGISTERED, copy_of, fitted_with, headstart
 
 from headstart.api import Study
-from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier
 from headstart.plugins.load import load_plugin
@@ -28,30 +23,13 @@ SMALL = ["finetune.budget.steps=2", "pretrain.budget.steps=2", "model.width=8"]
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with a file, a plugin and a model that was fitted with it; and what was printed."""
     folder = tmp_path_factory.mktemp("fitted")
-    rows = np.random.default_rng(0).normal(size=(60, 6)).round(3)
-    lines = [",".join(["label", *(f"t{i}" for i in range(6))])]
-    lines += [",".join(["up" if row[0] > 0 else "down", *map(str, row)]) for row in rows]
-    (folder / "data.csv").write_text("\n".join(lines) + "\n")
-    (folder / "my_mixer.py").write_text(REGISTERED)
-    printed = io.StringIO()
-    with contextlib.chdir(folder), clean_process(), contextlib.redirect_stdout(printed):
-        assert headstart(*FIT, *SMALL, "--plugin", "my_mixer.py", 'model.mixer={kind="scale"}') == 0
-    return folder, printed.getvalue()
+    return folder, fitted_with(folder, "my_mixer.py", REGISTERED, *FIT, *SMALL, 'model.mixer={kind="scale"}')
 
 
 @pytest.fixture
-def folder(fitted: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of that folder, which is the present one, in a process without plugins."""
-    shutil.copytree(fitted[0], tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    with clean_process():
-        yield tmp_path
-
-
-def headstart(*words: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(list(words))
-    return int(caught.value.code or 0)
+def folder(fitted: tuple[Path, str], tmp_path: Path) -> Iterator[Path]:
+    with copy_of(fitted[0], tmp_path) as copy:
+        yield copy
 
 
 def test_a_model_folder_holds_the_source_and_the_digest_of_its_plugins(folder: Path, fitted: tuple[Path, str]) -> None:

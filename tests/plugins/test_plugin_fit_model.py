@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import io
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from support.own_code import EXAMPLE, OUTPUTS, clean_process
+from support.own_code import EXAMPLE, OUTPUTS, clean_process, copy_of, fitted_with, headstart
 
-from headstart.cli import main
 from headstart.errors import BadInput
 from headstart.estimator import SequenceClassifier, SequenceRegressor
 from headstart.fit.settings import FitSettings
@@ -32,30 +28,13 @@ OWN = "arms.my_conv.model.dropout=0.5"
 def fitted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A folder with a file, a model of one's own and a fit with it; and what was printed."""
     folder = tmp_path_factory.mktemp("fitted")
-    rows = np.random.default_rng(0).normal(size=(60, 6)).round(3)
-    lines = [",".join(["label", *(f"t{i}" for i in range(6))])]
-    lines += [",".join(["up" if row[0] > 0 else "down", *map(str, row)]) for row in rows]
-    (folder / "data.csv").write_text("\n".join(lines) + "\n")
-    (folder / "my_net.py").write_text(EXAMPLE)
-    printed = io.StringIO()
-    with contextlib.chdir(folder), clean_process(), contextlib.redirect_stdout(printed):
-        assert headstart(*FIT, *SMALL, OWN, "--serve", "my_conv", "-o", "model", "--plugin", "my_net.py") == 0
-    return folder, printed.getvalue()
+    return folder, fitted_with(folder, "my_net.py", EXAMPLE, *FIT, *SMALL, OWN, "--serve", "my_conv", "-o", "model")
 
 
 @pytest.fixture
-def folder(fitted: tuple[Path, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of that folder, which is the present one, in a process without plugins."""
-    shutil.copytree(fitted[0], tmp_path, dirs_exist_ok=True)
-    monkeypatch.chdir(tmp_path)
-    with clean_process():
-        yield tmp_path
-
-
-def headstart(*words: str) -> int:
-    with pytest.raises(SystemExit) as caught:
-        main(list(words))
-    return int(caught.value.code or 0)
+def folder(fitted: tuple[Path, str], tmp_path: Path) -> Iterator[Path]:
+    with copy_of(fitted[0], tmp_path) as copy:
+        yield copy
 
 
 def test_a_model_of_ones_own_is_an_arm_from_scratch_and_self_pretrained(folder: Path, fitted: tuple[Path, str]) -> None:

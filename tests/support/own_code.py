@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import io
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import numpy as np
+import pytest
+
+from headstart.cli import main
 
 MIXER = '''
 """A mixer."""
@@ -180,3 +187,31 @@ def clean_process() -> Iterator[None]:
             foreign = "site-packages" in file.parts or file.is_relative_to(sys.base_prefix)
             if file.suffix == ".py" and not foreign and not name.startswith("headstart"):
                 del sys.modules[name]
+
+
+def headstart(*words: str) -> int:
+    """The exit code of a command that runs in this process."""
+    with pytest.raises(SystemExit) as caught:
+        main(list(words))
+    return int(caught.value.code or 0)
+
+
+def fitted_with(folder: Path, name: str, source: str, *words: str) -> str:
+    """What a `fit` with these words printed: on 60 sequences of two classes in `folder`, with a plugin of this source."""
+    rows = np.random.default_rng(0).normal(size=(60, 6)).round(3)
+    lines = [",".join(["label", *(f"t{i}" for i in range(6))])]
+    lines += [",".join(["up" if row[0] > 0 else "down", *map(str, row)]) for row in rows]
+    (folder / "data.csv").write_text("\n".join(lines) + "\n")
+    (folder / name).write_text(source)
+    printed = io.StringIO()
+    with contextlib.chdir(folder), clean_process(), contextlib.redirect_stdout(printed):
+        assert headstart(*words, "--plugin", name) == 0
+    return printed.getvalue()
+
+
+@contextlib.contextmanager
+def copy_of(folder: Path, copy: Path) -> Iterator[Path]:
+    """A copy of the folder, which is the present one, in a process without plugins."""
+    shutil.copytree(folder, copy, dirs_exist_ok=True)
+    with contextlib.chdir(copy), clean_process():
+        yield copy

@@ -138,10 +138,10 @@ def _marks(first: Mapping[int, float], second: Mapping[int, float], number: int)
     """The two curves at steps that both have, evenly taken, the last one among them."""
     steps = sorted(first.keys() & second.keys())
     count = min(number, len(steps))
-    kept = [steps[-1 - (i * len(steps)) // count] for i in range(count)]
+    marks = [steps[-1 - (i * len(steps)) // count] for i in range(count)]
     return [
         (f"{step:,}", words.score(first[step]), words.score(second[step]), words.signed(second[step] - first[step]))
-        for step in reversed(kept)
+        for step in reversed(marks)
     ]
 
 

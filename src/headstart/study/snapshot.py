@@ -221,8 +221,8 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
     finished = [cells for cells in groups.values() if any(snapshot.result(cell.chain[-1].identity) for cell in cells)]
     if not finished:
         raise BadInput(f"{name}: no run of {snapshot.plan.study.name!r} is finished; finish one first")
-    kept = {id(cell) for cells in finished for cell in cells}
-    cells = tuple(cell for cell in snapshot.plan.cells if id(cell) in kept)
+    chosen = {id(cell) for cells in finished for cell in cells}
+    cells = tuple(cell for cell in snapshot.plan.cells if id(cell) in chosen)
     return replace(snapshot, plan=replace(snapshot.plan, cells=cells, stages=stages_of(cells)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.models.checkpoints.family import Config, Family, Line, added, line, scaled
+from headstart.models.checkpoints.family import FLAGS, Config, Family, Line, added, line, scaled
 
 HEADS = r"(pooler|cls|classifier|qa_outputs|lm_head|mlm|decoder)\..*"
 MASKED_SHARE = 0.15 * 0.8
@@ -102,7 +102,7 @@ def _vit_lines(config: Config) -> tuple[Line, ...]:
 
 
 def _esm_lines(config: Config) -> tuple[Line, ...]:
-    factor = 1 - MASKED_SHARE if config.choice("token_dropout", False, {True: True, False: False}) else 1.0
+    factor = 1 - MASKED_SHARE if config.choice("token_dropout", False, FLAGS) else 1.0
     return (
         line("encoder.weight", "embeddings.word_embeddings.weight", scaled(factor)),
         *_blocks("self", ("attention.LayerNorm", "LayerNorm")),
