@@ -131,8 +131,42 @@ def test_longer_positions_begin_with_the_parents_rows() -> None:
     words = r'position\.table.*\(14, 16\) here and \(10, 16\).*write take\(position, rows="prefix"\)'
     with pytest.raises(BadInput, match=words):
         started("take(position)", parent=parent, **longer)
-    with pytest.raises(BadInput, match=r"position\.table.*\(10, 16\) here and \(14, 16\) in the parent"):
-        started("take(position, rows='prefix')", parent=parent_of(**longer))
+
+
+def test_shorter_positions_are_the_parents_first_rows_and_count_as_the_child_has_them() -> None:
+    parent = parent_of(position={"kind": "learned", "length": 1024})
+    model = model_of()
+    trained = trainable(model, "position+head")
+    account = apply_start(model, ["take(position, rows='prefix')"], parent, 0, trained).to_json()
+    assert torch.equal(model.state_dict()["position.table"], parent["position.table"][:10])
+    row = next(row for row in account if row["part"] == "position")
+    assert row["total"] == row["taken"] == 10 * 16
+    assert row["frozen"] == 0
+    assert sum(dict(model.named_parameters())[name].numel() for name in trained) == 10 * 16 + 16 * 3 + 3
+    words = r'position\.table.*\(10, 16\) here and \(1024, 16\).*write take\(position, rows="prefix"\)'
+    with pytest.raises(BadInput, match=words):
+        started("take(position)", parent=parent)
+
+
+@pytest.mark.parametrize(("theirs", "fits"), [((14, 16), True), ((4, 16), True), ((14, 8), False), ((14,), False)])
+def test_a_prefix_is_about_rows_alone(theirs: tuple[int, ...], fits: bool) -> None:
+    parent = {"position.table": torch.randn(theirs)}
+    if not fits:
+        with pytest.raises(BadInput, match=r"position\.table.*give both stages the same sizes"):
+            started("take(position, rows='prefix')", parent=parent)
+        return
+    fresh, now, _ = started("take(position, rows='prefix')", parent=parent)
+    expected = fresh["position.table"].clone()
+    for row in range(min(len(expected), theirs[0])):
+        expected[row] = parent["position.table"][row]
+    assert torch.equal(now["position.table"], expected)
+
+
+def test_what_is_drawn_with_no_spread_is_zero() -> None:
+    _, now, account = started("draw(position, 0)")
+    assert torch.equal(now["position.table"], torch.zeros(10, 16))
+    row = next(row for row in account if row["part"] == "position")
+    assert row["drawn"] == row["total"]
 
 
 def test_a_part_that_this_model_lacks_counts_nothing() -> None:
@@ -168,10 +202,10 @@ MISTAKES = {
     "take(all, 0.1)": "'0.1' means nothing here",
     'take(all, rows="suffix")': "means nothing here",
     'match(all, rows="prefix")': "means nothing here",
-    "draw(all)": r"draw needs a standard deviation above 0, as in draw\(kernel, 0\.1\)",
-    "draw(all, -1)": "draw needs a standard deviation above 0",
-    "draw(all, nan)": "draw needs a standard deviation above 0",
-    "draw(all, much)": "draw needs a standard deviation above 0",
+    "draw(all)": r"draw needs a standard deviation, 0 or more, as in draw\(kernel, 0\.1\)",
+    "draw(all, -1)": "draw needs a standard deviation, 0 or more",
+    "draw(all, nan)": "draw needs a standard deviation, 0 or more",
+    "draw(all, much)": "draw needs a standard deviation, 0 or more",
 }
 
 

@@ -1,9 +1,9 @@
 """Starts: which named parts of a parent's weights a model takes, matches or draws, with a full account.
 
 take(part)                 copies of the parent's tensors
-take(part, rows="prefix")  the same; a tensor with more rows than the parent's takes the first ones
+take(part, rows="prefix")  the same; where a tensor has more or fewer rows than the parent's, the first ones
 match(part)                normal numbers with the mean and standard deviation of each parent tensor
-draw(part, std)            normal numbers around 0
+draw(part, std)            normal numbers around 0; zeros where std is 0
 """
 
 from __future__ import annotations
@@ -67,8 +67,11 @@ def _read(text: str) -> _Entry:
     text = text.strip()
     part, *more = (piece.strip() for piece in inside.split(","))
     if verb == "draw":
-        if len(more) != 1 or not _positive(more[0].removeprefix("std=")):
-            raise BadInput(f"start: {text}: draw needs a standard deviation above 0, as in draw(kernel, 0.1)")
+        if len(more) != 1 or not _not_negative(more[0].removeprefix("std=")):
+            raise BadInput(
+                f"start: {text}: draw needs a standard deviation, 0 or more, as in draw(kernel, 0.1) or "
+                "draw(position, 0)"
+            )
         return _Entry(text, "draw", part, std=float(more[0].removeprefix("std=")))
     if verb not in ("take", "match"):
         raise BadInput(f"start: {text}: {nearest(verb, ('take', 'match', 'draw'))}")
@@ -78,9 +81,9 @@ def _read(text: str) -> _Entry:
     return _Entry(text, "take" if verb == "take" else "match", part, prefix=prefix)
 
 
-def _positive(text: str) -> bool:
+def _not_negative(text: str) -> bool:
     try:
-        return 0.0 < float(text) < float("inf")
+        return 0.0 <= float(text) < float("inf")
     except ValueError:
         return False
 
@@ -154,13 +157,18 @@ def _part(name: str) -> str:
 
 
 def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> None:
-    """Copy the parent's tensor into ours."""
-    longer = entry.prefix and own.ndim > 0 and own.ndim == source.ndim and len(own) > len(source)
-    if longer and own.shape[1:] == source.shape[1:]:
-        own[: len(source)].copy_(source)
+    """Copy the parent's tensor into ours; of a prefix, the rows that both have."""
+    if entry.prefix and _differ_in_rows(own, source):
+        rows = min(len(own), len(source))
+        own[:rows].copy_(source[:rows])
         return
     _agree(own, source, name, entry)
     own.copy_(source)
+
+
+def _differ_in_rows(own: torch.Tensor, source: torch.Tensor) -> bool:
+    """Whether two shapes agree but for the number of rows."""
+    return own.ndim > 0 and own.ndim == source.ndim and own.shape[1:] == source.shape[1:] and len(own) != len(source)
 
 
 def _agree(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> None:
@@ -172,9 +180,8 @@ def _agree(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) ->
 
 
 def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> str:
-    rows = own.ndim > 0 and own.shape[1:] == source.shape[1:] and len(own) > len(source)
-    if rows and entry.verb == "take" and not entry.prefix:
-        return f'write take({entry.part}, rows="prefix") to begin with the parent\'s rows, or leave it out'
+    if entry.verb == "take" and _differ_in_rows(own, source):
+        return f'write take({entry.part}, rows="prefix") to take the parent\'s first rows, or leave it out'
     return f"give both stages the same sizes, or leave it out: {entry.verb}({entry.part}-{_part(name)})"
 
 
