@@ -19,6 +19,7 @@ from headstart.study.reference import (
     sections,
     sections_named,
 )
+from headstart.study.scales import STAGE_KEYS
 from headstart.tasks import TASKS
 from headstart.training.optim import OptimSpec
 
@@ -101,3 +102,20 @@ def test_the_page_holds_every_key_once_per_section() -> None:
     assert page.count("\n### ") == len(list(sections()))
     assert "| `lr` | number, above 0 | `0.001` | Peak learning rate. |" in page
     assert "`headstart show optim`" in page
+
+
+def test_the_schema_of_a_study_leads_nowhere_that_is_not_there_and_knows_what_is_read() -> None:
+    import json
+    import re
+
+    from headstart.study.schema import study_schema
+
+    schema = study_schema()
+    known = schema["$defs"]
+    assert set(re.findall(r'"#/\$defs/(\w+)"', json.dumps(schema))) <= set(known)
+    assert set(STAGE_KEYS) == set(known["stage"]["properties"])
+    assert "checkpoint" not in known["bundle"]["properties"], "it is of one stage"
+    assert set(known["CheckpointSpec"]["properties"]) == {"kind", "source", "content"}
+    assert len(known["model"]["oneOf"]) == len(MODELS)
+    assert "like" in known["ModelSpec"]["properties"]
+    assert "required" not in known["ModelSpec"], "a table without a kind is a network"

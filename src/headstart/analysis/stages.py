@@ -66,8 +66,9 @@ def opened(
     """
     runs = store if isinstance(store, Store) else Store(store_folder(store))
     stage = open_stage(runs, identity, data_folder(data), task)
+    model = stage.model(weights)  # first: what has no network says so
     start = started(stage.spec, stage.task, stage.parent_weights())
-    return Opened(stage.identity, stage.name, stage.spec, stage.task, stage.model(weights), start)
+    return Opened(stage.identity, stage.name, stage.spec, stage.task, model, start)
 
 
 def first_batch(stage: Opened, examples: int = EXAMPLES) -> Batch:

@@ -27,6 +27,8 @@ _LOG = logging.getLogger("headstart.cache")
 
 OLD = ".headstart"
 """The folder in a data folder in which older versions kept prepared arrays; read, never written."""
+FINGERPRINTS = "fingerprints"
+"""The folder in the cache with digests of files."""
 SEAL = "prepared.json"
 """Written last: a folder without it is unfinished."""
 
@@ -158,9 +160,25 @@ def cache_entries() -> list[CacheEntry]:
 def clear_cache() -> list[CacheEntry]:
     """Remove everything prepared; gives what was removed. Other files of the folder stay."""
     entries = cache_entries()
-    for name in ("prepared", "fingerprints"):
+    for name in ("prepared", FINGERPRINTS):
         shutil.rmtree(cache_folder() / name, ignore_errors=True)
     return entries
+
+
+def remembered(document: Mapping[str, Any], take: Callable[[], str], *older: Path) -> str:
+    """A digest (16 or 64 hex digits) that takes long: what the cache holds of `document`, or `take` and noted there.
+
+    document: all that it follows from, with `stamps` of the files. older: further folders to look in.
+    """
+    note = Path(FINGERPRINTS) / digest(dict(document))
+    for folder in (cache_folder(), *older):
+        if (folder / note).is_file() and len(known := (folder / note).read_text().strip()) in (16, 64):
+            return known
+    text = take()
+    path = cache_folder() / note
+    path.parent.mkdir(exist_ok=True)
+    publish(path, text.encode())
+    return text
 
 
 def _build(final: Path, name: str, document: Mapping[str, Any], build: Build) -> Prepared:

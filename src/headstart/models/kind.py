@@ -20,7 +20,8 @@ class ModelKind(Spec):
 
     way: how a stage of it is run, a key of `stage.WAYS`. unused: fields of a stage that mean nothing for it: they are
     no part of its identity. gives_weights: whether a child stage can start from its weights. described: beginnings of
-    the names of settings that `describe` puts in words; others are named where they differ.
+    the names of settings that `describe` puts in words; others are named where they differ. shows_not: what a score
+    that rests on a stage of it does not show, a sentence that reports print.
     """
 
     kind: str
@@ -28,6 +29,24 @@ class ModelKind(Spec):
     unused: ClassVar[tuple[str, ...]] = ()
     gives_weights: ClassVar[bool] = True
     described: ClassVar[tuple[str, ...]] = ("kind",)
+    shows_not: ClassVar[str] = ""
+
+    @property
+    def lacks(self) -> str:
+        """Which of its files are not at hand, and the way out, in words; empty where it has all, or reads none."""
+        return ""
+
+    @property
+    def sized(self) -> bool:
+        """Whether its sizes are known here."""
+        return True
+
+    def settled(self) -> ModelKind:
+        """The model with the content of its files written out, where they are at hand.
+
+        Raises: BadInput where they cannot be read, or hold something else than the model says.
+        """
+        return self
 
     def asked(self, objective: Any) -> Any:
         """The objective as this kind of model answers it. Raises: ValueError where it cannot."""
@@ -36,6 +55,11 @@ class ModelKind(Spec):
     def describe(self) -> str:
         """The model in words, for a methods text: `the model was ...`."""
         return f"a model of kind {self.kind!r}"
+
+    def describe_work(self, title: str) -> str:
+        """What a stage of it did where nothing was trained, in words: `stage ...`. title: that of its result."""
+        del title
+        return "fitted it to the labelled training examples, without gradients"
 
     def describe_fresh(self) -> str:
         """What is unusual about its fresh weights, in words; empty where nothing is."""

@@ -19,6 +19,7 @@ from headstart.models.blocks import (
     feed_forward_flops,
     gpt2_start,
 )
+from headstart.models.checkpoints.like import with_like
 from headstart.models.encoders import EncoderSpec, build_encoder, encoder_flops
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
@@ -64,7 +65,8 @@ class ModelSpec(ModelKind):
     behind it, as in GPT-NeoX. causal: no position sees a later one. dropout: share of numbers zeroed in training after
     the encoder, each mixer and each feed-forward layer. pool: how a sequence becomes one vector, over its valid
     positions. init: how fresh blocks are drawn: torch's own way (`standard`), or as GPT-2's (`gpt2`), for blocks of
-    attention alone.
+    attention alone. like: a known checkpoint (`headstart ls checkpoints`), or one at hand, whose sizes and kinds of
+    layers are filled in where they are not given; only what is filled in is stored.
     """
 
     kind: Literal["sequence"] = neutral("sequence")
@@ -84,6 +86,17 @@ class ModelSpec(ModelKind):
     norm_epsilon: float = neutral(EPSILON, gt=0, lt=1)
     embedding_norm: bool = neutral(False)
     parallel: bool = neutral(False)
+    like: str | None = neutral(None, exclude=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _filled_in(cls, table: Any) -> Any:
+        if not isinstance(table, Mapping) or not isinstance(table.get("like"), str):
+            return table
+        try:
+            return with_like(table)
+        except BadInput as error:
+            raise PydanticCustomError("unknown_key", "{text}", {"key": "like", "text": str(error)}) from None
 
     @model_validator(mode="after")
     def _one_mixer_per_block(self) -> ModelSpec:

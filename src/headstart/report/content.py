@@ -184,7 +184,7 @@ def _data(content: Content) -> str:
             task = planned.spec.task
             if not task.generated:
                 read[task.kind] = None
-            elif planned.name not in stand_ins:
+            elif planned.name not in stand_ins and planned.spec.uses("task"):
                 generated[task.kind] = None
     rest = f"; generated or bundled: {words.listed(list(generated))}" if generated else ""
     return f"Data read: {words.listed(list(read)) or 'none'}{rest}."

@@ -16,6 +16,7 @@ Spec = Mapping[str, Any]
 
 NAMED = (
     "task",
+    "checkpoint",
     "seed",
     "parent",
     "weights",
@@ -45,8 +46,10 @@ VERBS = {
 
 def methods(plan: Plan, results: Results, stages: Iterable[Mapping[str, Any]]) -> str:
     """The paragraph. `stages` are the result.json of the stages behind the table (versions, machines, cost)."""
-    parts = [_question(results), *_tasks(results), *_stages(plan, results), _choice(plan, results)]
-    parts += [_reported(results), _computed(list(stages))]
+    done = list(stages)
+    titles = {str(result.get("identity", "")): str(result.get("title", "")) for result in done}
+    parts = [_question(results), *_tasks(results), *_stages(plan, results, titles), _choice(plan, results)]
+    parts += [_reported(results), _computed(done)]
     return " ".join(part for part in parts if part)
 
 
@@ -77,8 +80,11 @@ def _sizes(facts: Facts) -> str:
     )
 
 
-def _stages(plan: Plan, results: Results) -> list[str]:
-    """One sentence per distinct model, stage and start, with the arms or columns that it holds for."""
+def _stages(plan: Plan, results: Results, titles: Mapping[str, str]) -> list[str]:
+    """One sentence per distinct model, stage and start, with the arms or columns that it holds for.
+
+    titles: identity -> what the model of the finished stage is called.
+    """
     chains = {row.key: _chain(plan, row) for row in results.table}
     apart = _apart([planned for chain in chains.values() for planned in chain], results)
     models: dict[str, list[str]] = {}
@@ -95,8 +101,8 @@ def _stages(plan: Plan, results: Results) -> list[str]:
             keys += [key] * (key not in keys)
         for planned, parent in zip(chain, [None, *chain], strict=False):
             spec = _spec(planned)
-            elsewhere = f" on {spec['task']['kind']}" if planned.spec.task.kind != chain[-1].spec.task.kind else ""
-            text = _stage(planned, spec, elsewhere, results) + _also(spec, apart[planned.name])
+            text = _stage(planned, spec, chain[-1].spec.task.kind, results, titles.get(planned.identity, ""))
+            text += _also(spec, apart[planned.name])
             trained[planned.name].setdefault(text, []).append(key)
             if planned.spec.uses("start"):
                 starts[planned.name].setdefault(_start(planned, spec, parent), []).append(key)
@@ -170,10 +176,12 @@ def _where(keys: Sequence[str], every: Sequence[str], results: Results) -> str:
     return f"in {words.listed(sorted(chosen))}, "
 
 
-def _stage(planned: PlannedStage, spec: Spec, elsewhere: str, results: Results) -> str:
-    """What a stage trained; `elsewhere` names its task where this is not the reported one."""
+def _stage(planned: PlannedStage, spec: Spec, reported: str, results: Results, title: str) -> str:
+    """What a stage did, with its task where that is not the reported one. title: of its finished model."""
+    task = planned.spec.task.kind
+    elsewhere = f" on {task}" if planned.spec.uses("task") and task != reported else ""
     if not planned.spec.uses("optim"):
-        return f"stage {planned.name}{elsewhere} fitted it to the labelled training examples, without gradients"
+        return f"stage {planned.name}{elsewhere} {planned.spec.model.describe_work(title)}"
     optim, budget = spec["optim"], spec["budget"]
     swept = f"{planned.name}.optim.lr" in results.names
     rate = "a swept learning rate" if swept else f"learning rate {words.plain(optim['lr'])}"

@@ -40,6 +40,7 @@ __all__ = [
 WAYS: dict[str, Entry] = {
     "trained": Entry("headstart.stage.trained:TrainedRun", "a network, by steps of an optimiser"),
     "fitted": Entry("headstart.stage.fitted:FittedRun", "a model without gradients, in one go"),
+    "read": Entry("headstart.stage.read:ReadRun", "the weights of a checkpoint, copied in"),
     "known": Entry("headstart.stage.fitted:KnownRun", "a rule of the task, whose scores the task knows"),
 }
 """The `way` of a kind of model -> its `StageRun`."""
@@ -52,7 +53,9 @@ def begin(
     device: str = "cpu",
     resume: tuple[Tensors, dict[str, Any]] | None = None,
 ) -> StageRun:
-    """A stage ready to run, as `StageRun` says."""
+    """A stage ready to run, as `StageRun` says; its parent's way has a word in whether it can start from there."""
+    if spec.parent is not None:
+        WAYS[spec.parent.model.way].load().check_child(spec.parent, spec, task)
     run: StageRun = WAYS[spec.model.way].load()(spec, task, parent, device, resume)
     return run
 

@@ -15,17 +15,26 @@ import torch
 from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from headstart.errors import BadInput
+from headstart.models.checkpoints.source import forget_hub
+from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.kind import ModelField, ModelKind, model_class
 from headstart.models.model import ModelSpec
 from headstart.models.norms import Tensors
 from headstart.objectives import CausalSpec, MaskedSpec, ObjectiveField
-from headstart.spec import Seed, Spec, digest, read
+from headstart.spec import Seed, Spec, digest, neutral, read
+from headstart.stage.nothing import NoObjective, NoTask
 from headstart.tasks import Task, TaskField, TaskSpec
 from headstart.tasks.task import content
 from headstart.training.loop import BudgetSpec, StepInfo
 from headstart.training.optim import OptimSpec
 
-UNTRAINED: dict[str, Any] = {"optim": OptimSpec(), "budget": BudgetSpec(steps=0), "seed": 0}
+UNTRAINED: dict[str, Any] = {
+    "task": NoTask(),
+    "objective": NoObjective(),
+    "optim": OptimSpec(),
+    "budget": BudgetSpec(steps=0),
+    "seed": 0,
+}
 """What stands in fields that a model does not use."""
 REFUSED = {"parent": None, "start": (), "trainable": "all"}
 """Fields that say something of a stage on purpose: given where they mean nothing, they are refused."""
@@ -37,6 +46,7 @@ class StageSpec(Spec):
     model: of any kind of `models.MODELS`. weights: which weights of the parent, `best` or `last`. trainable: the parts
     that learn. A model that is not trained has no use for some fields (`ModelKind.unused`): what is inherited there
     (optim, budget, a seed) is replaced by the defaults, and a parent, a start or parts to train are refused.
+    checkpoint: weights that are read instead of trained: all other settings mean nothing then.
     """
 
     task: TaskField
@@ -49,17 +59,26 @@ class StageSpec(Spec):
     optim: OptimSpec = Field(default_factory=OptimSpec)
     budget: BudgetSpec
     seed: Seed = 0
+    checkpoint: CheckpointSpec | None = neutral(None)
 
     @model_validator(mode="before")
     @classmethod
-    def _no_budget_needed(cls, table: Any) -> Any:
-        if isinstance(table, Mapping) and "budget" not in table and "budget" in model_class(table.get("model")).unused:
-            return {**table, "budget": UNTRAINED["budget"]}
-        return table
+    def _unused_need_not_be_there(cls, table: Any) -> Any:
+        if not isinstance(table, Mapping):
+            return table
+        if table.get("checkpoint") is not None:
+            # What a column or an arm says to all stages, its model for one, is not even read.
+            inherited = [name for name in CheckpointSpec.unused if name not in REFUSED]
+            own = {name: value for name, value in table.items() if name not in inherited}
+            return {**own, **{name: empty for name, empty in UNTRAINED.items() if name in inherited}}
+        unused = model_class(table.get("model")).unused
+        return {**{name: empty for name, empty in UNTRAINED.items() if name in unused}, **table}
 
     @model_validator(mode="after")
     def _resolve(self) -> StageSpec:
         """Write out what follows from other fields, so that equal stages have equal specs."""
+        if self.checkpoint is not None:
+            _put(self, "model", self.checkpoint)
         task: TaskSpec = self.task
         if not self.objective.uses_target and task.labelled is not None:
             _put(self, "task", task.model_copy(update={"labelled": None}))
@@ -96,7 +115,8 @@ class StageSpec(Spec):
     def _only_used(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A document holds what means something: a fitted stage has no learning rate."""
         document: dict[str, Any] = handler(self)
-        return {name: value for name, value in document.items() if name not in self.model.unused}
+        absent = ("checkpoint",) if self.checkpoint is None else ()
+        return {name: value for name, value in document.items() if name not in (*self.model.unused, *absent)}
 
     def _leave_out_unused(self) -> None:
         model: ModelKind = self.model
@@ -110,6 +130,11 @@ class StageSpec(Spec):
             if name in model.unused:
                 _put(self, name, empty)
         _put(self, "objective", model.asked(self.objective))
+
+    def settled(self) -> StageSpec:
+        """The stage with the content of what its model is read from written out, where that is at hand."""
+        model = self.model.settled()
+        return self if model is self.model else self.model_copy(update={"model": model, "checkpoint": model})
 
     def uses(self, path: str) -> bool:
         """Whether a setting (`optim.lr`, `model.width`) means anything for a stage of this kind of model."""
@@ -166,10 +191,15 @@ def content_digest(task: TaskSpec, data: Path) -> str | None:
 def look_again() -> None:
     """Forget what is remembered of data: files may have changed since, in a process that lives long."""
     _content.cache_clear()
+    forget_hub()
 
 
 def identity(spec: StageSpec, data: Path) -> str:
     """First 16 hex digits of the SHA-256 of all that can change the stage's result: content, never place."""
+    if spec.checkpoint is not None and spec.checkpoint.content is None:
+        spec = spec.settled()
+    if spec.model.lacks:
+        raise BadInput(spec.model.lacks)
     document = spec.document(places=False)
     for name in spec.model.unused:
         del document[name]
@@ -269,6 +299,11 @@ class StageRun(Protocol):
     def weights(self) -> Tensors:
         """The weights of this moment, as a child would get them."""
         return {}
+
+    @staticmethod
+    def check_child(parent: StageSpec, spec: StageSpec, task: Task) -> None:
+        """Raises: BadInput where the stage `spec` cannot start from `parent`, which was run in this way."""
+        del parent, spec, task
 
     @staticmethod
     def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:

@@ -85,14 +85,11 @@ class Outlines:
         try:
             return identity(spec, self.data)
         except BadInput as error:
-            if not self._lacks_data(spec):
+            if not lacking(spec, self.data):
                 raise
             if may_be_open:
                 return OPEN + digest(spec.document())[: 16 - len(OPEN)]
-            raise LacksData(str(error)) from None
-
-    def _lacks_data(self, spec: StageSpec | None) -> bool:
-        return spec is not None and (not available(spec.task, self.data) or self._lacks_data(spec.parent))
+            raise (error if spec.model.lacks else LacksData(str(error))) from None
 
     def _begun(self, spec: StageSpec) -> StageRun | None:
         """On torch's device that has shapes and no numbers; None without sizes."""
@@ -101,7 +98,7 @@ class Outlines:
             self._tasks[key] = outlined(spec.task, self.data)
         task = self._tasks[key]
         above = None if spec.parent is None else self._begun(spec.parent)
-        if task is None or (spec.parent is not None and above is None):
+        if task is None or not spec.model.sized or (spec.parent is not None and above is None):
             return None
         parent = None if above is None else above.weights()
         try:
@@ -112,6 +109,13 @@ class Outlines:
                 None if parent is None else {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in parent.items()}
             )
             return begin(spec, task, plain)
+
+
+def lacking(spec: StageSpec, data: Path) -> list[str]:
+    """What a stage and its parents read that is not here, in words: data sets by kind, and models by their source."""
+    own = [] if available(spec.task, data) else [f"the data of {spec.task.kind}, which are not in {data}"]
+    own += [spec.model.lacks] if spec.model.lacks else []
+    return list(dict.fromkeys([*(lacking(spec.parent, data) if spec.parent is not None else ()), *own]))
 
 
 def _likeness(spec: StageSpec) -> str:

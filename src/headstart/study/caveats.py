@@ -56,6 +56,7 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
         "mixed": _mixed(results, find),
         "test set": _test_error(results),
         "error": _training_error(results),
+        "start": _starts(results, plan),
         "benchmark": _limits(results, plan),
         "data": _notes(results),
     }
@@ -384,6 +385,17 @@ def _training_error(results: Results) -> Texts:
             "Standard errors and intervals cover training only (seeds of initial weights, "
             "order and masks), not the draw of the data or of the split, nor what another kind of processor changes.",
         )
+
+
+def _starts(results: Results, plan: Plan) -> Texts:
+    """What scores that rest on a stage do not show, by the kind of its model."""
+
+    def limits(row: Row) -> Iterator[str]:
+        chain = [planned for run in row.runs for _, i in run.stages if (planned := plan.every_stage.get(i)) is not None]
+        yield from dict.fromkeys(filter(None, (planned.spec.model.shows_not for planned in chain)))
+
+    for column, text, rows in _grouped(results, limits):
+        yield column, f"{_arms(rows)}: {text}"
 
 
 def _limits(results: Results, plan: Plan) -> Texts:

@@ -43,7 +43,7 @@ def _row(entry: StageEntry) -> dict[str, Any]:
     spec, budget = stage.get("spec", {}), result.get("budget", {})
     metric = result.get("monitor", {}).get("name")
     scores: Mapping[str, Any] = result.get("scores", {}).get("best", {})
-    kind = spec.get("model", {}).get("kind", "sequence")
+    kind = spec.get("checkpoint", spec.get("model", {})).get("kind", "sequence")
     return {
         "id": entry.identity,
         "state": entry.status,

@@ -247,7 +247,7 @@ def _chain(
         tables.append(_settings(study, parent, wide, arm, axes))
     spec: StageSpec | None = None
     for name, table in zip(reversed(seen), reversed(tables), strict=True):
-        spec = read(StageSpec, {**table, "parent": spec}, name=name)
+        spec = read(StageSpec, {**table, "parent": spec}, name=name).settled()
         other, equal = spec.budget.flops_of, list[StageSpec]()
         if other is not None:
             equal = _equal_chain(study, arms, column, axes, outlines, name, other)
@@ -260,6 +260,11 @@ def _chain(
         if spec.parent is None:
             # A parent that trains nothing was dropped: it is not a stage of this chain.
             planned = planned[-1:]
+    if not planned[-1].spec.uses("objective"):
+        raise BadInput(
+            f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
+            f'write a stage after it with parent = "{study.reported}"'
+        )
     return tuple(planned), int(tables[0].get("seed", 0))
 
 

@@ -12,6 +12,7 @@ from pydantic_core import PydanticUndefined
 
 from headstart.models import MODELS
 from headstart.models.blocks import FeedForwardSpec
+from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.encoders import EncoderSpec
 from headstart.models.mixers import MIXERS
 from headstart.models.positions import PositionSpec
@@ -49,6 +50,7 @@ class Section:
 TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "study": ('name = "..."', StudySpec, "What stands at the top of a study file."),
     "stage": ("[stages.NAME]", StageSpec, "One training phase; arms and columns set the same keys."),
+    "checkpoint": ("checkpoint = { ... }", CheckpointSpec, "What a stage reads instead of training."),
     "optim": ("optim = { ... }", OptimSpec, "How weights are changed: by AdamW, SGD or Muon."),
     "budget": ("budget = { ... }", BudgetSpec, "How long a stage trains: exactly one amount is given."),
     "feed_forward": ("model.feed_forward = { ... }", FeedForwardSpec, "What follows each mixer, position by position."),
@@ -211,7 +213,7 @@ def section(name: str, where: str, spec: type[Spec], summary: str = "") -> Secti
             sentence(WORDS.get(f"{group}.{key}") or texts.get(key) or WORDS.get(key, "")),
         )
         for key, info in spec.model_fields.items()
-        if key != "kind" or name in TABLES
+        if key != "kind" or (name in TABLES and "const" not in properties.get(key, {}))
     )
     return Section(
         name, where, summary or (inspect.getdoc(spec) or "").partition("\n")[0], keys + _WRITTEN.get(name, ())

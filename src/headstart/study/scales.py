@@ -18,7 +18,9 @@ from headstart.study import words
 from headstart.study.files import base_path, table_of
 
 SCALES = ("tiny", "small", "paper")
-STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
+SHARED_STAGE_KEYS = ("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed")
+"""Settings of a stage that a column or an arm may say to all of them at once."""
+STAGE_KEYS = (*SHARED_STAGE_KEYS, "checkpoint")
 VARIANTS = "variants"
 """Named settings of a column that an arm takes with `variant`: what an architecture is on this task."""
 BUNDLES = ("columns", "arms")
@@ -86,8 +88,11 @@ def check_bundle(
         elif key == VARIANTS and key in own:
             for name, variant in checked_tables(value, f"{location}.{VARIANTS}").items():
                 check_bundle(stages, f"{location}.{VARIANTS}.{name}", variant)
+        elif key in STAGE_KEYS and key not in SHARED_STAGE_KEYS:
+            names = " or ".join(f"{name}.{key}" for name in stages)
+            raise BadInput(f"{location}.{key}: is of one stage; write {names} there")
         elif key not in (*STAGE_KEYS, *own):
-            raise BadInput(f"{location}.{key}: {nearest(key, [*stages, *STAGE_KEYS, *own, *more])}")
+            raise BadInput(f"{location}.{key}: {nearest(key, [*stages, *SHARED_STAGE_KEYS, *own, *more])}")
 
 
 def checked_table(value: Any, location: str) -> Mapping[str, Any]:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from headstart.models import MODELS
 from headstart.models.mixers import MIXERS
 from headstart.objectives import OBJECTIVES
 from headstart.spec import Entry
-from headstart.study.scales import SCALES, STAGE_KEYS
+from headstart.study.scales import SCALES, SHARED_STAGE_KEYS, STAGE_KEYS
 from headstart.study.spec import StudySpec
 from headstart.tasks import TASKS
 
@@ -17,12 +18,13 @@ def study_schema() -> dict[str, Any]:
     from headstart.stage import StageSpec
 
     definitions: dict[str, Any] = {}
-    for noun, table in (("task", TASKS), ("mixer", MIXERS), ("objective", OBJECTIVES)):
+    for noun, table in (("task", TASKS), ("mixer", MIXERS), ("objective", OBJECTIVES), ("model", MODELS)):
         definitions[noun] = {"oneOf": [_kind(name, kind, definitions) for name, kind in table.items()]}
     stage = _optional(StageSpec.model_json_schema(ref_template="#/$defs/{model}"), definitions)
     own = dict(definitions.pop("StageSpec", stage)["properties"])
-    own["task"], own["objective"] = ({"$ref": f"#/$defs/{noun}"} for noun in ("task", "objective"))
+    own |= {noun: {"$ref": f"#/$defs/{noun}"} for noun in ("task", "objective", "model")}
     own["parent"] = {"type": "string", "description": "Name of the stage whose weights are taken."}
+    definitions["ModelSpec"].pop("required", None)  # a table without a kind is a network
     definitions["ModelSpec"]["properties"]["mixer"] = {
         "oneOf": [{"$ref": "#/$defs/mixer"}, {"type": "array", "items": {"$ref": "#/$defs/mixer"}}]
     }
@@ -42,7 +44,7 @@ def study_schema() -> dict[str, Any]:
     }
     definitions["bundle"] = {
         "type": "object",
-        "properties": {**definitions["stage"]["properties"], "variants": variants, "variant": variant},
+        "properties": {**{key: own[key] for key in SHARED_STAGE_KEYS}, "variants": variants, "variant": variant},
         "additionalProperties": {"$ref": "#/$defs/stage"},
     }
     study = StudySpec.model_json_schema(ref_template="#/$defs/{model}")

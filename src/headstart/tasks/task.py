@@ -13,13 +13,12 @@ import numpy as np
 from pydantic import Field
 
 from headstart.data.archives import stamps
-from headstart.data.prepared import OLD, cache_folder
+from headstart.data.prepared import OLD, remembered
 from headstart.data.prepared import progress as watcher
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
-from headstart.store import publish
 
 SPLITS = ("train", "val", "test")
 
@@ -356,15 +355,8 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     stands = stamps(whole.files(data))
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})
-    note = Path("fingerprints") / digest({"spec": whole.document(), "files": stands})
-    for folder in (cache_folder(), data / OLD):
-        if (folder / note).is_file() and len(known := (folder / note).read_text().strip()) == 16:
-            return known
-    result = digest({"fingerprint": fingerprint(whole.load(data))})
-    path = cache_folder() / note
-    path.parent.mkdir(exist_ok=True)
-    publish(path, result.encode())
-    return result
+    key = {"spec": whole.document(), "files": stands}
+    return remembered(key, lambda: digest({"fingerprint": fingerprint(whole.load(data))}), data / OLD)
 
 
 def data_folder(folder: str | os.PathLike[str] | None) -> Path:

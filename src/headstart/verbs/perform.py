@@ -179,7 +179,8 @@ def _run(study: Study, workers: int | None, threads: int, device: str, outputs: 
     out.print(f"store {study.store.root}")
     print_scale(study)
     print_precision(study.plan, chosen)
-    for task in {digest(p.spec.task.document()): p.spec.task for p in study.plan.stages.values()}.values():
+    tasks = [planned.spec.task for planned in study.plan.stages.values() if planned.spec.uses("task")]
+    for task in {digest(task.document()): task for task in tasks}.values():
         prepared_with_bar(task, study.data)
     costs, speed, slots = survey(study.plan), speed_here(), max(runtime.workers, 1)
     display = watch(study.plan, study.store, costs, slots, speed, lambda: _partial_table(study))
@@ -366,7 +367,8 @@ HEADS += ["trained"]
 
 def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
     """The cells of a stage: what it is, and what it costs."""
-    head = [spec.task.kind, str(spec.seed), f"{spec.optim.lr:g}" if spec.uses("optim.lr") else ""]
+    values = {"task": spec.task.kind, "seed": str(spec.seed), "optim.lr": f"{spec.optim.lr:g}"}
+    head = [value if spec.uses(name) else "" for name, value in values.items()]
     if cost is None:
         return [*head, *["unknown"] * 6]
     sizes = f"{cost.steps:,}", count(cost.flops), count(cost.examples), f"{cost.parameters:,}", f"{cost.trainable:,}"

@@ -45,3 +45,22 @@ KNOWN: Mapping[str, Mapping[str, Any]] = {
     "esm2_t6_8M_UR50D": ESM2,
     "esm2_t6_8M": ESM2,
 }
+OWNERS: Mapping[str, str] = {
+    "gpt2": "openai-community",
+    "gpt2-medium": "openai-community",
+    "gpt2-large": "openai-community",
+    "distilgpt2": "distilbert",
+    "pythia-70m": "EleutherAI",
+    "bert-base-uncased": "google-bert",
+    "t5-small": "google-t5",
+    "t5-base": "google-t5",
+    "longformer-base-4096": "allenai",
+    "vit-base-patch16-224": "google",
+    "esm2_t6_8M_UR50D": "facebook",
+}
+"""Name of a known checkpoint -> its owner on the hub."""
+
+
+def known_config(name: str) -> Mapping[str, Any] | None:
+    """The config of a checkpoint whose sizes are known by its name, with or without its owner's; None for any other."""
+    return KNOWN.get(name.rpartition("/")[2])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,11 +15,10 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from headstart.data.archives import reading
-from headstart.errors import BadInput, nearest
-from headstart.models.checkpoints import FAMILIES
+from headstart.errors import BadInput
 from headstart.models.checkpoints.family import Config, Family, Line, Shape, expanded
 from headstart.models.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
-from headstart.models.checkpoints.known import KNOWN
+from headstart.models.checkpoints.like import config_of, family_of
 from headstart.models.mixers.mixer import LAYER_PARTS, HeadsSpec, head_width
 from headstart.models.model import ModelSpec
 from headstart.spec import read
@@ -106,8 +105,8 @@ class Checkpoint:
 
     @property
     def files(self) -> list[Path]:
-        """Every file that numbers are read from, and the config."""
-        return [self.source / CONFIG, *sorted({self.stored[name].path for line in self.lines for name in line.theirs})]
+        """Every file that numbers are read from."""
+        return sorted({self.stored[name].path for line in self.lines for name in line.theirs})
 
     def tensors(self, dtype: torch.dtype = torch.float32) -> Iterator[tuple[str, Tensor]]:
         """(our name, tensor), one after the other; sums of theirs are taken in `dtype`.
@@ -125,9 +124,13 @@ class Checkpoint:
 
         The type of the numbers in the file, the number of files and what is dropped do not enter.
         """
+        return self.content_of(self.tensors())
+
+    def content_of(self, tensors: Iterable[tuple[str, Tensor]]) -> str:
+        """The content, were these its tensors in float32."""
         own = {
             name: [list(x.shape), hashlib.sha256(x.numpy().data if x.ndim else x.numpy().tobytes()).hexdigest()]
-            for name, x in self.tensors()
+            for name, x in tensors
         }
         total = [own, self.fields.spec.document(), self.fields.symbols]
         return hashlib.sha256(canonical(total)).hexdigest()
@@ -175,19 +178,12 @@ def read_checkpoint(folder: Path | str) -> Checkpoint:
 
 
 def fields_of(source: Path | str) -> Fields:
-    """The fields of a checkpoint: of a known one by its name, or of a folder from its config and headers alone.
+    """The fields of a checkpoint, from its config and headers or, where it is absent, from its known sizes.
 
-    Raises: BadInput as `read_checkpoint`.
+    Raises: BadInput as `read_checkpoint`, and where it is neither at hand nor known.
     """
-    config = known_config(str(source))
-    if config is None or Path(source).is_dir():
-        return read_checkpoint(source).fields
-    return _fields(Config(config, f"config of {source}"))[1]
-
-
-def known_config(name: str) -> Mapping[str, Any] | None:
-    """The config of a checkpoint whose sizes are known by its name, with or without its owner's; None for any other."""
-    return KNOWN.get(name.rpartition("/")[2])
+    config, folder = config_of(source)
+    return _fields(config)[1] if folder is None else read_checkpoint(folder).fields
 
 
 def _described(files: Folder) -> tuple[Config, Family, Fields]:
@@ -203,13 +199,7 @@ def _described(files: Folder) -> tuple[Config, Family, Fields]:
 
 
 def _fields(config: Config) -> tuple[Family, Fields]:
-    kind = config.table.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
-        problem = "is missing" if kind is None else nearest(kind, FAMILIES)
-        raise BadInput(
-            f"{config.path}: model_type: {problem}; weights of these families are read: {', '.join(FAMILIES)}"
-        )
-    family: Family = FAMILIES[kind].load()  # type: ignore[assignment]
+    kind, family = family_of(config)
     fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
     try:
         fields.shapes()

@@ -1,0 +1,57 @@
+"""What `like` fills in: the fields of a checkpoint's model, from its config alone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from headstart.errors import BadInput, nearest
+from headstart.models.checkpoints import FAMILIES
+from headstart.models.checkpoints.family import Config, Family
+from headstart.models.checkpoints.folder import CONFIG, Folder
+from headstart.models.checkpoints.known import KNOWN, known_config
+from headstart.models.checkpoints.source import absent, find_folder
+from headstart.spec import merge
+
+
+def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
+    """A model's table without its `like`, laid over the fields of the checkpoint that this names.
+
+    Of a list with one mixer per block, as many are taken as there are blocks.
+    Raises: BadInput where the checkpoint is neither known nor at hand.
+    """
+    config, _ = config_of(model["like"])
+    fields = family_of(config)[1].model(config)
+    own = {key: value for key, value in model.items() if key != "like"}
+    blocks = own.get("blocks")
+    if isinstance(fields["mixer"], list) and type(blocks) is int and 0 < blocks < len(fields["mixer"]):
+        fields["mixer"] = fields["mixer"][:blocks]
+    return merge(fields, own)
+
+
+def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
+    """The config of a checkpoint and its folder, or None where only its sizes are known.
+
+    Raises: BadInput where it is neither known nor at hand, or its config cannot be read.
+    """
+    known = known_config(os.fspath(source))
+    folder = find_folder(source, hub=known is None)
+    if folder is not None:
+        return Config(Folder(folder).config(), folder / CONFIG), folder
+    if known is None:
+        raise BadInput(f"{absent(os.fspath(source))}; sizes of these are known without: {', '.join(KNOWN)}")
+    return Config(known, f"config of {source}"), None
+
+
+def family_of(config: Config) -> tuple[str, Family]:
+    """The family of a config and its name. Raises: BadInput for one that is not read."""
+    kind = config.table.get("model_type")
+    if not isinstance(kind, str) or kind not in FAMILIES:
+        problem = "is missing" if kind is None else nearest(kind, FAMILIES)
+        raise BadInput(
+            f"{config.path}: model_type: {problem}; weights of these families are read: {', '.join(FAMILIES)}"
+        )
+    family: Any = FAMILIES[kind].load()
+    return kind, family

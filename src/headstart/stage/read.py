@@ -1,0 +1,205 @@
+"""A stage that is read: the weights of a checkpoint, copied into the store under our names."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from headstart.errors import BadInput
+from headstart.models.checkpoints.read import Fields
+from headstart.models.checkpoints.source import revision_of
+from headstart.models.heads import Output
+from headstart.models.model import ModelSpec, build_model, model_length
+from headstart.models.norms import Tensors
+from headstart.parameters import LEAVES, MIXER, leaves, select
+from headstart.sequence import Signature
+from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, peak_memory
+from headstart.tasks import Task
+
+MUST_AGREE: Mapping[str, tuple[str, ...]] = {
+    "width": LEAVES,
+    "residual": LEAVES,
+    "mixer": MIXER,
+    "causal": MIXER,
+    "position": MIXER,
+    "parallel": ("feed_forward",),
+    "feed_forward": ("feed_forward",),
+    "norm": ("norm",),
+    "norm_place": ("norm",),
+    "norm_epsilon": ("norm",),
+    "embedding_norm": ("norm",),
+}
+"""Field of a model -> parts whose weights mean something else where it differs."""
+WITHIN = ("rotary", "relative")
+"""Positions that act within mixers; others may differ from the checkpoint's."""
+_TAKEN = re.compile(r"\s*take\s*\(([^(),]*)")
+
+
+class ReadRun(StageRun):
+    """A stage whose weights are read: it takes no step and has no scores."""
+
+    def __init__(
+        self,
+        spec: StageSpec,
+        task: Task,
+        parent: Tensors | None = None,
+        device: str = "cpu",
+        resume: tuple[Tensors, dict[str, Any]] | None = None,
+    ) -> None:
+        super().__init__(spec, task, parent, device, resume)
+        self.fields: Fields = spec.model.fields
+
+    def finish(self) -> Outcome:
+        """Read all of it. Raises: BadInput where it is not what it was when the stage was planned."""
+        begun = time.perf_counter()
+        model = self.spec.model
+        checkpoint = model.opened()
+        tensors = dict(checkpoint.tensors())
+        content = checkpoint.content_of(tensors.items())
+        if model.content not in (None, content):
+            raise BadInput(
+                f"{checkpoint.source}: the weights have changed since this run was planned (their content was "
+                f"{model.content[:16]}..., and is {content[:16]}...); give the command again to take them as they are"
+            )
+        spent = {"epochs": 0.0, "steps": 0, "examples": 0, "tokens": 0, "flops": 0.0}
+        scores = {which: {"step": 0, "epoch": 0.0, "train": {}, "val": {}, "test": {}} for which in ("best", "last")}
+        revision = revision_of(checkpoint.source)
+        facts = {
+            "source": model.source,
+            "family": checkpoint.fields.family,
+            "revision": revision,
+            "licence": checkpoint.licence,
+            "content": content,
+            "symbols": list(checkpoint.fields.symbols),
+        }
+        known = [f"family {checkpoint.fields.family}", f"content {content[:16]}"]
+        known += [f"revision {revision[:12]}"] if revision else []
+        known += [f"licence {checkpoint.licence or 'not declared'}"]
+        return Outcome(
+            "complete",
+            tensors,
+            tensors,
+            [],
+            {},
+            scores,
+            {**spent, "seconds": time.perf_counter() - begun, "peak_memory": peak_memory(torch.device("cpu"))},
+            self._account(),
+            {"name": "", "greater": True},
+            title=f"{model.source} ({', '.join(known)})",
+            model=facts,
+        )
+
+    def size(self) -> Size:
+        """Its parameters, none of which trains here."""
+        return Size(self._account()["total"])
+
+    def weights(self) -> Tensors:
+        """Tensors of the shapes that it has, without numbers."""
+        return {name: torch.empty(shape, device="meta") for name, shape in self.fields.shapes().items()}
+
+    def _account(self) -> dict[str, Any]:
+        rows: dict[str, dict[str, Any]] = {}
+        shapes = self.fields.shapes()
+        for name, leaf in parts_of(self.fields).items():
+            none = {"total": 0, "taken": 0, "matched": 0, "drawn": 0, "fresh": 0, "frozen": 0}
+            row = rows.setdefault(leaf, {"part": leaf, **none})
+            for kind in ("total", "taken"):
+                row[kind] += torch.Size(shapes[name]).numel()
+        ordered = [rows[leaf] for leaf in LEAVES if leaf in rows]
+        return {"total": sum(row["total"] for row in ordered), "trainable": 0, "account": ordered}
+
+    @staticmethod
+    def check_child(parent: StageSpec, spec: StageSpec, task: Task) -> None:
+        """Raises: BadInput where a stage takes weights of the checkpoint into a model that uses them otherwise."""
+        source, model = parent.model, spec.model
+        if not source.sized or not isinstance(model, ModelSpec):
+            return
+        fields: Fields = source.fields
+        taken = set(_leaves_taken(spec, fields))
+        if not taken:
+            return
+        if spec.objective.kind == "causal" and not fields.spec.causal:
+            raise BadInput(
+                f"objective.kind: 'causal' asks for what comes next, and the blocks of checkpoint {source.source!r} "
+                "look at both sides of a position; take 'masked', or a checkpoint of causal blocks such as gpt2"
+            )
+        for name, ours, theirs in _differences(model, fields.spec, taken):
+            raise BadInput(
+                f"model.{name}: {_toml(ours)} here and {_toml(theirs)} in checkpoint {source.source!r}, whose weights "
+                f"this stage takes; leave it out beside like = {source.source!r}, or take less by start"
+            )
+        if "position" in taken and fields.length is not None and model.position.kind == "learned":
+            length = model_length(model, task.signature)
+            if length > fields.length:
+                raise BadInput(
+                    f"model.position: the model has {length:,} positions, and checkpoint {source.source!r} has learned "
+                    f"vectors for {fields.length:,}; shorten the sequences, join positions (task.patch), or leave "
+                    "'position' out of start"
+                )
+
+    @staticmethod
+    def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:
+        """Raises: BadInput, since a checkpoint has neither inputs nor outputs of a task."""
+        del task, weights, result
+        raise BadInput(
+            f"checkpoint.source: {spec.model.source!r} has weights of blocks alone, and nothing predicts; name a stage "
+            "that starts from it"
+        )
+
+
+def parts_of(fields: Fields) -> dict[str, str]:
+    """The leaf of each tensor of a checkpoint, by our names."""
+    of = _leaves(fields.spec, fields.vocabulary)
+    return {name: of[name] for name in fields.shapes()}
+
+
+@lru_cache(maxsize=16)
+def _leaves(spec: ModelSpec, vocabulary: int | None) -> dict[str, str]:
+    kind: Any = "tokens" if vocabulary else "floats"
+    with torch.device("meta"):
+        model = build_model(spec, Signature(kind, vocabulary or 1, 1, 1, "class", classes=2), Output("sequence", 2), 0)
+    return leaves(model)
+
+
+def _leaves_taken(spec: StageSpec, fields: Fields) -> Iterator[str]:
+    """The leaves of a checkpoint of which a start takes some tensors; what it does not have is refused elsewhere."""
+    of = parts_of(fields)
+    for entry in spec.start:
+        match = _TAKEN.match(entry)
+        try:
+            yield from (of[name] for name in select(match[1].strip(), of)) if match else ()
+        except BadInput:
+            continue
+
+
+def _differences(model: ModelSpec, theirs: ModelSpec, taken: set[str]) -> Iterator[tuple[str, Any, Any]]:
+    """(name of a setting, ours, theirs) where a part that is taken would mean something else."""
+    for name, parts in MUST_AGREE.items():
+        if not taken & set(parts) or (name == "position" and theirs.position.kind not in WITHIN):
+            continue
+        pair = [_plain(spec, name, min(model.blocks, theirs.blocks)) for spec in (model, theirs)]
+        for key in pair[1]:
+            if pair[0].get(key) != pair[1][key]:
+                yield key, pair[0].get(key), pair[1][key]
+
+
+def _plain(model: ModelSpec, name: str, blocks: int) -> dict[str, Any]:
+    """Full name of each setting -> its value, mixers block by block where they differ."""
+    value = model.model_dump(mode="json", include={name})[name]
+    if name == "mixer":
+        mixers = [mixer.model_dump(mode="json", exclude={"init"}) for mixer in model.mixers[:blocks]]
+        return {f"mixer[{i}].{key}": x for i, mixer in enumerate(mixers) for key, x in mixer.items()}
+    if name == "feed_forward":
+        value = {**value, "width": value["width"] or 4 * model.width}
+    if name == "position":
+        value = {key: x for key, x in value.items() if key != "length"}
+    return {f"{name}.{key}": x for key, x in value.items()} if isinstance(value, dict) else {name: value}
+
+
+def _toml(value: Any) -> str:
+    return str(value).lower() if isinstance(value, bool) else "nothing" if value is None else repr(value)
