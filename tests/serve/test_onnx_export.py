@@ -41,6 +41,7 @@ VARIANTS: list[dict[str, Any]] = [
     {"kind": "s4d", "state": 4, "gate": "none", "directions": 1},
     {"kind": "lstm", "directions": 2},
     {"kind": "lstm", "state": 5},
+    {"kind": "lstm", "directions": 2, "norm": "cell"},
     {"kind": "mega", "state": 4, "attention": "laplace"},
     {"kind": "mega", "state": 4, "attention": "laplace", "chunk": 8},
     {"kind": "mega", "state": 4, "chunk": 8},
@@ -311,6 +312,7 @@ def test_a_file_of_causal_mixers_answers_as_predict_does(tmp_path: Path) -> None
     mixers = [{"kind": kind, **MIXERS[kind].load().example} for kind in ("performer", "bigbird", "reformer")]
     mixers += [{"kind": "local_attention", "window": 6}, {"kind": "longformer", "window": 3}]
     mixers += [{"kind": "mega", "state": 4, "attention": "laplace", "chunk": 8}, {"kind": "lstm", "state": 5}]
+    mixers += [{"kind": "lstm", "norm": "cell", "gain": "small"}]
     sequences = walks()
     served = made(sequences, mixer=mixers, model={"blocks": len(mixers), "causal": True, "pool": "last"})
     done = export_onnx(served, tmp_path / "m.onnx")

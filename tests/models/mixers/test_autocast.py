@@ -9,7 +9,14 @@ from headstart.models.mixers.mega import MegaSpec
 from headstart.models.mixers.s4 import S4Spec
 from headstart.models.mixers.state_space import DLRSpec, S4DSpec
 
-SPECS = [S4Spec(state=16), S4DSpec(state=16), DLRSpec(state=16), MegaSpec(), LSTMSpec(directions=2)]
+SPECS = [
+    S4Spec(state=16),
+    S4DSpec(state=16),
+    DLRSpec(state=16),
+    MegaSpec(),
+    LSTMSpec(directions=2),
+    LSTMSpec(norm="cell"),
+]
 
 
 @pytest.mark.parametrize("spec", SPECS, ids=lambda spec: spec.kind)

@@ -9,33 +9,60 @@ Letters: L length, G groups (directions, stacked models), B batch, N state.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 import torch
-from pydantic import Field
+import torch.nn.functional as F
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
+from headstart.models.exporting import AtLength
 from headstart.models.mixers.mixer import MixerSpec, directions_of
 from headstart.models.mixers.recurrent import turn
 from headstart.models.scan import precise
+from headstart.spec import neutral
+
+CELL_EPSILON = 1e-6
+"""Added to the variance by norms inside the cell, as in the code of Lu et al. 2021."""
 
 
 class LSTMSpec(MixerSpec):
     """One LSTM layer from a zero state; several are several blocks.
 
     `state` is N per direction; None is the width shared out among the directions. Where the states do not
-    fill the width, a linear output follows.
+    fill the width, a linear output follows. norm: `cell` puts layer norms (part `norm`) inside the cell: of the input's
+    and of the state's share of the gates, and of the cell, which is handed on normed. gain: their gains and shifts
+    start at 1 and 0 (`unit`), or uniform in +-1 / sqrt(numbers normed) (`small`), as the code of Lu et al. 2021 does.
     """
 
     kind: Literal["lstm"] = "lstm"
     state: int | None = Field(default=None, ge=1)
     directions: Literal[1, 2] = 1
+    norm: Literal["none", "cell"] = neutral("none")
+    gain: Literal["unit", "small"] = neutral("unit")
+
+    @model_validator(mode="after")
+    def _gains_of_norms(self) -> LSTMSpec:
+        if self.gain == "small" and self.norm == "none":
+            raise ValueError(
+                "gain is that of norms inside the cell, and norm is 'none'; leave it out, or set norm = 'cell'"
+            )
+        return self
+
+    def describe(self) -> str:
+        """With its norms in words."""
+        gain = "small gains" if self.gain == "small" else "gains of 1"
+        return self.in_words({"norm": f"norms of {gain} inside" if self.norm == "cell" else "", "gain": ""})
 
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         del length
         directions_of(self.directions, causal)
-        return LSTM(width, self.state_of(width), self.directions)
+        state = self.state_of(width)
+        if self.norm == "none":
+            return LSTM(width, state, self.directions)
+        return NormedLSTM(width, state, self.directions, self.gain == "small")
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         del causal
@@ -74,13 +101,20 @@ class LSTM(nn.Module):
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
         del draw
         inputs = [x] if self.input.shape[0] == 1 else [x, turn(x, valid)]
-        if torch.compiler.is_exporting():
-            ahead, *back = (self._operator(row, number) for number, row in enumerate(inputs))
-        else:
-            gates = torch.einsum("gbld,gdn->lgbn", torch.stack(inputs), self.input) + self.bias[:, None]
-            ahead, *back = (hidden.transpose(0, 1) for hidden in lstm(gates, self.recurrent).unbind(1))
+        ahead, *back = self.read(inputs)
         hidden = torch.cat([ahead, *(turn(row, valid) for row in back)], -1) if back else ahead
         return hidden if self.output is None else self.output(hidden)
+
+    def read(self, inputs: list[Tensor]) -> Iterable[Tensor]:
+        """The states of each direction, from its own inputs (B, L, D): (B, L, N)."""
+        if torch.compiler.is_exporting():
+            return [self._operator(row, number) for number, row in enumerate(inputs)]
+        hidden = lstm(self.gates(inputs), self.recurrent)
+        return [row.transpose(0, 1) for row in hidden.unbind(1)]
+
+    def gates(self, inputs: list[Tensor]) -> Tensor:
+        """The inputs' share of the gates: (L, G, B, 4N)."""
+        return torch.einsum("gbld,gdn->lgbn", torch.stack(inputs), self.input) + self.bias[:, None]
 
     def exportable(self, length: int) -> nn.Module:
         """Itself, at any length."""
@@ -99,6 +133,65 @@ class LSTM(nn.Module):
         shape = (x.shape[1], 1, x.shape[0], state)
         out = torch.onnx.ops.symbolic("LSTM", inputs, {"hidden_size": state}, dtype=x.dtype, shape=shape, version=14)
         return out[:, 0].transpose(0, 1)
+
+
+class CellNorm(nn.Module):
+    """Zero mean and unit variance over the last axis, then gain and shift of each direction.
+
+    Shapes: x (..., G, B, M) -> (..., G, B, M). small: gains and shifts start uniform in +-1 / sqrt(M), not at 1 and 0.
+    """
+
+    def __init__(self, directions: int, size: int, small: bool) -> None:
+        super().__init__()
+        self.weight, self.bias = nn.Parameter(torch.ones(directions, size)), nn.Parameter(torch.zeros(directions, size))
+        if small:
+            for values in (self.weight, self.bias):
+                nn.init.uniform_(values, -1 / math.sqrt(size), 1 / math.sqrt(size))
+
+    def forward(self, x: Tensor) -> Tensor:
+        normed = F.layer_norm(x, x.shape[-1:], eps=CELL_EPSILON)
+        return torch.addcmul(self.bias[:, None].to(x.dtype), normed, self.weight[:, None].to(x.dtype))
+
+
+class NormedLSTM(LSTM):
+    """An LSTM with norms inside: gates of norm(x W + b) + norm'(h U + b'), cell c = norm''(f c + i g), h = o tanh(c).
+
+    Shapes as of `LSTM`; half precision is computed in float32. small: gains and shifts as of `CellNorm`.
+    Source: Ba et al. 2016, equations 20 to 22, but that the normed cell is handed on, as in the code of Lu et al. 2021.
+    """
+
+    parts: Mapping[str, str] = {"norm_input": "norm", "norm_recurrent": "norm", "norm_cell": "norm"}
+
+    def __init__(self, width: int, state: int, directions: int, small: bool) -> None:
+        super().__init__(width, state, directions)
+        bound = 1 / math.sqrt(state)
+        self.recurrent_bias = nn.Parameter(torch.empty(directions, 4 * state).uniform_(-bound, bound))
+        self.norm_input, self.norm_recurrent = (CellNorm(directions, 4 * state, small) for _ in range(2))
+        self.norm_cell = CellNorm(directions, state, small)
+
+    def read(self, inputs: list[Tensor]) -> Iterable[Tensor]:
+        """The states of each direction, from its own inputs (B, L, D): (B, L, N)."""
+        gates = self.gates(inputs)
+        with torch.autocast(gates.device.type, enabled=False):
+            return [row.to(gates.dtype) for row in self._steps(self.norm_input(precise(gates)))]
+
+    def _steps(self, gates: Tensor) -> Iterable[Tensor]:
+        """(L, G, B, 4N) -> (B, L, N) of each direction."""
+        size = self.recurrent.shape[1]
+        weight, bias = (value.to(gates.dtype) for value in (self.recurrent, self.recurrent_bias[:, None]))
+        hidden = cell = gates.new_zeros(*gates.shape[1:-1], size)
+        out = []
+        for gate in gates.unbind():
+            four = gate + self.norm_recurrent(torch.matmul(hidden, weight) + bias)
+            leave, enter, forget = torch.sigmoid(four[..., : 3 * size]).chunk(3, -1)
+            cell = self.norm_cell(forget * cell + enter * torch.tanh(four[..., 3 * size :]))
+            hidden = leave * torch.tanh(cell)
+            out.append(hidden)
+        return torch.stack(out, 2).unbind()
+
+    def exportable(self, length: int) -> nn.Module:
+        """Its steps at one length: ONNX's own operator has no norms."""
+        return AtLength(self, length)
 
 
 def _fold(info: Any, dims: tuple[int | None, ...], tensors: tuple[Tensor, ...], axes: tuple[int, ...]) -> list[Tensor]:
