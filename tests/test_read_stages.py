@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -251,6 +254,29 @@ def test_a_damaged_copy_is_set_aside_and_read_again(tmp_path: Path) -> None:
     headstart.run(study(tmp_path))
     assert store.problem(name) is None
     assert store.folder(name).with_name(f"{name}.damaged-1").is_dir()
+
+
+KILLED = """
+import os, signal, sys
+from headstart.api import Study, run
+from headstart.stage.read import ReadRun
+
+ReadRun.finish = lambda self: os.kill(os.getpid(), signal.SIGKILL)
+run(Study(sys.argv[1], store=sys.argv[2], data=sys.argv[2]))
+"""
+
+
+def test_a_run_that_is_killed_while_it_reads_goes_on_where_it_was(tmp_path: Path) -> None:
+    tomli_w = pytest.importorskip("tomli_w")
+    (tmp_path / "study.toml").write_text(tomli_w.dumps(STUDY))
+    words = [sys.executable, "-c", KILLED, str(tmp_path / "study.toml"), str(tmp_path / "runs")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False, timeout=200)
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    bound, store = study(tmp_path), Store(tmp_path / "runs")
+    (name,) = [i for i, planned in bound.plan.stages.items() if planned.name == "small"]
+    assert store.status(name) == "partial"
+    assert {row.n for row in headstart.run(bound).table} == {2}
+    assert (store.stage(name) or {})["attempts"] == 2
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,26 @@ import typer
 
 from headstart.errors import BadInput
 from headstart.verbs.data import layout_options
+from headstart.verbs.options import (
+    DataOption,
+    DeviceOption,
+    DryRunOption,
+    JsonOption,
+    MixerOption,
+    Overrides,
+    PivotOption,
+    PluginOption,
+    ScaleOption,
+    StoreOption,
+    StudyArgument,
+    ThreadsOption,
+    TidyOption,
+    UseOption,
+    WeightsOption,
+    WidthOption,
+    WorkersOption,
+    use_weights,
+)
 
 app = typer.Typer(
     name="headstart",
@@ -23,46 +43,6 @@ app = typer.Typer(
 
 bench = typer.Typer(no_args_is_help=True, help="Measure time and memory: of mixers, or of training.")
 app.add_typer(bench, name="bench")
-
-StudyArgument = Annotated[
-    str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
-]
-StoreOption = Annotated[
-    str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
-]
-DataOption = Annotated[
-    str | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (HEADSTART_DATA, else ./data).")
-]
-WorkersOption = Annotated[
-    int | None,
-    typer.Option("--workers", min=0, max=1024, metavar="N", help="Stages at a time (default: all cores; 0: in here)."),
-]
-ThreadsOption = Annotated[
-    int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
-]
-DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
-MixerOption = Annotated[
-    str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
-]
-PluginOption = Annotated[
-    list[str] | None,
-    typer.Option("--plugin", metavar="FILE.py|MODULE", help="Run code of your own that registers kinds; repeatable."),
-]
-ScaleOption = Annotated[
-    str | None, typer.Option("--scale", metavar="SCALE", help="tiny (default), small or paper, where a study has them.")
-]
-Overrides = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="[name=value ...]", help="Settings that win over the file, in TOML; a list makes an axis."),
-]
-UseOption = Annotated[
-    str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
-]
-PivotOption = Annotated[bool, typer.Option("--pivot", help="The table as arms by columns.")]
-DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
-JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
-TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
-WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 
 
 @app.command()
@@ -91,6 +71,7 @@ def run(
     device: DeviceOption = "auto",
     store: StoreOption = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     json: JsonOption = None,
     tidy: TidyOption = None,
     figure_width: WidthOption = None,
@@ -100,6 +81,7 @@ def run(
     pivot: PivotOption = False,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
+    use_weights(weights)
     from headstart.api import Study
     from headstart.verbs.perform import Outputs, dry_run_study, run_study
 
@@ -120,6 +102,7 @@ def report(
     out: Annotated[str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where it goes.")] = None,
     store: StoreOption = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     json: JsonOption = None,
     tidy: TidyOption = None,
     figure_width: WidthOption = None,
@@ -131,6 +114,7 @@ def report(
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
+    use_weights(weights)
     from headstart.verbs.perform import Outputs, report
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
@@ -144,9 +128,11 @@ def compare(
     second: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, of the same sort.")],
     store: StoreOption = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Show two stages, studies or reports side by side: settings, scores and curves; trains nothing."""
+    use_weights(weights)
     from headstart.verbs.compare import print_comparison
 
     print_comparison(first, second, store, data, scale)
@@ -270,12 +256,16 @@ def fit(
 
 @app.command()
 def ls(
-    words: Annotated[list[str] | None, typer.Argument(metavar="[tasks|mixers|studies|column=pattern ...]")] = None,
+    words: Annotated[
+        list[str] | None, typer.Argument(metavar="[tasks|mixers|checkpoints|studies|column=pattern ...]")
+    ] = None,
     store: StoreOption = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     json: JsonOption = None,
 ) -> None:
-    """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers or studies with their cost."""
+    """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers, checkpoints or studies."""
+    use_weights(weights)
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], store, json, data)
@@ -284,16 +274,20 @@ def ls(
 @app.command()
 @layout_options
 def show(
-    what: Annotated[str, typer.Argument(metavar="WHAT", help="A stage's id, a study, a table or kind of one, a file.")],
+    what: Annotated[
+        str, typer.Argument(metavar="WHAT", help="A stage's id, a study, a table or kind of one, a checkpoint, a file.")
+    ],
     overrides: Annotated[
         list[str] | None,
         typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1), or of a file's layout."),
     ] = None,
     store: StoreOption = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     layout: Any = None,
 ) -> None:
-    """Show a stage, study, task or mixer; the keys of optim, model, classify, ...; of a data file its card."""
+    """Show a stage, study, task, mixer or checkpoint; the keys of optim, model, ...; of a data file its card."""
+    use_weights(weights)
     from headstart.verbs.look import print_one
 
     print_one(what, overrides or [], store, data, layout)
@@ -307,11 +301,13 @@ def check(
     ] = None,
     overrides: Overrides = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     mixer: MixerOption = None,
     plugin: PluginOption = None,
     scale: ScaleOption = None,
 ) -> None:
     """Check a study, a task, a mixer or a model of your own, and say in words what is wrong."""
+    use_weights(weights)
     from headstart.verbs.checks import check_one
 
     check_one(what, overrides or [], data, mixer, scale, plugin or [])
@@ -319,23 +315,27 @@ def check(
 
 @app.command()
 def prepare(
-    task: Annotated[str | None, typer.Argument(metavar="TASK")] = None,
+    what: Annotated[str | None, typer.Argument(metavar="TASK|MODEL", help="A task, or a checkpoint.")] = None,
     overrides: Overrides = None,
     data: DataOption = None,
+    weights: WeightsOption = None,
     workers: WorkersOption = None,
     listed: Annotated[bool, typer.Option("--list", help="List the prepared data in the cache, with sizes.")] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all prepared data from the cache.")] = False,
 ) -> None:
-    """Generate or read a task's data once, so that training opens it at once."""
+    """Generate or read a task's data once; or read the weights of a checkpoint, downloaded where they are not here."""
+    use_weights(weights)
     if listed or clear:
         from headstart.verbs.data import show_cache
 
-        return show_cache(task, listed, clear)
-    if task is None:
-        raise BadInput("prepare: name a task (`headstart ls tasks` lists them), or give --list or --clear")
-    from headstart.verbs.checks import prepare_task
+        return show_cache(what, listed, clear)
+    if what is None:
+        raise BadInput(
+            "prepare: name a task (`headstart ls tasks` lists them) or a checkpoint, or give --list or --clear"
+        )
+    from headstart.verbs.checks import prepare_one
 
-    prepare_task(task, overrides or [], data, workers)
+    prepare_one(what, overrides or [], data, workers)
 
 
 BenchOutOption = Annotated[
@@ -395,8 +395,9 @@ def schema() -> None:
 
 
 @app.command()
-def doctor(store: StoreOption = None, data: DataOption = None) -> None:
+def doctor(store: StoreOption = None, data: DataOption = None, weights: WeightsOption = None) -> None:
     """Say what this machine has and whether the folders can be used."""
+    use_weights(weights)
     from headstart.verbs.checks import examine_machine
 
     raise typer.Exit(examine_machine(store, data))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 
@@ -21,6 +22,13 @@ OPEN = "open-"
 
 class LacksData(BadInput):
     """A stage's data, or those of a parent, are not in the data folder."""
+
+
+class Lack(NamedTuple):
+    """Kinds of tasks whose data are absent, and what models say of their absent files."""
+
+    data: tuple[str, ...]
+    models: tuple[str, ...]
 
 
 class Outlines:
@@ -85,7 +93,7 @@ class Outlines:
         try:
             return identity(spec, self.data)
         except BadInput as error:
-            if not lacking(spec, self.data):
+            if not any(lacking(spec, self.data)):
                 raise
             if may_be_open:
                 return OPEN + digest(spec.document())[: 16 - len(OPEN)]
@@ -111,11 +119,16 @@ class Outlines:
             return begin(spec, task, plain)
 
 
-def lacking(spec: StageSpec, data: Path) -> list[str]:
-    """What a stage and its parents read that is not here, in words: data sets by kind, and models by their source."""
-    own = [] if available(spec.task, data) else [f"the data of {spec.task.kind}, which are not in {data}"]
-    own += [spec.model.lacks] if spec.model.lacks else []
-    return list(dict.fromkeys([*(lacking(spec.parent, data) if spec.parent is not None else ()), *own]))
+def lacking(spec: StageSpec | None, data: Path) -> Lack:
+    """What a stage and its parents read that is not here."""
+    tasks, models = dict[str, None](), dict[str, None]()
+    while spec is not None:
+        if not available(spec.task, data):
+            tasks[spec.task.kind] = None
+        if spec.model.lacks:
+            models[spec.model.lacks] = None
+        spec = spec.parent
+    return Lack(tuple(tasks), tuple(models))
 
 
 def _likeness(spec: StageSpec) -> str:

@@ -14,11 +14,14 @@ from rich.text import Text
 
 from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
+from headstart.models.checkpoints.known import KNOWN
+from headstart.models.checkpoints.source import weights_folder
 from headstart.models.mixers import MIXERS
 from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
 from headstart.plugins.load import PluginEntry
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16, slow_precision
 from headstart.spec import Spec, read, set_path
+from headstart.study.budgets import Lack, lacking
 from headstart.study.plan import Plan
 from headstart.study.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
@@ -54,10 +57,21 @@ def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
     out.print("\n\n".join(describe(spec, open_task(spec, data_folder(data)))))
 
 
+def prepare_one(what: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:
+    """`headstart prepare WHAT`: the data of a task, or the weights of a checkpoint."""
+    from headstart.verbs.checkpoints import is_checkpoint, prepare_checkpoint
+
+    if what not in TASKS and is_checkpoint(what):
+        if overrides:
+            raise BadInput(f"prepare: {overrides[0]!r} is a setting, and {what!r} a checkpoint; settings are of tasks")
+        return prepare_checkpoint(what)
+    return prepare_task(what, overrides, data, workers)
+
+
 def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:
     """`headstart prepare TASK`: build or read the data, with a bar."""
     if name not in TASKS:
-        raise BadInput(f"prepare: {nearest(name, TASKS)}")
+        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN])}")
     task = prepared_with_bar(task_spec(name, overrides), data_folder(data), workers)
     sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
@@ -204,13 +218,22 @@ def _check_study(
     flops = sum(cost.flops for cost in costs)
     at = f" at scale {study.spec.scale}" if study.spec.scale else ""
     lost = [p for p in plan.stages.values() if p.open]
-    kinds = ", ".join(dict.fromkeys(p.spec.task.kind for p in lost))
+    absent = {p.identity: lacking(p.spec, study.data) for p in lost}
+    apart = [identity for identity, lack in absent.items() if lack.data]
+    kinds = ", ".join(dict.fromkeys(kind for lack in absent.values() for kind in lack.data))
     console().print(
         f"{plan.study.name}{at} is sound: {len(plan.cells)} runs of {len(plan.every_stage)} distinct stages, "
         f"{count(flops)}FLOP"
-        + (f", without {len(lost)} stages whose data are not in {study.data} ({kinds})" if lost else "")
+        + (f", without {len(apart)} stages whose data are not in {study.data} ({kinds})" if apart else "")
     )
+    print_absent(absent.values())
     print_precision(plan, choose_device("auto"))
+
+
+def print_absent(lacks: Iterable[Lack]) -> None:
+    """What of checkpoints is not here, and the way out."""
+    for text in dict.fromkeys(text for lack in lacks for text in lack.models):
+        console().print(hanging(f"absent weights: {text}"))
 
 
 def print_precision(plan: Plan, device: str) -> None:
@@ -253,6 +276,9 @@ def examine_machine(store: str | None, data: str | None) -> int:
     sets = data_folder(data)
     absent = "" if sets.is_dir() else " is not there; generated tasks need none"
     rows.append(("--" if absent else "ok", "data", f"{sets}{absent}"))
+    weights = weights_folder()
+    absent = "" if weights.is_dir() else " is not there; only checkpoints stand in it"
+    rows.append(("--" if absent else "ok", "weights", f"{weights}{absent}"))
     console().print(table(["", "what", "found"], rows))
     return int(any(state == "bad" for state, _, _ in rows))
 

@@ -27,11 +27,12 @@ if TYPE_CHECKING:
 
 WIDE = 120
 """Columns of a terminal from which on a list of studies has room for their questions."""
-LISTS = ("stages", "tasks", "mixers", "studies")
+LISTS = ("stages", "tasks", "mixers", "checkpoints", "studies")
 
 
 def print_listing(what: Sequence[str], store: str | None, json: str | None = None, data: str | None = None) -> None:
-    """`headstart ls [stages|tasks|mixers|studies] [column=pattern ...]`; filters and `--json` are for stages."""
+    """`headstart ls [stages|tasks|mixers|checkpoints|studies] [column=pattern ...]`; filters and `--json` are for
+    stages."""
     filters = [word for word in what if "=" in word]
     names = [word for word in what if word not in filters] or ["stages"]
     for name in names:
@@ -44,7 +45,8 @@ def print_listing(what: Sequence[str], store: str | None, json: str | None = Non
     if filters or json is not None:
         option = f"the filter {filters[0]!r}" if filters else "--json"
         raise BadInput(f"ls: {option} is for stages; leave it out, or list stages")
-    return _studies(store, data) if names[0] == "studies" else {"tasks": _tasks, "mixers": _mixers}[names[0]]()
+    lists = {"tasks": _tasks, "mixers": _mixers, "checkpoints": _checkpoints}
+    return _studies(store, data) if names[0] == "studies" else lists[names[0]]()
 
 
 def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None:
@@ -92,6 +94,12 @@ def _mixers() -> None:
         for name, kind in MIXERS.items()
     ]
     console().print(table(["mixer", "what it is", "cost in L", "causal", "source"], rows))
+
+
+def _checkpoints() -> None:
+    from headstart.verbs.checkpoints import list_checkpoints
+
+    list_checkpoints()
 
 
 def _studies(store: str | None, data: str | None) -> None:
@@ -164,7 +172,8 @@ def _read(cost: StudyCost, wide: bool) -> str:
 def print_one(
     what: str, overrides: Sequence[str], store: str | None, data: str | None, layout: Mapping[str, Any] | None = None
 ) -> None:
-    """`headstart show WHAT`: a stage's id, a study, a task, a mixer, a table or kind of a study, or a data file.
+    """`headstart show WHAT`: a stage's id, a study, a task, a mixer, a table or kind of a study, a checkpoint, or a
+    data file.
 
     `layout` are options of a data file; where one is given, `what` is a file.
     """
@@ -192,6 +201,10 @@ def print_one(
         return _show_mixer(what)
     if what.endswith(".toml"):
         return _show_study(what)
+    from headstart.verbs.checkpoints import is_checkpoint, show_checkpoint
+
+    if is_checkpoint(what):
+        return show_checkpoint(what)
     if os.path.splitext(what)[1]:  # before the names of sections: those import torch
         return show_file(what, {}, overrides)
     from headstart.study.reference import section_names
@@ -203,8 +216,8 @@ def print_one(
     close = difflib.get_close_matches(what, [*section_names(), *map(short_name, built_in_studies())], n=1, cutoff=0.5)
     guess = f"did you mean {close[0]!r}? " if close else ""
     raise BadInput(
-        f"show: no {what!r}; {guess}`headstart ls`, `ls tasks`, `ls mixers` and `ls studies` list what can be shown, "
-        "besides data files and tables of a study such as optim or model"
+        f"show: no {what!r}; {guess}`headstart ls`, `ls tasks`, `ls mixers`, `ls checkpoints` and `ls studies` list "
+        "what can be shown, besides data files and tables of a study such as optim or model"
     )
 
 

@@ -28,6 +28,7 @@ from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, Store, publish
+from headstart.study.budgets import Lack, lacking
 from headstart.study.columns import side_by_side
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
@@ -36,7 +37,7 @@ from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.snapshot import Snapshot, json_lines, only_run, read_snapshot, take_snapshot
 from headstart.study.words import count, duration
-from headstart.verbs.checks import prepared_with_bar, print_precision
+from headstart.verbs.checks import prepared_with_bar, print_absent, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.terminal import console, hanging, table, writable_file, writable_folder
@@ -334,7 +335,8 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     by_identity = {cost.planned.identity: cost for cost in costs}
     stages = plan.every_stage
     uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
-    states = {identity: "no data" if p.open else study.store.status(identity) for identity, p in stages.items()}
+    absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
+    states = {identity: _state(study.store, identity, absent.get(identity)) for identity in stages}
     out.print(f"store {study.store.root}")
     print_scale(study)
     rows = [
@@ -344,7 +346,7 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     out.print(table(HEADS, rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
     rest = [cost for cost in costs if states[cost.planned.identity] not in DONE]
     seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
-    lacking = [p for p in plan.stages.values() if p.open]
+    apart = [identity for identity, lack in absent.items() if lack.data]
     unknown = len(stages) - len(costs)
     out.print(
         f"{len(plan.cells)} runs, {len(stages)} distinct stages, "
@@ -355,10 +357,16 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     kinds, timed = ({cost.kind for cost in costs if cost.steps and (cost.time or every)} for every in (True, False))
     others = "; the rest follows from FLOPs" if kinds - timed else ""
     out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
-    if lacking:
-        out.print(f"The data of {len(lacking)} stages are not in {study.data}; sizes are those of the papers.")
+    if apart:
+        out.print(f"The data of {len(apart)} stages are not in {study.data}; sizes are those of the papers.")
+    print_absent(absent.values())
     if unknown:
-        out.print(f"The cost of {unknown} stages is unknown until the data are there, and is not counted.")
+        out.print(f"The cost of {unknown} stages is unknown until what they read is there, and is not counted.")
+
+
+def _state(store: Store, identity: str, lack: Lack | None) -> str:
+    """Of a stage in the store, or which of what it reads is not here."""
+    return store.status(identity) if lack is None else "no data" if lack.data else "no weights"
 
 
 HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples", "parameters"]

@@ -45,20 +45,21 @@ KNOWN: Mapping[str, Mapping[str, Any]] = {
     "esm2_t6_8M_UR50D": ESM2,
     "esm2_t6_8M": ESM2,
 }
-OWNERS: Mapping[str, str] = {
-    "gpt2": "openai-community",
-    "gpt2-medium": "openai-community",
-    "gpt2-large": "openai-community",
-    "distilgpt2": "distilbert",
-    "pythia-70m": "EleutherAI",
-    "bert-base-uncased": "google-bert",
-    "t5-small": "google-t5",
-    "t5-base": "google-t5",
-    "longformer-base-4096": "allenai",
-    "vit-base-patch16-224": "google",
-    "esm2_t6_8M_UR50D": "facebook",
+REPOSITORIES: Mapping[str, str] = {
+    "gpt2": "openai-community/gpt2",
+    "gpt2-medium": "openai-community/gpt2-medium",
+    "gpt2-large": "openai-community/gpt2-large",
+    "distilgpt2": "distilbert/distilgpt2",
+    "pythia-70m": "EleutherAI/pythia-70m",
+    "bert-base-uncased": "google-bert/bert-base-uncased",
+    "t5-small": "google-t5/t5-small",
+    "t5-base": "google-t5/t5-base",
+    "longformer-base-4096": "allenai/longformer-base-4096",
+    "vit-base-patch16-224": "google/vit-base-patch16-224",
+    "esm2_t6_8M_UR50D": "facebook/esm2_t6_8M_UR50D",
+    "esm2_t6_8M": "facebook/esm2_t6_8M_UR50D",
 }
-"""Name of a known checkpoint -> its owner on the hub."""
+"""Name of a known checkpoint -> its repository on the hub."""
 
 
 def known_config(name: str) -> Mapping[str, Any] | None:

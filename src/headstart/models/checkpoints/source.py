@@ -14,7 +14,7 @@ from typing import Any
 
 from headstart.errors import BadInput
 from headstart.models.checkpoints.folder import CARD, CONFIG, INDEX, PICKLED, VOCABULARY, WEIGHTS
-from headstart.models.checkpoints.known import OWNERS
+from headstart.models.checkpoints.known import REPOSITORIES
 
 FETCHED = (CONFIG, WEIGHTS, INDEX, "model-*-of-*.safetensors", VOCABULARY, CARD)
 """Files that are downloaded; code and pickled weights are not among them."""
@@ -64,8 +64,7 @@ def absent(source: str) -> str:
 
 def repositories(source: str) -> list[str]:
     """Repositories that a name may stand for, the most likely one first."""
-    owner = OWNERS.get(source)
-    return [f"{owner}/{source}"] * bool(owner) + [source]
+    return list(dict.fromkeys((REPOSITORIES.get(source, source), source)))
 
 
 def download(source: str) -> Path:

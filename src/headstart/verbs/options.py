@@ -1,0 +1,63 @@
+"""Arguments and options that several verbs have."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated
+
+import typer
+
+from headstart.errors import BadInput
+
+StudyArgument = Annotated[
+    str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
+]
+StoreOption = Annotated[
+    str | None, typer.Option("--store", metavar="DIR", help="Folder of stages (default: HEADSTART_STORE, else ./runs).")
+]
+DataOption = Annotated[
+    str | None, typer.Option("--data", metavar="DIR", help="Folder of data sets (HEADSTART_DATA, else ./data).")
+]
+WorkersOption = Annotated[
+    int | None,
+    typer.Option("--workers", min=0, max=1024, metavar="N", help="Stages at a time (default: all cores; 0: in here)."),
+]
+ThreadsOption = Annotated[
+    int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
+]
+DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
+MixerOption = Annotated[
+    str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
+]
+PluginOption = Annotated[
+    list[str] | None,
+    typer.Option("--plugin", metavar="FILE.py|MODULE", help="Run code of your own that registers kinds; repeatable."),
+]
+ScaleOption = Annotated[
+    str | None, typer.Option("--scale", metavar="SCALE", help="tiny (default), small or paper, where a study has them.")
+]
+Overrides = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="[name=value ...]", help="Settings that win over the file, in TOML; a list makes an axis."),
+]
+UseOption = Annotated[
+    str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
+]
+PivotOption = Annotated[bool, typer.Option("--pivot", help="The table as arms by columns.")]
+DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
+JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
+TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
+WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
+WeightsOption = Annotated[
+    str | None,
+    typer.Option("--weights", metavar="DIR", help="Folder of checkpoints (HEADSTART_WEIGHTS, else ./weights)."),
+]
+
+
+def use_weights(folder: str | None) -> None:
+    """Make a folder that of checkpoints, for this process and those that it starts. Raises: BadInput for none."""
+    if folder is None:
+        return
+    if not os.path.isdir(folder):
+        raise BadInput(f"--weights: {folder!r} is not a folder; name one that holds a folder for each checkpoint")
+    os.environ["HEADSTART_WEIGHTS"] = folder
