@@ -243,6 +243,8 @@ class Batch:
     Shapes: inputs (B, L) int64 or (B, L, F) float; valid (B, L) bool; observed (B, L, F) bool or None;
     masked (B, L) bool or None; target (B,), (B, T), (B, L) or (B, L, T), or None; index (B,) int64. Where the
     task has pairs, rows 2i and 2i + 1 are one, and both carry its target.
+    features (B, L, D), or pooled (B, 1, D): what the first `level` blocks of a `SequenceModel` make of the inputs,
+    where it is known; the model then goes on from there.
     """
 
     inputs: torch.Tensor
@@ -253,6 +255,8 @@ class Batch:
     masked: torch.Tensor | None = None
     full: bool = False
     """True: every position is valid (known when the batch is made, so that no forward has to ask)."""
+    features: torch.Tensor | None = None
+    level: int = 0
 
     @classmethod
     def of(cls, inputs: Any, lengths: Any = None) -> Batch:
@@ -292,9 +296,9 @@ class Batch:
             x = x.to(device, non_blocking=True)
             return x.to(dtype) if dtype is not None and x.is_floating_point() else x
 
-        names = ("inputs", "valid", "index", "target", "observed", "masked")
+        names = ("inputs", "valid", "index", "target", "observed", "masked", "features")
         moved: Any = {name: move(getattr(self, name)) for name in names}
-        return Batch(**moved, full=self.full)
+        return Batch(**moved, full=self.full, level=self.level)
 
 
 def collate(examples: Examples, units: np.ndarray, length: int | None = None) -> Batch:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from torch import nn
 
@@ -22,14 +22,10 @@ def training_flops(
 
     Relative positions act within mixers; the two layers of a parallel block pass gradients beside each other.
     """
-    relative = isinstance(getattr(network, "position", None), Relative)
-    shared = {parameter for parameter in trained if relative and parameter.startswith("position.")}
     total, below, entry = 0.0, False, False
     for name, flops in layers:
-        own = {parameter for parameter in trained if parameter.startswith(f"{name}.")} - shared
+        own = _trained_within(network, name, trained)
         block, _, layer = name.rpartition(".")
-        if layer == "mixer" and network.get_submodule(block).takes_bias:
-            own |= shared
         # What passes a gradient below this layer: of a parallel block's second layer, what the block begins with.
         beside = layer.endswith("feed_forward") and bool(network.get_submodule(block).parallel)
         passes = entry if beside else below
@@ -40,6 +36,29 @@ def training_flops(
         total += flops
         below = below or bool(own)
     return total
+
+
+def frozen_layers(network: nn.Module, layers: Sequence[tuple[str, float]], trained: Collection[str]) -> tuple[int, int]:
+    """(how many of `layers`, how many blocks) no gradient enters, counted from the input, in whole blocks.
+
+    One block more than there are: the last norm, too. (0, 0) where something trains below the first block, or nothing.
+    """
+    first = next((name for name, _ in layers if _trained_within(network, name, trained)), "encoder")
+    names = [name for name, _ in layers]
+    if first.startswith("blocks."):
+        block = int(first.split(".")[1])
+        return next(i for i, name in enumerate(names) if name.startswith(f"blocks.{block}.")), block
+    blocks = len({name.split(".")[1] for name in names if name.startswith("blocks.")})
+    return (names.index(first), blocks + (first == "head")) if first in ("norm", "head") and blocks else (0, 0)
+
+
+def _trained_within(network: nn.Module, name: str, trained: Collection[str]) -> set[str]:
+    """Parameters that train and act within a layer."""
+    relative = isinstance(getattr(network, "position", None), Relative)
+    shared = {parameter for parameter in trained if relative and parameter.startswith("position.")}
+    own = {parameter for parameter in trained if parameter.startswith(f"{name}.")} - shared
+    block, _, layer = name.rpartition(".")
+    return own | shared if layer == "mixer" and network.get_submodule(block).takes_bias else own
 
 
 def _backward(layer: nn.Module, name: str, flops: float, length: int, trained: set[str], below: bool) -> float:

@@ -251,21 +251,38 @@ class SequenceModel(Network):
 
     def forward(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """The head's answer: (B, size), (B, L, size) or, for pairs, (B / 2, size)."""
-        x = self.embed(batch, draw, statistics)
-        answer: Tensor = self.head(x, None if batch.full else batch.valid)
+        valid = None if batch.full else batch.valid
+        if batch.features is None:
+            x = self.embed(batch, draw, statistics)
+        else:
+            x = self._through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
+            valid = None if batch.level > len(self.blocks) else valid  # pooled already
+        answer: Tensor = self.head(x, valid)
         return answer
 
     def embed(self, batch: Batch, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
         """(B, L, D) after the last norm; what stands at padded positions means nothing."""
+        return self.lower(batch, len(self.blocks) + 1, draw, statistics)
+
+    def lower(self, batch: Batch, level: int, draw: Draw | None = None, statistics: Tensors | None = None) -> Tensor:
+        """(B, L, D) after the first `level` blocks; with one more than there are, after the last norm."""
         # A batch knows whether it is full: asking the data here would stop a GPU and break stacks of models.
         valid = None if batch.full else batch.valid
         x = self.embedding_norm(self.position(self.encoder(batch)), valid, statistics)
         x = dropout(x, self.rate, draw, "encoder")
+        return self._through(x, valid, (0, level), draw, statistics)
+
+    def _through(
+        self, x: Tensor, valid: Tensor | None, levels: tuple[int, int], draw: Draw | None, statistics: Tensors | None
+    ) -> Tensor:
+        """From one level to another, see `lower`."""
+        first, last = levels
         bias = self.position.bias(x.shape[1]) if isinstance(self.position, Relative) else None
-        for block in self.blocks:
+        for block in list(self.blocks)[first:last]:
             x = block(x, valid, draw, statistics, bias)
-        normed: Tensor = self.norm(x, valid, statistics)
-        return normed
+        if first <= len(self.blocks) < last:
+            x = self.norm(x, valid, statistics)
+        return x
 
 
 M = TypeVar("M")

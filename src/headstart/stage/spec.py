@@ -241,6 +241,8 @@ class Size:
     """How much a stage will do: parameters (0: known once it is done), steps, train examples that it reads, FLOPs.
 
     evaluated, scored: units that are scored while it trains, and at its end; unit_flops: FLOPs of scoring one.
+    plain_flops: of training, were every step to pass the whole model: budgets in FLOPs are counted so. once: units of
+    which the frozen layers are computed, a single time; 0 where every step passes the whole model.
     """
 
     parameters: int = 0
@@ -251,6 +253,8 @@ class Size:
     evaluated: int = 0
     scored: int = 0
     unit_flops: float = 0.0
+    plain_flops: float = 0.0
+    once: int = 0
 
 
 class StageRun(Protocol):

@@ -5,21 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 import torch
 
 from headstart.errors import BadInput
 from headstart.initial import apply_start, trainable
-from headstart.models.counting import training_flops
+from headstart.models.counting import frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
+from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train
 from headstart.training.optim import flat_parameters
 
@@ -76,7 +78,10 @@ class TrainedRun(StageRun):
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
-        self.progress = Progress(self.model, flat_parameters(self.model, names, spec.optim))
+        self.progress = Progress(self.model, flat_parameters(self.model, names, spec.optim), features=self._features())
+        if self.progress.features:
+            self.feeds |= self.progress.features
+            self.setting = replace(self.setting, train=self.feeds["train"], val=self.feeds["val"])
         if resume is not None:
             self.progress.restore(*resume)
 
@@ -91,15 +96,32 @@ class TrainedRun(StageRun):
             examples = task.augment(examples, epoch)
         return Batches(examples, units, feed.device, feed.dtype)
 
+    def _features(self) -> dict[str, FeatureBatches]:
+        """The splits, where the frozen layers are computed once for each unit."""
+        setting, spec, signature = self.setting, self.spec, self.task.signature
+        layers = spec.model.layer_flops(signature, spec.objective.output(signature), signature.length)
+        level = frozen_layers(self.model, layers, self.trained)[1]
+        if setting.fresh is not None or setting.total < setting.per_epoch:
+            return {}
+        return feature_batches(self.model, level, self.feeds, spec.objective, signature, spec.optim)
+
     def steps(self) -> Iterator[StepInfo]:
-        """Train; one tick a step."""
-        return train(self.setting, self.progress)
+        """Train; one tick a step, and before the first step one for each batch of features."""
+        progress, setting = self.progress, self.setting
+        began = time.perf_counter()
+        for feed in progress.features.values():
+            for _ in feed.fill():
+                progress.seconds += time.perf_counter() - began
+                yield StepInfo(progress.step, setting.total, progress.step / setting.per_epoch, None, progress.state)
+                began = time.perf_counter()
+        yield from train(setting, progress)
 
     def size(self) -> Size:
         """Parameters, and what the budget buys."""
         steps, per_epoch, budget = self.setting.total, self.setting.per_epoch, self.spec.budget
         examples = round(steps * len(self.setting.train.units) / per_epoch)
         account = self._account()
+        passes = examples * self.unit_flops("training")
         units = {name: len(feed.units) for name, feed in self.feeds.items()}
         every = budget.evaluate_every
         gap = steps / 10 if every is None else every * (per_epoch if budget.epochs is not None else 1)
@@ -108,30 +130,48 @@ class TrainedRun(StageRun):
             account["trainable"],
             steps,
             examples,
-            examples * self.unit_flops(training=True),
+            self._trained_flops(examples),
             math.ceil(steps / max(gap, 1)) * units["val"],
             2 * sum(units.values()),
             self.unit_flops(),
+            passes,
+            sum(units.values()) if self.progress.features else 0,
         )
 
-    def unit_flops(self, training: bool = False) -> float:
-        """Mean FLOPs of a train unit, padding left out: of a forward pass, or of its share of a training step."""
+    def _trained_flops(self, examples: int) -> float:
+        """FLOPs of training on so many units; frozen layers are counted once a unit where they are computed once."""
+        once = self.unit_flops("frozen") if self.progress.features else 0.0
+        units = len(self.setting.train.units) if examples else 0
+        return examples * (self.unit_flops("training") - once) + units * once
+
+    def unit_flops(self, of: Literal["forward", "training", "frozen"] = "forward") -> float:
+        """Mean FLOPs of a train unit, padding left out: of a forward pass, of its frozen layers, or of a training step.
+
+        That of a training step is its share, with the whole of the forward pass.
+        """
         spec, signature = self.spec, self.task.signature
         output = spec.objective.output(signature)
         lengths, counts = np.unique(self.task.train.lengths, return_counts=True)
         each = []
         for length in lengths.tolist():
             layers = spec.model.layer_flops(signature, output, length)
+            last = frozen_layers(self.model, layers, self.trained)[0] if of == "frozen" else len(layers)
+            training = of == "training"
             each.append(
-                training_flops(self.model, layers, self.trained, length) if training else sum(f for _, f in layers)
+                training_flops(self.model, layers, self.trained, length)
+                if training
+                else sum(flops for _, flops in layers[:last])
             )
         return float(np.dot(each, counts) / max(self.task.train.units, 1))
 
     def seconds(self) -> tuple[float, float]:
-        """The median of a few steps without the first ones, which are slower, and a look at validation."""
+        """The median of a few steps without the first ones, which are slower, and a look at validation.
+
+        Of features that are computed once, nothing is known here: both are those of the plain way.
+        """
         begun = before = time.perf_counter()
         times: list[float] = []
-        for info in self.steps():
+        for info in train(self.setting, self.progress):
             now = time.perf_counter()
             if info.record is None and (info.step > WARM_STEPS or (info.step > 1 and now - begun > PROBE_SECONDS)):
                 times.append(now - before)
@@ -152,11 +192,12 @@ class TrainedRun(StageRun):
         """Score train, val and test at the best and at the last weights, once."""
         progress = self.progress
         last = _copies(self.model)
-        scores = {"last": self._scores(progress.step)[0]}
         if progress.best_step == progress.step or not progress.best:
-            scores["best"], predictions = self._scores(progress.step, keep=True)
             best = last
+            score, predictions = self._scores(progress.step, keep=True)
+            scores = {"last": score, "best": dict(score)}
         else:
+            scores = {"last": self._scores(progress.step)[0]}
             progress.load_best()
             best = _copies(self.model)
             scores["best"], predictions = self._scores(progress.best_step, keep=True)
@@ -222,7 +263,7 @@ class TrainedRun(StageRun):
             "steps": progress.step,
             "examples": progress.examples,
             "tokens": progress.tokens,
-            "flops": progress.examples * self.unit_flops(training=True),
+            "flops": self._trained_flops(progress.examples),
             "seconds": progress.seconds,
             "peak_memory": peak_memory(self.device),
         }

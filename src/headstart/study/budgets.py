@@ -77,14 +77,14 @@ class Outlines:
         return spec.model_copy(update={"budget": BudgetSpec(steps=steps, evaluate_every=gap, patience=budget.patience)})
 
     def _cost(self, spec: StageSpec, name: str) -> tuple[int, float]:
-        """(steps, FLOPs) of a stage."""
+        """(steps, FLOPs) of a stage, each step with a pass through the whole model."""
         size = self.size(spec)
         if size is None:
             raise BadInput(
                 f"{name}: what a step on task {spec.task.kind!r} costs is not known until its data are in "
                 f"{self.data}; put them there, or give epochs or steps"
             )
-        return size.steps, size.flops
+        return size.steps, size.plain_flops
 
     def identity(self, spec: StageSpec, may_be_open: bool) -> str:
         """Of a stage; where its data are absent an open one, or else LacksData."""

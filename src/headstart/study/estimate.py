@@ -35,6 +35,8 @@ class Cost:
 
     kind: stages of one kind take steps of equal length. examples: units that are trained on. flops: of training, in
     closed form. evaluated, scored: units that are scored while it trains, and at its end. unit_flops: to score a unit.
+    plain_flops: of training, were every step to pass the whole model. once: units that pass the frozen layers a single
+    time, beside which steps and scores take next to nothing; 0 where every step passes the whole model.
     time: of a step and of scoring a unit, where they have been measured.
     """
 
@@ -48,10 +50,15 @@ class Cost:
     evaluated: int = 0
     scored: int = 0
     unit_flops: float = 0.0
+    plain_flops: float = 0.0
+    once: int = 0
     time: StepTime | None = None
 
     def seconds_at(self, speed: Speed) -> tuple[float, float]:
         """Of all steps with their evaluations, and of the scores at the end: as measured, else at this speed."""
+        if self.once:
+            passes = speed.seconds(0, self.once * self.unit_flops) if self.time is None else self.once * self.time.unit
+            return passes + speed.seconds(self.steps, 0), 0.0
         if self.time is not None:
             return self.steps * self.time.step + self.evaluated * self.time.unit, self.scored * self.time.unit
         training = speed.seconds(self.steps, self.flops + self.evaluated * self.unit_flops)
@@ -179,6 +186,8 @@ class TimeLeft:
             before = self._marks.get(identity)
             self._steps[identity] = event.step
             self._marks[identity] = (now, event.step)
+            if before is not None and event.step == before[1]:
+                return  # features of frozen layers, which come before the first step
             if before is not None:
                 self._count(identity, now - before[0], (event.step - before[1]) * self._step(identity))
             elif identity in self._began and self.costs[identity].kind in self._sums:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any
@@ -21,6 +21,7 @@ from headstart.sequence import Batch, Signature, epoch_batches
 from headstart.spec import Spec, neutral
 from headstart.training.batches import Batches
 from headstart.training.evaluate import TrainMetrics, evaluate
+from headstart.training.features import FeatureBatches
 from headstart.training.graph import GraphedStep, Record, choose_recorder
 from headstart.training.optim import FlatParameters, Numbers, OptimSpec, Weights, step_numbers
 from headstart.training.step import TrainStep, on_device
@@ -97,8 +98,9 @@ class BudgetSpec(Spec):
 class Progress:
     """Everything that changes while a stage trains. `state` and `restore` carry it over a break, bit for bit.
 
-    how: how steps are taken, since the last begin: recorded, or plain and why. metrics: loss and scores of the batches
-    since the last record. statistics: buffers that training changes (running statistics), the persistent ones.
+    how: how steps are taken, since the last begin: recorded, or plain and why. features: splits of which the frozen
+    layers are computed once. metrics: loss and scores of the batches since the last record. statistics: buffers that
+    training changes (running statistics), the persistent ones.
     """
 
     model: Network
@@ -113,6 +115,7 @@ class Progress:
     diverged: bool = False
     best: Tensors = field(default_factory=dict)
     how: str = ""
+    features: Mapping[str, FeatureBatches] = field(default_factory=dict)
     metrics: TrainMetrics = field(init=False)
     statistics: Tensors = field(init=False)
 
@@ -131,6 +134,7 @@ class Progress:
         tensors = {"weights": self.flat.weights, **self.flat.moments._asdict(), **self.metrics.state()}
         tensors.update({f"buffer/{name}": value for name, value in self.statistics.items()})
         tensors.update({f"best/{name}": value for name, value in self.best.items()})
+        tensors.update({f"features/{name}": feed.known() for name, feed in self.features.items() if feed.done})
         copies = {name: value.detach().clone().cpu() for name, value in tensors.items()}
         return copies, {saved: getattr(self, name) for saved, name in self._NUMBERS.items()}
 
@@ -144,6 +148,8 @@ class Progress:
                 self.statistics[name.removeprefix("buffer/")].copy_(value)
             elif name.startswith("best/"):
                 self.best[name.removeprefix("best/")] = value.to(self.flat.weights.device)
+            elif name.startswith("features/"):
+                self.features[name.removeprefix("features/")].restore(value)
         for saved, name in self._NUMBERS.items():
             setattr(self, name, numbers[saved])
 
