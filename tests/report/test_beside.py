@@ -16,7 +16,8 @@ from test_tables import printed
 from headstart.report.claims import verdicts
 from headstart.report.tables import paper as paper_table
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown
-from headstart.study.papers import Paper
+from headstart.report.tables.scores import quantities
+from headstart.study.papers import OWN_UNITS, Paper
 from headstart.study.results import Results
 from headstart.study.selection import summarise
 
@@ -235,6 +236,38 @@ def test_seconds_of_an_epoch_stand_beside_the_papers_at_its_own_scale_alone() ->
     assert last == pytest.approx(of_last["seconds"] / of_last["epochs"])
     rest = {key: of_chain[key] - of_last[key] for key in of_chain}
     assert parents == pytest.approx(rest["seconds"] / rest["epochs"])
+
+
+def test_trained_numbers_and_speed_ups_stand_in_their_own_units() -> None:
+    printed_cells = {"parameters": "117M", "trained": "106K", "epoch_speedup": "40×"}
+    rows = [
+        {"row": name, "arm": "self_pretrained", "quantity": name, "cells": {"a": text}}
+        for name, text in printed_cells.items()
+    ]
+    plan = make_plan(columns={"a": "digits"}, against="scratch")
+    result = shelf(plan)
+    for cell in plan.cells:
+        document = result.results[cell.chain[-1].identity]
+        document["parameters"] |= {"total": 117_000_000, "trainable": 106_234}
+        document["budget"] |= {"seconds": 8.0 if cell.arm == "scratch" else 2.0, "epochs": 50.0}
+    results = replace(summarise(plan, result.find, facts=facts()), paper=made(rows=rows, claims=[]))
+    lines = cells(beside(results, made(rows=rows, claims=[])))
+    assert [line["ours"] for line in lines.values()][-1] == "4×"
+    assert [(float(line["paper"]), float(line["ours"])) for line in full(beside(results, results.paper))] == [
+        (117e6, 117e6),
+        (106e3, 106_234),
+        (40.0, pytest.approx(4.0)),
+    ]
+    more = quantities(results)
+    assert more is not None
+    shown = {
+        line.cells["arm"].text: [line.cells[name].text for name in OWN_UNITS if name in line.cells]
+        for line in more.lines
+    }
+    assert shown == {
+        "scratch": ["117M", "106k", "0.2 s", NONE],
+        "self_pretrained": ["117M", "106k", "0.0 s", "4×"],
+    }
 
 
 def test_no_text_of_a_paper_is_markup() -> None:

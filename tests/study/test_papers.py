@@ -31,6 +31,7 @@ FILES = {
     "coser": "coser-orvieto-understanding-self-pretraining.txt",
     "amos": "amos-2023-never-train-from-scratch.txt",
     "rothermel": "rothermel-2021-learning-rate.txt",
+    "lu": "lu-2021-universal-computation-engines.txt",
 }
 TABLES = {
     "coser-1": (1, 1, 1),
@@ -48,9 +49,12 @@ TABLES = {
     "rothermel-2": (2, 1, 1),
     "rothermel-3": (3, 1, 2),
     "rothermel-4": (4, 1, 2),
+    **{f"lu-{n}": (n, 1, 2 if n in (7, 8) else 1) for n in (*range(1, 19), 20, 21)},
 }
 """Number of the table in its paper, lines of headings, columns of labels."""
-FIGURES = {"amos-f3", "amos-f4", "amos-f5", "arora-f2"}
+FIGURES = {"amos-f3", "amos-f4", "amos-f5", "arora-f2", "lu-f3", "lu-f6"}
+QUANTITIES_AS_HEADS = {("lu-7", "test"): "TestAccuracy", ("lu-7", "train"): "TrainAccuracy"}
+"""Of a table whose columns are quantities of one data set, what each is headed with."""
 TORN = ("rothermel-1", "UNFROZEN PRETRAINED")
 """A row whose numbers stand one by one between the lines of the text."""
 
@@ -84,11 +88,14 @@ def _printed(key: str, number: int, heads: int, labels: int) -> dict[tuple[str, 
     """The cells of a paper's table by (label, heading), all without mark-up and spaces."""
     blocks: list[list[list[str]]] = [[]]
     for line in _text(key):
-        if "\t" in line:
-            blocks[-1].append([_plain(cell) for cell in line.split("\t")])
+        cells = line.strip().strip("|").split("|") if line.startswith("|") else line.split("\t")
+        if re.fullmatch(r"[|:-]+", line):
+            continue
+        if len(cells) > 1:
+            blocks[-1].append([_plain(cell) for cell in cells])
         elif blocks[-1]:
             blocks.append([])
-    block = blocks[number - 1]
+    block = [block for block in blocks if block and any(block[0])][number - 1]  # contents have no headings
     over = [_filled(line) for line in block[: heads - 1]] + [block[heads - 1]]
     headings = ["".join(line[i] for line in over) for i in range(len(over[0]))]
     cells, label = {}, [""] * labels
@@ -144,8 +151,8 @@ def test_every_cell_stands_in_the_papers_table_as_printed(name: str) -> None:
         if (name, label) == TORN:
             assert alone.count(_plain(cell.text)) == 1, (column, cell.text)
             continue
-        key = (_plain(label), _plain(paper.heads[column]))
-        text = printed.get(key, printed.get(key[::-1]))  # coser-3 and coser-4 print data sets as rows
+        key = (_plain(label), QUANTITIES_AS_HEADS.get((name, quantity), _plain(paper.heads[column])))
+        text = printed.get(key, printed.get(key[::-1]))  # coser-3, coser-4 and some of lu print data sets as rows
         assert text == _plain(cell.text), (label, column)
 
 
@@ -175,6 +182,8 @@ def test_the_torn_row_repeats_what_another_table_says() -> None:
         ("40 (-0.17)", 0.4, None),
         ("62.0±0.7", 0.62, 0.007),
         ("−3.5", -0.035, None),
+        ("68.2%", 0.682, None),
+        ("89.0% [†]", 0.89, None),
     ],
 )
 def test_percent_become_shares_and_so_do_their_errors(text: str, value: float, sem: float | None) -> None:
@@ -200,6 +209,24 @@ def test_steps_are_never_divided(quantity: str) -> None:
     assert _one("1.9×10^5", quantity=quantity).value == 190_000
     assert _one("1.9x10^5", quantity=quantity).value == 190_000
     assert _one("4.6×10^4", quantity=quantity).value == 46_000
+
+
+@pytest.mark.parametrize(
+    ("text", "quantity", "value"),
+    [
+        ("117M", "parameters", 117e6),
+        ("106K", "trained", 106e3),
+        ("40×", "converge_speedup", 40.0),
+        ("4×", "epoch_speedup", 4.0),
+    ],
+)
+def test_counts_and_speed_ups_are_never_divided(text: str, quantity: str, value: float) -> None:
+    assert _one(text, quantity=quantity).value == value
+
+
+def test_a_range_has_no_value() -> None:
+    cell = _one("500 – 2000×", quantity="epoch_speedup", kind="range")
+    assert (cell.kind, cell.value) == ("range", None)
 
 
 @pytest.mark.parametrize("text", ["×", "□", "-", "x"])
@@ -327,7 +354,27 @@ def test_the_known_errata_are_told_and_their_cells_stay_as_printed() -> None:
         ("coser-5", "pathfinder_2", "0.78 (+0.10)"),
         ("rothermel-3", "cifar10", "1.9"),
         ("rothermel-3", "cifar10", "21.7"),
+        *((f"lu-{n}", "listops", "15%") for n in (15, 18)),
+        *((f"lu-{n}", "cifar10_lra", "17%") for n in (15, 18)),
+        *(("lu-5", c, v) for c, v in zip(LU_5, ("16.8%", "70.9%", "34.4%", "10.4%"), strict=True)),
+        ("lu-10", "listops", "32.8%"),
+        ("lu-10", "cifar10_lra", "24.7%"),
+        ("lu-16", "frozen_norms", "61.5%"),
+        ("lu-16", "frozen_norms", "55.0%"),
     }
+
+
+LU_5 = ("listops", "mnist", "cifar10", "cifar10_lra")
+
+
+def test_the_row_with_residual_connections_repeats_the_shallow_lstm_of_another_table() -> None:
+    here, there = read_paper("lu-5"), read_paper("lu-4")
+    cells = [(here.cell("lstm_residual", column), there.cell("lstm", column)) for column in LU_5]
+    assert [cell and cell.text for cell, _ in cells] == [cell and cell.text for _, cell in cells]
+
+
+def test_tables_15_and_19_of_lu_et_al_are_one() -> None:
+    assert _printed("lu", 15, 1, 1) == _printed("lu", 19, 1, 1)
 
 
 @pytest.mark.parametrize("name", TABLES)
@@ -335,7 +382,7 @@ def test_an_erratum_leaves_the_value_as_printed(name: str) -> None:
     paper = read_paper(name)
     for _, _, quantity, column, cell in _cells(paper):
         if cell.erratum and quantity not in STEPS:
-            first = float(re.split(r"[ (]", cell.text)[0])
+            first = float(re.split(r"[ (%]", cell.text)[0])
             share = paper.unit == "share" or paper.metrics[column] == "r2"
             assert cell.value == pytest.approx(first if share else first / 100)
 

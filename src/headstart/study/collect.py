@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.sequence import has_target
 from headstart.spec import digest
@@ -199,10 +199,10 @@ def amounts(result: Mapping[str, Any] | None) -> dict[str, float]:
     return {name: float(budget[name]) for name in AMOUNTS if budget.get(name) is not None}
 
 
-def parameters(result: Mapping[str, Any] | None) -> int | None:
-    """How many numbers a stage's model has, where its result says so."""
-    total = result.get("parameters", {}).get("total") if result is not None else None
-    return None if total is None else int(total)
+def parameters(result: Mapping[str, Any] | None, which: Literal["total", "trainable"] = "total") -> int | None:
+    """How many numbers a stage's model has, or how many of them learn, where its result says so."""
+    count = result.get("parameters", {}).get(which) if result is not None else None
+    return None if count is None else int(count)
 
 
 def added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:

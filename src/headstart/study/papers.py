@@ -34,6 +34,10 @@ Quantity = Literal[
     "kernel_rows",
     "epoch_seconds",
     "parent_epoch_seconds",
+    "parameters",
+    "trained",
+    "converge_speedup",
+    "epoch_speedup",
 ]
 """What a claim may be of."""
 QUANTITIES = {
@@ -53,6 +57,10 @@ QUANTITIES = {
     "kernel_rows": "height of the kernels at whole rows of the image, above that at the start",
     "epoch_seconds": "seconds per epoch of the last stage",
     "parent_epoch_seconds": "seconds per epoch of its parent stages",
+    "parameters": "parameters",
+    "trained": "trained parameters",
+    "converge_speedup": "times fewer steps to converge",
+    "epoch_speedup": "times fewer seconds per epoch",
 }
 """What can be reported of a row, and how it is called; where nothing is said, it is at the best weights."""
 MATCHES = ("reach", "fit")
@@ -65,6 +73,12 @@ SECONDS = ("epoch_seconds", "parent_epoch_seconds")
 """Quantities of time, which belong to a machine."""
 STEPS = ("reach", "fit", "converge")
 """Quantities that count steps."""
+COUNTS = ("parameters", "trained")
+"""Quantities that count numbers of the model, all of them or those that learn."""
+SPEEDUPS: dict[str, Quantity] = {"converge_speedup": "converge", "epoch_speedup": "epoch_seconds"}
+"""How many times as much of another quantity the arm has that the study compares with."""
+OWN_UNITS = (*COUNTS, *SECONDS, *SPEEDUPS)
+"""Quantities that stand in no unit of a score."""
 AVERAGE = "average"
 """The column that is the mean over the others."""
 
@@ -182,7 +196,7 @@ def base_of(column: str, bases: Iterable[str]) -> str:
     return max((base for base in bases if made_of(column, base)), key=len, default=column.split(" ")[0])
 
 
-CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached"]
+CellKind = Literal["measured", "quoted", "diverged", "infeasible", "at chance", "not reported", "not reached", "range"]
 Metric = Literal["accuracy", "r2"]
 Unit = Literal["share", "percent"]
 
@@ -190,10 +204,13 @@ _NUMBER = re.compile(
     r"(?P<value>[+−-]?\d+(?:\.\d+)?)"
     r"(?:\s*[×x]\s*10\^(?P<power>\d+))?"
     r"(?:\s*(?P<time>s|m|min))?"
+    r"(?P<count>[KM])?"
     r"(?:\s*±\s*(?P<sem>\d+(?:\.\d+)?))?"
     r"(?:\s*\([+−-]\d+(?:\.\d+)?\))?"  # a gain over another cell, which its text keeps
-    r"\s*†?"
+    r"(?:\s*[%×])?"
+    r"\s*(?:†|\[†\])?"
 )
+_COUNT = {"K": 1e3, "M": 1e6}
 
 
 def _table(key: str) -> BeforeValidator:
@@ -233,7 +250,7 @@ class PaperSpec(Spec):
     """A file of cells. `paper` is the key of the paper that the table stands in."""
 
     source: str = Field(min_length=1)
-    paper: Literal["coser", "amos", "rothermel", "arora"]
+    paper: Literal["coser", "amos", "rothermel", "lu", "arora"]
     metric: Metric = "accuracy"
     unit: Unit = "share"
     note: str = ""
@@ -348,7 +365,7 @@ def _row(spec: PaperSpec, row: RowSpec, location: str) -> PaperRow:
     for column, cell in row.cells.items():
         check_known(column, spec.heads, f"{location}.cells.{column}")
         unit = spec.heads[column].unit or spec.unit
-        scale = 100 if unit == "percent" and row.quantity not in (*STEPS, *SECONDS) else 1
+        scale = 100 if unit == "percent" and row.quantity not in (*STEPS, *OWN_UNITS) else 1
         value, sem = _number(cell.text, scale)
         kind = cell.kind or row.kind
         if value is None and kind in ("measured", "quoted"):
@@ -360,12 +377,12 @@ def _row(spec: PaperSpec, row: RowSpec, location: str) -> PaperRow:
 
 
 def _number(text: str, scale: int) -> tuple[float | None, float | None]:
-    """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `67.82 †`, `19.1m`)."""
+    """Value and standard error of a printed cell (`0.59 (+0.19)`, `57.6 ± 0.8`, `1.9×10^5`, `19.1m`, `106K`)."""
     match = _NUMBER.fullmatch(text.strip())
     if match is None:
         return None, None
     value = float(match["value"].replace("−", "-")) * 10 ** int(match["power"] or 0)
-    value *= 60 if match["time"] in ("m", "min") else 1
+    value *= 60 if match["time"] in ("m", "min") else _COUNT.get(match["count"] or "", 1)
     return value / scale, None if match["sem"] is None else float(match["sem"]) / scale
 
 

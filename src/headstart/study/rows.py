@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from headstart.study.papers import MATCHES, MEASURES, QUANTITIES, SECONDS
+from headstart.study.papers import COUNTS, MATCHES, MEASURES, QUANTITIES, SECONDS, SPEEDUPS
 from headstart.study.statistics import (
     Difference,
     Estimate,
@@ -142,7 +142,8 @@ class Row:
     compares with, on test, by the rule of `statistics.difference`. `budget` is the mean per run with its parents,
     `last` that of the reported stage alone, `tried` the sum over all settings and seeds, each stage once. `task` is
     the key of its facts. `pace` is there where the records were read. `parameters`: how many numbers the reported
-    stage's model has. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
+    stage's model has; `trained`: how many of them learn. `base`: the row that it is compared
+    with. `stand_in`: what stood in for absent data in its chain (`digits for image`). `measures`: of
     `MEASURES`, seed -> number, where they were read. `source`: where the score of a baseline is from, if not from
     here.
     """
@@ -166,6 +167,8 @@ class Row:
     task: str
     pace: Pace | None = None
     parameters: int | None = None
+    trained: int | None = None
+    base: Row | None = field(default=None, repr=False, compare=False)
     stand_in: str = ""
     measures: Mapping[str, Mapping[int, float]] = field(default_factory=dict)
     source: str = ""
@@ -189,6 +192,12 @@ class Row:
             return {seed: float(step) for seed, step in match.reached.items()} if match else {}
         if quantity == "converge":
             return {seed: float(step) for seed, step in (self.pace.converged if self.pace else {}).items()}
+        if quantity in COUNTS:
+            number = getattr(self, quantity)
+            return {} if number is None else {run.seed: float(number) for run in self.runs if run.val is not None}
+        if quantity in SPEEDUPS:
+            own, others = (row.by_seed(SPEEDUPS[quantity]) if row else {} for row in (self, self.base))
+            return {seed: others[seed] / number for seed, number in own.items() if number and seed in others}
         if quantity in MEASURES:
             return dict(self.measures.get(quantity, {}))
         return scores_by_seed(self.runs, quantity)

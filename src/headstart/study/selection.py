@@ -99,7 +99,7 @@ def summarise(
         columns,
         report.against,
         tuple(plan.choose),
-        tuple(paced(rows, report.match, on_the_way)),
+        tuple(_with_base(paced(rows, report.match, on_the_way), report.against)),
         facts=known_facts,
         match=report.match,
         scale=study.scale,
@@ -138,6 +138,7 @@ def _row(
     task = task_key(cells[0].chain[-1].spec)
     chosen = points[picked] if picked is not None else None
     scored = [run for run in chosen.runs if run.val is not None] if chosen else []
+    last = find(scored[0].stages[-1][1]) if scored else None
     row = Row(
         arm=cells[0].arm,
         column=column,
@@ -156,7 +157,8 @@ def _row(
         points=tuple(points),
         runs=tuple(chosen.runs if chosen else ()),
         task=task,
-        parameters=parameters(find(scored[0].stages[-1][1])) if scored else None,
+        parameters=parameters(last),
+        trained=parameters(last, "trainable"),
     )
     return replace(row, status=_status(row, chosen, facts.get(task)))
 
@@ -187,6 +189,7 @@ def _baseline(cell: Cell, find: Find) -> Row:
         runs=(Run(0, "complete", ((planned.name, planned.identity),), val, test, budget, budget),),
         task=task_key(planned.spec),
         parameters=parameters(result),
+        trained=parameters(result, "trainable"),
         source=str((result or {}).get("model", {}).get("source", "")),
     )
 
@@ -260,6 +263,11 @@ def _compared(row: Row, rows: Sequence[Row], against: str | None) -> Row:
     if other is None or other.metric != row.metric:
         return row
     return replace(row, difference=difference(by_seed(row), by_seed(other)))
+
+
+def _with_base(rows: Sequence[Row], against: str | None) -> list[Row]:
+    """The rows, each beside the one that it is compared with, once all numbers are there."""
+    return [replace(row, base=reference(row, rows, against)) for row in rows]
 
 
 def by_seed(row: Row) -> dict[int, float]:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from headstart.guard import guarded
 from headstart.study import words
-from headstart.study.rows import AMOUNTS
+from headstart.study.papers import COUNTS, SECONDS
+from headstart.study.rows import AMOUNTS, Row
 from headstart.study.statistics import Difference, Estimate, detectable
 from headstart.text import column_widths, listed
 
@@ -257,3 +258,29 @@ def to_latex(table: Table) -> str:
         texts = [(latex(cell.text), line.best or cell.best) for cell in line.cells.values()]
         lines.append("{}" + " & ".join(rf"\textbf{{{t}}}" if best and t else t for t, best in texts) + r" \\")
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
+
+
+def converged(row: Row) -> str:
+    """`1,200 ± 80`: steps to the first evaluation within 1 % of the best."""
+    value = row.estimate("converge")
+    if value is None:
+        return words.NONE
+    return f"{value.mean:,.0f}" + (f" ± {value.sem:,.0f}" if value.sem is not None else "")
+
+
+def matching(row: Row, quantity: str = "reach") -> str:
+    """`12,400 (3 of 3)`: steps until the mean curve matches, and how many seeds do by themselves."""
+    match = row.match(quantity)
+    if match is None or row.pace is None:
+        return words.NONE
+    steps = f"{match.together:,}" if match.together is not None else "not reached"
+    return f"{steps} ({len(match.reached)} of {row.pace.seeds})"
+
+
+def amount(value: Estimate | None, quantity: str) -> str:
+    """A number in the unit of its quantity: `106k`, `4.2×`, `1 min 20 s`."""
+    if value is None:
+        return words.NONE
+    if quantity in COUNTS:
+        return words.count(round(value.mean))
+    return words.duration(value.mean) if quantity in SECONDS else f"{value.mean:,.3g}×"

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.tables.model import Cell, Heads, Line, Table, budget_cell, table_of
-from headstart.report.tables.scores import NO_LAST, converged, matching
+from headstart.report.tables.model import Cell, Heads, Line, Table, amount, budget_cell, converged, matching, table_of
+from headstart.report.tables.scores import NO_LAST
 from headstart.study import words
-from headstart.study.papers import AVERAGE, MATCHES, QUANTITIES, SECONDS, STEPS
+from headstart.study.papers import AVERAGE, MATCHES, OWN_UNITS, QUANTITIES, SECONDS, STEPS
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Row
 from headstart.study.statistics import Estimate
@@ -149,8 +149,8 @@ class _Writer:
         value = row.estimate(quantity)
         if quantity in STEPS:
             text = converged(row) if quantity == "converge" else matching(row, quantity)
-        elif quantity in SECONDS:
-            text = words.duration(value.mean) if value else words.NONE
+        elif quantity in OWN_UNITS:
+            text = amount(value, quantity)
         elif value is not None and row.metric != self.paper.metric_of(column):
             # Another score than the paper's stands in no unit of the paper.
             text = f"{words.metric(row.metric)} {words.plus_minus(value)}"

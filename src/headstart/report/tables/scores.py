@@ -12,14 +12,17 @@ from headstart.report.tables.model import (
     Line,
     LineKind,
     Table,
+    amount,
     budget_cell,
+    converged,
     difference_cells,
     estimate_cell,
+    matching,
     score_name,
     table_of,
 )
 from headstart.study import words
-from headstart.study.papers import MATCHES, QUANTITIES
+from headstart.study.papers import MATCHES, OWN_UNITS, QUANTITIES, SPEEDUPS
 from headstart.study.results import Average, Results
 from headstart.study.rows import MORE, Point, Row
 from headstart.study.statistics import PAIRS, POWER, Estimate, p_value, seeds_to_halve, smallest_p
@@ -312,6 +315,9 @@ def quantities(results: Results) -> Table | None:
     match_heads = {"reach": f"steps to match {results.match}", "fit": f"steps to fit as well as {results.match}"}
     matched = [name for name in match_heads if any(row.match(name) for row in rows)]
     heads |= {name: (match_heads[name], True) for name in matched}
+    printed = {row.quantity for row in results.paper.rows} if results.paper else set()
+    amounts = [name for name in OWN_UNITS if {name, *(s for s in SPEEDUPS if SPEEDUPS[s] == name)} & printed]
+    heads |= {name: (QUANTITIES[name], True) for name in amounts}
     lines = []
     for row in rows:
         name = row.arm if row.status == "measured" else f"{row.arm} ({row.status})"
@@ -324,6 +330,9 @@ def quantities(results: Results) -> Table | None:
         for step in matched:
             match = row.match(step)
             cells[step] = Cell(matching(row, step), {step: match.together if match else None})
+        for own in amounts:
+            value = row.estimate(own)
+            cells[own] = Cell(amount(value, own), {own: value.mean if value else None})
         lines.append(Line("arm", cells, row.status, row.key))
     title = "Train, the last weights and steps" if paced else "Train and the last weights"
     return table_of(title, heads, lines, _quantities_note(results, paced, matched))
@@ -340,23 +349,6 @@ def _quantities_note(results: Results, paced: bool, matched: Collection[str]) ->
         "To fit: the same of train, the running mean over the batches since the evaluation before.": "fit" in matched,
     }
     return " ".join(text for text, holds in parts.items() if holds)
-
-
-def converged(row: Row) -> str:
-    """`1,200 ± 80`: steps to the first evaluation within 1 % of the best."""
-    value = row.estimate("converge")
-    if value is None:
-        return words.NONE
-    return f"{value.mean:,.0f}" + (f" ± {value.sem:,.0f}" if value.sem is not None else "")
-
-
-def matching(row: Row, quantity: str = "reach") -> str:
-    """`12,400 (3 of 3)`: steps until the mean curve matches, and how many seeds do by themselves."""
-    match = row.match(quantity)
-    if match is None or row.pace is None:
-        return words.NONE
-    steps = f"{match.together:,}" if match.together is not None else "not reached"
-    return f"{steps} ({len(match.reached)} of {row.pace.seeds})"
 
 
 def tried(results: Results) -> str:
