@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Any
 
+from headstart.models.model import ModelSpec
 from headstart.study.collect import task_key
 from headstart.study.results import Facts
 from headstart.study.scales import StandIn
@@ -40,6 +41,7 @@ class Stage:
     objective: Any
     seed: int
     detail: str = ""
+    model: ModelSpec = field(default_factory=ModelSpec)
 
     def model_dump(self, mode: str = "json") -> dict[str, Any]:
         assert mode == "json"
@@ -75,6 +77,10 @@ class Plan:
     stages: Mapping[str, Planned]
     choose: tuple[str, ...] = (LR,)
     baselines: tuple[Cell, ...] = ()
+
+    @property
+    def every_stage(self) -> Mapping[str, Planned]:
+        return {**self.stages, **{planned.identity: planned for cell in self.baselines for planned in cell.chain}}
 
 
 def make_plan(
