@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.checkpoints import GPT2, saved
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```", re.M | re.S)
@@ -123,6 +124,17 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     assert lines[0] == "id,prediction,p_run,p_stairs,p_walk"
     assert [line.split(",")[0] for line in lines[1:]] == [f"r{row:03}" for row in range(30)]
     assert "up" in python.stdout
+
+
+def test_the_guide_to_backbones_gets_from_a_folder_of_weights_to_its_table(tmp_path: Path) -> None:
+    saved(tmp_path / "weights" / "gpt2", {**GPT2, "n_embd": 16, "n_layer": 3, "n_positions": 100})
+    ready, shown, dry, ran = walk("backbones.md", tmp_path)
+    assert "gpt2 is ready" in ready.stdout
+    assert "weights/gpt2" in ready.stdout
+    assert "blocks.{i}.mixer.query.weight" in shown.stdout
+    assert "6 runs, 10 distinct stages" in dry.stdout
+    assert "gpt2 (checkpoint)" in dry.stdout
+    assert "the pretrained weights are one draw" in ran.stdout
 
 
 @pytest.mark.parametrize(
