@@ -119,6 +119,12 @@ def test_the_tensors_that_are_used_and_left_out_are_shown(capsys: Any, home: Pat
     assert "mine is ready" in headstart(capsys, "prepare", "mine")
 
 
+def test_a_model_folder_of_a_fit_is_no_checkpoint(capsys: Any, home: Path) -> None:
+    (home / "model").mkdir()
+    (home / "model" / "config.json").write_text('{"format": 1}')
+    assert "norm_epsilon" in headstart(capsys, "show", "model"), "the keys of a network"
+
+
 def test_a_known_checkpoint_that_is_absent_shows_its_sizes_and_where_to_put_it(capsys: Any) -> None:
     text = headstart(capsys, "show", "gpt2")
     assert "85,842,432" in text

@@ -31,7 +31,9 @@ def is_checkpoint(what: str) -> bool:
         return True
     folder = find_folder(what, hub=False)
     if folder is not None:
-        return (folder / CONFIG).is_file()
+        # A folder beside us may be of another sort, as the folder `model` is that `fit` writes.
+        config = folder / CONFIG
+        return config.is_file() and (folder != Path(what) or '"model_type"' in config.read_text(errors="replace"))
     return _REPOSITORY.fullmatch(what) is not None and not os.path.exists(what)
 
 
