@@ -31,7 +31,36 @@ def test_every_table_and_figure_of_the_papers_has_its_study() -> None:
     wanted = [f"coser-{n}" for n in range(1, 6)] + [f"amos-{n}" for n in (1, 2, 3, 7, 8, 9, "f3", "f4", "f5")]
     wanted += [f"rothermel-{n}" for n in range(1, 5)]
     assert {f"{name}-{words}" for name in wanted for words in ("described", "published")} <= set(STUDIES)
-    assert {"tied-start", "which-part", "matched", "short-range"} <= set(STUDIES)
+    assert {"tied-start", "which-part", "matched", "short-range", "lu-lstm", "lu-swept"} <= set(STUDIES)
+
+
+def test_the_lstm_question_differs_in_norms_gains_and_trained_parts_alone(tmp_path: Path) -> None:
+    for scale in ("small", "paper"):
+        specs = [s.spec.model_dump() for s in planned("lu-lstm", scale, tmp_path).stages.values() if s.name == "train"]
+        asked = {
+            (m["norm"], m["mixer"]["norm"], m["mixer"]["gain"], spec["trainable"], bool(spec["start"]))
+            for spec in specs
+            for m in [spec["model"]]
+        }
+        places = [("layer", "none", "unit"), ("none", "cell", "unit"), ("none", "cell", "small")]
+        trained = ("all", "encoder+norm+head")
+        assert asked == {(*place, part, False) for place in places for part in trained} | {(*places[0], "all", True)}
+        assert all(spec["task"]["bits"] == 5 and spec["model"]["blocks"] == 3 for spec in specs)
+        assert 3e-4 in {spec["optim"]["lr"] for spec in specs}
+
+
+def test_the_swept_question_gives_every_arm_the_same_rates_and_trains_what_the_tables_train(tmp_path: Path) -> None:
+    plan = planned("lu-swept", "small", tmp_path)
+    rates: dict[tuple[str, str], set[float]] = {}
+    for cell in plan.cells:
+        rates.setdefault((cell.arm, cell.column), set()).add(cell.chain[-1].spec.optim.lr)
+    assert len(rates) == 14 * 2
+    assert all(1e-3 in of and of == rates["pretrained", "mnist"] for of in rates.values())
+    trained = {cell.arm: str(cell.chain[-1].spec.trainable) for cell in plan.cells}
+    alone = {arm.removeprefix("random_"): part for arm, part in trained.items() if "output" in arm}
+    parts = {"output_input": "head+encoder", "output_position": "head+position", "output_norm": "head+norm"}
+    assert alone == {"output": "head", **parts}
+    assert {len(cell.chain) for cell in plan.cells if cell.arm.startswith("random")} == {1}
 
 
 @pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])

@@ -27,7 +27,7 @@ def normed(norm, direction, x):
     if norm is None:
         return x
     apart = x - x.sum() / len(x)
-    return apart / torch.sqrt((apart * apart).sum() / len(x) + 1e-6) * norm.weight[direction] + norm.bias[direction]
+    return apart / torch.sqrt((apart * apart).sum() / len(x) + 1e-6) * norm[direction].weight + norm[direction].bias
 
 
 def one_way(module, direction, rows):
@@ -112,15 +112,15 @@ def test_small_gains_leave_the_gates_near_a_half_and_ones_do_not():
     for norms in NORMED:
         module = build(LSTMSpec(**norms), 64)
         assert module.parts == {"norm_input": "norm", "norm_recurrent": "norm", "norm_cell": "norm"}
-        for norm, size in ((module.norm_input, 256), (module.norm_recurrent, 256), (module.norm_cell, 64)):
-            assert norm.weight.shape == norm.bias.shape == (1, size)
+        for (norm,), size in ((module.norm_input, 256), (module.norm_recurrent, 256), (module.norm_cell, 64)):
+            assert norm.weight.shape == norm.bias.shape == (size,)
             if norms == NORMED[1]:
                 assert 0.8 / size**0.5 < norm.weight.abs().max() <= 1 / size**0.5
                 assert 0.8 / size**0.5 < norm.bias.abs().max() <= 1 / size**0.5
             else:
                 assert (norm.weight == 1).all()
                 assert (norm.bias == 0).all()
-        gates = module.norm_input(module.gates([x]))[..., : 3 * 64]
+        gates = module.norm_input[0](module.gates([x]))[..., : 3 * 64]
         opened.append((torch.sigmoid(gates) - 0.5).abs().mean().item())
         assert module(x, valid).isfinite().all()
     ones, small = opened
@@ -133,7 +133,7 @@ def test_the_parameters_of_norms_inside_the_cell_are_of_the_part_norm():
     model = build_model(read(ModelSpec, table), Signature("floats", 1, 6, 6, "class", 2), Output("sequence", 2), 0)
     norms = {name for name, leaf in leaves(model).items() if leaf == "norm"}
     assert norms == {
-        f"blocks.{block}.mixer.norm_{of}.{name}"
+        f"blocks.{block}.mixer.norm_{of}.0.{name}"
         for block in range(2)
         for of in ("input", "recurrent", "cell")
         for name in ("weight", "bias")

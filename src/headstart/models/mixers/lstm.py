@@ -135,22 +135,17 @@ class LSTM(nn.Module):
         return out[:, 0].transpose(0, 1)
 
 
-class CellNorm(nn.Module):
-    """Zero mean and unit variance over the last axis, then gain and shift of each direction.
+class CellNorm(nn.LayerNorm):
+    """A layer norm in the precision of its input. small: gains and shifts of M start uniform in +-1 / sqrt(M)."""
 
-    Shapes: x (..., G, B, M) -> (..., G, B, M). small: gains and shifts start uniform in +-1 / sqrt(M), not at 1 and 0.
-    """
-
-    def __init__(self, directions: int, size: int, small: bool) -> None:
-        super().__init__()
-        self.weight, self.bias = nn.Parameter(torch.ones(directions, size)), nn.Parameter(torch.zeros(directions, size))
+    def __init__(self, size: int, small: bool) -> None:
+        super().__init__(size, eps=CELL_EPSILON)
         if small:
             for values in (self.weight, self.bias):
                 nn.init.uniform_(values, -1 / math.sqrt(size), 1 / math.sqrt(size))
 
     def forward(self, x: Tensor) -> Tensor:
-        normed = F.layer_norm(x, x.shape[-1:], eps=CELL_EPSILON)
-        return torch.addcmul(self.bias[:, None].to(x.dtype), normed, self.weight[:, None].to(x.dtype))
+        return F.layer_norm(x, self.normalized_shape, self.weight.to(x.dtype), self.bias.to(x.dtype), self.eps)
 
 
 class NormedLSTM(LSTM):
@@ -166,28 +161,30 @@ class NormedLSTM(LSTM):
         super().__init__(width, state, directions)
         bound = 1 / math.sqrt(state)
         self.recurrent_bias = nn.Parameter(torch.empty(directions, 4 * state).uniform_(-bound, bound))
-        self.norm_input, self.norm_recurrent = (CellNorm(directions, 4 * state, small) for _ in range(2))
-        self.norm_cell = CellNorm(directions, state, small)
+        self.norm_input, self.norm_recurrent, self.norm_cell = (
+            nn.ModuleList(CellNorm(size, small) for _ in range(directions)) for size in (4 * state, 4 * state, state)
+        )
 
     def read(self, inputs: list[Tensor]) -> Iterable[Tensor]:
         """The states of each direction, from its own inputs (B, L, D): (B, L, N)."""
         gates = self.gates(inputs)
         with torch.autocast(gates.device.type, enabled=False):
-            return [row.to(gates.dtype) for row in self._steps(self.norm_input(precise(gates)))]
+            return [self._steps(precise(rows), number).to(gates.dtype) for number, rows in enumerate(gates.unbind(1))]
 
-    def _steps(self, gates: Tensor) -> Iterable[Tensor]:
-        """(L, G, B, 4N) -> (B, L, N) of each direction."""
+    def _steps(self, gates: Tensor, number: int) -> Tensor:
+        """(L, B, 4N) -> (B, L, N) of one direction."""
         size = self.recurrent.shape[1]
-        weight, bias = (value.to(gates.dtype) for value in (self.recurrent, self.recurrent_bias[:, None]))
-        hidden = cell = gates.new_zeros(*gates.shape[1:-1], size)
+        weight, bias = (value[number].to(gates.dtype) for value in (self.recurrent, self.recurrent_bias))
+        norm, norm_cell = self.norm_recurrent[number], self.norm_cell[number]
+        hidden = cell = gates.new_zeros(gates.shape[1], size)
         out = []
-        for gate in gates.unbind():
-            four = gate + self.norm_recurrent(torch.matmul(hidden, weight) + bias)
-            leave, enter, forget = torch.sigmoid(four[..., : 3 * size]).chunk(3, -1)
-            cell = self.norm_cell(forget * cell + enter * torch.tanh(four[..., 3 * size :]))
+        for gate in self.norm_input[number](gates).unbind():
+            four = gate + norm(torch.addmm(bias, hidden, weight))
+            leave, enter, forget = torch.sigmoid(four[:, : 3 * size]).chunk(3, -1)
+            cell = norm_cell(torch.addcmul(forget * cell, enter, torch.tanh(four[:, 3 * size :])))
             hidden = leave * torch.tanh(cell)
             out.append(hidden)
-        return torch.stack(out, 2).unbind()
+        return torch.stack(out, 1)
 
     def exportable(self, length: int) -> nn.Module:
         """Its steps at one length: ONNX's own operator has no norms."""
