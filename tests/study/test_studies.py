@@ -42,9 +42,9 @@ def test_the_lstm_question_differs_in_norms_gains_and_trained_parts_alone(tmp_pa
             for spec in specs
             for m in [spec["model"]]
         }
-        places = [("layer", "none", "unit"), ("none", "cell", "unit"), ("none", "cell", "small")]
+        cells = [("layer", "none", "unit"), ("none", "cell", "unit"), ("none", "cell", "small")]
         trained = ("all", "encoder+norm+head")
-        assert asked == {(*place, part, False) for place in places for part in trained} | {(*places[0], "all", True)}
+        assert asked == {(*norms, part, False) for norms in cells for part in trained} | {(*cells[0], "all", True)}
         assert all(spec["task"]["bits"] == 5 and spec["model"]["blocks"] == 3 for spec in specs)
         assert 3e-4 in {spec["optim"]["lr"] for spec in specs}
 
