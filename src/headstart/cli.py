@@ -49,13 +49,13 @@ app.add_typer(bench, name="bench")
 def demo(
     store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1, json: JsonOption = None
 ) -> None:
-    """Scratch against self-pretraining on rolled handwritten digits: a table and a page in minutes."""
+    """From scratch against self-pretraining, at equal FLOPs, on 40 labels: a table and a page in minutes."""
     from headstart.api import Study
     from headstart.verbs.perform import Outputs, run_study
 
-    done = run_study(Study("digits", store=store), workers=workers, threads=threads, outputs=Outputs(json))
+    done = run_study(Study("few-labels", store=store), workers=workers, threads=threads, outputs=Outputs(json))
     typer.echo(
-        "\nTry next:\n  headstart run digits 'finetune.optim.lr=[1e-3,3e-3]' 'seed=[0,1,2]'\n  headstart show digits",
+        "\nTry next:\n  headstart show sources\n  headstart run few-labels task.labelled=200 'seed=[0,1,2]'",
         err=json == "-",
     )
     raise typer.Exit(done)

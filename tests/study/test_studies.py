@@ -137,8 +137,8 @@ SWEEP = 6
 """Learning rates from which on a sweep is the question."""
 
 
-def test_only_the_demo_has_no_scales() -> None:
-    assert [name for name, _ in UNSCALED] == ["digits"]
+def test_only_the_first_studies_have_no_scales() -> None:
+    assert [name for name, _ in UNSCALED] == ["digits", "few-labels"]
 
 
 @pytest.mark.parametrize("name", EVIDENCE)

@@ -128,7 +128,7 @@ def test_lengths_are_uniform_between_their_bounds_and_differ_within_a_pair() -> 
 
 def test_a_pair_does_not_depend_on_how_many_there_are_nor_on_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     some = PairsSpec(**SMALL).load(NOWHERE)
-    monkeypatch.setattr("headstart.tasks.stand_ins._PAIRS_AT_ONCE", 700)
+    monkeypatch.setattr("headstart.tasks.stand_ins._LETTERS_AT_ONCE", 700)
     more = PairsSpec(**{**SMALL, "train": 50}).load(NOWHERE)
     assert np.array_equal(more.train.values[: some.train.offsets[-1]], some.train.values)
     assert np.array_equal(more.test.values, some.test.values)

@@ -92,6 +92,7 @@ TASKS: dict[str, Entry] = {
     "waves": _task(
         "stand_ins:WavesSpec", "sums of sines, a stand-in for signals: which frequencies, or how slow?", "our own"
     ),
+    "sources": _task("stand_ins:SourcesSpec", "letters by made-up sources: which of them wrote a sequence?", "our own"),
     "pairs": _task(
         "stand_ins:PairsSpec",
         "two sequences of letters, a stand-in for retrieval: did one source write both?",

@@ -185,14 +185,113 @@ def _scaled(task: Task) -> Task:
 
 LABELS = ("two sources", "one source")
 LETTERS = "abcdefghijklmnopqrstuvwxyz"
-HABITS = 2
-"""Orders of the symbols that a source goes on by."""
-EIGHTHS = 3
-"""Eighths of the steps that go on by each of them; the others go to a symbol that the source likes."""
-_PAIRS_AT_ONCE = 2**21
+EIGHTHS = 6
+"""Eighths of the steps that go on by an order of the source, by each as often; the others go to a symbol it likes."""
+_LETTERS_AT_ONCE = 2**21
 
 
-class PairsSpec(GeneratedSpec):
+class _ChainsSpec(GeneratedSpec):
+    """What the tasks of made-up sources share: Markov chains that write letters."""
+
+    sources: int = Field(default=8, ge=2, le=10_000)
+    symbols: int = Field(default=16, ge=8, le=len(LETTERS))
+    min_length: int = Field(default=30, ge=16, le=100_000)
+    max_length: int = Field(default=60, ge=16, le=100_000)
+    habits: ClassVar[int]
+    """Orders of the symbols that a source goes on by; 3/4 of the steps are theirs."""
+
+    @model_validator(mode="after")
+    def _in_order(self) -> _ChainsSpec:
+        if self.min_length > self.max_length:
+            raise ValueError(
+                f"min_length: {self.min_length} is more than max_length {self.max_length}; take a smaller one"
+            )
+        return self
+
+    def orders(self) -> np.ndarray:
+        """(sources, habits, symbols) int64: the symbol that each order puts after each symbol."""
+        source, habit = np.arange(self.sources)[:, None, None], np.arange(self.habits)[:, None]
+        noise = bits(self.data_seed, f"{self.kind}/orders", source, habit, np.arange(self.symbols))
+        return np.argsort(noise, axis=-1, kind="stable").astype(np.int64)
+
+    def liked(self) -> np.ndarray:
+        """(sources, symbols // 2) int64: the symbols that each source likes."""
+        source = np.arange(self.sources)[:, None]
+        noise = bits(self.data_seed, f"{self.kind}/liked", source, np.arange(self.symbols))
+        return np.argsort(noise, axis=-1, kind="stable")[:, : self.symbols // 2].astype(np.int64)
+
+    def _sequences(self, split: str, source: np.ndarray, lag: int = 1) -> tuple[np.ndarray, np.ndarray]:
+        """Values (S,) and offsets (n + 1,) of a split's sequences, which these sources (n,) write.
+
+        A symbol goes on from the one `lag` positions before.
+        """
+        row, room = np.arange(len(source)), self.max_length - self.min_length + 1
+        lengths = self.min_length + below(self.data_seed, f"{self.kind}/{split}/length", room, row)
+        parts, step = [], max(1, _LETTERS_AT_ONCE // self.max_length)
+        for begin in range(0, len(row), step):
+            some = slice(begin, begin + step)
+            written = self._written(split, row[some], source[some], lag)
+            parts.append(written[np.arange(self.max_length) < lengths[some, None]])
+        return np.concatenate(parts), np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+
+    def _written(self, split: str, row: np.ndarray, source: np.ndarray, lag: int) -> np.ndarray:
+        """(n, max_length) uint8: what the sources write, one symbol of every row at a time."""
+        orders, liked = self.orders().reshape(-1), self.liked()
+        word = bits(self.data_seed, f"{self.kind}/{split}/steps", np.arange(self.max_length)[:, None], row)
+        which, free = word & 7, liked[source, ((word >> 3) * liked.shape[1]) >> 29]
+        out = np.empty((self.max_length, len(row)), dtype=np.uint8)
+        out[:lag] = free[:lag]
+        goes_on = which < EIGHTHS
+        row_of_order = (source * self.habits + np.where(goes_on, which * self.habits // EIGHTHS, 0)) * self.symbols
+        for t in range(lag, self.max_length):
+            out[t] = np.where(goes_on[t], orders[row_of_order[t] + out[t - lag]], free[t])
+        return out.T
+
+
+def _text(ids: np.ndarray) -> str:
+    return "".join(LETTERS[i] for i in np.asarray(ids).tolist())
+
+
+class SourcesSpec(_ChainsSpec):
+    """One sequence of letters: which of some made-up sources wrote it?
+
+    One example: `efmhbjnbak ...`, label `source 6`. A source is a Markov chain: by its order each symbol is followed by
+    one other. 3/4 of the time a symbol follows by it from the one `lag` positions before, else it is any. So counts of
+    symbols tell nothing of the source, and a model that can guess a hidden symbol has learnt who writes. Each source
+    writes as many sequences as any other.
+
+    sources: how many there are, each a class; train, val and test share them.
+    symbols: letters there are.
+    min_length, max_length: bounds of a sequence's length, both included; lengths are uniform.
+    lag: positions between a symbol and the one that follows from it.
+    Source: our own.
+    """
+
+    kind: Literal["sources"] = "sources"
+    lag: int = Field(default=3, ge=1, le=16)
+
+    habits: ClassVar[int] = 1
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, {"kind": "ngrams"})
+    shows_not: ClassVar[str] = "made-up sources of letters: this says nothing of language."
+
+    def load(self, data: Path) -> Task:
+        splits = each_split(self._examples)
+        labels = tuple(f"source {number}" for number in range(1, self.sources + 1))
+        return Task(signature_of(splits, self.sources, self.symbols), **splits, labels=labels, text=_text)
+
+    def liked(self) -> np.ndarray:
+        """(sources, symbols) int64: no source likes a symbol more than another."""
+        return np.tile(np.arange(self.symbols), (self.sources, 1))
+
+    def _examples(self, split: str) -> Examples:
+        """The sequences of a split."""
+        number = np.arange(getattr(self, split))
+        source = balanced(self.data_seed, f"sources/{split}/label", self.sources, number)
+        values, offsets = self._sequences(split, source, self.lag)
+        return Examples(values, offsets, source, number + self.firsts[split])
+
+
+class PairsSpec(_ChainsSpec):
     """Two sequences of letters each, of unlike lengths: did one source write both? Rows 2i and 2i + 1 are one pair.
 
     One example: `ceamldoamf ...` and `djiiinhgoa ...`, label `one source`. A source is a Markov chain: it has two
@@ -208,22 +307,11 @@ class PairsSpec(GeneratedSpec):
     """
 
     kind: Literal["pairs"] = "pairs"
-    sources: int = Field(default=8, ge=2, le=10_000)
-    symbols: int = Field(default=16, ge=8, le=len(LETTERS))
-    min_length: int = Field(default=30, ge=16, le=100_000)
-    max_length: int = Field(default=60, ge=16, le=100_000)
 
+    habits: ClassVar[int] = 2
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = (*TaskSpec.baselines, rule("likeness of bigrams"))
     shows_not: ClassVar[str] = "made-up sources stand in for texts: this says nothing of retrieval among real ones."
     objective: ClassVar[str] = "retrieve"
-
-    @model_validator(mode="after")
-    def _in_order(self) -> PairsSpec:
-        if self.min_length > self.max_length:
-            raise ValueError(
-                f"min_length: {self.min_length} is more than max_length {self.max_length}; take a smaller one"
-            )
-        return self
 
     def load(self, data: Path) -> Task:
         splits = each_split(self._examples)
@@ -232,21 +320,9 @@ class PairsSpec(GeneratedSpec):
             **splits,
             labels=LABELS,
             notes=(f"the same {self.sources} sources write in train, val and test",),
-            text=lambda ids: "".join(LETTERS[i] for i in np.asarray(ids).tolist()),
+            text=_text,
         )
         return replace(task, baselines=(_by_bigrams(task),))
-
-    def orders(self) -> np.ndarray:
-        """(sources, 2, symbols) int64: the symbol that each order puts after each symbol."""
-        source = np.arange(self.sources)[:, None, None]
-        noise = bits(self.data_seed, "pairs/orders", source, np.arange(HABITS)[:, None], np.arange(self.symbols))
-        return np.argsort(noise, axis=-1, kind="stable").astype(np.int64)
-
-    def liked(self) -> np.ndarray:
-        """(sources, symbols // 2) int64: the symbols that each source likes."""
-        source = np.arange(self.sources)[:, None]
-        noise = bits(self.data_seed, "pairs/liked", source, np.arange(self.symbols))
-        return np.argsort(noise, axis=-1, kind="stable")[:, : self.symbols // 2].astype(np.int64)
 
     def writers(self, split: str, numbers: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """(n, 2) sources of both sequences of these pairs, and (n,) labels: of two neighbours one is 1."""
@@ -260,34 +336,9 @@ class PairsSpec(GeneratedSpec):
         """The pairs of a split."""
         count = getattr(self, split)
         writers, label = self.writers(split, np.arange(count))
-        row, source = np.arange(2 * count), writers.reshape(-1)
-        room = self.max_length - self.min_length + 1
-        lengths = self.min_length + below(self.data_seed, f"pairs/{split}/length", room, row)
-        parts, step = [], max(1, _PAIRS_AT_ONCE // self.max_length)
-        for begin in range(0, 2 * count, step):
-            some = slice(begin, begin + step)
-            written = self._written(split, row[some], source[some])
-            parts.append(written[np.arange(self.max_length) < lengths[some, None]])
-        return Examples(
-            np.concatenate(parts),
-            np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
-            np.repeat(label, 2),
-            row + 2 * self.firsts[split],
-            paired=True,
-        )
-
-    def _written(self, split: str, row: np.ndarray, source: np.ndarray) -> np.ndarray:
-        """(n, max_length) uint8: what the sources write, one symbol of every row at a time."""
-        orders, liked = self.orders().reshape(-1), self.liked()
-        word = bits(self.data_seed, f"pairs/{split}/steps", np.arange(self.max_length)[:, None], row)
-        which, free = word & 7, liked[source, ((word >> 3) * liked.shape[1]) >> 29]
-        out = np.empty((self.max_length, len(row)), dtype=np.uint8)
-        out[0] = free[0]
-        row_of_order = (source * HABITS + np.minimum(which // EIGHTHS, HABITS - 1)) * self.symbols
-        goes_on = which < EIGHTHS * HABITS
-        for t in range(1, self.max_length):
-            out[t] = np.where(goes_on[t], orders[row_of_order[t] + out[t - 1]], free[t])
-        return out.T
+        values, offsets = self._sequences(split, writers.reshape(-1))
+        index = np.arange(2 * count) + 2 * self.firsts[split]
+        return Examples(values, offsets, np.repeat(label, 2), index, paired=True)
 
 
 def _by_bigrams(task: Task) -> Baseline:
@@ -306,7 +357,7 @@ def _by_bigrams(task: Task) -> Baseline:
 
 def _alike(x: Examples, symbols: int) -> Iterator[np.ndarray]:
     """Cosines of the bigram counts of each pair, in chunks of pairs."""
-    cells, step = symbols * symbols, max(2, 2 * (_PAIRS_AT_ONCE // (2 * symbols * symbols)))
+    cells, step = symbols * symbols, max(2, 2 * (_LETTERS_AT_ONCE // (2 * symbols * symbols)))
     for begin in range(0, len(x), step):
         offsets = x.offsets[begin : begin + step + 1]
         values = x.values[offsets[0] : offsets[-1]].astype(np.int64)
