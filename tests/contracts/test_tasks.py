@@ -232,7 +232,7 @@ def test_a_generated_task_needs_no_data_and_a_loaded_one_says_what_it_misses(kin
 def test_the_content_of_loaded_files_is_remembered(kind, task, tmp_path, data, monkeypatch):
     if spec_of(kind).generated:
         pytest.skip("generated: its spec says what the data are")
-    monkeypatch.setattr("headstart.tasks.task.cache_folder", lambda: tmp_path)
+    monkeypatch.setattr("headstart.data.prepared.cache_folder", lambda: tmp_path)
     monkeypatch.setattr(TASKS[kind].load(), "load", lambda *_: task)
     first = content(spec_of(kind), data)
     monkeypatch.setattr(TASKS[kind].load(), "load", None)
