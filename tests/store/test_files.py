@@ -73,8 +73,8 @@ def test_json_has_a_format_and_a_digest_that_shows_a_changed_score(tmp_path: Pat
 
 def test_a_newer_format_is_refused_with_the_way_out(tmp_path: Path) -> None:
     path = tmp_path / "result.json"
-    path.write_text(json.dumps({"format": 2}))
-    with pytest.raises(BadInput, match=r"format 2 is newer than this headstart reads \(1\); install a newer"):
+    path.write_text(json.dumps({"format": 3}))
+    with pytest.raises(BadInput, match=r"format 3 is newer than this headstart reads \(2\); install a newer"):
         read_json(path)
 
 

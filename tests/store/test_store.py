@@ -247,10 +247,10 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
     store = Store(tmp_path)
     finish(store, ONE)
     path = store.folder(ONE) / "result.json"
-    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 2}))
-    with pytest.raises(BadInput, match="format 2 is newer"):
+    path.write_text(json.dumps({**json.loads(path.read_text()), "format": 3}))
+    with pytest.raises(BadInput, match="format 3 is newer"):
         store.result(ONE)
-    with pytest.raises(BadInput, match="format 2 is newer"):
+    with pytest.raises(BadInput, match="format 3 is newer"):
         store.listing()
 
 

@@ -128,7 +128,9 @@ class _Attempt:
         }
         references = _references(job, outcome, parent)
         sources = {path: source for plugin in job.plugins for path, source in plugin.sources.items()}
-        whole = self.folder.finish(result, outcome.best, outcome.last, outcome.predictions, references, sources)
+        whole = self.folder.finish(
+            result, outcome.best, outcome.last, outcome.predictions, references, sources, outcome.frozen
+        )
         yield events.Finished(job.identity, job.name, whole)
 
     def _train(self, run: Any, stop: Stop) -> Generator[Event, None, bool]:
@@ -214,8 +216,9 @@ def _references(job: Job, outcome: Any, parent: Any) -> dict[str, dict[str, str]
         own, theirs = weights[name], parent[name]
         return own.dtype == theirs.dtype and torch.equal(own, theirs)
 
+    names = [name for name in outcome.frozen if name in parent]
     source = {"identity": job.parent, "weights": job.spec.weights}
-    return {name: source for name in outcome.frozen if same(name, outcome.best) and same(name, outcome.last)}
+    return {name: source for name in names if same(name, outcome.best) and same(name, outcome.last)}
 
 
 _tasks: dict[tuple[str, str], Any] = {}

@@ -84,7 +84,7 @@ class ReadRun(StageRun):
             "complete",
             tensors,
             tensors,
-            [],
+            sorted(tensors),
             {},
             scores,
             {**spent, "seconds": time.perf_counter() - begun, "peak_memory": peak_memory(torch.device("cpu"))},

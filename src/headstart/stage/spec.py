@@ -218,6 +218,8 @@ def identity(spec: StageSpec, data: Path) -> str:
 class Outcome:
     """What a finished stage leaves. Fields as in `result.json`; tensors apart. how: its steps were taken so.
 
+    frozen: names of tensors that no step has changed.
+
     title: what the model is called now that it has seen its data, and `model` what is known of it beside its tensors;
     both only where the spec does not say it.
     """

@@ -52,7 +52,7 @@ class TrainedRun(StageRun):
         self.account = apply_start(self.model, spec.start, parent, spec.seed, trained=names)
         dtype = torch.float64 if spec.optim.precision == "float64" else torch.float32
         self.model.to(device=self.device, dtype=dtype)
-        self.frozen = _unchanged(self.model, names, parent)
+        self.frozen = sorted({name for name, _ in self.model.named_parameters()} - set(names))
         self.feeds = {
             name: Batches(task.split(name), _units(spec, task, name), self.device, dtype)
             for name in ("train", "val", "test")
@@ -290,16 +290,3 @@ def _units(spec: StageSpec, task: Task, split: str) -> np.ndarray:
 
 def _copies(model: Network) -> Tensors:
     return {name: value.detach().clone().cpu().contiguous() for name, value in model.state_dict().items()}
-
-
-def _unchanged(model: Network, trained: list[str], parent: Tensors | None) -> list[str]:
-    """Parameters that never train and equal the parent's: stored as a reference to it."""
-    if parent is None:
-        return []
-    kept = set(trained)
-    return [
-        name
-        for name, value in model.named_parameters()
-        if name not in kept and name in parent and not value.is_meta
-        if torch.equal(value.cpu(), parent[name].to(value.dtype))
-    ]

@@ -8,15 +8,18 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from headstart.store import tensors as shared
 from headstart.store.files import (
+    FORMAT,
     NOTES,
     RECORDS,
     RESULT,
+    SHARING,
     STAGE,
     Damaged,
     disk_full,
@@ -110,16 +113,20 @@ class ClaimedStage:
         predictions: Mapping[str, torch.Tensor],
         references: Mapping[str, Mapping[str, str]] | None = None,
         sources: Mapping[str, bytes] | None = None,
+        frozen: Collection[str] = (),
     ) -> dict[str, Any]:
         """Publish weights and predictions, then the result with their digests; then delete the states.
 
-        `references` says of a frozen tensor which stage and weights hold it; those are not stored again. `sources`:
-        files of plugins by their paths, kept in `source/` to be looked at: nothing ever imports them from there.
+        `references` says of a frozen tensor which stage and weights hold it; those are not stored again. Of the
+        others, `frozen` names those that no step has changed: they are kept once per content (`tensors.py`).
+        `sources`: files of plugins by their paths, kept in `source/` to be looked at: nothing ever imports them.
         """
         self._lock.check()
         elsewhere = dict(references or {})
+        common = shared.shared_names(best, last, set(frozen) - elsewhere.keys())
+        tensors = shared.keep(self.path, {name: best[name] for name in common})
         for which, weights in (("best", best), ("last", last)):
-            own = {name: value for name, value in weights.items() if name not in elsewhere}
+            own = {name: value for name, value in weights.items() if name not in elsewhere and name not in tensors}
             meta = {"identity": self.identity, "weights": which}
             publish(self.path / f"{which}.safetensors", seal(own, meta))
         publish(self.path / "predictions.safetensors", seal(predictions, {"identity": self.identity}))
@@ -131,12 +138,15 @@ class ClaimedStage:
         whole = {
             **result,
             "identity": self.identity,
-            "files": {name: file_digest(self.path / name) for name in (*_FILES, *kept)},
+            "files": {name: file_digest(self.path / name) for name in (*_FILES, *kept)}
+            | {file: Path(file).stem for file in tensors.values()},
             "references": elsewhere,
+            **({"tensors": tensors} if tensors else {}),
         }
         self._lock.check()
-        publish_json(self.path / RESULT, whole)
+        publish_json(self.path / RESULT, whole, SHARING if tensors else FORMAT)
         tidy(self.path)
+        shared.prune(self.path.parent)
         return read_json(self.path / RESULT)
 
     def fail(self, message: str, details: str) -> None:

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
 FORMAT = 1
 """Of every file that is written here. Raised when an older reader would misread a newer file."""
+SHARING = 2
+"""Format of a `result.json` whose stage has tensors in files of their own."""
 
 DONE = ("complete", "diverged")
 """Statuses that stay: the stage is not tried again."""
@@ -31,6 +33,7 @@ RECORDS, RESULT, STAGE = "records.jsonl", "result.json", "stage.json"
 
 _STATE = re.compile(r"state-(\d+)\.safetensors")
 _checked: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
+_digests: dict[tuple[int, ...], str] = {}  # device, inode, time and size of a file that stages share -> its digest
 _KEY = "headstart"  # the one key of a tensor file's metadata: with several, their order would vary by run
 _UNREADABLE = (ValueError, LookupError, TypeError, RuntimeError, OverflowError, AttributeError, MemoryError)
 """What reading bytes that were overwritten can raise (RecursionError is a RuntimeError)."""
@@ -101,9 +104,9 @@ def canonical(document: Any) -> bytes:
     return json.dumps(plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
-def publish_json(path: Path, document: Mapping[str, Any]) -> None:
-    """Publish a document with `format` and a digest of all else in it."""
-    whole = plain({**document, "format": FORMAT})
+def publish_json(path: Path, document: Mapping[str, Any], version: int = FORMAT) -> None:
+    """Publish a document with its `format` and a digest of all else in it."""
+    whole = plain({**document, "format": version})
     whole["digest"] = hashlib.sha256(canonical(whole)).hexdigest()
     publish(path, (json.dumps(whole, indent=1, allow_nan=False) + "\n").encode())
 
@@ -120,9 +123,9 @@ def read_json(path: Path) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise Damaged(f"{path}: not a JSON object")
     written = document.get("format")
-    if isinstance(written, int) and written > FORMAT:
+    if isinstance(written, int) and written > SHARING:
         raise BadInput(
-            f"{path}: format {written} is newer than this headstart reads ({FORMAT}); "
+            f"{path}: format {written} is newer than this headstart reads ({SHARING}); "
             "install a newer headstart, or give another folder with --store"
         )
     digest = document.pop("digest", None)
@@ -229,7 +232,7 @@ def _is_done(folder: Path) -> bool:
 def _check(folder: Path) -> str | None:
     try:
         for name, digest in read_json(folder / RESULT)["files"].items():
-            if file_digest(folder / name) != digest:
+            if _known_digest(folder / name) != digest:
                 return f"{folder / name}: its digest does not fit"
     except FileNotFoundError as error:
         return f"{error.filename}: is missing"
@@ -238,9 +241,20 @@ def _check(folder: Path) -> str | None:
     return None
 
 
+def _known_digest(path: Path) -> str:
+    """`file_digest`; a file that several stages hold is hashed once a process, and again only if it looks changed."""
+    stat = path.stat()
+    if stat.st_nlink == 1:
+        return file_digest(path)
+    key = (stat.st_dev, stat.st_ino, stat.st_mtime_ns, stat.st_size)
+    if key not in _digests:
+        _digests[key] = file_digest(path)
+    return _digests[key]
+
+
 def _stamps(folder: Path) -> list[tuple[str, int, int, int]]:
-    if not folder.is_dir():
-        return []
-    with os.scandir(folder) as files:
-        stats = [(file.name, file.stat()) for file in files]
-    return sorted((name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats)
+    stamps = []
+    for top, _, names in os.walk(folder):
+        stats = [(os.path.join(top, name), os.stat(os.path.join(top, name))) for name in names]
+        stamps += [(name, stat.st_mtime_ns, stat.st_size, stat.st_ino) for name, stat in stats]
+    return sorted(stamps)

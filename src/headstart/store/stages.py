@@ -1,8 +1,9 @@
 """The store: one folder per stage, named by its identity; what is whole in it is true.
 
 `runs/<identity>/` holds `stage.json`, `records.jsonl` and, while partial, the newest two
-`state-<step>.safetensors`; when done `best`, `last` and `predictions` (safetensors) and, written last,
-`result.json` with the digest of each. Reading JSON imports neither torch nor numpy.
+`state-<step>.safetensors`; when done `best`, `last` and `predictions` (safetensors), frozen tensors in `frozen/`,
+which stages share (`tensors.py`), and, written last, `result.json` with the digest of each. Reading JSON imports
+neither torch nor numpy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ from headstart.store.files import (
     unseal,
 )
 from headstart.store.locks import Locks
+from headstart.store.tensors import read
 
 if TYPE_CHECKING:
     import torch
@@ -155,6 +157,7 @@ class Store:
         result = self._finished(identity)
         path = self.folder(identity) / f"{which}.safetensors"
         tensors = _unsealed(path, {"identity": identity, "weights": which})
+        tensors |= read(self.folder(identity), result.get("tensors", {}))
         parents: dict[tuple[str, Which], dict[str, torch.Tensor]] = {}
         for name, source in result.get("references", {}).items():
             key = (source["identity"], source["weights"])

@@ -1,0 +1,116 @@
+"""Frozen tensors, kept once per content: in files that every stage which holds them links into its folder.
+
+`<store>/.tensors/<content>.safetensors` is found by later stages; `<stage>/frozen/<content>.safetensors` is the same
+file under a second name (a hard link). So a folder of a stage is whole by itself: deleting or copying any stage leaves
+the others as they are, and the file goes with its last name. Where a file system has no hard links, a stage has a copy.
+`content` is the SHA-256 of the file.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from headstart.store.files import Damaged, disk_full, file_digest, publish, seal, sync_folder, unseal
+
+if TYPE_CHECKING:
+    import torch
+
+INDEX, FROZEN = ".tensors", "frozen"
+LARGE = 2**16
+"""Bytes of a tensor from which on it has a file of its own."""
+LEAST = 2**14
+"""Bytes of all frozen tensors of a stage, below which they stay in its own files."""
+_KEY = "tensor"
+
+
+def shared_names(
+    best: Mapping[str, torch.Tensor], last: Mapping[str, torch.Tensor], frozen: Collection[str]
+) -> set[str]:
+    """Names of frozen tensors that are the same in both, where there is enough of them."""
+    import torch
+
+    def same(name: str) -> bool:
+        return best[name].dtype == last[name].dtype and torch.equal(best[name], last[name])
+
+    names = {name for name in frozen if name in best and same(name)}
+    return names if sum(best[name].nbytes for name in names) >= LEAST else set()
+
+
+def keep(folder: Path, tensors: Mapping[str, torch.Tensor]) -> dict[str, str]:
+    """Give a stage's folder these tensors; name -> file in it. Files of an earlier attempt that are not asked for go.
+
+    A large tensor has a file of its own; the small ones are together in one.
+    Raises: OSError (a full disk, say).
+    """
+    if tensors:
+        for path in (folder / FROZEN, folder.parent / INDEX):
+            path.mkdir(exist_ok=True)
+    large = [name for name in sorted(tensors) if tensors[name].nbytes >= LARGE]
+    groups = {(name,): {_KEY: tensors[name]} for name in large}
+    small = {name: tensors[name] for name in sorted(tensors.keys() - set(large))}
+    files = {}
+    for names, group in (*groups.items(), *([(tuple(small), small)] if small else [])):
+        content = seal(group, {})
+        file = f"{FROZEN}/{hashlib.sha256(content).hexdigest()}.safetensors"
+        _link(folder.parent / INDEX, folder / file, content)
+        files.update(dict.fromkeys(names, file))
+    if (folder / FROZEN).is_dir():
+        for path in (folder / FROZEN).iterdir():
+            if f"{FROZEN}/{path.name}" not in files.values():
+                path.unlink()
+        sync_folder(folder / FROZEN)
+    return files
+
+
+def read(folder: Path, files: Mapping[str, str]) -> dict[str, torch.Tensor]:
+    """The tensors of a stage's folder. Raises: Damaged where one is missing or not what was kept."""
+    tensors: dict[str, torch.Tensor] = {}
+    for file in dict.fromkeys(files.values()):
+        try:
+            content = unseal(folder / file)[0]
+        except FileNotFoundError:
+            raise Damaged(f"{folder / file}: is missing") from None
+        names = [name for name in files if files[name] == file]
+        tensors |= {name: (content[name] if name in content else content[_KEY]).clone() for name in names}
+    return tensors
+
+
+def prune(root: Path) -> None:
+    """Delete files of the index that no stage holds any more."""
+    index = root / INDEX
+    if not index.is_dir():
+        return
+    for path in index.iterdir():
+        with contextlib.suppress(FileNotFoundError):  # another process did it
+            if path.stat().st_nlink == 1:
+                path.unlink()
+
+
+def _link(index: Path, path: Path, content: bytes) -> None:
+    """Publish `path` with this content, as a link to the one file of the index where that can be."""
+    source = index / path.name
+    try:
+        for _ in range(3):  # another process may prune the file between its publication and the link
+            if not _holds(source, path.stem):
+                publish(source, content)
+            path.unlink(missing_ok=True)
+            with contextlib.suppress(FileNotFoundError):
+                os.link(source, path)
+                return
+    except OSError as error:
+        if disk_full(error):
+            raise
+    publish(path, content)
+
+
+def _holds(path: Path, digest: str) -> bool:
+    """Whether a file is there and sound."""
+    try:
+        return file_digest(path) == digest
+    except FileNotFoundError:
+        return False
