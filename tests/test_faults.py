@@ -62,7 +62,7 @@ from headstart.study.plan import make_plan
 from headstart.study.spec import read_study
 study, root, workers, only = json.load(sys.stdin)
 stages = list(make_plan(read_study(study, []), Path("data")).stages.values())
-runtime = Runtime(device="cpu", workers=workers, save_every=0.05)
+runtime = Runtime(device="cpu", workers=workers, save_every=0.0)
 failed = 0
 for event in perform([s for s in stages if s.name.startswith(only)], Store(root), runtime):
     failed += isinstance(event, Failed)

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -242,6 +243,33 @@ def test_states_are_saved_by_time_and_at_least_once_a_minute(
     monkeypatch.setattr(stand_ins, "time", SimpleNamespace(sleep=lambda s: clock.__setitem__(0, clock[0] + s)))
     run(Store(tmp_path), stage(steps=10, pause=pause), save_every=save_every)
     assert steps == saved
+
+
+@pytest.mark.parametrize("cost", [0.5, 2.0, 14.0])
+def test_states_that_cost_much_are_saved_seldom_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cost: float
+) -> None:
+    """Each step takes 7 s: with their states and the last one, which a stop asks for, no stage is much longer."""
+    moments: list[float] = []
+    clock = [0.0]
+
+    def pass_by(seconds: float) -> None:
+        clock[0] += seconds
+
+    def save(*_: Any) -> None:
+        pass_by(cost)
+        moments.append(clock[0])
+
+    monkeypatch.setattr(ClaimedStage, "save", save)
+    monkeypatch.setattr(worker, "time", SimpleNamespace(monotonic=lambda: clock[0]))
+    monkeypatch.setattr(stand_ins, "time", SimpleNamespace(sleep=pass_by))
+    run(Store(tmp_path), stage(steps=500, pause=7.0), save_every=20.0)
+    # The first state costs more than its size tells, and every other follows 19 times the cost of the one before.
+    gaps = [later - sooner for sooner, later in pairwise(moments)]
+    assert moments[0] == 21.0 + cost
+    assert min(gaps) >= 20 * cost
+    assert max(gaps) <= max(20.0, 19 * cost) + 7.0 + cost
+    assert cost * len(gaps) <= 0.05 * (moments[-1] - moments[0]) + 1e-9
 
 
 def test_a_time_limit_cuts_what_runs_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path) -> None:

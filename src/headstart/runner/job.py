@@ -24,7 +24,8 @@ class Runtime:
 
     device: `auto` (CUDA where there is one, else CPU), `cpu`, `cuda` (each worker takes a
     GPU of its own) or `cuda:N`. workers: processes (0: in this one).
-    threads: of each stage. save_every: seconds between states, at most 60. limit: seconds for the whole run.
+    threads: of each stage. save_every: seconds between states, at most 60, or more where saving would take
+    over 5% of the time (0: a state after each step). limit: seconds for the whole run.
     """
 
     data: Path = Path("data")

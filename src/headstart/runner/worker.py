@@ -18,9 +18,9 @@ from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime
 from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
-from headstart.store import ClaimedStage, Damaged, LostLock, Store, disk_full
+from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
 
-_LONGEST_SAVE = 60.0  # seconds: a state is saved at least this often, whatever `save_every` says
+_LONGEST_SAVE = 60.0  # seconds: a state that costs little is saved at least this often, whatever `save_every` says
 _SHOW_EVERY = 0.2  # seconds between two signs of progress without a record
 _THEN = " then "  # between what a stage began with and what it went on with
 _MANY = 10**6  # steps of a probe, of which a few are taken
@@ -136,16 +136,15 @@ class _Attempt:
     def _train(self, run: Any, stop: Stop) -> Generator[Event, None, bool]:
         """All ticks; returns whether it was stopped before the end."""
         name = (self.job.identity, self.job.name)
-        every = min(self.runtime.save_every, _LONGEST_SAVE)
-        saved = reported = time.monotonic()
+        reported = time.monotonic()
+        saves = SaveTimes(min(self.runtime.save_every, _LONGEST_SAVE), reported)
         for tick in run.steps():
             if tick.record is not None:
                 self.folder.append(tick.record)
             now = time.monotonic()
             reason = stop()
-            if reason or now - saved >= every:
-                self._save(tick)
-                saved = time.monotonic()
+            if reason or saves.due(now):
+                self._save(tick, saves, at_once=reason is not None)
             if tick.record is not None or now - reported >= _SHOW_EVERY:
                 reported = now
                 yield events.Progress(*name, tick.step, tick.steps, tick.record)
@@ -156,9 +155,13 @@ class _Attempt:
                 return True
         return False
 
-    def _save(self, tick: Any) -> None:
+    def _save(self, tick: Any, saves: SaveTimes, at_once: bool) -> None:
+        """Save a state, unless it turns out to cost too much for now."""
+        began = time.monotonic()
         tensors, meta = tick.state()
-        self.folder.save(tick.step, tensors, {"run": meta, "step": tick.step, "ran": self.ran})
+        if at_once or saves.affordable(tensors, began):
+            self.folder.save(tick.step, tensors, {"run": meta, "step": tick.step, "ran": self.ran})
+            saves.saved(began, time.monotonic())
 
     def _differences(self) -> Iterator[Event]:
         """Say where equal bits are no longer promised, or are kept against what was asked."""

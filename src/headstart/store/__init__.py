@@ -3,6 +3,7 @@
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import DONE, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
 from headstart.store.locks import LostLock
+from headstart.store.saving import SaveTimes
 from headstart.store.stages import StageEntry, Store, export_stage, store_folder
 
 __all__ = [
@@ -10,6 +11,7 @@ __all__ = [
     "ClaimedStage",
     "Damaged",
     "LostLock",
+    "SaveTimes",
     "StageEntry",
     "Store",
     "disk_full",

@@ -21,6 +21,7 @@ from headstart.models.own import OwnModel
 from headstart.objectives import ObjectiveField, ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature
 from headstart.spec import Seed, Spec, read
+from headstart.store import SaveTimes
 from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate as evaluate_batches
 from headstart.training.kept import claimed_folder
@@ -81,9 +82,10 @@ def train(
     objective: `classify` or `regress`, by its name or with its settings (default: by the target's type).
     optim, budget: as in a study (default: AdamW at 1e-3, 10 epochs); `patience` is a setting of the budget.
     on_record: called with a copy of each record. seed: of the order of the examples and of dropout.
-    folder: where states are saved every `save_every` seconds: the same call goes on from there, to equal bits, and a
-    training that is finished is not done again; one with other data, settings or another text of the module's classes
-    is another one. device: `auto`, `cpu`, `cuda` or `cuda:N`.
+    folder: where states are saved every `save_every` seconds, or less often where that would take more than 5% of the
+    time: the same call goes on from there, to equal bits, and a training that is finished is not done again; one with
+    other data, settings or another text of the module's classes is another one. device: `auto`, `cpu`, `cuda` or
+    `cuda:N`.
     Raises: BadInput where module, data and settings do not fit, or the folder holds a run from other weights.
     """
     sets = {"train": _examples(train, "train"), "val": _examples(val, "val")}
@@ -198,7 +200,7 @@ def _trained(
             if kept.state is not None:
                 progress.restore(*kept.state)
             if kept.result is None:
-                saved = time.monotonic()
+                saves = SaveTimes(save_every, time.monotonic())
                 for info in train_steps(config, progress):
                     if info.record is not None:
                         records.append(info.record)
@@ -206,9 +208,11 @@ def _trained(
                             kept.stage.append(info.record)
                         if on_record is not None:
                             on_record(copy.deepcopy(info.record))
-                    if kept.stage is not None and time.monotonic() - saved >= save_every:
-                        kept.stage.save(info.step, *info.state())
-                        saved = time.monotonic()
+                    if kept.stage is not None and saves.due(began := time.monotonic()):
+                        state = info.state()
+                        if saves.affordable(state[0], began):
+                            kept.stage.save(info.step, *state)
+                            saves.saved(began, time.monotonic())
                 progress.load_best()
                 status = "diverged" if progress.diverged else "complete"
                 result: Mapping[str, Any] = {"status": status, "best_step": progress.best_step, "steps": progress.step}
