@@ -188,6 +188,19 @@ def test_a_frozen_layer_is_passed_once_a_unit_and_counted_so() -> None:
     assert counted_flops(lambda: list(live.steps())) == 0, "nothing is left to do"
 
 
+@pytest.mark.parametrize("name", ["attention", "s4", "lstm"])
+def test_a_plan_knows_without_numbers_that_frozen_layers_are_passed_once(name: str) -> None:
+    mixer = example_of(MIXERS[name].load())
+    with torch.device("meta"):
+        live = TrainedRun(
+            read(StageSpec, {**merge(BASE, {"model": {"mixer": mixer}}), "task": MadeSpec()}),
+            open_task(MadeSpec(), DATA),
+            device="meta",
+        )
+    assert live.size() == begun(model={"mixer": mixer}).size()
+    assert live.size().once == 80
+
+
 def test_a_budget_in_flops_buys_as_many_steps_as_without_features() -> None:
     stage = read(StageSpec, {**BASE, "task": MadeSpec(), "budget": {"flops": 1e7}})
     live = begun()

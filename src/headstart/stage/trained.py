@@ -103,7 +103,8 @@ class TrainedRun(StageRun):
         level = frozen_layers(self.model, layers, self.trained)[1]
         if setting.fresh is not None or setting.total < setting.per_epoch:
             return {}
-        return feature_batches(self.model, level, self.feeds, spec.objective, signature, spec.optim)
+        width = getattr(spec.model, "width", 0)
+        return feature_batches(self.model, level, width, self.feeds, spec.objective, signature, spec.optim)
 
     def steps(self) -> Iterator[StepInfo]:
         """Train; one tick a step, and before the first step one for each batch of features."""

@@ -111,22 +111,24 @@ class FeatureBatches(Batches):
 def feature_batches(
     model: Network,
     level: int,
+    width: int,
     feeds: Mapping[str, Batches],
     objective: ObjectiveSpec,
     signature: Signature,
     optim: OptimSpec,
 ) -> dict[str, FeatureBatches]:
-    """The splits with features of the first `level` blocks; none where those cannot be computed once, or not be held.
+    """The splits with features of the first `level` blocks, `width` numbers a position.
+
+    None where they cannot be computed once, or not be held.
 
     What the caller knows is not asked here: whether inputs are the same in every epoch, and how long is trained.
     """
     masks = type(objective).prepare is not ObjectiveSpec.prepare
     if level == 0 or masks or not isinstance(model, SequenceModel):
         return {}
-    width = _width(model, level, signature, next(iter(feeds.values())), optim.precision)
     features = {name: FeatureBatches(feed, model, level, optim) for name, feed in feeds.items()}
-    size = 4 * width * sum(feed.positions for feed in features.values())
-    return features if 0 < size <= LIMIT else {}
+    fits = 4 * width * sum(feed.positions for feed in features.values()) <= LIMIT
+    return features if fits and not _draws(model, level, signature, feeds["train"]) else {}
 
 
 class _Asked(Exception):
@@ -145,10 +147,11 @@ class _NoDraw(Draw):
 
 
 @torch.no_grad()
-def _width(model: SequenceModel, level: int, signature: Signature, feed: Batches, precision: str) -> int:
-    """Numbers of a position after the first `level` blocks; 0 where those draw random numbers in training.
+def _draws(model: SequenceModel, level: int, signature: Signature, feed: Batches) -> bool:
+    """Whether the first `level` blocks draw random numbers in training, as a sequence of zeros shows.
 
-    A sequence of zeros is passed: no data are needed.
+    On torch's device without numbers, where a plan is made, some mixers cannot be passed. They count as drawing none;
+    what a plan says of their cost is all that depends on it.
     """
     tokens = signature.input == "tokens"
     shape = (1, signature.shortest) if tokens else (1, signature.shortest, signature.width)
@@ -156,8 +159,10 @@ def _width(model: SequenceModel, level: int, signature: Signature, feed: Batches
     valid = torch.ones(shape[:2], dtype=torch.bool, device=feed.device)
     index = torch.zeros(1, dtype=torch.int64, device=feed.device)
     try:
-        with forward_precision(feed.device, precision):
-            x = model.lower(Batch(inputs, valid, index, full=True), level, _NoDraw(0, 0, index))
+        model.lower(Batch(inputs, valid, index, full=True), level, _NoDraw(0, 0, index))
     except _Asked:
-        return 0
-    return int(x.shape[-1])
+        return True
+    except (NotImplementedError, RuntimeError):
+        if feed.device.type != "meta":
+            raise
+    return False
