@@ -16,11 +16,13 @@ from matplotlib.colors import to_rgb
 from support.finished import written
 from support.made_up import LR, make_plan, shelf
 
+from headstart.analysis.weights import Spread
 from headstart.errors import BadInput
 from headstart.report.figures import collect
 from headstart.report.figures.arms import compared, gains
 from headstart.report.figures.curves import curves
 from headstart.report.figures.reconstruction import Filled, reconstruction
+from headstart.report.figures.spreads import spread_figure
 from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing
 from headstart.report.figures.sweep import sweep
 from headstart.report.page import write_report
@@ -68,6 +70,17 @@ def say(ids: np.ndarray) -> str:
     return ["[MAX", "7", "12", "]", "$x_1$"][int(ids[0])]
 
 
+def spread_lines(blocks: int) -> Any:
+    layers = ("mixer.query", "mixer.key", "mixer.value", "mixer.output", "feed_forward.0", "feed_forward.2")
+    every = [
+        Spread(block, layer, bias, (0.02 + 0.01 * number + 0.002 * block) * (0.3 if bias else 1.0))
+        for block in range(blocks)
+        for number, layer in enumerate(layers)
+        for bias in (False, True)
+    ]
+    return partial(spread_figure, every, [replace(spread, deviation=0.0 if spread.bias else 0.02) for spread in every])
+
+
 DRAWN: dict[str, Any] = {
     **{f"sweep of {n}": lambda n=n: partial(sweep, results(n), "digits") for n in (2, 6, 12)},
     **{f"curves of {n}": lambda n=n: partial(curves, results(n), "digits", records) for n in (2, 6, 12)},
@@ -75,6 +88,7 @@ DRAWN: dict[str, Any] = {
     "columns 3": lambda: partial(compared, results(6, 3)),
     "columns 12": lambda: partial(compared, results(2, 12)),
     "gains": lambda: partial(gains, results(6, 8)),
+    **{f"spreads of {n} blocks": lambda n=n: spread_lines(n) for n in (2, 12)},
     "tokens": lambda: partial(reconstruction, words(), None, text=say),
 }
 

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import matplotlib
@@ -16,7 +17,7 @@ from matplotlib.figure import Figure
 import headstart
 from headstart.analysis.attention import attention_maps
 from headstart.analysis.stages import first_batch, opened
-from headstart.analysis.weights import Kernel, activations, deviations, kernels, moved
+from headstart.analysis.weights import Kernel, activations, deviations, kernels, moved, spreads
 from headstart.report.figures.attention import pooled
 from headstart.report.figures.collect import TRAINED, trained_drawings
 from headstart.report.figures.kernels import KernelLine, kernel_figure
@@ -78,10 +79,12 @@ def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str
         *(f"attention-heads-{arm}" for arm in STUDY["arms"]),
         "distances-heads",
         "deviations-heads",
+        *(f"spreads-heads-{arm}" for arm in STUDY["arms"]),
         "kernels-spaces",
         "deviations-spaces",
+        *(f"spreads-spaces-{arm}" for arm in STUDY["arms"]),
     ]
-    assert [item.title.split(" on ")[1] for item in result.values()] == ["heads"] * 6 + ["spaces"] * 2
+    assert [item.title.split(" on ")[1] for item in result.values()] == ["heads"] * 10 + ["spaces"] * 6
     assert "Attention of mixers on spaces is not drawn: no block of it has full or local attention." in reasons
     assert "Kernels of self_pretrained and mixers on heads are not drawn: no block of it has a convolution." in reasons
     assert len(reasons) == 3 + 4
@@ -190,6 +193,28 @@ def test_deviations_show_every_leaf_and_the_activations(
 def test_an_untrained_arm_lies_on_its_own_start(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     panels = titled(drawn[0]["deviations-heads"].draw(False))
     assert list(lines(panels["activations"], "-")[3]) == list(lines(panels["activations"], "--")[3])
+
+
+def test_spreads_are_those_of_each_tensor_beside_its_start_and_gpt2s(
+    study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
+) -> None:
+    figure = drawn[0]["spreads-heads-scratch"].draw(False)
+    item = stage(study, "scratch", "heads")
+    layers = [f"mixer.{name}" for name in ("query", "key", "value", "output")]
+    layers = list(dict.fromkeys([*layers, *(s.layer for s in spreads(item.model))]))
+    assert len(layers) == 6, "four of attention, two of the feed-forward layers; no norm"
+    for axes, kind, level in zip(figure.axes, ("weight", "bias"), (0.02, 0.0), strict=True):
+        for model, dash in ((item.model, "-"), (item.start, "--")):
+            tensors = dict(model.named_parameters())
+            expected = {
+                layer: [float(np.std(tensors[f"blocks.{b}.{layer}.{kind}"].detach().double().numpy())) for b in (0, 1)]
+                for layer in layers
+            }
+            # The last line of a panel is that of GPT-2's start.
+            drawn_lines = {tuple(np.round(y, 12)) for y in lines(SimpleNamespace(lines=axes.lines[:-1]), dash)}
+            assert drawn_lines == {tuple(np.round(values, 12)) for values in expected.values()}
+        assert list(axes.lines[-1].get_ydata()) == [level, level]
+    assert "0.02 for weights and 0 for biases" in drawn[0]["spreads-heads-scratch"].text
 
 
 def test_without_data_there_is_a_reason_and_no_figure(study: headstart.Study, monkeypatch: pytest.MonkeyPatch) -> None:

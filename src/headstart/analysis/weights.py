@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -77,6 +78,32 @@ def moved(deviations: Iterable[Deviation]) -> float:
 
 def _share(apart: float, start: float) -> float:
     return 0.0 if apart == 0 else (apart / start if start else math.inf)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The numbers of one tensor of one block. layer: its layer's name within the block (`mixer.query`).
+
+    bias: whether it is one; else it is a weight. deviation: standard deviation of its numbers (population's).
+    Source: figure 6 of Lu et al. 2021.
+    """
+
+    block: int
+    layer: str
+    bias: bool
+    deviation: float
+
+
+def spreads(model: SequenceModel) -> list[Spread]:
+    """One value per weight and bias of the mixers and feed-forward layers, blocks in order. Computed in float64."""
+    of = leaves(model)
+    out = []
+    for name, value in model.named_parameters():
+        block = block_of(name)
+        if block is not None and of[name] != "norm":
+            layer = re.sub(r"[._]?(weight|bias)$", "", name.split(".", 2)[2])
+            out.append(Spread(block, layer, name.endswith("bias"), float(value.detach().double().std(correction=0))))
+    return sorted(out, key=lambda spread: spread.block)
 
 
 @torch.no_grad()

@@ -72,7 +72,7 @@ class ReportSpec(Spec):
 
     against: the arm that the others are compared with (default: none).
     match: an arm; the report says after how many steps the others reach its best validation score.
-    figures: what is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`.
+    figures: what is drawn of trained weights besides curves: `kernels`, `attention`, `deviations`, `spreads`.
     sweep: plots of a sweep show validation alone, or `test` beside it and in a table of its own; no choice reads it.
     mark: a value that these plots mark. gain: draw what arms gain over `against`, in percent of its score.
     baselines: run each task's trivial baselines too, and report them beside the arms.
@@ -82,7 +82,7 @@ class ReportSpec(Spec):
     against: str | None = None
     average: AverageSpec | None = None
     match: str | None = None
-    figures: tuple[Literal["kernels", "attention", "deviations"], ...] = Field(default=(), strict=False)
+    figures: tuple[Literal["kernels", "attention", "deviations", "spreads"], ...] = Field(default=(), strict=False)
     sweep: Literal["val", "test"] = "val"
     mark: MarkSpec | None = None
     gain: bool = False

@@ -23,6 +23,7 @@ from headstart.report.figures.curves import TRAIN, curves
 from headstart.report.figures.deviations import deviation_drawings
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
+from headstart.report.figures.spreads import spread_drawings
 from headstart.report.figures.style import Drawing
 from headstart.report.figures.sweep import sweep, sweep_caption, sweep_sentence
 from headstart.report.figures.trained import TrainedColumn, file_name, of_column, stand_in_of
@@ -36,7 +37,12 @@ if TYPE_CHECKING:
     from headstart.study.snapshot import Snapshot
     from headstart.tasks import Task
 
-TRAINED = {"kernels": kernel_drawings, "attention": attention_drawings, "deviations": deviation_drawings}
+TRAINED = {
+    "kernels": kernel_drawings,
+    "attention": attention_drawings,
+    "deviations": deviation_drawings,
+    "spreads": spread_drawings,
+}
 """What `report.figures` of a study may name (kernels are those of the pretraining, where there is one)."""
 
 
