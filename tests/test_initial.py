@@ -148,6 +148,20 @@ def test_shorter_positions_are_the_parents_first_rows_and_count_as_the_child_has
         started("take(position)", parent=parent)
 
 
+def test_statistics_of_a_prefix_are_those_of_the_rows_that_both_have() -> None:
+    parent = dict(parent_of(position={"kind": "learned", "length": 1024}))
+    table = parent["position.table"]
+    table[:10], table[10:] = table[:10] * 0.5 + 3.0, 100.0
+    _, now, _ = started('match(position, rows="prefix")', parent=parent)
+    assert now["position.table"].shape == (10, 16)
+    mean, std = float(table[:10].mean()), float(table[:10].std())
+    assert float(now["position.table"].mean()) == pytest.approx(mean, abs=4 * std / 160**0.5)
+    assert float(now["position.table"].std()) == pytest.approx(std, rel=0.2)
+    words = r'position\.table.*\(10, 16\) here and \(1024, 16\).*write match\(position, rows="prefix"\)'
+    with pytest.raises(BadInput, match=words):
+        started("match(position)", parent=parent)
+
+
 @pytest.mark.parametrize(("theirs", "fits"), [((14, 16), True), ((4, 16), True), ((14, 8), False), ((14,), False)])
 def test_a_prefix_is_about_rows_alone(theirs: tuple[int, ...], fits: bool) -> None:
     parent = {"position.table": torch.randn(theirs)}
@@ -188,7 +202,7 @@ def test_a_tensor_that_the_parent_lacks_is_named_with_a_way_out() -> None:
 def test_shapes_that_differ_are_named_with_both_and_a_way_out() -> None:
     for verb in ("take", "match"):
         words = rf"{verb}\(all\): tensor 'head\.output\.weight' is \(5, 16\) here and \(3, 16\) in the parent; "
-        words += r"write take\(all, rows" if verb == "take" else r"give both stages the same.* match\(all-head\)"
+        words += rf"write {verb}\(all, rows"
         with pytest.raises(BadInput, match=words):
             started(f"{verb}(all)", parent=parent_of(), size=5)
 
@@ -201,7 +215,8 @@ MISTAKES = {
     "take(hed)": r"start: take\(hed\): no 'hed'; did you mean 'head'\?",
     "take(all, 0.1)": "'0.1' means nothing here",
     'take(all, rows="suffix")': "means nothing here",
-    'match(all, rows="prefix")': "means nothing here",
+    'match(all, rows="suffix")': "means nothing here",
+    'draw(all, rows="prefix")': "draw needs a standard deviation, 0 or more",
     "draw(all)": r"draw needs a standard deviation, 0 or more, as in draw\(kernel, 0\.1\)",
     "draw(all, -1)": "draw needs a standard deviation, 0 or more",
     "draw(all, nan)": "draw needs a standard deviation, 0 or more",

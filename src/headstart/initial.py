@@ -2,7 +2,8 @@
 
 take(part)                 copies of the parent's tensors
 take(part, rows="prefix")  the same; where a tensor has more or fewer rows than the parent's, the first ones
-match(part)                normal numbers with the mean and standard deviation of each parent tensor
+match(part)                normal numbers with the mean and standard deviation of each parent tensor; rows="prefix"
+                           as above: those of the rows that both have
 draw(part, std)            normal numbers around 0; zeros where std is 0
 """
 
@@ -26,7 +27,7 @@ Tensors = Mapping[str, torch.Tensor]
 
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
 _PREFIX = re.compile(r"rows\s*=\s*([\"'])prefix\1")
-_FORMS = 'take(part), take(part, rows="prefix"), match(part) or draw(part, std)'
+_FORMS = 'take(part), take(part, rows="prefix"), match(part), match(part, rows="prefix") or draw(part, std)'
 
 
 @dataclass(frozen=True)
@@ -75,7 +76,7 @@ def _read(text: str) -> _Entry:
         return _Entry(text, "draw", part, std=float(more[0].removeprefix("std=")))
     if verb not in ("take", "match"):
         raise BadInput(f"start: {text}: {nearest(verb, ('take', 'match', 'draw'))}")
-    prefix = verb == "take" and len(more) == 1 and _PREFIX.fullmatch(more[0]) is not None
+    prefix = len(more) == 1 and _PREFIX.fullmatch(more[0]) is not None
     if more and not prefix:
         raise BadInput(f"start: {text}: {', '.join(more)!r} means nothing here; write {_FORMS}")
     return _Entry(text, "take" if verb == "take" else "match", part, prefix=prefix)
@@ -127,7 +128,10 @@ def apply_start(
         for name in (name for name in chosen if name in parameters):
             if entry.verb == "match":
                 source = _parents(parent, name, entry)
-                _agree(own[name], source, name, entry)
+                if entry.prefix and _differ_in_rows(own[name], source):
+                    source = source[: len(own[name])]
+                else:
+                    _agree(own[name], source, name, entry)
                 mean, std = source.double().mean(), source.double().std(correction=0)
                 sources[name] = "matched"
             else:
@@ -180,8 +184,9 @@ def _agree(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) ->
 
 
 def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) -> str:
-    if entry.verb == "take" and _differ_in_rows(own, source):
-        return f'write take({entry.part}, rows="prefix") to take the parent\'s first rows, or leave it out'
+    if _differ_in_rows(own, source):
+        form = f'{entry.verb}({entry.part}, rows="prefix")'
+        return f"write {form} to {entry.verb} the parent's first rows, or leave it out"
     return f"give both stages the same sizes, or leave it out: {entry.verb}({entry.part}-{_part(name)})"
 
 

@@ -16,7 +16,7 @@ from headstart.runner.events import Event, Failed, Finished, Progress, Skipped, 
 from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
 from headstart.spec import digest
-from headstart.stage import StageSpec
+from headstart.stage import Size, StageSpec
 from headstart.study.budgets import Outlines
 from headstart.study.costs import Speed
 from headstart.study.plan import Plan, PlannedStage
@@ -25,8 +25,8 @@ PROBING = 30.0
 """Seconds that the probes of all kinds may take, as predicted."""
 PROBE_STEPS = 15
 """Steps that a probe takes."""
-_COPIES = 16
-"""Bytes of a parameter that is trained: weight, gradient and two moments in single precision."""
+_BYTES, _TRAINED = 4, 12
+"""Bytes of a parameter, and how many more of one that is trained: gradient and two moments in single precision."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
         try:
             size = outlines.size(planned.spec)
             if size is not None:
-                _refuse_what_exceeds_memory(planned.spec, size.parameters)
+                _refuse_what_exceeds_memory(planned.spec, size)
                 out.append(Cost(planned, _kind(planned.spec), **vars(size)))
         except BadInput as error:
             raise BadInput(f"{planned.name}.{error}") from None
@@ -126,8 +126,8 @@ def _kind(spec: StageSpec) -> str:
     return digest({name: document[name] for name in ("task", "model", "objective", "trainable")} | optim)
 
 
-def _refuse_what_exceeds_memory(spec: StageSpec, parameters: int) -> None:
-    if _COPIES * parameters > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
+def _refuse_what_exceeds_memory(spec: StageSpec, size: Size) -> None:
+    if _BYTES * size.parameters + _TRAINED * size.trainable > os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"):
         raise spec.too_large()
 
 

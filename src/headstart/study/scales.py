@@ -366,7 +366,7 @@ def _stand_in(meant: Mapping[str, Any], task: Mapping[str, Any]) -> dict[str, st
 def _lost(column: Mapping[str, Any], stages: Mapping[str, Any], absent: Absent, location: str) -> list[str]:
     """The stages whose data are absent in a column."""
     out = []
-    for name in stages:
+    for name in (name for name in stages if "checkpoint" not in stages[name]):
         try:
             if absent(_task(column, stages, name)):
                 out.append(name)

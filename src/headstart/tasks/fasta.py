@@ -19,8 +19,9 @@ from headstart.data.sequences import groups
 from headstart.data.splits import copies_note, drawn
 from headstart.data.text import Named, find_named, texts
 from headstart.errors import BadInput, Mistakes
+from headstart.sequence import Signature
 from headstart.tasks.build import absent, classes_of, incomplete, prepared_task, write_split
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 
 PROMOTERS = {
     "ecoli": ("Ecoli_prom.fa", "Ecoli_non_prom.fa"),
@@ -228,6 +229,12 @@ class HomologySpec(TaskSpec):
         "single domains, few examples of most folds: this says little of whole proteins, nor of folds that are not in"
         " train."
     )
+
+    def outline(self) -> Outline | None:
+        """The sizes that Rao et al. state, of proteins of any length."""
+        letters = len(ALPHABETS["protein"])
+        signature = Signature("tokens", letters, self.length - 1, min(20, self.length - 1), "class", FOLDS)
+        return Outline(signature, 12_312, 736, {"fold": 718, "superfamily": 1_254, "family": 1_272}[self.test], 170)
 
     def files(self, data: Path) -> tuple[Path, ...]:
         return self._named(data).files

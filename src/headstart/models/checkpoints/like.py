@@ -24,6 +24,8 @@ def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
     """
     config, _ = config_of(model["like"])
     fields = family_of(config)[1].model(config)
+    # Kinds are written out: a feed-forward layer of another kind replaces the checkpoint's, as another mixer does.
+    fields["feed_forward"] = {"kind": "mlp", **fields["feed_forward"]}
     own = {key: value for key, value in model.items() if key != "like"}
     blocks = own.get("blocks")
     if isinstance(fields["mixer"], list) and type(blocks) is int and 0 < blocks < len(fields["mixer"]):
