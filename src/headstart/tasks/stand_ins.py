@@ -256,9 +256,10 @@ class SourcesSpec(_ChainsSpec):
     """One sequence of letters: which of some made-up sources wrote it?
 
     One example: `efmhbjnbak ...`, label `source 6`. A source is a Markov chain: by its order each symbol is followed by
-    one other. 3/4 of the time a symbol follows by it from the one `lag` positions before, else it is any. So counts of
-    symbols tell nothing of the source, and a model that can guess a hidden symbol has learnt who writes. Each source
-    writes as many sequences as any other.
+    one other. 3/4 of the time a symbol follows by it from the one `lag` positions before, else it is any. So a model
+    that can guess a hidden symbol has learnt who writes. Over all its sequences a source writes each symbol equally
+    often; but orders have short cycles, which repeat their symbols, so that the counts of a sequence tell a little of
+    its source, and what stands `lag` positions after what nearly all. Each source writes equally many sequences.
 
     sources: how many there are, each a class; train, val and test share them.
     symbols: letters there are.
@@ -271,7 +272,7 @@ class SourcesSpec(_ChainsSpec):
     lag: int = Field(default=3, ge=1, le=16)
 
     habits: ClassVar[int] = 1
-    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, {"kind": "ngrams"})
+    baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, {"kind": "nearest"}, {"kind": "ngrams"})
     shows_not: ClassVar[str] = "made-up sources of letters: this says nothing of language."
 
     def load(self, data: Path) -> Task:
