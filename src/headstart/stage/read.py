@@ -43,16 +43,11 @@ _TAKEN = re.compile(r"\s*take\s*\(([^(),]*)")
 class ReadRun(StageRun):
     """A stage whose weights are read: it takes no step and has no scores."""
 
-    def __init__(
-        self,
-        spec: StageSpec,
-        task: Task,
-        parent: Tensors | None = None,
-        device: str = "cpu",
-        resume: tuple[Tensors, dict[str, Any]] | None = None,
-    ) -> None:
-        super().__init__(spec, task, parent, device, resume)
-        self.fields: Fields = spec.model.fields
+    @property
+    def fields(self) -> Fields:
+        """The checkpoint's fields."""
+        fields: Fields = self.spec.model.fields
+        return fields
 
     def finish(self) -> Outcome:
         """Read all of it. Raises: BadInput where it is not what it was when the stage was planned."""
