@@ -1,0 +1,369 @@
+"""What `headstart fit` serves against the classifiers that a practitioner could have run, on the same rows and core.
+
+    python benchmarks/fit_against.py --data DIR [--work DIR] [--part choosing|reporting] [--methods NAME ...] [--seeds N]
+                                     [--fit-time SECONDS] [--write] [SET ...]
+
+DIR holds ucr/, uea/, biology/ and fsdd/ (docs/results/own.md names their sources). fit_against.toml says which sets are for
+choosing and which for reporting, fit_against.txt what the rivals run with: an environment of their own, made once in
+--environment. Everything runs with one thread. Each (set, method, seed) is one JSON file in the work folder, and what is
+there is not done again. `fit` is the command line: `headstart fit` on the train rows alone, then `headstart predict` on the
+test rows; seconds are processor seconds of whole processes, start and imports included, for rivals too. --write makes the page of the
+reporting sets, docs/benchmarks/fit.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import os
+import resource
+import subprocess
+import sys
+import time
+import tomllib
+import venv
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import numpy as np
+from own_results import Set, all_sets
+
+from headstart.data import read_sequences
+from headstart.data.sequences import Sequences
+from headstart.data.splits import dealt
+from headstart.runner.machine import machine, version
+
+HERE = Path(__file__).parent
+PAGE = HERE.parent / "docs" / "benchmarks" / "fit.md"
+OURS = "fit"
+RIVALS = ("minirocket", "multirocket_hydra", "quant", "boosting", "inception")
+TITLES = {
+    OURS: "headstart fit",
+    "minirocket": "MiniRocket",
+    "multirocket_hydra": "MultiRocket-Hydra",
+    "hydra": "Hydra",
+    "quant": "QUANT",
+    "boosting": "gradient boosting",
+    "inception": "InceptionTime (1 network)",
+}
+LIMIT = 3_600
+"""Seconds after which a method is given up on a set, which is noted."""
+ONE_THREAD = dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+
+
+def sets_of(part: str | None) -> list[str]:
+    """Names of the sets of a part (None: of both), in the order of the list."""
+    table = tomllib.loads((HERE / "fit_against.toml").read_text("utf-8"))
+    return [*table["choosing"], *table["reporting"]] if part is None else list(table[part])
+
+
+def environment(folder: Path) -> Path:
+    """The Python of the rivals' environment, which is made where it is absent or its list has changed."""
+    wanted = (HERE / "fit_against.txt").read_text("utf-8")
+    python, mark = folder / "bin" / "python", folder / "made-from.txt"
+    if not mark.exists() or mark.read_text("utf-8") != wanted:
+        venv.EnvBuilder(with_pip=True, clear=True).create(folder)
+        subprocess.run([python, "-m", "pip", "install", "-q", "-r", HERE / "fit_against.txt"], check=True)
+        mark.write_text(wanted, "utf-8")
+    return python
+
+
+def files_of(one: Set, work: Path) -> tuple[Path, Path]:
+    """The train and the test file; without an official test split a fifth of the rows, each class in proportion."""
+    place = work / "files" / _plain(one.name)
+    train, test, _ = one.files(place)
+    if test is not None:
+        return train, test
+    both = place / f"kept{train.suffix}", place / f"held{train.suffix}"
+    if not all(path.exists() for path in both):
+        rows = read_sequences(train, one.layout)
+        sides = dealt(rows.codes(rows.classes), rows.copies(), {"test": 0.2}, 0)
+        lines = train.read_text("utf-8").splitlines(keepends=True)
+        head, body = (lines[:0], lines) if one.layout.header is False else (lines[:1], lines[1:])
+        for path, side in zip(both, ("train", "test"), strict=True):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text("".join([*head, *(body[row] for row in sides[side].tolist())]), "utf-8")
+    return both
+
+
+def arrays_of(one: Set, work: Path) -> tuple[Path, Sequences]:
+    """The file of (n, F, L) arrays that rivals read, and the test rows.
+
+    Gaps are crossed in straight lines, shorter sequences end in their last value, letters are channels of 0 and 1.
+    """
+    paths = files_of(one, work)
+    train = read_sequences(paths[0], one.layout)
+    test = read_sequences(paths[1], train.layout.fixed())
+    out = work / "files" / f"{_plain(one.name)}.npz"
+    if not out.exists():
+        longest = int(max(train.lengths.max(), test.lengths.max()))
+        target = train.codes(train.classes)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        np.savez(out, train=_dense(train, longest), test=_dense(test, longest), target=target)
+    return out, test
+
+
+def _dense(rows: Sequences, longest: int) -> np.ndarray:
+    out = np.zeros((len(rows), rows.width, longest), np.float32)
+    for row in range(len(rows)):
+        values = rows.values[rows.offsets[row] : rows.offsets[row + 1]]
+        wide = np.eye(rows.width, dtype=np.float32)[values] if values.ndim == 1 else values.astype(np.float32)
+        if rows.observed is not None:
+            there = rows.observed[rows.offsets[row] : rows.offsets[row + 1]]
+            place = np.arange(len(wide))
+            wide = np.stack(
+                [
+                    np.interp(place, place[seen], column[seen]) if seen.any() else np.zeros(len(wide))
+                    for column, seen in zip(wide.T, there.T, strict=True)
+                ],
+                axis=1,
+            )
+        out[row, :, : len(wide)] = wide.T
+        out[row, :, len(wide) :] = 0 if values.ndim == 1 else wide.T[:, -1:]
+    return out
+
+
+def measure(one: Set, method: str, seed: int, work: Path, python: Path, seconds: float) -> dict[str, Any]:
+    """One method on one set, as JSON material; read again where it is finished."""
+    name = f"{_plain(one.name)}-{method}{f'-{seconds:g}s' if method == OURS else ''}-{seed}"
+    path = work / "results" / f"{name}.json"
+    if path.exists():
+        known: dict[str, Any] = json.loads(path.read_text("utf-8"))
+        return known
+    arrays, test = arrays_of(one, work)
+    begun, used = time.monotonic(), _processor_seconds()
+    try:
+        if method == OURS:
+            predicted, more = _fit(one, seed, work, seconds)
+        else:
+            predicted, more = _rival(
+                method, seed, arrays, python, work, read_sequences(files_of(one, work)[0], one.layout)
+            )
+    except subprocess.TimeoutExpired:
+        predicted, more = [], {"error": f"took more than {LIMIT:,} s"}
+    except subprocess.CalledProcessError as error:
+        sys.exit(f"{one.name}, {method}: {error}\n{error.stderr.decode(errors='replace')[-2000:]}")
+    took, used = time.monotonic() - begun, _processor_seconds() - used
+    right = [a == b for a, b in zip(predicted, test.labels, strict=bool(predicted))]
+    sizes = {"test": len(test), "length": int(test.lengths.max()), "classes": len(test.classes)}
+    row = {
+        "set": one.name,
+        "method": method,
+        "seed": seed,
+        "accuracy": mean(right) if right else None,
+        "seconds": used,
+        "wall": took,
+        "load": os.getloadavg()[0],
+        "headstart": version("headstart"),
+        **sizes,
+        **more,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(row, indent=1), "utf-8")
+    return row
+
+
+def _fit(one: Set, seed: int, work: Path, seconds: float) -> tuple[list[str], dict[str, Any]]:
+    """`headstart fit` on train alone, in a folder of its own, and `headstart predict` on test."""
+    train, test = files_of(one, work)
+    place = work / "fits" / f"{_plain(one.name)}-{seconds:g}s-{seed}"
+    words = [f"{name}={json.dumps(value)}" for name, value in one.layout.model_dump(exclude_unset=True).items()]
+    command = [sys.executable, "-m", "headstart"]
+    options = ["--test-share", "0", "--time", f"{seconds:g}s", "--workers", "0", "--device", "cpu"]
+    options += ["--split-seed", str(seed), "-o", str(place), "--store", f"{place}-store"]
+    variables = {**os.environ, **ONE_THREAD}
+    run: dict[str, Any] = {"check": True, "capture_output": True, "timeout": LIMIT, "env": variables}
+    begun = time.monotonic()
+    subprocess.run([*command, "fit", str(train), *words, *options], **run)
+    fitted = time.monotonic() - begun
+    answers = place.with_suffix(".csv")
+    subprocess.run([*command, "predict", str(place), str(test), "-o", str(answers)], **run)
+    config = json.loads((place / "config.json").read_text("utf-8"))
+    with answers.open(newline="", encoding="utf-8") as file:
+        predicted = [row["prediction"].removeprefix("'") for row in csv.DictReader(file)]
+    return predicted, {"fit_seconds": fitted, "serves": config["serve"], "given": seconds}
+
+
+def _processor_seconds() -> float:
+    """Of all processes that were run from here."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
+
+
+def _rival(
+    method: str, seed: int, arrays: Path, python: Path, work: Path, train: Sequences
+) -> tuple[list[str], dict[str, Any]]:
+    out = work / "rival.json"
+    command = [*map(str, (python, HERE / "fit_rivals.py", method, seed, arrays, out))]
+    variables = {**os.environ, **ONE_THREAD, "PYTHONPATH": "", "NUMBA_CACHE_DIR": str(work / "numba")}
+    subprocess.run(command, check=True, capture_output=True, timeout=LIMIT, env=variables)
+    answer = json.loads(out.read_text("utf-8"))
+    return [train.classes[code] for code in answer["predicted"]], {"inner": answer["inner"]}
+
+
+def _plain(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def averaged(rows: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, tuple[float, float, int]]]:
+    """Set -> method -> (mean accuracy over seeds, mean seconds, seeds), of what was measured."""
+    out: dict[str, dict[str, list[Mapping[str, Any]]]] = {}
+    for row in rows:
+        if row["accuracy"] is not None:
+            out.setdefault(row["set"], {}).setdefault(row["method"], []).append(row)
+    return {
+        name: {
+            method: (mean(r["accuracy"] for r in some), mean(r["seconds"] for r in some), len(some))
+            for method, some in methods.items()
+        }
+        for name, methods in out.items()
+    }
+
+
+def summary(table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]) -> list[list[str]]:
+    """Lines of method, mean rank, mean accuracy and median seconds over the sets that have all of these methods."""
+    from scipy.stats import rankdata
+
+    whole = [row for row in table.values() if all(method in row for method in methods)]
+    if not whole:
+        return []
+    ranks = np.array([rankdata([-round(row[m][0], 9) for m in methods]) for row in whole])
+    lines = [
+        (
+            float(ranks[:, i].mean()),
+            [
+                TITLES[m],
+                f"{ranks[:, i].mean():.2f}",
+                f"{mean(row[m][0] for row in whole):.4f}",
+                f"{np.median([row[m][1] for row in whole]):.1f}",
+                f"{sum(row[m][1] for row in whole):,.0f}",
+            ],
+        )
+        for i, m in enumerate(methods)
+    ]
+    return [line for _, line in sorted(lines)]
+
+
+def lines_of(
+    table: Mapping[str, Mapping[str, tuple[float, float, int]]], methods: Sequence[str]
+) -> Iterator[list[str]]:
+    """A line per set, those where `fit` loses most to the best rival first."""
+
+    def gap(name: str) -> float:
+        row = table[name]
+        rivals = [row[m][0] for m in methods if m in row and m != OURS]
+        return row[OURS][0] - max(rivals) if rivals and OURS in row else 0.0
+
+    for name in sorted(table, key=gap):
+        row = table[name]
+        best = max(row[m][0] for m in methods if m in row)
+        cells = []
+        for m in methods:
+            text = f"{row[m][0]:.3f} ({row[m][1]:.0f} s)" if m in row else "\N{EM DASH}"
+            cells.append(f"**{text}**" if m in row and row[m][0] == best else text)
+        yield [name, f"{gap(name):+.3f}".replace("-", "\N{MINUS SIGN}"), *cells]
+
+
+def markdown(heads: Sequence[str], lines: Sequence[Sequence[str]], names: int = 1) -> list[str]:
+    """A table in Markdown, its first `names` columns of text."""
+    rule = ["---"] * names + ["---:"] * (len(heads) - names)
+    return ["| " + " | ".join(line) + " |" for line in (heads, rule, *lines)]
+
+
+SUMMARY = ("method", "mean rank", "mean accuracy", "median processor seconds", "in all")
+
+
+def page(parts: Mapping[str, Mapping[str, Any]], methods: Sequence[str], fit_time: float, seeds: int) -> str:
+    """The page: the reporting sets first, losses first, then the choosing sets."""
+    text = ["# What `fit` serves, against the classifiers that you could have run", ""]
+    for part, title in (("reporting", "Sets for reporting"), ("choosing", "Sets that defaults were chosen on")):
+        table = parts[part]
+        whole = [name for name, row in table.items() if all(m in row for m in methods)]
+        lost = sum(
+            row[OURS][0] < max(v[0] for m, v in row.items() if m != OURS)
+            for name, row in table.items()
+            if name in whole
+        )
+        text += [
+            f"## {title}",
+            "",
+            f"{len(table)} of {len(sets_of(part))} sets measured; {len(whole)} have every method, and on {lost} of these some "
+            "rival is ahead of `fit`.",
+            "",
+            *markdown(SUMMARY, summary(table, methods)),
+            "",
+            "Accuracy on test (processor seconds of whole processes, start included), the largest losses of `fit` first; the gap is to "
+            "the best rival, which nobody knows beforehand.",
+            "",
+            *markdown(["set", "gap", *(TITLES[m] for m in methods)], list(lines_of(table, methods))),
+            "",
+        ]
+    return "\n".join(
+        [
+            *text,
+            "## How it was measured",
+            "",
+            f"`python benchmarks/fit_against.py --data DIR --fit-time {fit_time:g} --seeds {seeds}`, {date.today().isoformat()}, "
+            f"{machine()}, headstart {version('headstart')}, one thread each; other work ran on the machine, so that processor "
+            "seconds are given. `headstart fit` saw the train rows alone, with `--test-share 0` and the time above; the rivals ran in "
+            "an environment of their own (benchmarks/fit_against.txt). The sets were split before the first run "
+            "(benchmarks/fit_against.toml says how). Shorter sequences end in their last value for the rivals, DNA is four "
+            "channels of 0 and 1 for them. InceptionTime is one network of five, trained for at most two minutes. Mantis is "
+            "absent: its weights were not at hand. ECG5000 and the DNA sets have no official test split here: a fifth of the "
+            "rows stands in. Earlier pages of this project have printed test scores of most of these sets, so that whoever "
+            "wrote its defaults had seen them.",
+            "",
+        ]
+    )
+
+
+def main() -> None:
+    words = argparse.ArgumentParser(description="What `headstart fit` serves against other classifiers.")
+    words.add_argument("--data", type=Path, required=True)
+    words.add_argument("--work", type=Path, default=Path("runs/fit-against"))
+    words.add_argument(
+        "--environment", type=Path, default=Path.home() / ".cache" / "headstart-benchmarks" / "fit-against"
+    )
+    words.add_argument("--part", choices=("choosing", "reporting"))
+    words.add_argument("--methods", nargs="*", default=[OURS, *RIVALS], choices=[*TITLES])
+    words.add_argument("--seeds", type=int, default=1)
+    words.add_argument("--fit-time", type=float, default=20.0)
+    words.add_argument("--write", action="store_true")
+    words.add_argument("sets", nargs="*", metavar="SET")
+    given = words.parse_args()
+    work = given.work.absolute()
+    known = {one.name: one for one in all_sets(given.data, work)}
+    python = environment(given.environment) if set(given.methods) - {OURS} else Path(sys.executable)
+    parts: dict[str, dict[str, Any]] = {}
+    for part in ("choosing", "reporting"):
+        rows = []
+        for name in sets_of(part):
+            asked = part == given.part or (given.part is None and not given.sets) or name in given.sets
+            for method in given.methods if asked and not given.write else []:
+                for seed in range(given.seeds):
+                    row = measure(known[name], method, seed, work, python, given.fit_time)
+                    shown = "failed" if row["accuracy"] is None else f"{row['accuracy']:.4f}"
+                    print(
+                        f"{name:28} {method:18} {seed} {shown} {row['seconds']:8.1f} s",
+                        row.get("serves", ""),
+                        flush=True,
+                    )
+            for method in given.methods:
+                own = f"-{given.fit_time:g}s" if method == OURS else ""
+                for path in sorted((work / "results").glob(f"{_plain(name)}-{method}{own}-[0-9]*.json")):
+                    rows.append(json.loads(path.read_text("utf-8")))
+        parts[part] = averaged(rows)
+        print(part)
+        for line in summary(parts[part], given.methods):
+            print("  ", "  ".join(line))
+    if given.write:
+        PAGE.write_text(page(parts, given.methods, given.fit_time, given.seeds), "utf-8")
+        print(PAGE)
+
+
+if __name__ == "__main__":
+    main()
