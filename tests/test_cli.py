@@ -76,6 +76,13 @@ def test_the_verbs_are_those_that_were_decided() -> None:
         "schema",
         "doctor",
         "bench",
+        "store",
+    }
+    assert {verb for verb in options_of(typer.main.get_command(app)) if verb.startswith("store ")} == {
+        "store gc",
+        "store pack",
+        "store unpack",
+        "store verify",
     }
 
 
@@ -97,6 +104,10 @@ OPTIONS = {
     "prepare": "--data --workers --list --clear",
     "bench mixers": "--mixers --mixer --lengths --width --batch --device --threads --limit -o --out",
     "bench train": "--models --device --threads --limit -o --out",
+    "store gc": "--yes --recent --store --data --plugin",
+    "store pack": "-o --out --store --data --mixer --plugin --scale",
+    "store unpack": "--store",
+    "store verify": "--store",
     "schema": "",
     "doctor": "--store --data",
 }

@@ -10,6 +10,7 @@ import typer
 
 from headstart.errors import BadInput
 from headstart.verbs.data import layout_options
+from headstart.verbs.groups import bench, store_verbs
 from headstart.verbs.options import (
     DataOption,
     DeviceOption,
@@ -41,8 +42,8 @@ app = typer.Typer(
     help="Train sequence models from data-driven starting weights, and compare them fairly.",
 )
 
-bench = typer.Typer(no_args_is_help=True, help="Measure time and memory: of mixers, or of training.")
 app.add_typer(bench, name="bench")
+app.add_typer(store_verbs, name="store")
 
 
 @app.command()
@@ -336,52 +337,6 @@ def prepare(
     from headstart.verbs.checks import prepare_one
 
     prepare_one(what, overrides or [], data, workers)
-
-
-BenchOutOption = Annotated[
-    str, typer.Option("-o", "--out", metavar="FOLDER", help="Where tables, JSON and plot are written.")
-]
-BenchDeviceOption = Annotated[
-    str, typer.Option("--device", metavar="NAME", help="cpu, cuda, cuda:N, or auto: the CPU, and any GPU beside it.")
-]
-LimitOption = Annotated[
-    float, typer.Option("--limit", min=1, metavar="SECONDS", help="Longest that one process may take.")
-]
-
-
-@bench.command("mixers")
-def bench_mixers_verb(
-    mixers: Annotated[
-        str | None, typer.Option("--mixers", metavar="A,B", help="Only these (default: all; `headstart ls mixers`).")
-    ] = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
-    lengths: Annotated[str, typer.Option("--lengths", metavar="L,L", help="Lengths.")] = "256,1024,4096,16384",
-    width: Annotated[int, typer.Option("--width", metavar="D", help="Width of the layer.")] = 128,
-    batch: Annotated[int, typer.Option("--batch", min=1, metavar="B", help="Sequences at a time.")] = 1,
-    device: BenchDeviceOption = "auto",
-    threads: ThreadsOption = 1,
-    limit: LimitOption = 120.0,
-    out: BenchOutOption = "bench",
-) -> None:
-    """Parameters, FLOPs, time and memory of a step of every mixer at several lengths."""
-    from headstart.verbs.bench import bench_mixers
-
-    bench_mixers(mixers, mixer, plugin or [], lengths, width, batch, device, threads, limit, out)
-
-
-@bench.command("train")
-def bench_train_verb(
-    models: Annotated[str, typer.Option("--models", metavar="A,B", help="Which models.")] = "digits,image,text,listops",
-    device: BenchDeviceOption = "auto",
-    threads: ThreadsOption = 1,
-    limit: LimitOption = 300.0,
-    out: BenchOutOption = "bench",
-) -> None:
-    """Tokens per second, share of the machine's peak and where time goes, beside a plain PyTorch loop."""
-    from headstart.verbs.bench import bench_train
-
-    bench_train(models, device, threads, limit, out)
 
 
 @app.command()

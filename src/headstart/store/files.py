@@ -5,13 +5,14 @@ Nothing here imports torch or numpy before a tensor is asked for, so that readin
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import hashlib
 import json
 import math
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -61,11 +62,18 @@ def publish(path: Path, data: bytes) -> None:
 
     Raises: OSError (a full disk, say); the old file is then untouched and nothing is left beside it.
     """
+    with published(path) as file:
+        write_all(file, data)
+
+
+@contextlib.contextmanager
+def published(path: Path) -> Iterator[int]:
+    """The descriptor of a new file, to be written bit by bit; it gets its name, as in `publish`, at the end."""
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         file = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o644)
         try:
-            write_all(file, data)
+            yield file
             os.fsync(file)
         finally:
             os.close(file)
@@ -213,13 +221,41 @@ def problem(folder: Path) -> str | None:
     stamps = _stamps(folder)
     known = _checked.get(folder.resolve())
     if known is None or known[0] != stamps:
-        known = _checked[folder.resolve()] = (stamps, _check(folder))
-    if known[1] is None:
-        references = (optional_json(folder / RESULT) or {}).get("references", {})
-        for parent in sorted({source["identity"] for source in references.values()}):
-            if not _is_done(folder.with_name(parent)):
-                return f"{folder}: its frozen weights are those of stage {parent}, which is not there"
-    return known[1]
+        known = _checked[folder.resolve()] = (stamps, next(_damaged_files(folder), None))
+    return known[1] or next(_lost_parents(folder), None)
+
+
+def damages(folder: Path) -> Iterator[str]:
+    """All that is wrong with a finished stage, a line for each file; everything is read anew."""
+    yield from _damaged_files(folder)
+    with contextlib.suppress(Damaged):
+        yield from _lost_parents(folder)
+
+
+def _damaged_files(folder: Path) -> Iterator[str]:
+    try:
+        files = read_json(folder / RESULT)["files"]
+    except FileNotFoundError as error:
+        yield f"{error.filename}: is missing"
+        return
+    except (Damaged, OSError) as error:
+        yield str(error)
+        return
+    for name, digest in files.items():
+        try:
+            if known_digest(folder / name) != digest:
+                yield f"{folder / name}: its digest does not fit"
+        except FileNotFoundError:
+            yield f"{folder / name}: is missing"
+        except OSError as error:
+            yield str(error)
+
+
+def _lost_parents(folder: Path) -> Iterator[str]:
+    references = (optional_json(folder / RESULT) or {}).get("references", {})
+    for parent in sorted({source["identity"] for source in references.values()}):
+        if not _is_done(folder.with_name(parent)):
+            yield f"{folder}: its frozen weights are those of stage {parent}, which is not there"
 
 
 def _is_done(folder: Path) -> bool:
@@ -229,19 +265,7 @@ def _is_done(folder: Path) -> bool:
         return False
 
 
-def _check(folder: Path) -> str | None:
-    try:
-        for name, digest in read_json(folder / RESULT)["files"].items():
-            if _known_digest(folder / name) != digest:
-                return f"{folder / name}: its digest does not fit"
-    except FileNotFoundError as error:
-        return f"{error.filename}: is missing"
-    except (Damaged, OSError) as error:
-        return str(error)
-    return None
-
-
-def _known_digest(path: Path) -> str:
+def known_digest(path: Path) -> str:
     """`file_digest`; a file that several stages hold is hashed once a process, and again only if it looks changed."""
     stat = path.stat()
     if stat.st_nlink == 1:

@@ -25,6 +25,7 @@ from headstart.store.files import (
     RESULT,
     STAGE,
     Damaged,
+    damages,
     optional_json,
     problem,
     publish,
@@ -32,7 +33,7 @@ from headstart.store.files import (
     tidy,
     unseal,
 )
-from headstart.store.locks import Locks
+from headstart.store.locks import Lock, Locks
 from headstart.store.tensors import read
 
 if TYPE_CHECKING:
@@ -107,7 +108,7 @@ class Store:
 
     def listing(self) -> list[StageEntry]:
         """All stages, oldest first."""
-        entries = [entry for name in self._names() if (entry := self.entry(name)).status != "absent"]
+        entries = [entry for name in self.names() if (entry := self.entry(name)).status != "absent"]
         return sorted(entries, key=lambda e: ((e.stage or {}).get("started", ""), e.identity))
 
     def find(self, prefix: str) -> str:
@@ -115,7 +116,7 @@ class Store:
 
         Raises: BadInput if none or several do.
         """
-        names = self._names()
+        names = self.names()
         matches = sorted(name for name in names if name.startswith(prefix))
         if not matches:
             known = nearest(prefix, names) if names else f"no {prefix!r}; it is empty"
@@ -175,6 +176,13 @@ class Store:
         """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None."""
         return problem(self.folder(identity))
 
+    def damages(self, identity: str) -> list[str]:
+        """All that is wrong with a finished stage, a line for each file, read anew. `problem` is the first of them.
+
+        Raises: BadInput where its format is newer.
+        """
+        return list(damages(self.folder(identity)))
+
     def tidy(self, identity: str) -> None:
         """Delete what a finished stage no longer needs."""
         tidy(self.folder(identity))
@@ -187,18 +195,32 @@ class Store:
         """
         path = self.folder(identity)
         self.root.mkdir(parents=True, exist_ok=True)
-        lock = self._locks.acquire(identity)
-        if lock is None:
-            yield None
-            return
-        folder = ClaimedStage(path, document, lock)
-        try:
-            yield folder
-        finally:
-            folder.close()
-            lock.release()
+        with self.lock(identity) as lock:
+            if lock is None:
+                yield None
+                return
+            folder = ClaimedStage(path, document, lock)
+            try:
+                yield folder
+            finally:
+                folder.close()
 
-    def _names(self) -> list[str]:
+    @contextlib.contextmanager
+    def lock(self, name: str) -> Iterator[Lock | None]:
+        """The lock of a stage, or of other work on the store, for one process; None while another has it."""
+        lock = self._locks.acquire(name)
+        try:
+            yield lock
+        finally:
+            if lock is not None:
+                lock.release()
+
+    def busy(self, name: str) -> bool:
+        """Whether a process has this lock."""
+        return self._locks.held(name)
+
+    def names(self) -> list[str]:
+        """Identities of the stages that have a folder, sorted."""
         if not self.root.is_dir():
             return []
         return sorted(path.name for path in self.root.iterdir() if _IDENTITY.fullmatch(path.name))

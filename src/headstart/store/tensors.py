@@ -15,7 +15,7 @@ from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from headstart.store.files import Damaged, disk_full, file_digest, publish, seal, sync_folder, unseal
+from headstart.store.files import Damaged, disk_full, file_digest, known_digest, publish, seal, sync_folder, unseal
 
 if TYPE_CHECKING:
     import torch
@@ -89,6 +89,48 @@ def prune(root: Path) -> None:
         with contextlib.suppress(FileNotFoundError):  # another process did it
             if path.stat().st_nlink == 1:
                 path.unlink()
+
+
+def link_sound(root: Path, path: Path) -> bool:
+    """Give `path` the sound file of the index that has its name, where there is one."""
+    source = root / INDEX / path.name
+    try:
+        if known_digest(source) != path.stem:
+            return False
+        os.link(source, path)
+    except OSError as error:
+        if disk_full(error):
+            raise
+        return False
+    return True
+
+
+def offer(root: Path, path: Path) -> None:
+    """Put a sound file into the index under its name, for the next stage that holds the same content."""
+    (root / INDEX).mkdir(exist_ok=True)
+    temporary = root / INDEX / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        os.link(path, temporary)
+        os.replace(temporary, root / INDEX / path.name)
+    except OSError as error:
+        if disk_full(error):
+            raise
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def damaged_files(root: Path) -> list[str]:
+    """Files of the index that are not what was kept, a line for each."""
+    paths = sorted((root / INDEX).iterdir()) if (root / INDEX).is_dir() else []
+    return [f"{path}: its digest does not fit" for path in paths if not _sound(path)]
+
+
+def _sound(path: Path) -> bool:
+    """Whether a file of the index is what its name says; one that another process deletes meanwhile is nobody's."""
+    try:
+        return known_digest(path) == path.stem or path.name.endswith(".tmp")
+    except FileNotFoundError:
+        return True
 
 
 def _link(index: Path, path: Path, content: bytes) -> None:

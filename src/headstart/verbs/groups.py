@@ -1,0 +1,134 @@
+"""Verbs that have verbs of their own: `bench` and `store`. Heavy imports wait for their verb."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from headstart.verbs.options import (
+    DataOption,
+    MixerOption,
+    Overrides,
+    PluginOption,
+    ScaleOption,
+    StoreOption,
+    StudyArgument,
+    ThreadsOption,
+    WeightsOption,
+    use_weights,
+)
+
+bench = typer.Typer(no_args_is_help=True, help="Measure time and memory: of mixers, or of training.")
+store_verbs = typer.Typer(no_args_is_help=True, help="Clean, pack, unpack and verify the folder of stages.")
+
+BenchOutOption = Annotated[
+    str, typer.Option("-o", "--out", metavar="FOLDER", help="Where tables, JSON and plot are written.")
+]
+BenchDeviceOption = Annotated[
+    str, typer.Option("--device", metavar="NAME", help="cpu, cuda, cuda:N, or auto: the CPU, and any GPU beside it.")
+]
+LimitOption = Annotated[
+    float, typer.Option("--limit", min=1, metavar="SECONDS", help="Longest that one process may take.")
+]
+
+
+@bench.command("mixers")
+def bench_mixers_verb(
+    mixers: Annotated[
+        str | None, typer.Option("--mixers", metavar="A,B", help="Only these (default: all; `headstart ls mixers`).")
+    ] = None,
+    mixer: MixerOption = None,
+    plugin: PluginOption = None,
+    lengths: Annotated[str, typer.Option("--lengths", metavar="L,L", help="Lengths.")] = "256,1024,4096,16384",
+    width: Annotated[int, typer.Option("--width", metavar="D", help="Width of the layer.")] = 128,
+    batch: Annotated[int, typer.Option("--batch", min=1, metavar="B", help="Sequences at a time.")] = 1,
+    device: BenchDeviceOption = "auto",
+    threads: ThreadsOption = 1,
+    limit: LimitOption = 120.0,
+    out: BenchOutOption = "bench",
+) -> None:
+    """Parameters, FLOPs, time and memory of a step of every mixer at several lengths."""
+    from headstart.verbs.bench import bench_mixers
+
+    bench_mixers(mixers, mixer, plugin or [], lengths, width, batch, device, threads, limit, out)
+
+
+@bench.command("train")
+def bench_train_verb(
+    models: Annotated[str, typer.Option("--models", metavar="A,B", help="Which models.")] = "digits,image,text,listops",
+    device: BenchDeviceOption = "auto",
+    threads: ThreadsOption = 1,
+    limit: LimitOption = 300.0,
+    out: BenchOutOption = "bench",
+) -> None:
+    """Tokens per second, share of the machine's peak and where time goes, beside a plain PyTorch loop."""
+    from headstart.verbs.bench import bench_train
+
+    bench_train(models, device, threads, limit, out)
+
+
+@store_verbs.command()
+def gc(
+    studies: Annotated[
+        list[str] | None, typer.Argument(metavar="[STUDY ...]", help="Studies whose stages stay, at every scale.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove it; without this, nothing is removed.")] = False,
+    recent: Annotated[
+        bool, typer.Option("--recent", help="Also unfinished stages that changed within the last day.")
+    ] = False,
+    store: StoreOption = None,
+    data: DataOption = None,
+    weights: WeightsOption = None,
+    plugin: PluginOption = None,
+) -> None:
+    """Show which stages the named studies and the store's reports reach, and remove the others."""
+    use_weights(weights)
+    from headstart.verbs.store import clean_store
+
+    clean_store(studies or [], store, data, plugin or [], yes=yes, recent=recent)
+
+
+@store_verbs.command()
+def pack(
+    study: StudyArgument,
+    out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="The file, a zip.")],
+    overrides: Overrides = None,
+    store: StoreOption = None,
+    data: DataOption = None,
+    weights: WeightsOption = None,
+    mixer: MixerOption = None,
+    plugin: PluginOption = None,
+    scale: ScaleOption = None,
+) -> None:
+    """Write a study's finished stages into one file, with the study and a digest of each file."""
+    use_weights(weights)
+    from headstart.api import Study
+    from headstart.verbs.store import pack_study
+
+    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
+    pack_study(Study(study, overrides or [], plugins=plugin or [], absent="open", **settings), out)
+
+
+@store_verbs.command()
+def unpack(
+    file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `headstart store pack` wrote.")],
+    store: StoreOption = None,
+) -> None:
+    """Take the stages of a packed file into the store, checked; a stage that is there is not replaced."""
+    from headstart.verbs.store import unpack_file
+
+    raise typer.Exit(unpack_file(file, store))
+
+
+@store_verbs.command()
+def verify(
+    stages: Annotated[
+        list[str] | None, typer.Argument(metavar="[ID ...]", help="Stages, by the first digits (default: all).")
+    ] = None,
+    store: StoreOption = None,
+) -> None:
+    """Compare every file of the finished stages with its digest, and name those that are damaged (exit code 1)."""
+    from headstart.verbs.store import verify_store
+
+    raise typer.Exit(verify_store(stages or [], store))
