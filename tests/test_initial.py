@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from headstart.errors import BadInput
-from headstart.initial import apply_start, trainable
+from headstart.initial import SYMBOLS, apply_start, symbol_tensor, trainable
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.parameters import leaves, select
@@ -205,6 +205,34 @@ def test_shapes_that_differ_are_named_with_both_and_a_way_out() -> None:
         words += rf"write {verb}\(all, rows"
         with pytest.raises(BadInput, match=words):
             started(f"{verb}(all)", parent=parent_of(), size=5)
+
+
+TOKENS = Signature("tokens", 3, 10, 4, "class", classes=3)
+
+
+def by_symbol(parent: Tensors, symbols: tuple[str, ...] = ("B", "A", "Z")) -> torch.Tensor:
+    """The token vectors of a model whose three ids stand for these symbols."""
+    spec = read(ModelSpec, {"width": 16, "blocks": 1, "encoder": {"masked": "zero"}})
+    model = build_model(spec, TOKENS, Output("sequence", 3), 0)
+    apply_start(model, ['take(encoder, rows="symbols")'], parent, 0, symbols=symbols)
+    return model.state_dict()["encoder.weight"]
+
+
+def test_token_vectors_are_taken_by_what_they_stand_for() -> None:
+    vectors = torch.randn(4, 16)
+    parent = {"encoder.weight": vectors, SYMBOLS: symbol_tensor(["<unk>", "A", "B", "C"])}
+    assert torch.equal(by_symbol(parent), vectors[[2, 1, 0]])
+    with pytest.raises(
+        BadInput, match=r"the parent has a vector for no symbol of this task \('x', 'y', 'z'\); take less"
+    ):
+        by_symbol(parent, ("x", "y", "z"))
+    known = {**parent, SYMBOLS: symbol_tensor(["D", "A", "B", "C"])}
+    with pytest.raises(BadInput, match=r"no vector for 'Z', and none for unknown symbols \(<unk>\)"):
+        by_symbol(known)
+    with pytest.raises(BadInput, match=r"the parent does not say what its token vectors stand for.*vocab\.txt"):
+        by_symbol({"encoder.weight": vectors})
+    with pytest.raises(BadInput, match=r"start: match.* means nothing here"):
+        started('match(encoder, rows="symbols")', parent=parent_of())
 
 
 MISTAKES = {

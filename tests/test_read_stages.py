@@ -215,6 +215,48 @@ def test_absent_weights_are_planned_open_and_refused_when_trained(tmp_path: Path
     assert "columns." not in str(error.value)
 
 
+ESM: dict[str, Any] = {
+    **{"model_type": "esm", "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2},
+    **{"intermediate_size": 12, "vocab_size": 4, "position_embedding_type": "rotary"},
+}
+
+
+def test_letters_of_a_task_meet_a_checkpoints_vectors_by_their_symbols_also_without_its_folder(
+    tmp_path: Path, folder: Path
+) -> None:
+    esm = saved(folder.with_name("esm"), ESM)
+    (esm / "vocab.txt").write_text("<unk> K A M\n")
+    rows = [f"{'MKA' * 8 if i % 2 else 'AAK' * 8}{'MAKC'[i % 4]}{'K' * (i % 7)},{'ab'[i % 2]}" for i in range(56)]
+    (tmp_path / "letters.csv").write_text("\n".join(["sequence,label", *rows]) + "\n")
+    content = CheckpointSpec(source=str(esm)).settled().content
+    model = {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}, "encoder": {"masked": "zero"}}
+    start = ['take(encoder, rows="symbols")']
+    table = {
+        "name": "letters",
+        "stages": {
+            "esm": {"checkpoint": {"source": str(esm), "content": content}},
+            "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 1}, "trainable": "head"},
+        },
+        "columns": {
+            "own": {"task": {"kind": "own", "file": "letters.csv", "layout": {"kind": "protein"}}, "model": model}
+        },
+        "arms": {"a": {"finetune": {"parent": "esm", "start": start}}},
+        "report": {"baselines": False},
+    }
+
+    def bound(**more: Any) -> Study:
+        return Study(merge(table, more), store=tmp_path / "runs", data=tmp_path)
+
+    headstart.run(bound())
+    theirs = dict(read_checkpoint(esm).tensors())["encoder.weight"]
+    shutil.rmtree(esm)
+    later = bound(axes={"seed": [1]})
+    headstart.run(later)
+    store, known = Store(tmp_path / "runs"), {"K": 1, "A": 2, "M": 3}
+    ours = store.weights(later.plan.cells[0].chain[-1].identity)["encoder.weight"]
+    assert torch.equal(ours, theirs[[known.get(letter, 0) for letter in "ABCDEFGHIKLMNOPQRSTUVWXYZ"]])
+
+
 def test_a_study_may_name_the_content_that_it_means(tmp_path: Path, folder: Path) -> None:
     content = read_checkpoint(folder).content
     named = {"stages": {"small": {"checkpoint": {"content": content}}}}

@@ -12,6 +12,7 @@ from headstart.errors import BadInput
 from headstart.verbs.data import layout_options
 from headstart.verbs.groups import bench, store_verbs
 from headstart.verbs.options import (
+    BackboneOption,
     DataOption,
     DeviceOption,
     DryRunOption,
@@ -21,6 +22,7 @@ from headstart.verbs.options import (
     PivotOption,
     PluginOption,
     ScaleOption,
+    ServeOption,
     StoreOption,
     StudyArgument,
     ThreadsOption,
@@ -201,12 +203,7 @@ def fit(
     ] = None,
     seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, metavar="N", help="Networks of each setting.")] = 3,
     balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
-    serve: Annotated[
-        str,
-        typer.Option(
-            "--serve", metavar="NAME", help="auto (best on validation), network, kernels, a plugin's model, ..."
-        ),
-    ] = "auto",
+    serve: ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
     test_share: Annotated[
@@ -220,10 +217,13 @@ def fit(
     device: DeviceOption = "auto",
     store: StoreOption = None,
     plugin: PluginOption = None,
+    backbone: BackboneOption = None,
+    weights: WeightsOption = None,
 ) -> None:
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
     from headstart.verbs.fit import fit_file
 
+    use_weights(weights)
     settings = {
         "val": val,
         "test": test,
@@ -236,6 +236,7 @@ def fit(
         "val_share": val_share,
         "test_share": test_share,
         "by_group": not no_group,
+        "backbone": backbone,
     }
     raise typer.Exit(
         fit_file(

@@ -2,6 +2,7 @@
 
 take(part)                 copies of the parent's tensors
 take(part, rows="prefix")  the same; where a tensor has more or fewer rows than the parent's, the first ones
+take(part, rows="symbols") the same; of token vectors the row that a checkpoint has for the same symbol, else `<unk>`'s
 match(part)                normal numbers with the mean and standard deviation of each parent tensor; rows="prefix"
                            as above: those of the rows that both have
 draw(part, std)            normal numbers around 0; zeros where std is 0
@@ -10,7 +11,7 @@ draw(part, std)            normal numbers around 0; zeros where std is 0
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,8 +27,14 @@ Source = Literal["taken", "matched", "drawn", "fresh"]
 Tensors = Mapping[str, torch.Tensor]
 
 _CALL = re.compile(r"\s*(\w+)\s*\(([^()]*)\)\s*")
-_PREFIX = re.compile(r"rows\s*=\s*([\"'])prefix\1")
-_FORMS = 'take(part), take(part, rows="prefix"), match(part), match(part, rows="prefix") or draw(part, std)'
+_ROWS = re.compile(r"rows\s*=\s*([\"'])(prefix|symbols)\1")
+_FORMS = (
+    'take(part), take(part, rows="prefix"), take(part, rows="symbols"), match(part), match(part, rows="prefix") or '
+    "draw(part, std)"
+)
+TOKENS, SYMBOLS = "encoder.weight", "encoder.symbols"
+"""Names of the token vectors, and of the symbols that those of a checkpoint stand for, among its tensors."""
+UNKNOWN = "<unk>"
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,7 @@ class _Entry:
     verb: Literal["take", "match", "draw"]
     part: str
     std: float = 0.0
-    prefix: bool = False
+    rows: str = ""
 
     @property
     def place(self) -> str:
@@ -76,10 +83,10 @@ def _read(text: str) -> _Entry:
         return _Entry(text, "draw", part, std=float(more[0].removeprefix("std=")))
     if verb not in ("take", "match"):
         raise BadInput(f"start: {text}: {nearest(verb, ('take', 'match', 'draw'))}")
-    prefix = len(more) == 1 and _PREFIX.fullmatch(more[0]) is not None
-    if more and not prefix:
+    rows = _ROWS.fullmatch(more[0]) if len(more) == 1 else None
+    if (more and rows is None) or (verb == "match" and rows is not None and rows[2] == "symbols"):
         raise BadInput(f"start: {text}: {', '.join(more)!r} means nothing here; write {_FORMS}")
-    return _Entry(text, "take" if verb == "take" else "match", part, prefix=prefix)
+    return _Entry(text, "take" if verb == "take" else "match", part, rows="" if rows is None else rows[2])
 
 
 def _not_negative(text: str) -> bool:
@@ -105,12 +112,13 @@ def apply_start(
     parent: Tensors | None,
     seed: int,
     trained: Collection[str] | None = None,
+    symbols: Sequence[str] = (),
 ) -> Account:
     """Give a fresh model its starting weights, entry by entry: the last word on a tensor counts.
 
     `trained`: names of the parameters that will learn (default: all). The running statistics of a batch norm
     that does not learn stand still. Tensors are copied, never shared. match and draw act on parameters;
-    running statistics can only be taken.
+    running statistics can only be taken. symbols: what each token id of the task stands for, for rows="symbols".
     Raises: BadInput naming the entry and the tensor where the parent lacks it or shapes differ.
     """
     of = leaves(model)
@@ -122,13 +130,16 @@ def apply_start(
         chosen = select(entry.part, of, entry.place)
         if entry.verb == "take":
             for name in chosen:
-                _take(own[name], name, _parents(parent, name, entry), entry)
+                source = _parents(parent, name, entry)
+                if entry.rows == "symbols" and name == TOKENS:
+                    source = _by_symbol(own[name], source, parent or {}, symbols, entry)
+                _take(own[name], name, source, entry)
                 sources[name] = "taken"
             continue
         for name in (name for name in chosen if name in parameters):
             if entry.verb == "match":
                 source = _parents(parent, name, entry)
-                if entry.prefix and _differ_in_rows(own[name], source):
+                if entry.rows == "prefix" and _differ_in_rows(own[name], source):
                     source = source[: len(own[name])]
                 else:
                     _agree(own[name], source, name, entry)
@@ -162,12 +173,51 @@ def _part(name: str) -> str:
 
 def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> None:
     """Copy the parent's tensor into ours; of a prefix, the rows that both have."""
-    if entry.prefix and _differ_in_rows(own, source):
+    if entry.rows == "prefix" and _differ_in_rows(own, source):
         rows = min(len(own), len(source))
         own[:rows].copy_(source[:rows])
         return
     _agree(own, source, name, entry)
     own.copy_(source)
+
+
+def symbol_tensor(symbols: Iterable[str]) -> torch.Tensor:
+    """Symbols, none of which holds a line break, as the tensor `SYMBOLS`; empty where they are not yet known."""
+    return torch.tensor(list("\n".join(symbols).encode()), dtype=torch.uint8, device="cpu")
+
+
+def rows_of_symbols(symbols: Iterable[str], known: Sequence[str]) -> list[int | None]:
+    """The row that a vocabulary has for each symbol, that of `<unk>` for one that it lacks; None without either."""
+    rows = {symbol: row for row, symbol in enumerate(known)}
+    return [rows.get(symbol, rows.get(UNKNOWN)) for symbol in symbols]
+
+
+def _by_symbol(
+    own: torch.Tensor, source: torch.Tensor, parent: Tensors, symbols: Sequence[str], entry: _Entry
+) -> torch.Tensor:
+    """The parent's token vectors in the order of the task's own symbols."""
+    if SYMBOLS not in parent:
+        raise BadInput(
+            f"{entry.place}: the parent does not say what its token vectors stand for, as a checkpoint with a "
+            "vocab.txt does; put that beside its weights, or leave rows out where both have the same tokens"
+        )
+    known = bytes(parent[SYMBOLS].tolist()).decode().split("\n")
+    if known == [""] or (source.is_meta and not symbols):
+        return source[:1].expand(len(own), -1)  # of absent weights or data shapes alone matter
+    rows = rows_of_symbols(symbols, known)
+    if not set(symbols) & set(known):
+        few = f"{', '.join(map(repr, list(symbols)[:6]))}{', ...' if len(symbols) > 6 else ''}" or "which has none"
+        raise BadInput(
+            f"{entry.place}: the parent has a vector for no symbol of this task ({few}); take less, as in "
+            f"take({entry.part}-encoder)"
+        )
+    lost = [symbol for symbol, row in zip(symbols, rows, strict=True) if row is None]
+    if lost:
+        raise BadInput(
+            f"{entry.place}: the parent has no vector for {lost[0]!r}, and none for unknown symbols ({UNKNOWN}); take "
+            f"less, as in take({entry.part}-encoder)"
+        )
+    return source[rows]
 
 
 def _differ_in_rows(own: torch.Tensor, source: torch.Tensor) -> bool:

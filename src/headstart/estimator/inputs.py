@@ -196,6 +196,7 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
         val_share=float(estimator.validation_fraction),
         test_share=float(estimator.test_fraction),
         models=models,
+        backbone=None if estimator.backbone is None else os.fspath(estimator.backbone),
     )
 
 

@@ -63,6 +63,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     n_jobs: int | None = None
     store: str | os.PathLike[str] | None = None
     plugins: Sequence[str | os.PathLike[str]] = ()
+    backbone: str | os.PathLike[str] | None = None
     served_: Served = field(init=False)
     outcome_: Outcome = field(init=False)
 
@@ -239,6 +240,9 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     store: folder in which trained networks and a copy of the data stay, so that a fit that was cut short goes on; None:
         a folder that is deleted in the end.
     plugins: files or modules of your own; each whole model that they register is fitted too (`serve` may name it).
+    backbone: a checkpoint by its folder, or by its name (in HEADSTART_WEIGHTS, ./weights or the hub's cache): one arm
+        more has its layers, frozen, and a second one trains norms and input layer too. A fitted model needs it no
+        longer.
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from headstart.fit.backbone import Backbone
 from headstart.fit.defaults import (
     EPOCHS,
     LEAST_PRETRAIN_STEPS,
@@ -22,12 +23,12 @@ from headstart.fit.defaults import (
     STEPS,
     batch_size,
 )
-from headstart.fit.settings import FitSettings
+from headstart.fit.settings import BACKBONE, TUNED, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
 from headstart.runner.machine import use_threads
 from headstart.sequence import Signature
-from headstart.study.costs import speed_here
+from headstart.study.costs import STEP, speed_here
 from headstart.study.estimate import measure, survey
 from headstart.study.plan import make_plan
 from headstart.study.spec import StudySpec
@@ -40,7 +41,7 @@ EVALUATIONS = 10
 class Known:
     """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
 
-    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words.
+    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words. backbone: a checkpoint.
     """
 
     task: Mapping[str, Any]
@@ -55,15 +56,18 @@ class Known:
     data: Path
     places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
+    backbone: Backbone | None = None
 
 
 @dataclass(frozen=True)
 class Amount:
-    """How much is trained: rates tried, steps of training and of self-pretraining."""
+    """How much is trained: rates tried, steps of training and of self-pretraining, and those of a checkpoint's arms."""
 
     rates: tuple[float, ...]
     steps: int
     pretrain_steps: int
+    backbone_steps: int = 0
+    tuned_steps: int = 0
 
 
 def whole_amount(known: Known, settings: FitSettings) -> Amount:
@@ -75,7 +79,8 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
         steps = math.ceil(settings.epochs * each)
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
-    return Amount(settings.rates or RATES, steps, before if settings.pretrain else 0)
+    more = steps if known.backbone is not None else 0
+    return Amount(settings.rates or RATES, steps, before if settings.pretrain else 0, more, more)
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
@@ -95,11 +100,7 @@ def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], set
 
     if cost(whole) <= left:
         return whole
-    low, high = 0.0, 1.0
-    for _ in range(30):
-        middle = (low + high) / 2
-        low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
-    amount = at(low)
+    amount = _largest(at, left, cost)
     few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
     # Far too little time: less than a fifth of what shows anything does not train.
     return replace(
@@ -107,6 +108,37 @@ def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], set
         steps=max(amount.steps, few[0] // 5) if free else amount.steps,
         pretrain_steps=max(amount.pretrain_steps, few[1] // 5) if free_before else amount.pretrain_steps,
     )
+
+
+def scaled_with_backbone(whole: Amount, left: float, cost: Callable[[Amount], float], settings: FitSettings) -> Amount:
+    """`scaled_down` beside a checkpoint: of the time its frozen arm has half at most, and its second arm, which is left
+    out where it would hardly train, what all others leave."""
+    none = replace(whole, steps=0, pretrain_steps=0, backbone_steps=0, tuned_steps=0)
+    free, first, least = settings.epochs is None, whole.backbone_steps, min(LEAST_STEPS, whole.steps)
+
+    def frozen(part: float) -> Amount:
+        return replace(none, backbone_steps=round(whole.backbone_steps * part))
+
+    def tuned(part: float) -> Amount:
+        return replace(amount, tuned_steps=round(whole.tuned_steps * part))
+
+    half = cost(none) + left / 2
+    if free and cost(frozen(1.0)) > half:
+        first = max(_largest(frozen, half, cost).backbone_steps, least // 5)
+    amount = scaled_down(replace(whole, backbone_steps=first, tuned_steps=0), left, cost, settings)
+    if cost(tuned(1.0)) <= left:
+        return tuned(1.0)
+    more = _largest(tuned, left, cost)
+    return more if free and more.tuned_steps >= least else amount
+
+
+def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount], float]) -> Amount:
+    """The amount at the largest part, 0 to 1, that costs at most `left` seconds."""
+    low, high = 0.0, 1.0
+    for _ in range(30):
+        middle = (low + high) / 2
+        low, high = (middle, high) if cost(at(middle)) <= left else (low, middle)
+    return at(low)
 
 
 def cost_of(
@@ -120,23 +152,36 @@ def cost_of(
     none = StepTime(0.0, 0.0)
     tuned, filled = seconds.get("finetune", none), seconds.get("pretrain", none)
     rest = known.val + known.test
-    train = tuned.step * amount.steps + tuned.unit * (EVALUATIONS * known.val + 2 * (known.labelled + rest))
+
+    def training(time: StepTime, steps: int) -> float:
+        return time.step * steps + time.unit * (EVALUATIONS * known.val + 2 * (known.labelled + rest))
+
+    train = training(tuned, amount.steps)
     before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
     arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrain else (1 + own[0], 0)
     before = before if settings.pretrain else 0.0
-    each = arms * len(amount.rates) * train + pretrained * before
+    more = 0.0
+    if known.backbone is not None and amount.backbone_steps:
+        frozen = seconds.get(BACKBONE, none)
+        # With vectors of its own nothing below the head trains: each sequence passes the layers once.
+        once = frozen.unit * (known.labelled + rest) + STEP * amount.backbone_steps
+        more += once if known.backbone.own_vectors else training(frozen, amount.backbone_steps)
+    if amount.tuned_steps:
+        more += training(seconds.get(TUNED, none), amount.tuned_steps)
+    each = len(amount.rates) * (arms * train + more) + pretrained * before
     return max(len(settings.seeds) * each / share, before + train)
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:
-    """Stage's name -> what it takes here and now."""
+    """Stage's name, or the arm of a checkpoint, -> what it takes here and now."""
     costs, speed = measure(survey(make_plan(study, data)), Runtime(data, device), speed_here())
     slowest: dict[str, StepTime] = {}
     for cost in costs:
-        known = slowest.get(cost.planned.name, StepTime(0.0, 0.0))
+        name = next((arm for arm in cost.planned.arms if arm in (BACKBONE, TUNED)), cost.planned.name)
+        known = slowest.get(name, StepTime(0.0, 0.0))
         now = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
-        slowest[cost.planned.name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))
+        slowest[name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))
     return slowest
 
 

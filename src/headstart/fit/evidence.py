@@ -122,7 +122,7 @@ def drawings(outcome: Outcome) -> Iterator[Drawing]:
         yield _occlusion(outcome.occlusion, bool(outcome.labels))
     results = outcome.results
     if any(row.runs for row in results.table):
-        both = any(len(run.stages) > 1 for row in results.table for run in row.runs)
+        both = any(name == "pretrain" for row in results.table for run in row.runs for name, _ in run.stages)
         before = (
             " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
         )

@@ -7,8 +7,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headstart.fit.settings import BACKBONE, TUNED
+from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
+from headstart.serve.config import NETWORK
 from headstart.serve.model import Served, of_examples
 
 Answer = Callable[[Examples], np.ndarray]
@@ -17,6 +20,9 @@ Answer = Callable[[Examples], np.ndarray]
 WINDOWS = 20
 MOST = 200
 """Sequences that are looked at; each is answered once per window."""
+FLOPS, FEWEST = 4e11, 10
+"""What all answers of a checkpoint's layers may cost, about ten seconds of one core; below so many sequences nothing is
+looked at."""
 
 
 @dataclass(frozen=True)
@@ -33,6 +39,18 @@ class Occlusion:
     rows: int
 
 
+def affordable(served: Served) -> int:
+    """How many sequences at most are looked at: the layers of a checkpoint may be a thousand times our own."""
+    network = served.config.network
+    if served.chosen() != NETWORK or network is None or network.arm not in (BACKBONE, TUNED):
+        return MOST
+    assert isinstance(network.model, ModelSpec), "arms of a checkpoint have its blocks"
+    signature = served.config.signature
+    layers = network.model.layer_flops(signature, network.objective.output(signature), network.length)
+    count = int(FLOPS / (WINDOWS + 1) / max(sum(flops for _, flops in layers), 1.0))
+    return min(MOST, count) if count >= FEWEST else 0
+
+
 def where_it_looks(
     served: Served,
     x: Examples,
@@ -45,7 +63,8 @@ def where_it_looks(
     """Where the model `use` (default: the one that serves) looks, on up to `most` of these sequences.
 
     x: prepared but not patched, as `of_examples` takes them. target: (n,) classes, or numbers in their own unit; rows
-    without one are left out. None where fewer than two sequences are left, which cannot lend each other values.
+    without one are left out. None where fewer than two sequences are left, which cannot lend each other values, or may
+    be looked at.
     """
     classes = bool(served.config.preparation.classes)
     return looked(lambda some: of_examples(served, some, use), x, target, classes, windows, seed, most)
@@ -63,7 +82,7 @@ def looked(
     """As `where_it_looks`, of anything that answers. `windows` at most; none is shorter than a position of the longest
     sequence."""
     there = np.flatnonzero(target != IGNORE if classes else ~np.isnan(target))
-    if len(there) < 2:
+    if min(len(there), most) < 2:
         return None
     rows = there[np.sort(permutation(seed, "looking/rows", len(there))[:most])]
     x, target = replace(x.take(rows), target=None), target[rows]

@@ -153,14 +153,16 @@ class Outcome:
         return next(candidate for candidate in self.candidates if candidate.name == name)
 
 
-def candidates_of(results: Results, store: Store, facts: OwnFacts, balanced: bool = False) -> list[Candidate]:
+def candidates_of(
+    results: Results, store: Store, facts: OwnFacts, balanced: bool = False, texts: Mapping[str, str] | None = None
+) -> list[Candidate]:
     """One candidate per arm with a finished run, at the settings that validation chose.
 
-    balanced: temperatures of networks are fitted as if all classes were equally frequent.
+    balanced: temperatures of networks are fitted as if all classes were equally frequent. texts: further arms in words.
     """
     counts = np.array(facts.counts, dtype=np.float64)
     weights = counts.sum() / (len(counts) * np.maximum(counts, 1)) if balanced and len(counts) else None
-    texts = {**NETWORKS, **WITHOUT_GRADIENTS["numbers" if facts.kind == "numbers" else "tokens"]}
+    known = {**NETWORKS, **WITHOUT_GRADIENTS["numbers" if facts.kind == "numbers" else "tokens"], **(texts or {})}
     out = []
     for row in results.table:
         # Where all validation targets are equal R² is not a number, and nothing is chosen: the first setting stands.
@@ -170,7 +172,7 @@ def candidates_of(results: Results, store: Store, facts: OwnFacts, balanced: boo
             tests = [model.test.scores for model in models]
             more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
             means = {name: value for name, values in more.items() if (value := estimate(values)) is not None}
-            out.append(Candidate(row, texts.get(row.arm) or _own_text(row.arm), means, models))
+            out.append(Candidate(row, known.get(row.arm) or _own_text(row.arm), means, models))
     return out
 
 

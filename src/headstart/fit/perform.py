@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -17,9 +18,10 @@ import numpy as np
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
+from headstart.fit.backbone import Backbone, find_backbone
 from headstart.fit.budget import Amount, Known
-from headstart.fit.defaults import ONE_RATE, Shape
-from headstart.fit.occlusion import where_it_looks
+from headstart.fit.defaults import ONE_RATE, Shape, shape_of
+from headstart.fit.occlusion import affordable, where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
 from headstart.fit.plan import (
     COLUMN,
@@ -32,7 +34,7 @@ from headstart.fit.plan import (
     study_without_networks,
     with_places,
 )
-from headstart.fit.settings import FILES, FitSettings
+from headstart.fit.settings import BACKBONE, FILES, TUNED, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.wording import answer, notes
 from headstart.runner.events import Event, Failed
@@ -47,6 +49,7 @@ from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
 from headstart.study.caveats import caveats
 from headstart.study.collect import of_task, task_key
+from headstart.study.estimate import survey
 from headstart.study.files import to_toml
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
@@ -94,7 +97,7 @@ class Fit:
         """
         begun = time.monotonic()
         for seed in self.settings.seeds:
-            table = with_places(study_without_networks(self.known, self.settings, seed), self.source.places)
+            table = with_places(study_without_networks(self.known, self.settings, seed), self.known)
             stages = make_plan(read_study(table), self.data).stages.values()
             list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
             spent = time.monotonic() - begun
@@ -104,7 +107,8 @@ class Fit:
 
     def make_plan(self, slots: int, *, keep: bool = True) -> FitPlan:
         """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept."""
-        wanted = made_for(content(self.spec, self.data), self.spec.document(places=False), self.settings)
+        digest, document = content(self.spec, self.data), self.spec.document(places=False)
+        wanted = made_for(digest, document, self.settings, self.known.backbone)
         folder = self.out or self.store.root / "plans" / wanted
         plan = kept_plan(folder, wanted)
         if plan is None:
@@ -114,14 +118,21 @@ class Fit:
             if keep:
                 keep_plan(folder, plan)
         self.plan = plan
-        table = with_places(plan.study, self.source.places)
+        table = with_places(plan.study, self.known)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
         return plan
 
     def _check(self) -> None:
         """Raises: BadInput for settings of the study that are none, and for what could be trained and not be served."""
-        table = study_table(self.known, Shape(), self.settings, Amount(ONE_RATE, 1, 0))
-        study = make_plan(read_study(with_places(table, self.source.places), self.settings.overrides), self.data)
+        known, shape = self.known, Shape()
+        if known.backbone is not None:
+            shape = shape_of(known.kind, known.lengths)
+            longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
+            known.backbone.check(-(-longest // shape.patch), self.task.symbols)
+        table = study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 0, 1, 1))
+        study = make_plan(read_study(with_places(table, known), self.settings.overrides), self.data)
+        if known.backbone is not None:
+            survey(study)
         for stage in study.stages.values():
             model, objective = stage.spec.model, stage.spec.objective
             if objective.source_digest or (model.source_digest and model.kind not in self.settings.models):
@@ -170,7 +181,9 @@ class Fit:
         """Compare, choose on validation, and put together what is served."""
         assert self.plan is not None, "make_plan comes first"
         results = self.results()
-        candidates = candidates_of(results, self.store, self.facts, self.settings.balanced)
+        backbone = self.known.backbone
+        texts = {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
+        candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
         served = served_model(self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data)
@@ -196,7 +209,7 @@ class Fit:
             ),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(train.labelled_units())},
-            occlusion=where_it_looks(served, split, answers.target),
+            occlusion=where_it_looks(served, split, answers.target, most=affordable(served)),
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.seeds,
@@ -246,7 +259,17 @@ class Fit:
             data=self.data,
             places=self.source.places,
             split=self._split(),
+            backbone=self._backbone(),
         )
+
+    def _backbone(self) -> Backbone | None:
+        """The checkpoint that was asked for, and which symbols it meets."""
+        if self.settings.backbone is None:
+            return None
+        symbols, task = self.task.symbols, self.task
+        values = [np.unique(task.split(name).values) for name in ("train", "val", "test") if symbols]
+        there = np.unique(np.concatenate(values)).tolist() if symbols else []
+        return find_backbone(self.settings.backbone, self.facts.kind, [symbols[token] for token in there])
 
     def _split(self) -> str:
         """How the rows were dealt out, in words."""

@@ -12,12 +12,14 @@ from typing import Any
 from pydantic import Field
 
 from headstart.errors import BadInput
+from headstart.fit.backbone import Backbone
 from headstart.fit.budget import (
     EVALUATIONS,
     Amount,
     Known,
     cost_of,
     scaled_down,
+    scaled_with_backbone,
     side_by_side,
     stage_seconds,
     whole_amount,
@@ -36,7 +38,7 @@ from headstart.fit.defaults import (
     objective_table,
     shape_of,
 )
-from headstart.fit.settings import FILES, PLAN, PRETRAINED, FitSettings
+from headstart.fit.settings import BACKBONE, FILES, PLAN, PRETRAINED, TUNED, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.spec import Spec, digest, read
@@ -68,10 +70,11 @@ class FitPlan(Spec):
     texts: tuple[str, ...]
 
 
-def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings) -> str:
-    """What a plan belongs to: the data by their content, and the settings."""
+def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, backbone: Backbone | None) -> str:
+    """What a plan belongs to: the data and the checkpoint by their content, and the settings."""
     plain = {name: value for name, value in task.items() if name not in FILES}
-    return digest({"content": content, "task": plain, "settings": settings.document()})
+    more = {} if backbone is None else {"backbone": backbone.content}
+    return digest({"content": content, "task": plain, "settings": settings.document(), **more})
 
 
 def kept_plan(folder: Path, wanted: str) -> FitPlan | None:
@@ -141,12 +144,14 @@ def _fitted(
     rates = [whole.rates] if settings.rates is not None else [RATES, ONE_RATE]
     amount, enough = whole, False
     for tried in rates:
-        amount = scaled_down(replace(whole, rates=tried), left, cost, settings)
-        enough = amount.steps >= min(LEAST_STEPS, whole.steps)
+        scaled = scaled_down if known.backbone is None else scaled_with_backbone
+        amount = scaled(replace(whole, rates=tried), left, cost, settings)
+        trained = [amount.steps, *([amount.backbone_steps] if known.backbone is not None else [])]
+        enough = min(trained) >= min(LEAST_STEPS, whole.steps)
         if enough:
             break
     study = study_table(known, shape, settings, amount)
-    resolved = make_plan(read_study(with_places(study, known.places), settings.overrides), known.data)
+    resolved = make_plan(read_study(with_places(study, known), settings.overrides), known.data)
     asked = _resolved(resolved, amount)
     by_plan = asked == amount
     texts = _texts(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved)
@@ -165,9 +170,16 @@ def _resolved(plan: Plan, amount: Amount) -> Amount:
     steps: dict[str, int] = {}
     for stage in _networks(plan):
         if stage.spec.budget.steps is not None:
-            steps[stage.name] = stage.spec.budget.steps
+            name = next((arm for arm in stage.arms if arm in (BACKBONE, TUNED)), stage.name)
+            steps[name] = stage.spec.budget.steps
     rates = dict.fromkeys(stage.spec.optim.lr for stage in _networks(plan) if stage.name == "finetune")
-    return Amount(tuple(rates), steps.get("finetune", amount.steps), steps.get("pretrain", amount.pretrain_steps))
+    return Amount(
+        tuple(rates),
+        steps.get("finetune", amount.steps),
+        steps.get("pretrain", amount.pretrain_steps),
+        steps.get(BACKBONE, 0),
+        steps.get(TUNED, 0),
+    )
 
 
 def _networks(plan: Plan) -> list[PlannedStage]:
@@ -175,10 +187,13 @@ def _networks(plan: Plan) -> list[PlannedStage]:
     return [stage for stage in plan.stages.values() if stage.spec.model.kind == "sequence"]
 
 
-def with_places(table: Mapping[str, Any], places: Mapping[str, str]) -> dict[str, Any]:
+def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
     """A plan's study with the files of today, wherever they lay when it was made."""
-    column = table["columns"][COLUMN]
-    return {**table, "columns": {COLUMN: {**column, "task": {**column["task"], **places}}}}
+    column, stages = table["columns"][COLUMN], dict(table["stages"])
+    if known.backbone is not None and BACKBONE in stages:
+        stages[BACKBONE] = {"checkpoint": {**stages[BACKBONE]["checkpoint"], "source": known.backbone.source}}
+    columns = {COLUMN: {**column, "task": {**column["task"], **known.places}}}
+    return {**table, "stages": stages, "columns": columns}
 
 
 def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
@@ -211,11 +226,18 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         arms["self_pretrained"] = {**network, **pretrained}
     for name, kind in settings.own_arms.items():
         arms[name] = {**network, "model": {"kind": kind}, **(pretrained if name != kind else {})}
+    stages: dict[str, Any] = {"pretrain": pretrain, "finetune": finetune}
+    if known.backbone is not None:
+        stages = {BACKBONE: {"checkpoint": {"content": known.backbone.content}}, **stages}
+        for name, steps in ((BACKBONE, amount.backbone_steps), (TUNED, amount.tuned_steps)):
+            if steps:
+                arms[name] = {**network, **known.backbone.arm(name, steps)}
     model = model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
-        "title": "Training from scratch and from self-pretraining on the same sequences",
-        "stages": {"pretrain": pretrain, "finetune": finetune},
+        "title": "Training from scratch and from self-pretraining on the same sequences"
+        + ("" if known.backbone is None else f", beside layers of {known.backbone.name}"),
+        "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
         "arms": {**arms, **_ARMS},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.seeds)},
@@ -295,6 +317,8 @@ def _texts(
             f"{hidden}; "
             f"{'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held"
         )
+    if known.backbone is not None:
+        lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(
             f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "
@@ -309,9 +333,10 @@ def _texts(
 
 def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
-    few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0)  # of which a few are taken
+    more = STEPS[1] if known.backbone is not None else 0
+    few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0, more, more)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _ARMS}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
-    study = read_study(with_places(table, known.places), overrides)
+    study = read_study(with_places(table, known), overrides)
     return stage_seconds(study, known.data, device)

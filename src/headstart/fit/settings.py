@@ -21,7 +21,9 @@ DEFAULT_TIME = 300.0
 """Seconds that a fit on a CPU may take, where nothing is said."""
 SERVABLE = ("auto", "network", "majority", "summary", "kernels")
 """What may be served: the best on validation, the best network, or a model without gradients by its name."""
-TAKEN = (*SERVABLE, "scratch", "self_pretrained")
+BACKBONE, TUNED = "backbone", "backbone_tuned"
+"""Arms of a checkpoint: with a trained head, and with norms and input layer trained too. The first is its stage too."""
+TAKEN = (*SERVABLE, "scratch", "self_pretrained", BACKBONE, TUNED)
 """Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
@@ -38,6 +40,7 @@ class FitSettings:
     on validation), `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained.
     val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
     the study of the networks, `name=value`. models: kinds of whole models of a person's own, each an arm more.
+    backbone: a checkpoint whose frozen layers are an arm more, by its name or folder.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -58,6 +61,7 @@ class FitSettings:
     by_group: bool = True
     overrides: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
+    backbone: str | None = None
 
     def __post_init__(self) -> None:
         if not self.seeds or len(set(self.seeds)) != len(self.seeds):
@@ -67,7 +71,7 @@ class FitSettings:
         for kind in self.models:
             if kind in TAKEN:
                 raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
-        servable = (*SERVABLE, *self.own_arms)
+        servable = (*SERVABLE, *self.own_arms, *((BACKBONE, TUNED) if self.backbone is not None else ()))
         if self.serve not in servable:
             raise BadInput(f"serve: {nearest(self.serve, servable)}")
         for name in ("epochs", "pretrain_epochs", "time"):

@@ -8,6 +8,7 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.fit.outcome import Candidate, Outcome
+from headstart.fit.settings import BACKBONE, TUNED
 from headstart.models.model import ModelSpec
 from headstart.plugins import plugin_options
 from headstart.report.tables.model import Table
@@ -40,8 +41,13 @@ HIDDEN = ("layout", "note")
 
 
 def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) -> str:
-    """The first sentences of the screen and of the page: the best model, and whether self-pretraining helped."""
-    return " ".join([_winner(candidates, best, serves), *_helped({c.name: c for c in candidates})])
+    """The first sentences of the screen and of the page: the best model, and what self-pretraining and a checkpoint
+    helped."""
+    by_name = {candidate.name: candidate for candidate in candidates}
+    texts = [_winner(candidates, best, serves), *_helped(by_name, "self_pretrained", "self-pretraining")]
+    for arm, text in ((BACKBONE, "the frozen checkpoint"), (TUNED, "the checkpoint with trained norms")):
+        texts += _helped(by_name, arm, text) if arm in by_name else []
+    return " ".join(texts)
 
 
 def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) -> str:
@@ -63,28 +69,29 @@ def _winner(candidates: Sequence[Candidate], best: Candidate, serves: Candidate)
     return f"{sentence}. As asked for, predict serves {serves.name}."
 
 
-def _helped(candidates: Mapping[str, Candidate]) -> Iterator[str]:
-    """Whether self-pretraining helped: every fit tries it."""
-    pretrained, scratch = candidates.get("self_pretrained"), candidates.get("scratch")
+def _helped(candidates: Mapping[str, Candidate], arm: str, subject: str) -> Iterator[str]:
+    """Whether an arm is ahead of training from scratch; subject: what helps it, in words. Every fit self-pretrains."""
+    pretrained, scratch = candidates.get(arm), candidates.get("scratch")
     if pretrained is None or scratch is None:
         trained = "neither network" if pretrained is scratch else "only one of the two networks"
-        yield f"Whether self-pretraining helped is not known: {trained} was trained to its end."
+        yield f"Whether {subject} helped is not known: {trained} was trained to its end."
         return
     gap, name = pretrained.row.difference, words.metric(pretrained.row.metric)
     if gap is None:
-        yield "Whether self-pretraining helped is not known: no sequences were held out as a test."
+        yield f"Whether {subject} helped is not known: no sequences were held out as a test."
         return
     text = f"{words.difference(gap)} test {name} over training from scratch"
     if gap.interval is None:
-        yield f"Whether self-pretraining helped is undecided with one seed ({text})."
+        yield f"Whether {subject} helped is undecided with one seed ({text})."
         return
     drawn = draw_error(pretrained, scratch)
     seeds = f"{words.many(gap.n, 'seed')}, detectable {words.score(detectable(gap))}"
     beside = f", and a standard error of {words.score(drawn)} from the draw of the test sequences" if drawn else ""
     if gap.clear and (drawn is None or abs(gap.mean) > NORMAL * drawn):
-        yield f"Self-pretraining {'helped' if gap.mean > 0 else 'hurt'}: {text} ({seeds}{beside})."
+        verb = "helped" if gap.mean > 0 else "hurt"
+        yield f"{subject[0].upper()}{subject[1:]} {verb}: {text} ({seeds}{beside})."
     else:
-        yield f"Whether self-pretraining helped is undecided: {text} ({seeds}{beside})."
+        yield f"Whether {subject} helped is undecided: {text} ({seeds}{beside})."
     low, high = gap.interval
     wide = max(high - low, 2 * NORMAL * (drawn or 0.0))
     if wide > WIDE:

@@ -11,6 +11,7 @@ from typing import Any
 import torch
 
 from headstart.errors import BadInput
+from headstart.initial import SYMBOLS, symbol_tensor
 from headstart.models.checkpoints.read import Fields
 from headstart.models.checkpoints.source import revision_of
 from headstart.models.heads import Output
@@ -61,6 +62,8 @@ class ReadRun(StageRun):
                 f"{checkpoint.source}: the weights have changed since this run was planned (their content was "
                 f"{model.content[:16]}..., and is {content[:16]}...); give the command again to take them as they are"
             )
+        if checkpoint.fields.symbols:
+            tensors[SYMBOLS] = symbol_tensor(checkpoint.fields.symbols)
         spent = {"epochs": 0.0, "steps": 0, "examples": 0, "tokens": 0, "flops": 0.0}
         scores = {which: {"step": 0, "epoch": 0.0, "train": {}, "val": {}, "test": {}} for which in ("best", "last")}
         revision = revision_of(checkpoint.source)
@@ -94,8 +97,12 @@ class ReadRun(StageRun):
         return Size(self._account()["total"])
 
     def weights(self) -> Tensors:
-        """Tensors of the shapes that it has, without numbers."""
-        return {name: torch.empty(shape, device="meta") for name, shape in self.fields.shapes().items()}
+        """Tensors of the shapes that it has, without numbers; and its symbols, which an absent one leaves open."""
+        fields = self.fields
+        tensors = {name: torch.empty(shape, device="meta") for name, shape in fields.shapes().items()}
+        if fields.vocabulary and (fields.symbols or self.spec.model.absent):
+            tensors[SYMBOLS] = symbol_tensor(fields.symbols)
+        return tensors
 
     def _account(self) -> dict[str, Any]:
         rows: dict[str, dict[str, Any]] = {}

@@ -49,7 +49,8 @@ class TrainedRun(StageRun):
             raise BadInput("model.causal: the objective 'causal' needs a causal model; set model.causal = true")
         names = trainable(self.model, spec.trainable)
         self.trained = names
-        self.account = apply_start(self.model, spec.start, parent, spec.seed, trained=names)
+        symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()
+        self.account = apply_start(self.model, spec.start, parent, spec.seed, names, symbols)
         dtype = torch.float64 if spec.optim.precision == "float64" else torch.float32
         self.model.to(device=self.device, dtype=dtype)
         self.frozen = sorted({name for name, _ in self.model.named_parameters()} - set(names))

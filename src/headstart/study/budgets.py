@@ -113,10 +113,9 @@ class Outlines:
             with torch.device("meta"):
                 return begin(spec, task, parent, "meta")
         except (NotImplementedError, RuntimeError):  # a mixer of a person's own that looks at its numbers
-            plain = (
-                None if parent is None else {name: torch.zeros(x.shape, dtype=x.dtype) for name, x in parent.items()}
-            )
-            return begin(spec, task, plain)
+            tensors = parent or {}
+            plain = {name: torch.zeros_like(x, device="cpu") if x.is_meta else x for name, x in tensors.items()}
+            return begin(spec, task, plain or None)
 
 
 def lacking(spec: StageSpec | None, data: Path) -> Lack:

@@ -84,7 +84,8 @@ WORDS: Mapping[str, str] = {
     "stage.objective": "What is asked of the model, `{ kind = ... }`.",
     "stage.parent": "Name of the stage whose weights this one starts from.",
     "stage.start": 'What is made of the parent\'s weights, from left to right: `"take(PART)"`, '
-    '`"take(PART, rows=\'prefix\')"`, `"match(PART)"`, `"draw(PART, STD)"`; the rest is fresh.',
+    '`"take(PART, rows=\'prefix\')"`, `"take(PART, rows=\'symbols\')"`, `"match(PART)"`, '
+    '`"draw(PART, STD)"`; the rest is fresh.',
     "stage.optim": "How weights are changed, see `optim`.",
     "stage.budget": "How long the stage trains, see `budget`.",
     "seed": "Seed of weights, order, masks and dropout; an axis `seed` sets it for the whole chain.",

@@ -73,6 +73,13 @@ class Task:
         """The examples of `train`, `val` or `test`."""
         return {"train": self.train, "val": self.val, "test": self.test}[name]
 
+    @property
+    def symbols(self) -> tuple[str, ...]:
+        """What each token id stands for; none where inputs are numbers, or ids cannot be read back."""
+        if self.text is None or self.signature.input != "tokens":
+            return ()
+        return tuple(self.text(np.array([token])) for token in range(self.signature.width))
+
 
 @dataclass(frozen=True)
 class Outline:

@@ -105,7 +105,7 @@ def _settings(
 ) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
     files: dict[str, Any] = {name: Path(options[name]) if options[name] is not None else None for name in FILES[1:]}
-    names = ("balanced", "serve", "split_seed", "val_share", "test_share", "by_group")
+    names = ("balanced", "serve", "split_seed", "val_share", "test_share", "by_group", "backbone")
     return FitSettings(
         layout=layout,
         time=DEFAULT_TIME if options["time"] is None else read_time(options["time"]),

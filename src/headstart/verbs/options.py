@@ -48,6 +48,13 @@ DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
 TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
 WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
+ServeOption = Annotated[
+    str,
+    typer.Option("--serve", metavar="NAME", help="auto (best on validation), network, kernels, a plugin's model, ..."),
+]
+BackboneOption = Annotated[
+    str | None, typer.Option("--backbone", metavar="MODEL", help="One arm more: frozen layers of a checkpoint.")
+]
 WeightsOption = Annotated[
     str | None,
     typer.Option("--weights", metavar="DIR", help="Folder of checkpoints (HEADSTART_WEIGHTS, else ./weights)."),

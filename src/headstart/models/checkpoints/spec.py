@@ -51,6 +51,11 @@ class CheckpointSpec(ModelKind):
         return "" if at_hand else f"checkpoint.source: {absent(self.source)}"
 
     @property
+    def absent(self) -> bool:
+        """Whether its folder is not here."""
+        return find_folder(self.source) is None
+
+    @property
     def sized(self) -> bool:
         """Whether its folder is here, or its sizes are known by its name."""
         return known_config(self.source) is not None or find_folder(self.source) is not None
