@@ -8,7 +8,7 @@ import pytest
 import torch
 from support.small_models import batch, each, small
 
-from headstart.analysis.attention import attention_maps
+from headstart.analysis.attention import attention_maps, first_layer_map
 from headstart.models.mixers.mixer import joined, split
 
 HEADS = {"kind": "attention", "heads": 2}
@@ -134,6 +134,14 @@ def test_padding_takes_no_weight_and_changes_nothing() -> None:
         assert rows == pytest.approx(np.ones(len(rows)))
     alone = list(attention_maps(model, each(many)[0]))
     assert alone[0].weights.shape[0] == int(many.valid[0].sum()) >= shortest
+
+
+def test_the_first_layers_map_is_the_mean_over_heads_of_the_first_example_without_its_padding() -> None:
+    model, many = small(HEADS), batch()
+    block, heads, weights = first_layer_map(model, many)
+    alone = [head.weights for head in attention_maps(model, each(many)[0]) if head.block == 0]
+    assert (block, heads) == (0, 2)
+    np.testing.assert_allclose(weights, np.mean(alone, 0), atol=1e-12)
 
 
 def test_a_row_that_no_example_reaches_is_no_number() -> None:

@@ -18,7 +18,7 @@ import headstart
 from headstart.analysis.attention import attention_maps
 from headstart.analysis.stages import first_batch, opened
 from headstart.analysis.weights import Kernel, activations, deviations, kernels, moved, spreads
-from headstart.report.figures.attention import pooled
+from headstart.report.figures.attention import ExampleMap, example_figure, pooled
 from headstart.report.figures.collect import TRAINED, trained_drawings
 from headstart.report.figures.kernels import KernelLine, kernel_figure
 from headstart.report.figures.style import Drawing, png, svg
@@ -76,7 +76,7 @@ def titled(figure: Figure) -> dict[str, Any]:
 def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str, Drawing], list[str]]) -> None:
     result, reasons = drawn
     assert list(result) == [
-        *(f"attention-heads-{arm}" for arm in STUDY["arms"]),
+        *(f"{name}-heads-{arm}" for arm in STUDY["arms"] for name in ("attention", "attention-example")),
         "distances-heads",
         "deviations-heads",
         *(f"spreads-heads-{arm}" for arm in STUDY["arms"]),
@@ -84,7 +84,7 @@ def test_each_column_has_the_figures_that_its_mixers_allow(drawn: tuple[dict[str
         "deviations-spaces",
         *(f"spreads-spaces-{arm}" for arm in STUDY["arms"]),
     ]
-    assert [item.title.split(" on ")[1] for item in result.values()] == ["heads"] * 10 + ["spaces"] * 6
+    assert [item.title.split(" on ")[1] for item in result.values()] == ["heads"] * 14 + ["spaces"] * 6
     assert "Attention of mixers on spaces is not drawn: no block of it has full or local attention." in reasons
     assert "Kernels of self_pretrained and mixers on heads are not drawn: no block of it has a convolution." in reasons
     assert len(reasons) == 3 + 4
@@ -156,6 +156,33 @@ def test_maps_are_drawn_for_every_head_with_their_distances(
     text = drawn[0]["attention-heads-self_pretrained"].text
     assert "mean over 16 val examples" in text
     assert f"weighing all alike would give {now[0].level:.1f}" in text
+
+
+def test_one_example_is_drawn_as_the_mean_over_the_heads_of_the_first_attention(
+    study: headstart.Study, drawn: tuple[dict[str, Drawing], list[str]]
+) -> None:
+    figure = drawn[0]["attention-example-heads-self_pretrained"].draw(False)
+    item = stage(study, "self_pretrained", "heads")
+    batch = first_batch(item, 1)
+    for axes, model in zip(figure.axes, (item.model, item.start), strict=True):
+        heads = [head.weights for head in attention_maps(model, batch) if head.block == 0]
+        assert np.allclose(axes.images[0].get_array(), np.mean(heads, 0), atol=1e-12)
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["after training", "at the start"]
+    assert "numbers are positions" in drawn[0]["attention-example-heads-self_pretrained"].text
+
+
+def test_symbols_of_an_example_stand_at_its_map_where_they_have_room() -> None:
+    map_of = np.full((12, 12), 1 / 12)
+    named = ExampleMap(0, 2, (*"abcdefghij", "$", "a very long name"), map_of, map_of)
+    for axes in example_figure(named).axes:
+        for labels in (axes.get_xticklabels(), axes.get_yticklabels()):
+            assert [label.get_text() for label in labels][8:] == ["i", "j", r"\$", "a very lo…"]
+    wide = np.full((100, 100), 0.01)
+    (first, _) = example_figure(ExampleMap(0, 2, ("a",) * 100, wide, wide)).axes
+    assert [label.get_text() for label in first.get_xticklabels()] == ["0", "99"]
+    narrow = Drawing("a", "A", "", lambda dark: example_figure(named, dark)).figure(width=3.3)
+    assert narrow is not None
+    assert narrow.axes[0].get_subplotspec().get_gridspec().ncols == 1, "one above the other"
 
 
 def test_distances_of_all_arms_stand_together(

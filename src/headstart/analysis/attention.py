@@ -50,6 +50,17 @@ def attention_maps(model: SequenceModel, batch: Batch) -> Iterator[AttentionMap]
             yield _map(block, path, head, view, pairs)
 
 
+@torch.no_grad()
+def first_layer_map(model: SequenceModel, batch: Batch) -> tuple[int, int, np.ndarray]:
+    """(block, heads, weights) of the first mixer that has attention: (n, n) float64 over the n valid positions of the
+    first example, the mean over its heads, as figures 3 to 5 of Lu et al. 2021 show it."""
+    block, _, module, inputs = _mixer_inputs(model, batch)[0]
+    view: AttentionView = module.attention(*inputs)
+    there = inputs[1][0]
+    mean = torch.stack([view.weights(0, head).double() for head in range(view.heads)]).mean(0)
+    return block, view.heads, mean[there][:, there].cpu().numpy()
+
+
 def _mixer_inputs(model: SequenceModel, batch: Batch) -> list[tuple[int, str, Any, tuple[Tensor, ...]]]:
     """(block, path, mixer, inputs) of each mixer with attention, from one forward pass.
 

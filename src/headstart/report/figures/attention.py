@@ -10,8 +10,20 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from headstart.report.figures.style import DASHES, DOTS, Drawing, Look, canvas, dashed, entry, from_zero, legend
-from headstart.report.figures.trained import PANELS, POINTS, TrainedColumn, block_name, some
+from headstart.report.figures.style import (
+    DASHES,
+    DOTS,
+    Drawing,
+    Look,
+    across,
+    canvas,
+    dashed,
+    entry,
+    from_zero,
+    legend,
+    plain,
+)
+from headstart.report.figures.trained import PANELS, POINTS, Trained, TrainedColumn, block_name, some
 from headstart.study import words
 
 if TYPE_CHECKING:
@@ -24,6 +36,8 @@ HEADS, CELLS = 4, 128
 """At most so many heads of a block in one figure, and cells of a map's side."""
 LONGEST = 2048
 """Positions up to which attention is drawn: a map has their square of numbers."""
+SMALLEST, LONG = 4.5, 10
+"""Points of the smallest letters beside a map, and letters of the longest symbol there."""
 WEIGHTS = 2**22
 """Weights of one head over all examples of its batch, about; long inputs get fewer examples, two at least."""
 
@@ -49,6 +63,20 @@ class HeadMap:
 
 
 @dataclass(frozen=True)
+class ExampleMap:
+    """One example in the first layer of attention: (n, n) weights, mean over its heads, learnt and at the start.
+
+    symbols: of its n positions, none where they cannot be written.
+    """
+
+    block: int
+    heads: int
+    symbols: tuple[str, ...]
+    weights: np.ndarray
+    first: np.ndarray
+
+
+@dataclass(frozen=True)
 class HeadLine:
     """All heads of one stage, in the colour of an arm by its `index` in the study."""
 
@@ -62,7 +90,7 @@ class HeadLine:
 
 
 def attention_drawings(column: TrainedColumn) -> list[Drawing]:
-    """Per arm the maps of its heads, then all arms' mean attended distances."""
+    """Per arm the maps of its heads and one example in its first layer, then all arms' mean attended distances."""
     out, lines = [], []
     for trained in column.stages("Attention", parent=False):
         arms, stage = words.listed(trained.arms), trained.stage
@@ -86,6 +114,7 @@ def attention_drawings(column: TrainedColumn) -> list[Drawing]:
             )
             title = f"Attention of {trained.label}"
             out.append(column.drawing("attention", title, caption, partial(attention_figure, heads), trained.arms[0]))
+            out.append(_example_drawing(column, trained, arms))
     return [*out, *([_distances(column, lines)] if lines else [])]
 
 
@@ -111,6 +140,26 @@ def _heads(stage: Opened) -> tuple[list[HeadMap], int]:
         for now, first in zip(attention_maps(stage.model, batch), attention_maps(stage.start, batch), strict=True)
     ]
     return heads, len(batch)
+
+
+def _example_drawing(column: TrainedColumn, trained: Trained, arms: str) -> Drawing:
+    from headstart.analysis.attention import first_layer_map
+    from headstart.analysis.stages import first_batch
+
+    stage = trained.stage
+    batch = first_batch(stage, 1)
+    block, heads, weights = first_layer_map(stage.model, batch)
+    read, inputs = stage.task.text, batch.inputs[0].numpy()[: len(weights)]
+    symbols = () if read is None else tuple(read(inputs[i : i + 1]) for i in range(len(inputs)))
+    example = ExampleMap(block, heads, symbols, weights, first_layer_map(stage.start, batch)[2])
+    what = "its symbols stand beside the maps where they have room" if symbols else "numbers are positions"
+    caption = (
+        f"One val example in block {block} of {arms}, after {stage.name} and at the start: mean over "
+        f"{words.many(heads, 'head')}. A row is a position and its weights on all positions, each map on its own scale "
+        f"(square root); {what}; seed {trained.seed}."
+    )
+    title = f"One example in the first attention of {trained.label}"
+    return column.drawing("attention-example", title, caption, partial(example_figure, example), trained.arms[0])
 
 
 def _distances(column: TrainedColumn, lines: Sequence[HeadLine]) -> Drawing:
@@ -143,9 +192,9 @@ def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
     every = [[h for h in heads if (h.block, h.mixer) == mixer] for mixer in mixers]
     most = min(HEADS, max(map(len, every)))
     with canvas(dark, 1.75 * most + 2.9, 2.15 * len(every) + 0.3) as (figure, look):
-        across = max(1, min(most, int(figure.get_figwidth() - 1.9)))
-        rows = [some(group, across) for group in every]
-        grid = figure.add_gridspec(len(rows), across + 1, width_ratios=[*[1.0] * across, 1.35])
+        columns = max(1, min(most, int(figure.get_figwidth() - 1.9)))
+        rows = [some(group, columns) for group in every]
+        grid = figure.add_gridspec(len(rows), columns + 1, width_ratios=[*[1.0] * columns, 1.35])
         for row, (mixer, group) in enumerate(zip(mixers, rows, strict=True)):
             for column, head in enumerate(group):
                 axes = figure.add_subplot(grid[row, column])
@@ -154,7 +203,7 @@ def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
                     axes.set_ylabel(f"{block_name(*mixer)}\nposition")
                 if row == len(rows) - 1:
                     axes.set_xlabel("attends to")
-            axes = figure.add_subplot(grid[row, across])
+            axes = figure.add_subplot(grid[row, columns])
             _curves(axes, group, look)
             if row == 0:
                 axes.set_title("weight by distance", fontsize="medium")
@@ -163,23 +212,54 @@ def attention_figure(heads: Sequence[HeadMap], dark: bool = False) -> Figure:
     return figure
 
 
+def example_figure(example: ExampleMap, dark: bool = False) -> Figure:
+    """The mean over heads for one example, after training and at the start, with the example's symbols on both axes."""
+    with canvas(dark, 7.2, 3.5) as (figure, look):
+        number = across(figure, 2, 3.0)
+        side = 72 * (figure.get_figwidth() / number - 0.9)
+        for panel, (title, weights) in enumerate(
+            (("after training", example.weights), ("at the start", example.first))
+        ):
+            axes = figure.add_subplot(2 // number, number, panel + 1)
+            _shade(axes, pooled(weights), len(weights), look)
+            axes.set_title(title, fontsize="medium", fontweight="normal")
+            points = min(8.0, side / (1.5 * len(weights)))
+            if example.symbols and points >= SMALLEST:
+                names = [
+                    plain(symbol if len(symbol) <= LONG else f"{symbol[: LONG - 1]}…") for symbol in example.symbols
+                ]
+                upright: dict[str, Any] = {"rotation": 90} if max(map(len, names)) > 1 else {}
+                axes.set_xticks(range(len(names)), names, fontsize=points, **upright)
+                axes.set_yticks(range(len(names)), names, fontsize=points)
+            if panel % number == 0:
+                axes.set_ylabel(f"block {example.block}\nposition")
+            if panel >= 2 - number:
+                axes.set_xlabel("attends to")
+    return figure
+
+
 def _map(axes: Axes, head: HeadMap, look: Look) -> None:
+    _shade(axes, head.cells, head.length, look)
+    title = f"head {head.head}: {far(head.distance)}\nat the start {far(head.first)}"
+    axes.set_title(title, fontsize="medium", fontweight="normal")
+
+
+def _shade(axes: Axes, cells: np.ndarray, length: int, look: Look) -> None:
+    """A map of `length` positions a side, dark where the weight is large."""
     from matplotlib.colors import LinearSegmentedColormap, PowerNorm
 
     shades = LinearSegmentedColormap.from_list("weights", [look.paper, look.colour(0), look.ink])
-    end = head.length - 1
+    end = length - 1
     axes.imshow(
-        head.cells,
+        cells,
         cmap=shades.with_extremes(bad=look.rule),
-        norm=PowerNorm(0.5, 0.0, float(np.nanmax(head.cells)) or 1.0),
+        norm=PowerNorm(0.5, 0.0, float(np.nanmax(cells)) or 1.0),
         interpolation="nearest",
         extent=(-0.5, end + 0.5, end + 0.5, -0.5),
     )
     axes.set_xticks([0, end])
     axes.set_yticks([0, end])
     axes.grid(False)
-    title = f"head {head.head}: {far(head.distance)}\nat the start {far(head.first)}"
-    axes.set_title(title, fontsize="medium", fontweight="normal")
 
 
 def _curves(axes: Axes, heads: Sequence[HeadMap], look: Look) -> None:
