@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-onnx lint install docs results gpu clean
+.PHONY: demo test test-slow test-onnx lint install docs results fuzz gpu clean
 
 install: $(READY)
 
@@ -41,6 +41,10 @@ docs: $(READY)
 # Every page of docs/results again from the results beside it, and their index; trains nothing.
 results: $(READY)
 	$(BIN)/python benchmarks/publish_results.py
+
+# Damaged files for every parser of outside input, MINUTES each: `make fuzz MINUTES=5 NAMES="csv npz"`.
+fuzz: $(READY)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.fuzz $(NAMES) --minutes $(or $(MINUTES),1) --folder ../build/fuzz
 
 # Image at the paper's size on a GPU: DATA names the folder that holds cifar10/.
 gpu: $(READY)

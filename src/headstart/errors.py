@@ -15,7 +15,13 @@ MOST = 20
 
 
 class BadInput(ValueError):
-    """Something a person gave is wrong: the text names the place, the value and the way out. Exit code 2."""
+    """Something a person gave is wrong: the text names the place, the value and the way out. Exit code 2.
+
+    Characters that a terminal would act on, or that no font shows, stand in it as escapes (`\\x1b`).
+    """
+
+    def __init__(self, text: str = "") -> None:
+        super().__init__("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
 
 
 def nearest(value: Any, known: Iterable[str]) -> str:

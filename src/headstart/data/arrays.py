@@ -5,6 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Sequence
 from pathlib import Path
+from tokenize import TokenError
 from typing import IO, Any
 
 import numpy as np
@@ -56,7 +57,7 @@ def read_npz(path: Path, spec: LayoutSpec) -> Table:
                         name = info.filename.removesuffix(".npy")
                         arrays[name] = _read(file, info.file_size, f"{path}, array {name!r}")
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise BadInput(f"{path}: is not a whole .npz file ({error}); write it again") from None
+            raise BadInput(f"{path}: is not a whole .npz file ({_short(error)}); write it again") from None
     if not arrays:
         raise BadInput(f"{path}: holds no array; write it with numpy.savez")
     return _together(arrays, path, spec)
@@ -71,10 +72,8 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
         if header is None:  # version 3 has names of fields that are not Latin, and plain arrays have none
             raise ValueError(f"version {version} of the format")
         shape, fortran, dtype = header(file)
-    except (ValueError, EOFError, SyntaxError) as error:
-        raise BadInput(
-            f"{source}: is not an array of numpy ({' '.join(str(error).split())[:120]}); write it with numpy.save"
-        ) from None
+    except (ValueError, EOFError, SyntaxError, TokenError, UserWarning) as error:
+        raise BadInput(f"{source}: is not an array of numpy ({_short(error)}); write it with numpy.save") from None
     check_dtype(dtype, source)
     count = 1
     for length in shape:
@@ -88,6 +87,11 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
         raise BadInput(f"{source}: is cut short: {len(content):,} of {count * dtype.itemsize:,} bytes; write it again")
     flat = np.frombuffer(content, dtype=dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
+
+
+def _short(error: Exception) -> str:
+    """What numpy or zipfile says, on one line; both quote what they have read."""
+    return " ".join(str(error).split())[:120]
 
 
 def check_dtype(dtype: np.dtype[Any], source: str) -> None:

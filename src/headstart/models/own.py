@@ -17,6 +17,7 @@ from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.model import Network, seeded
 from headstart.models.norms import Tensors
+from headstart.models.outline import without_numbers
 from headstart.seeds import Draw, bits
 from headstart.sequence import Batch, Signature
 from headstart.text import plain
@@ -210,7 +211,7 @@ def _own_signature(signature: Signature) -> Signature:
 @functools.lru_cache(maxsize=64)
 def _weights(spec: OwnModelSpec, signature: Signature) -> int:
     try:
-        with torch.device("meta"):
+        with without_numbers():
             net = spec.build(signature)
     except (NotImplementedError, RuntimeError):  # a module that looks at its numbers
         net = spec.build(signature)

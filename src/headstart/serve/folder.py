@@ -23,6 +23,7 @@ from headstart.models.checkpoints.folder import Header, read_header
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec, Network
+from headstart.models.outline import without_numbers
 from headstart.plugins import own_kinds, plugins_of, require_plugins
 from headstart.serve.config import NETWORK, ModelConfig
 from headstart.serve.model import TYPES, Served
@@ -290,7 +291,7 @@ def build(config: ModelConfig) -> Network:
 def _of_network(config: ModelConfig, path: Path) -> Header:
     assert config.network is not None
     try:
-        with torch.device("meta"):  # shapes alone, but for small constants
+        with without_numbers():
             model = build(config)
     except BadInput as error:
         raise BadInput(f"{path.with_name('config.json')}: network.{error}") from None

@@ -17,6 +17,7 @@ from headstart.models.checkpoints.source import revision_of
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model, model_length
 from headstart.models.norms import Tensors
+from headstart.models.outline import without_numbers
 from headstart.parameters import LEAVES, MIXER, leaves, select
 from headstart.sequence import Signature
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, peak_memory
@@ -163,7 +164,7 @@ def parts_of(fields: Fields) -> dict[str, str]:
 @lru_cache(maxsize=16)
 def _leaves(spec: ModelSpec, vocabulary: int | None) -> dict[str, str]:
     kind: Any = "tokens" if vocabulary else "floats"
-    with torch.device("meta"):
+    with without_numbers():
         model = build_model(spec, Signature(kind, vocabulary or 1, 1, 1, "class", classes=2), Output("sequence", 2), 0)
     return leaves(model)
 

@@ -1,0 +1,66 @@
+"""Modules with shapes and without numbers: what a plan, a header check or a count of weights builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+
+@contextmanager
+def without_numbers() -> Iterator[None]:
+    """What is built inside has shapes and types alone: torch's device `meta`, without the second that it takes first.
+
+    There torch does arithmetic in Python, which imports its compiler. Here an operation on each number by itself takes
+    the shape from its inputs, and the type from the same operation on one number.
+    """
+    with torch.device("meta"), _Shapes():  # type: ignore[no-untyped-call]
+        yield
+
+
+class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Arithmetic, random numbers and ranges on the device `meta`."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """Torch's own switch: True, which is its default, imports the compiler."""
+        return False
+
+    def __torch_dispatch__(
+        self, func: Any, types: Sequence[Any], args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The operation's result."""
+        options = dict(kwargs or {})
+        tensors = [x for x in args if isinstance(x, torch.Tensor)]
+        devices = [x.device for x in tensors] or [torch.device(options.get("device") or "meta")]
+        if any(device.type != "meta" for device in devices):
+            return func(*args, **options)
+        if torch.Tag.inplace in func.tags:
+            return args[0]
+        if torch.Tag.pointwise in func.tags and "out" not in options:
+            single = [_single(x) if isinstance(x, torch.Tensor) else x for x in args]
+            shape = torch.broadcast_shapes(*(x.shape for x in tensors))  # type: ignore[no-untyped-call]
+            return _empty(shape, func(*single, **options).dtype)
+        if torch.Tag.nondeterministic_seeded in func.tags and not tensors:
+            return _empty(args[0], options.get("dtype") or torch.get_default_dtype())
+        name = func.overloadpacket
+        if name is torch.ops.aten.arange:
+            steps = func(*args, **{**options, "device": torch.device("cpu")})
+            return _empty(steps.shape, steps.dtype)
+        if name in (torch.ops.aten.tril, torch.ops.aten.triu):
+            return torch.empty_like(args[0])
+        if name is torch.ops.aten.stack:
+            first, place = args[0][0], (args[1] if len(args) > 1 else 0) % (args[0][0].dim() + 1)
+            return _empty((*first.shape[:place], len(args[0]), *first.shape[place:]), first.dtype)
+        return func(*args, **options)
+
+
+def _single(x: torch.Tensor) -> torch.Tensor:
+    return torch.ones((1,) * x.dim(), dtype=x.dtype, device="cpu")
+
+
+def _empty(shape: Sequence[int], dtype: torch.dtype) -> torch.Tensor:
+    return torch.empty(tuple(shape), dtype=dtype, device="meta")

@@ -1,0 +1,64 @@
+"""Models without numbers: the shapes and types of those with numbers, at the cost of no compiler."""
+
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from headstart.models.heads import Output
+from headstart.models.mixers import MIXERS
+from headstart.models.model import ModelSpec, build_model
+from headstart.models.outline import without_numbers
+from headstart.sequence import Signature
+from headstart.spec import read
+
+POSITIONS = ("none", "learned", "sinusoidal", "rotary", "relative")
+SIGNATURE = Signature("tokens", 7, 12, 12, "class", classes=3)
+
+
+def shapes(mixer, position):
+    spec = read(ModelSpec, {"width": 8, "blocks": 2, "mixer": {"kind": mixer}, "position": {"kind": position}})
+    model = build_model(spec, SIGNATURE, Output("sequence", 3), 0)
+    tensors = dict(model.named_parameters()) | dict(model.named_buffers())
+    return {name: (tuple(x.shape), x.dtype) for name, x in tensors.items()}
+
+
+@pytest.mark.parametrize(
+    ("mixer", "position"), [*((mixer, "none") for mixer in MIXERS), *(("attention", kind) for kind in POSITIONS)]
+)
+def test_shapes_and_types_are_those_of_a_model_with_numbers(mixer, position):
+    whole = shapes(mixer, position)
+    with without_numbers():
+        assert shapes(mixer, position) == whole
+
+
+def test_nothing_is_drawn_and_nothing_has_numbers():
+    torch.manual_seed(0)
+    before = torch.random.get_rng_state()
+    with without_numbers():
+        x = torch.stack([torch.randn(3, 4) * 2, torch.arange(12.0).view(3, 4).tril()], -1)
+    assert (x.device.type, x.shape, x.dtype) == ("meta", (3, 4, 2), torch.float32)
+    assert torch.equal(before, torch.random.get_rng_state())
+
+
+def test_types_are_those_of_the_operation():
+    with without_numbers():
+        whole, double = torch.arange(3), torch.arange(3.0, dtype=torch.float64)
+        types = [x.dtype for x in (whole / 2, whole * 2, whole > 1, whole * double)]
+        assert types == [torch.float32, torch.int64, torch.bool, torch.float64]
+        assert (torch.ones(2, 1) + torch.ones(3)).shape == (2, 3)
+        assert torch.ones(2).mul_(3).shape == (2,)
+
+
+def test_a_tensor_with_numbers_stays_one():
+    with without_numbers():
+        assert (torch.ones(2, device="cpu") * 3).tolist() == [3.0, 3.0]
+
+
+def test_planning_does_not_import_the_compiler():
+    words = (
+        "import sys; from headstart.api import Study; Study('few-labels', store='none');"
+        "sys.exit('torch._dynamo' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

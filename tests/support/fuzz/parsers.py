@@ -1,0 +1,305 @@
+"""Every parser of outside input: small good files to damage, and the call that opens them."""
+
+from __future__ import annotations
+
+import io
+import json
+import wave
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+Files = Mapping[str, bytes]
+"""Content of files by their path within a folder."""
+
+
+@dataclass(frozen=True)
+class Parser:
+    """What is fuzzed.
+
+    seeds: good inputs, each a folder's files. entry: the name within the folder that is opened, "" for the folder. read:
+    opens it. fixed: files that are never damaged. text: names of files whose damage is mostly written in words.
+    """
+
+    seeds: Callable[[], list[Files]]
+    read: Callable[[Path], object]
+    fixed: tuple[str, ...] = ()
+
+
+def _read_data(path: Path) -> object:
+    from headstart.data import read_sequences
+    from headstart.data.card import data_card
+
+    sequences = read_sequences(path)
+    data_card(sequences)
+    return sequences
+
+
+def _read_study(path: Path) -> object:
+    from headstart.api import Study
+
+    return Study(path, data=path.parent, store=path.parent / "runs").plan
+
+
+def _read_model(path: Path) -> object:
+    from headstart.serve.folder import load_model
+
+    return load_model(path)
+
+
+def _read_checkpoint(path: Path) -> object:
+    from headstart.models.checkpoints.read import read_checkpoint
+
+    checkpoint = read_checkpoint(path)
+    return [*checkpoint.tensors()]
+
+
+def _read_results(path: Path) -> object:
+    from headstart.study.snapshot import read_snapshot
+
+    return read_snapshot([path])
+
+
+CSV = b'''id,label,x_0,x_1,x_2,x_3
+a,slow,0.1,0.2,,0.4
+b,quick,1.5,-2e3,0.25,0
+"c ""d""",slow,1,2,3,4
+e,quick,0.5,0.5,0.5,nan
+'''
+LONG = b"""series,time,label,value
+a,0,up,1.5
+a,1,up,2.5
+b,0,down,3
+b,1,down,1
+b,2,down,-1
+"""
+TEXTS = b"""text;label
+"a good film; really";1
+"not, at all";0
+"line
+break";1
+d;0
+"""
+
+
+def _csv() -> list[Files]:
+    return [{"data.csv": text} for text in (CSV, LONG, TEXTS, CSV.replace(b",", b"\t"), b"\xef\xbb\xbf" + CSV)]
+
+
+def _json_lines() -> list[Files]:
+    rows = [{"x": [0.5, 1, 2.5], "label": "a"}, {"x": [1, None], "label": "b"}, {"x": [3], "label": "a"}]
+    texts = [{"text": "ACGT", "label": 1}, {"text": "GGTA", "label": 0}, {"text": "gat\u00e9", "label": 1}]
+    several = [{"x": [[1, 2], [3, 4]], "label": 0.5}, {"x": [[5, 6]], "label": 1.5}]
+    return [{"data.jsonl": "\n".join(map(json.dumps, table)).encode()} for table in (rows, texts, several)]
+
+
+def _saved(array: np.ndarray) -> bytes:
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+def _arrays() -> list[Files]:
+    values = np.arange(24, dtype=np.float32).reshape(4, 6)
+    return [{"data.npy": _saved(x)} for x in (values, values.reshape(2, 6, 2), values.astype(np.int16))]
+
+
+def _array_sets() -> list[Files]:
+    out: list[Files] = []
+    for save in (np.savez, np.savez_compressed):
+        file = io.BytesIO()
+        save(file, X=np.arange(24.0).reshape(4, 6), y=np.array([0, 1, 0, 1]), lengths=np.array([6, 5, 4, 6]))
+        out.append({"data.npz": file.getvalue()})
+    return out
+
+
+def _parquet() -> list[Files]:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    table = pa.table({"x": [[1.0, 2.0], [3.0, None], [0.5]], "label": ["a", "b", "a"], "id": [1, 2, 3]})
+    out: list[Files] = []
+    for compression in ("none", "snappy"):
+        file = io.BytesIO()
+        pq.write_table(table, file, compression=compression)
+        out.append({"data.parquet": file.getvalue()})
+    return out
+
+
+def _feather() -> list[Files]:
+    import pyarrow as pa
+
+    table = pa.table({"x": [[1.0, 2.0], [3.0, None], [0.5]], "label": ["a", "b", "a"]})
+    file = io.BytesIO()
+    with pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table)
+    return [{"data.arrow": file.getvalue()}]
+
+
+TS = b"""# made up
+@problemName Made
+@timeStamps false
+@missing true
+@univariate false
+@dimension 2
+@equalLength false
+@classLabel true up down
+@data
+1.5,2.5,?:0.1,0.2,0.3:up
+3,4:5,6:down
+1,1,1:2,2,2:up
+"""
+FASTA = b""">one label=a
+ACGTNACGT
+ACG
+>two label=b
+acgt
+>three label=a
+TTTT
+"""
+
+
+def _series() -> list[Files]:
+    return [{"data.ts": TS}]
+
+
+def _fasta() -> list[Files]:
+    return [{"data.fasta": FASTA}, {"data.fa": FASTA.replace(b"ACGT", b"MKVL")}]
+
+
+def _wav(width: int, channels: int) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(channels)
+        sound.setsampwidth(width)
+        sound.setframerate(8000)
+        sound.writeframes(bytes(range(200)) * width * channels)
+    return file.getvalue()
+
+
+def _picture(form: str, mode: str) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(np.arange(64, dtype=np.uint8).reshape(8, 8)).convert(mode).save(file, form)
+    return file.getvalue()
+
+
+def _sound() -> list[Files]:
+    return [
+        {f"data/{name}/{i}.wav": _wav(width, channels) for name in ("dog", "cat") for i in range(2)}
+        for width, channels in ((1, 1), (2, 2), (3, 1), (4, 1))
+    ]
+
+
+def _pictures() -> list[Files]:
+    return [
+        {f"data/{name}/{i}.{ending}": _picture(form, mode) for name in ("dog", "cat") for i in range(2)}
+        for form, ending, mode in (
+            ("PNG", "png", "L"),
+            ("PNG", "png", "P"),
+            ("JPEG", "jpg", "RGB"),
+            ("BMP", "bmp", "L"),
+        )
+    ]
+
+
+def _texts() -> list[Files]:
+    return [{f"data/{name}/{i}.txt": f"{name} {i} \u00e9".encode() for name in ("dog", "cat") for i in range(3)}]
+
+
+def _archives() -> list[Files]:
+    """Long tables in packed files: what is packed is damaged where it is packed."""
+    import bz2
+    import gzip
+    import lzma
+
+    packed = ((".gz", gzip.compress), (".xz", lzma.compress), (".bz2", bz2.compress))
+    return [{f"data.csv{ending}": pack(CSV)} for ending, pack in packed]
+
+
+STUDY = b"""name = "fuzzed"
+[stages.pretrain]
+objective = { kind = "masked" }
+[stages.finetune]
+objective = { kind = "classify" }
+[columns.digits]
+task = { kind = "listops", train = 20, val = 10, test = 10 }
+model = { width = 8, blocks = 1, mixer = { kind = "attention", heads = 2 } }
+pretrain = { objective = { mask_rate = 0.5 }, budget = { epochs = 2 } }
+finetune = { budget = { steps = 10 } }
+[arms.scratch]
+[arms.self_pretrained]
+finetune = { parent = "pretrain", start = ["take(all-head)"] }
+[axes]
+"finetune.optim.lr" = [1e-4, 3e-4]
+seed = [0, 1]
+[report]
+choose = ["finetune.optim.lr"]
+against = "scratch"
+[scales.tiny]
+only = { arms = ["scratch"] }
+[[claims]]
+says = "It helps."
+higher = "self_pretrained"
+lower = "scratch"
+"""
+
+
+def _study() -> list[Files]:
+    return [{"study.toml": STUDY}]
+
+
+def _checkpoint() -> list[Files]:
+    import tempfile
+
+    from support import checkpoints
+
+    out: list[Files] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for shards in (1, 2):
+            root = checkpoints.saved(Path(folder) / str(shards), checkpoints.GPT2, shards=shards)
+            out.append({f"data/{file.name}": file.read_bytes() for file in root.iterdir()})
+    return out
+
+
+def _model() -> list[Files]:
+    import tempfile
+
+    from headstart.serve.folder import save_model
+    from support.made_models import made, walks
+
+    out: list[Files] = []
+    with tempfile.TemporaryDirectory() as folder:
+        for name, network in (("bare", False), ("both", True)):
+            root = Path(folder) / name
+            save_model(made(walks(), ("summary", "kernels"), network=network), root)
+            out.append({f"data/{file.name}": file.read_bytes() for file in root.iterdir()})
+    return out
+
+
+def _results() -> list[Files]:
+    pages = Path(__file__).parents[3] / "docs" / "results"
+    return [{"data.json": (pages / "mqar-rates.json").read_bytes()}]
+
+
+PARSERS: dict[str, Parser] = {
+    "study": Parser(_study, _read_study),
+    "csv": Parser(_csv, _read_data),
+    "json_lines": Parser(_json_lines, _read_data),
+    "npy": Parser(_arrays, _read_data),
+    "npz": Parser(_array_sets, _read_data),
+    "parquet": Parser(_parquet, _read_data),
+    "arrow": Parser(_feather, _read_data),
+    "ts": Parser(_series, _read_data),
+    "fasta": Parser(_fasta, _read_data),
+    "pictures": Parser(_pictures, _read_data),
+    "sound": Parser(_sound, _read_data),
+    "texts": Parser(_texts, _read_data),
+    "packed": Parser(_archives, _read_data),
+    "model": Parser(_model, _read_model),
+    "checkpoint": Parser(_checkpoint, _read_checkpoint),
+    "results": Parser(_results, _read_results),
+}
