@@ -53,8 +53,8 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name in (torch.ops.aten.tril, torch.ops.aten.triu):
             return torch.empty_like(args[0])
         if name is torch.ops.aten.stack:
-            first, place = args[0][0], (args[1] if len(args) > 1 else 0) % (args[0][0].dim() + 1)
-            return _empty((*first.shape[:place], len(args[0]), *first.shape[place:]), first.dtype)
+            first, axis = args[0][0], (args[1] if len(args) > 1 else 0) % (args[0][0].dim() + 1)
+            return _empty((*first.shape[:axis], len(args[0]), *first.shape[axis:]), first.dtype)
         return func(*args, **options)
 
 
