@@ -11,10 +11,12 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import load_file
+from support.checkpoints import GPT2, saved
 
 import headstart
 from headstart.cli import main
 from headstart.errors import BadInput
+from headstart.models.checkpoints.read import read_checkpoint
 from headstart.sequence import Batch, collate
 from headstart.store import export_stage
 
@@ -67,6 +69,47 @@ def test_a_frozen_stage_is_exported_whole_with_what_it_is(study: headstart.Study
     assert (meta["identity"], meta["name"], meta["weights"]) == (identity, "finetune", "best")
     assert meta["spec"]["model"]["width"] == 8
     assert meta["scores"] == result["scores"]["best"]
+
+
+def test_a_stage_whose_frozen_tensors_are_shared_by_content_is_exported_whole(tmp_path: Path) -> None:
+    saved(tmp_path / "weights" / "small", {**GPT2, "n_embd": 64, "n_positions": 64})
+    source = str(tmp_path / "weights" / "small")
+    model = {"like": source}
+    table = {
+        "name": "shared",
+        "stages": {
+            "small": {"checkpoint": {"source": source}},
+            "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 2}, "trainable": "head"},
+        },
+        "columns": {"floats": {"task": {"kind": "digits", "fraction": 0.1}, "model": model}},
+        "arms": {"random": {}, "taken": {"finetune": {"parent": "small", "start": ["take(backbone)"]}}},
+        "report": {"baselines": False},
+    }
+    bound = headstart.Study(table, store=tmp_path / "runs")
+    headstart.run(bound)
+    shared = 0
+    for planned in bound.plan.stages.values():
+        result = bound.store.result(planned.identity)
+        assert result is not None
+        shared += bool(result.get("tensors"))
+        for which in ("best", "last"):
+            file = tmp_path / f"{planned.identity}-{which}.safetensors"
+            export_stage(bound.store, planned.identity, file, which)  # type: ignore[arg-type]
+            whole = bound.store.weights(planned.identity, which)  # type: ignore[arg-type]
+            weights = load_file(file)
+            assert weights.keys() == whole.keys()
+            assert all(torch.equal(weights[name], value) for name, value in whole.items())
+    assert shared >= 2, "the checkpoint and the random backbone are files of their content"
+    tensors = dict(read_checkpoint(source).tensors())
+    (small,) = [planned for planned in bound.plan.stages.values() if planned.name == "small"]
+    weights = load_file(tmp_path / f"{small.identity}-best.safetensors")
+    assert all(torch.equal(weights[name], value) for name, value in tensors.items())
+    for cell in bound.plan.cells:
+        identity = cell.chain[-1].identity
+        weights = load_file(tmp_path / f"{identity}-best.safetensors")
+        model = headstart.load(identity, store=tmp_path / "runs").state_dict()
+        assert weights.keys() == model.keys()
+        assert all(torch.equal(weights[name], value) for name, value in model.items())
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,9 @@ from torch.utils.data import TensorDataset
 
 import headstart
 from headstart.errors import BadInput
-from headstart.models.model import ModelSpec, build_model
-from headstart.sequence import Examples
+from headstart.models.heads import Output
+from headstart.models.model import ModelSpec, SequenceModel, build_model
+from headstart.sequence import Examples, Signature
 from headstart.spec import read
 from headstart.stage import StageSpec, begin
 from headstart.tasks.task import open_task
@@ -96,6 +97,47 @@ def test_it_is_the_loop_of_the_stages() -> None:
     done = headstart.train(model, task.train, task.val, device="cpu", **settings)  # type: ignore[arg-type]
     assert all(torch.equal(value, run.finish().best[name]) for name, value in model.state_dict().items())
     assert done.scores == run.finish().scores["best"]["val"]
+
+
+class Stopped(Exception):
+    """Raised where a training is cut short."""
+
+
+def test_frozen_layers_of_a_headstart_model_are_computed_once_as_in_a_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+
+    def probed(folder: Path | None = None, stop: int = 0, norm: str = "layer") -> tuple[SequenceModel, Any]:
+        spec = read(ModelSpec, {"width": 8, "blocks": 2, "norm": norm})
+        model = build_model(spec, Signature("floats", 2, 6, 6, "class", classes=2), Output("sequence", 2), 0)
+        for name, weight in model.named_parameters():
+            weight.requires_grad_(name.startswith("head."))
+        model.blocks[0].register_forward_pre_hook(lambda *_: calls.append(1))
+        calls.clear()
+
+        def cut(record: dict[str, Any]) -> None:
+            if record["step"] == stop:
+                raise Stopped
+
+        settings: dict[str, Any] = {"optim": OPTIM, "budget": {"epochs": 6}, "device": "cpu", "on_record": cut}
+        return model, headstart.train(model, TRAIN, VAL, folder=folder, save_every=0.0, **settings)
+
+    once, trained = probed()
+    assert len(calls) <= 96 / 16 + 32 / 16 + 4, "each batch of train and val, and looks at the first examples"
+    assert all(weight.requires_grad == name.startswith("head.") for name, weight in once.named_parameters())
+    with pytest.raises(Stopped):
+        probed(tmp_path, stop=18)
+    again, _ = probed(tmp_path)
+    assert equal(once, again), "a state goes on to equal bits"
+    probed(norm="batch")
+    assert len(calls) > 6 * 6, "statistics of batches are not those of one pass"
+    monkeypatch.setattr("headstart.training.features.LIMIT", 0)
+    plain, other = probed()
+    assert len(calls) > 6 * 6
+    for name, value in plain.state_dict().items():
+        torch.testing.assert_close(once.state_dict()[name], value, rtol=0, atol=1e-5)
+    assert trained.scores["loss"] == pytest.approx(other.scores["loss"], abs=1e-5)
 
 
 def test_arrays_a_dataset_and_examples_are_the_same_data() -> None:

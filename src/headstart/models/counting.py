@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 
 from torch import nn
 
+from headstart.models.model import SequenceModel
 from headstart.models.positions import Relative
 
 
@@ -50,6 +51,14 @@ def frozen_layers(network: nn.Module, layers: Sequence[tuple[str, float]], train
         return next(i for i, name in enumerate(names) if name.startswith(f"blocks.{block}.")), block
     blocks = len({name.split(".")[1] for name in names if name.startswith("blocks.")})
     return (names.index(first), blocks + (first == "head")) if first in ("norm", "head") and blocks else (0, 0)
+
+
+def frozen_blocks(model: SequenceModel, trained: Collection[str]) -> int:
+    """How many blocks no gradient enters, as `frozen_layers` counts them, of a model whose spec is not known."""
+    names = ["encoder", "position", "embedding_norm"]
+    for number in range(len(model.blocks)):
+        names += [f"blocks.{number}.{layer}" for layer in ("norm_mixer", "mixer", "norm_feed_forward", "feed_forward")]
+    return frozen_layers(model, [(name, 0.0) for name in [*names, "norm", "head"]], trained)[1]
 
 
 def _trained_within(network: nn.Module, name: str, trained: Collection[str]) -> set[str]:

@@ -22,7 +22,7 @@ from headstart.tasks import Task
 from headstart.training.batches import Batches
 from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
-from headstart.training.loop import Progress, StepInfo, TrainConfig, train
+from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
 from headstart.training.optim import flat_parameters
 
 WARM_STEPS, TIMED_STEPS = 3, 10
@@ -109,14 +109,7 @@ class TrainedRun(StageRun):
 
     def steps(self) -> Iterator[StepInfo]:
         """Train; one tick a step, and before the first step one for each batch of features."""
-        progress, setting = self.progress, self.setting
-        began = time.perf_counter()
-        for feed in progress.features.values():
-            for _ in feed.fill():
-                progress.seconds += time.perf_counter() - began
-                yield StepInfo(progress.step, setting.total, progress.step / setting.per_epoch, None, progress.state)
-                began = time.perf_counter()
-        yield from train(setting, progress)
+        yield from train_whole(self.setting, self.progress)
 
     def size(self) -> Size:
         """Parameters, and what the budget buys."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -15,8 +15,10 @@ from pydantic import Field
 from torch import nn
 
 from headstart.errors import BadInput
+from headstart.models.counting import frozen_blocks
 from headstart.models.heads import Output, build_head
-from headstart.models.model import Network, seeded
+from headstart.models.model import Network, SequenceModel, seeded
+from headstart.models.norms import BatchNorm
 from headstart.models.own import OwnModel
 from headstart.objectives import ObjectiveField, ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature
@@ -24,9 +26,9 @@ from headstart.spec import Seed, Spec, read
 from headstart.store import SaveTimes
 from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate as evaluate_batches
+from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.kept import claimed_folder
-from headstart.training.loop import BudgetSpec, Progress, TrainConfig
-from headstart.training.loop import train as train_steps
+from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train_whole
 from headstart.training.optim import OptimSpec, flat_parameters
 
 Data = Any
@@ -78,7 +80,9 @@ def train(
 
     module: `forward(x)` or `forward(x, lengths)` with x (B, L) int64 or (B, L, F) float32, padded with 0, and lengths
     (B,); gives (B, K) for K classes, (B, T) for T numbers, or (B, L, K) or (B, L, T) where the target is per position.
-    Parameters with `requires_grad = False` stay as they are. train, val: see `Data`; missing numbers (NaN) are 0.
+    Parameters with `requires_grad = False` stay as they are; where those of a model of `headstart.load` lie below all
+    that train, what they make of an example is computed once, as in a study. train, val: see `Data`; missing numbers
+    (NaN) are 0.
     objective: `classify` or `regress`, by its name or with its settings (default: by the target's type).
     optim, budget: as in a study (default: AdamW at 1e-3, 10 epochs); `patience` is a setting of the budget.
     on_record: called with a copy of each record. seed: of the order of the examples and of dropout.
@@ -180,7 +184,7 @@ def _trained(
     """Drive the loop to its end; records, states and best weights are what is done with its steps."""
     learn = {name: weight.requires_grad for name, weight in network.named_parameters()}
     first = next(network.parameters())
-    batches = {}
+    batches: dict[str, Batches] = {}
     for name, examples in sets.items():
         units = examples.labelled_units() if recipe.objective.uses_target else np.arange(examples.units)
         batches[name] = Batches(examples, units, first.device, first.dtype)
@@ -194,14 +198,17 @@ def _trained(
     )
     try:
         with claimed_folder(folder, network, recipe.document(), sets) as kept:
-            flat = flat_parameters(network, [name for name, learns in learn.items() if learns], recipe.optim)
-            progress = Progress(network, flat)
+            trained = [name for name, learns in learn.items() if learns]
+            features = _features(network, trained, config, batches)
+            batches |= features
+            config = replace(config, train=batches["train"], val=batches["val"])
+            progress = Progress(network, flat_parameters(network, trained, recipe.optim), features=features)
             records = kept.records
             if kept.state is not None:
                 progress.restore(*kept.state)
             if kept.result is None:
                 saves = SaveTimes(save_every, time.monotonic())
-                for info in train_steps(config, progress):
+                for info in train_whole(config, progress):
                     if info.record is not None:
                         records.append(info.record)
                         if kept.stage is not None:
@@ -231,6 +238,20 @@ def _trained(
             weight.requires_grad_(learn[name])
     module.eval()
     return Trained(module, tuple(records), scores, result["best_step"], result["steps"], result["status"])
+
+
+def _features(
+    network: Network, trained: Collection[str], config: TrainConfig, batches: Mapping[str, Batches]
+) -> dict[str, FeatureBatches]:
+    """The splits, where frozen layers of a headstart model are computed once for each unit, as stages do it."""
+    if not isinstance(network, SequenceModel) or config.total < config.per_epoch:
+        return {}
+    if any(isinstance(module, BatchNorm) and not module.still for module in network.modules()):
+        return {}  # its statistics follow each batch, whatever trains
+    with torch.no_grad():
+        width = network.embed(next(batches["val"].in_order())).shape[-1]
+    level = frozen_blocks(network, trained)
+    return feature_batches(network, level, width, batches, config.objective, config.signature, config.optim)
 
 
 def _examples(data: Data, name: str) -> Examples:

@@ -216,6 +216,17 @@ class TrainConfig:
         return progress.step >= self.total or progress.diverged or progress.bad_evaluations >= patience
 
 
+def train_whole(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
+    """`train`, and before the first step a tick for each batch of features that are computed once."""
+    began = time.perf_counter()
+    for feed in progress.features.values():
+        for _ in feed.fill():
+            progress.seconds += time.perf_counter() - began
+            yield StepInfo(progress.step, config.total, progress.step / config.per_epoch, None, progress.state)
+            began = time.perf_counter()
+    yield from train(config, progress)
+
+
 def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
     """Train to the end of the budget, one record a step; `progress` holds the outcome.
 
