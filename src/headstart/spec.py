@@ -5,6 +5,7 @@ A spec is data. Every field that can change a result is in one; its identity is 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import json
@@ -53,11 +54,11 @@ class Spec(BaseModel):
         places False leaves out fields that say where something is: so an identity is taken, beside the content.
         """
         out: dict[str, Any] = {"version": self.version}
-        for name, info in type(self).model_fields.items():
+        for name, info, is_neutral, is_place in _fields(type(self)):
             value = getattr(self, name)
-            if _marked(info, "neutral") and value == info.get_default(call_default_factory=True):
+            if is_neutral and value == info.get_default(call_default_factory=True):
                 continue
-            if places or not _marked(info, "place"):
+            if places or not is_place:
                 out[name] = _plain(value, places)
         return {**out, "source digest": self.source_digest} if self.source_digest else out
 
@@ -77,12 +78,21 @@ def place(default: Any = ..., **rules: Any) -> Any:
     return Field(default=default, json_schema_extra={"place": True}, **rules)
 
 
+@functools.cache
+def _fields(cls: type[Spec]) -> list[tuple[str, Any, bool, bool]]:
+    """(name, field, neutral, place) of each field."""
+    fields = cls.model_fields.items()
+    return [(name, info, _marked(info, "neutral"), _marked(info, "place")) for name, info in fields]
+
+
 def _marked(field: Any, mark: str) -> bool:
     extra = field.json_schema_extra
     return isinstance(extra, dict) and bool(extra.get(mark))
 
 
 def _plain(value: Any, places: bool) -> Any:
+    if isinstance(value, (str, int, float)) or value is None:  # nearly all, and looking for a Mapping takes long
+        return value
     if isinstance(value, Spec):
         return value.document(places=places)
     if isinstance(value, Mapping):

@@ -371,7 +371,7 @@ def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) ->
 def plugins_of(value: Any) -> tuple[Plugin, ...]:
     """Plugins whose classes a spec holds, also in its parents: each once."""
     out: dict[str, Plugin] = {}
-    waiting = [value]
+    waiting = [value] if _known else []
     while waiting:
         item = waiting.pop()
         if isinstance(item, Spec):

@@ -6,7 +6,7 @@ import heapq
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -84,12 +84,16 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
     return out
 
 
-def measure(costs: Sequence[Cost], runtime: Runtime, speed: Speed) -> tuple[list[Cost], Speed]:
+def measure(
+    costs: Sequence[Cost], runtime: Runtime, speed: Speed, done: Collection[str] = ()
+) -> tuple[list[Cost], Speed]:
     """The costs, with steps of their kinds timed as the run would take them: in as many workers at a time.
 
-    The speed is what the kinds that were timed say of those that were not.
+    The speed is what the kinds that were timed say of those that were not. done: identities of finished stages, for
+    which nothing is timed.
     """
-    times = time_steps(probes(costs, speed, max(runtime.workers, 1)), runtime)
+    left = [cost for cost in costs if cost.planned.identity not in done]
+    times = time_steps(probes(left, speed, max(runtime.workers, 1)), runtime) if left else {}
     timed = [replace(cost, time=times.get(cost.kind)) for cost in costs]
     ratios = {
         cost.kind: sum(cost.seconds_at(speed)) / sum(replace(cost, time=None).seconds_at(speed))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
 
 from headstart.errors import BadInput, nearest
 from headstart.store import StageEntry, Store
+from headstart.store.index import summaries
 
 COLUMNS = ("id", "state", "stage", "arm", "task", "seed", "rate", "val", "test", "metric", "date", "epochs", "seconds")
 """Of a listing, the most wanted first: a narrow terminal leaves out the last."""
+
+_FORM = ",".join(COLUMNS)
 
 
 def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]]:
@@ -28,8 +31,14 @@ def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]
         if name not in COLUMNS:
             raise BadInput(f"ls: {word}: {nearest(name, COLUMNS)}")
         wanted.append((name, pattern))
-    rows = [_row(entry) for entry in store.listing()]
+    rows = [row for row in summaries(store, _row, _FORM).values() if row["state"] != "absent"]
+    rows.sort(key=lambda row: (row["date"] or "", row["id"]))
     return [row for row in rows if all(_fits(row[name], pattern) for name, pattern in wanted)]
+
+
+def states(store: Store, identities: Iterable[str]) -> dict[str, str]:
+    """The states of stages, as `Store.status` says them."""
+    return {name: row["state"] for name, row in summaries(store, _row, _FORM, identities).items()}
 
 
 def _fits(value: Any, pattern: str) -> bool:

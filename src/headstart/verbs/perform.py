@@ -32,6 +32,7 @@ from headstart.study.budgets import Lack, lacking
 from headstart.study.columns import side_by_side
 from headstart.study.costs import Speed, speed_here
 from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
+from headstart.study.listing import states as stored_states
 from headstart.study.plan import Plan
 from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
@@ -331,12 +332,14 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
     """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known."""
     runtime = study.runtime(workers=workers, threads=threads, device=choose_device(device))
     slots, plan, out = max(runtime.workers, 1), study.plan, console()
-    costs, speed = measure(survey(plan), runtime, speed_here())
-    by_identity = {cost.planned.identity: cost for cost in costs}
     stages = plan.every_stage
     uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
     absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
-    states = {identity: _state(study.store, identity, absent.get(identity)) for identity in stages}
+    stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
+    states = {identity: stored.get(identity) or _lacks(absent[identity]) for identity in stages}
+    done = {identity for identity, state in states.items() if state in DONE}
+    costs, speed = measure(survey(plan), runtime, speed_here(), done)
+    by_identity = {cost.planned.identity: cost for cost in costs}
     out.print(f"store {study.store.root}")
     print_scale(study)
     rows = [
@@ -344,19 +347,20 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
         for i, p in stages.items()
     ]
     out.print(table(HEADS, rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
-    rest = [cost for cost in costs if states[cost.planned.identity] not in DONE]
+    rest = [cost for cost in costs if cost.planned.identity not in done]
     seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
     apart = [identity for identity, lack in absent.items() if lack.data]
     unknown = len(stages) - len(costs)
     out.print(
         f"{len(plan.cells)} runs, {len(stages)} distinct stages, "
-        f"{sum(state in DONE for state in states.values())} finished; "
+        f"{len(done)} finished; "
         f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
         "(an estimate for this machine)"
     )
-    kinds, timed = ({cost.kind for cost in costs if cost.steps and (cost.time or every)} for every in (True, False))
+    kinds, timed = ({cost.kind for cost in rest if cost.steps and (cost.time or every)} for every in (True, False))
     others = "; the rest follows from FLOPs" if kinds - timed else ""
-    out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
+    if kinds:
+        out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     if apart:
         out.print(f"The data of {len(apart)} stages are not in {study.data}; sizes are those of the papers.")
     print_absent(absent.values())
@@ -364,9 +368,9 @@ def dry_run_study(study: Study, *, workers: int | None, threads: int, device: st
         out.print(f"The cost of {unknown} stages is unknown until what they read is there, and is not counted.")
 
 
-def _state(store: Store, identity: str, lack: Lack | None) -> str:
-    """Of a stage in the store, or which of what it reads is not here."""
-    return store.status(identity) if lack is None else "no data" if lack.data else "no weights"
+def _lacks(lack: Lack) -> str:
+    """Which of what a stage reads is not here."""
+    return "no data" if lack.data else "no weights"
 
 
 HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples", "parameters"]

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
@@ -26,6 +27,10 @@ def console(*, stderr: bool = False) -> Console:
     return Console(stderr=stderr, highlight=False, markup=False, emoji=False, width=width)
 
 
+MANY = 200
+"""Rows from which on those that are plain are laid out here: rich takes a millisecond for each."""
+
+
 @dataclass(frozen=True)
 class PlainTable:
     """A table as rich prints it, laid out for the width that it is given.
@@ -34,31 +39,53 @@ class PlainTable:
     """
 
     heads: Sequence[str]
-    rows: Sequence[Sequence[Text]]
+    rows: Sequence[Sequence[str | Text]]
     right: Sequence[int] = ()
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        del console
-        width, heads = options.max_width, self.heads
-        widths = column_widths([[head, *(row[i].plain for row in self.rows)] for i, head in enumerate(heads)], width)
-        absent = list(heads[len(widths) :])
+        texts = [[cell if isinstance(cell, str) else cell.plain for cell in row] for row in self.rows]
+        widths = column_widths(
+            [[head, *(row[i] for row in texts)] for i, head in enumerate(self.heads)], options.max_width
+        )
+        if len(texts) < MANY or not all(self._fits(row, widths) for row in self.rows):
+            yield self._rich(widths, self.rows, options.max_width)
+            return
+        empty, first = (
+            console.render_lines(self._rich(widths, self.rows[:count], options.max_width), options, pad=False)
+            for count in (0, 1)
+        )
+        head = next(i for i, lines in enumerate(zip(empty, first, strict=False)) if lines[0] != lines[1])
+        form = " ".join(f"{{:{'>' if i in self.right else '<'}{width}}} " for i, width in enumerate(widths))
+        for line in empty[:head]:
+            yield from (*line, Segment.line())
+        for row in texts:
+            yield Segment(f" {form.format(*row)} \n")
+        for line in empty[head:]:
+            yield from (*line, Segment.line())
+
+    def _fits(self, row: Sequence[str | Text], widths: Sequence[int]) -> bool:
+        """Whether each cell is one line of plain letters that its column has room for."""
+        cells = zip(row, widths, strict=False)
+        return all(isinstance(c, str) and len(c) <= width and c.isascii() and c.isprintable() for c, width in cells)
+
+    def _rich(self, widths: Sequence[int], rows: Sequence[Sequence[str | Text]], room: int) -> Table:
+        absent = list(self.heads[len(widths) :])
         out = Table(
             box=SIMPLE_HEAD,
             padding=(0, 1, 0, 0),
-            caption=Text(f"Left out in {width} columns: {listed(absent)}.") if absent else None,
+            caption=Text(f"Left out in {room} columns: {listed(absent)}.") if absent else None,
             caption_justify="left",
         )
-        for i, (head, wide) in enumerate(zip(heads, widths, strict=False)):
+        for i, (head, wide) in enumerate(zip(self.heads, widths, strict=False)):
             out.add_column(Text(head), justify="right" if i in self.right else "left", overflow="fold", width=wide)
-        for row in self.rows:
-            out.add_row(*row[: len(widths)])
-        yield out
+        for row in rows:
+            out.add_row(*(Text(cell) if isinstance(cell, str) else cell for cell in row[: len(widths)]))
+        return out
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()) -> PlainTable:
     """A plain table; columns whose number is in `right` are aligned right."""
-    texts = [[cell if isinstance(cell, Text) else Text(str(cell)) for cell in row] for row in rows]
-    return PlainTable(heads, texts, right)
+    return PlainTable(heads, [[cell if isinstance(cell, Text) else str(cell) for cell in row] for row in rows], right)
 
 
 def hanging(item: object, mark: str = "  - ") -> Table:
