@@ -14,7 +14,7 @@ from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins, with_kinds, word_with_kinds
 from headstart.report.claims import measured
 from headstart.runner.events import Event, Failed
-from headstart.runner.job import Runtime
+from headstart.runner.job import Runtime, Stack
 from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
@@ -94,13 +94,18 @@ class Study:
         spec = plan.study.model_copy(update={"requires": requires})
         return spec, dataclasses.replace(plan, study=spec)
 
-    def runtime(self, *, workers: int | None = None, threads: int = 1, device: str = "auto") -> Runtime:
-        """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one)."""
+    def runtime(
+        self, *, workers: int | None = None, threads: int = 1, device: str = "auto", stack: Stack = "off"
+    ) -> Runtime:
+        """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one).
+
+        stack: how many stages that differ in numbers alone train as one stack (`auto`: as is fastest; off on a CPU).
+        """
         slots = workers
         if slots is None:
             cells = any(plugin.top is None for plugin in self.plan.plugins)
             slots = 0 if cells else default_workers(device, len(self.plan.every_stage))
-        return Runtime(self.data, device, slots, threads)
+        return Runtime(self.data, device, slots, threads, stack=stack, stacks=self.report_folder / "stacks.json")
 
     def perform(
         self,
@@ -108,10 +113,11 @@ class Study:
         workers: int | None = None,
         threads: int = 1,
         device: str = "auto",
+        stack: Stack = "off",
         probes: Mapping[str, Any] | None = None,
     ) -> Iterable[Event]:
         """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first."""
-        runtime = self.runtime(workers=workers, threads=threads, device=device)
+        runtime = self.runtime(workers=workers, threads=threads, device=device, stack=stack)
         return perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
 
     @property
@@ -162,6 +168,7 @@ def run(
     workers: int | None = 0,
     threads: int = 1,
     device: str = "auto",
+    stack: Stack = "auto",
     scale: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     on_event: Callable[[Event], None] | None = None,
@@ -169,6 +176,8 @@ def run(
     """Perform a study and return its results; what is finished in the store is not done again.
 
     workers: processes (0: this one; None: one per core).
+    stack: how many stages that differ in numbers alone train as one stack, "off", or "auto": off on a CPU, on a GPU as
+    many as are fastest.
     scale: `tiny`, `small` or `paper`, of a study that has scales.
     plugins: files or modules of your own whose kinds the study uses.
     on_event: called with every event (a log, a progress bar).
@@ -180,7 +189,7 @@ def run(
         else Study(study, overrides, store=store, data=data, scale=scale, plugins=plugins)
     )
     failed = []
-    for event in bound.perform(workers=workers, threads=threads, device=device):
+    for event in bound.perform(workers=workers, threads=threads, device=device, stack=stack):
         if on_event is not None:
             on_event(event)
         if isinstance(event, Failed):

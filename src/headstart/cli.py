@@ -23,6 +23,7 @@ from headstart.verbs.options import (
     PluginOption,
     ScaleOption,
     ServeOption,
+    StackOption,
     StoreOption,
     StudyArgument,
     ThreadsOption,
@@ -72,6 +73,7 @@ def run(
     workers: WorkersOption = None,
     threads: ThreadsOption = 1,
     device: DeviceOption = "auto",
+    stack: StackOption = "auto",
     store: StoreOption = None,
     data: DataOption = None,
     weights: WeightsOption = None,
@@ -86,8 +88,10 @@ def run(
     """Perform a study: train what is missing, then print its table."""
     use_weights(weights)
     from headstart.api import Study
+    from headstart.runner.stacks import read_stack
     from headstart.verbs.perform import Outputs, dry_run_study, run_study
 
+    ways = read_stack(stack)
     absent: Literal["refuse", "open"] = "open" if dry_run else "refuse"
     bound = Study(
         study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale, absent=absent
@@ -95,7 +99,7 @@ def run(
     if dry_run:
         return dry_run_study(bound, workers=workers, threads=threads, device=device)
     outputs = Outputs(json, tidy, figure_width, pivot=pivot)
-    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, outputs=outputs))
+    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, stack=ways, outputs=outputs))
 
 
 @app.command()

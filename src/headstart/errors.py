@@ -24,6 +24,18 @@ class BadInput(ValueError):
         super().__init__("".join(c if c.isprintable() or c in "\n\t" else ascii(c)[1:-1] for c in text))
 
 
+class StackTooLarge(Exception):
+    """A step of so many models together does not fit into memory; they stay as they were saved last."""
+
+
+def lacks_memory(error: BaseException) -> bool:
+    """Whether an error says that memory has run out: that of the machine, or of a GPU."""
+    text = str(error).lower()
+    return isinstance(error, MemoryError) or (
+        isinstance(error, RuntimeError) and ("out of memory" in text or "allocate" in text)
+    )
+
+
 def nearest(value: Any, known: Iterable[str]) -> str:
     """`no 'atention'; did you mean 'attention'?`, or the list of what there is where nothing is near."""
     names = sorted({str(k) for k in known})

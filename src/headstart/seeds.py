@@ -119,16 +119,17 @@ class Draw:
 
     Calling `draw(name, shape)` gives float32 in [0, 1) of that shape. The first axis is the example (keyed by
     `index`, never by its place in the batch), every other axis is a counter of its own, so that padding and
-    batching change no number of a valid position.
+    batching change no number of a valid position. dropout: the share that dropout zeroes, a scalar tensor, in a stack
+    of models with shares of their own; None: each layer's own.
     Raises: ValueError if the first axis is not the batch.
     """
 
-    def __init__(self, seed: Any, epoch: Any, index: torch.Tensor, path: str = "") -> None:
-        self.seed, self.epoch, self.index, self.path = seed, epoch, index, path
+    def __init__(self, seed: Any, epoch: Any, index: torch.Tensor, path: str = "", dropout: Any = None) -> None:
+        self.seed, self.epoch, self.index, self.path, self.dropout = seed, epoch, index, path, dropout
 
     def within(self, name: str) -> Draw:
         """The same draw for one place of a model: equal names in two places mean different numbers."""
-        return Draw(self.seed, self.epoch, self.index, f"{self.path}{name}/")
+        return Draw(self.seed, self.epoch, self.index, f"{self.path}{name}/", self.dropout)
 
     def __call__(self, name: str, shape: Sequence[int]) -> torch.Tensor:
         import torch

@@ -85,10 +85,17 @@ class FakeRun:
         self.frozen = parent["frozen"] if parent is not None else torch.full((3,), float(spec.seed))
         self.x = start if parent is None else (start + parent["x"]) / 2
         self.best = self.x.clone()
+        self.stack: Any = None
         if resume is not None:
             self.x, self.best, self.step = resume[0]["x"], resume[0]["best"], resume[1]["step"]
 
+    def join(self, stack: Any) -> None:
+        self.stack = stack
+
     def steps(self) -> Iterator[FakeTick]:
+        if self.stack is not None:
+            self.stack.members.append(self)
+            yield FakeTick(self.step, self.spec.steps, 0.0, None, self)
         while self.step < self.spec.steps and not self.diverged:
             time.sleep(self.spec.pause)
             self.x = 3.99 * self.x * (1 - self.x)

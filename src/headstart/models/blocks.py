@@ -132,10 +132,13 @@ def dropout(x: torch.Tensor, rate: float, draw: Draw | None, name: str) -> torch
 
     `name` keys the random numbers: each layer of the model has its own.
     """
-    if draw is None or rate == 0.0:
+    if draw is None or (rate == 0.0 and draw.dropout is None):
         return x
-    keep = draw(f"dropout/{name}", x.shape) >= rate
-    return x * (keep.to(x.dtype) / (1.0 - rate))
+    numbers = draw(f"dropout/{name}", x.shape)
+    if draw.dropout is not None:
+        own: torch.Tensor = draw.dropout
+        return x * ((numbers >= own.to(numbers.dtype)).to(x.dtype) / (1.0 - own).to(x.dtype))
+    return x * ((numbers >= rate).to(x.dtype) / (1.0 - rate))
 
 
 class Block(nn.Module):

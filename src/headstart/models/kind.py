@@ -41,6 +41,11 @@ class ModelKind(Spec):
         """Whether its sizes are known here."""
         return True
 
+    @property
+    def alone(self) -> str:
+        """Why stages of it are trained one by one, never as a stack; empty where they can be stacked."""
+        return f"a model of kind {self.kind!r} is trained by itself"
+
     def settled(self) -> ModelKind:
         """The model with the content of its files written out, where they are at hand.
 

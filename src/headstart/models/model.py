@@ -209,6 +209,11 @@ class ModelSpec(ModelKind):
         return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, length))]
 
     @property
+    def alone(self) -> str:
+        """Why one of its mixers cannot be stacked, where that is so."""
+        return next((reason for mixer in self.mixers if (reason := mixer.alone)), "")
+
+    @property
     def biased_heads(self) -> set[int]:
         """Numbers of heads of the mixers that add a bias to their scores."""
         return {getattr(mixer, "heads", 1) for mixer in self.mixers if mixer.takes_bias}

@@ -50,6 +50,11 @@ class OwnModelSpec(ModelKind):
         pooling = f", with {self.pool} pooling" if self.head else ""
         return f"a model of the authors' own, {self.kind!r}" + (f" ({settings})" if settings else "") + pooling
 
+    @property
+    def alone(self) -> str:
+        """A stack cannot give each of its models torch's random numbers."""
+        return f"the model {self.kind!r} is of a plugin and draws torch's own random numbers, of which a stack has none"
+
     def build(self, signature: Signature) -> nn.Module:
         """The module; its fresh weights are drawn from torch's generator, which the stage's seed has seeded."""
         raise NotImplementedError(f"{type(self).__name__}.build(signature) -> nn.Module")

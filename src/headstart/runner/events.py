@@ -83,6 +83,13 @@ class StepTime:
 
 
 @dataclass(frozen=True)
+class TooLarge(Event):
+    """The stack of so many models of which the stage is one does not fit into the memory of the device."""
+
+    models: int
+
+
+@dataclass(frozen=True)
 class Timed(Event):
     """A probe has timed steps; `identity` is its kind."""
 

@@ -11,11 +11,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from headstart.errors import BadInput
 from headstart.plugins import Plugin, ready_plugin
 from headstart.store import Store
+
+Stack = int | Literal["auto", "off"]
+"""How many stages that differ in numbers alone train as one stack."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +28,9 @@ class Runtime:
     device: `auto` (CUDA where there is one, else CPU), `cpu`, `cuda` (each worker takes a
     GPU of its own) or `cuda:N`. workers: processes (0: in this one).
     threads: of each stage. save_every: seconds between states, at most 60, or more where saving would take
-    over 5% of the time (0: a state after each step). limit: seconds for the whole run.
+    over 5% of the time (0: a state after each step). limit: seconds for the whole run. stack: how many stages that
+    differ in numbers alone train as one stack, `off`, or `auto`: off on a CPU, on a GPU as many as are fastest, timed
+    once and kept in the file `stacks`.
     """
 
     data: Path = Path("data")
@@ -34,16 +39,25 @@ class Runtime:
     threads: int = 1
     save_every: float = 20.0
     limit: float | None = None
+    stack: Stack = "off"
+    stacks: Path | None = None
 
 
 @dataclass(frozen=True)
 class Engine:
-    """What training is done with; a test may put small stand-ins here. All are functions of a module."""
+    """What training is done with; a test may put small stand-ins here. All are functions of a module.
+
+    stack_key: as `stage.stack_key`; None where nothing can be stacked. stack: makes an empty stack. seconds: of a step
+    of some runs as a stack, or of one.
+    """
 
     begin: Callable[..., Any]
     identity: Callable[[Any, Path], str]
     open_task: Callable[[Any, Path], Any]
     probe_task: Callable[[Any, Path, int, int], Any] | None = None
+    stack_key: Callable[[Any], tuple[str, str]] | None = None
+    stack: Callable[[], Any] | None = None
+    seconds: Callable[[Any], float] | None = None
 
 
 @dataclass(frozen=True)
@@ -96,19 +110,26 @@ class Job:
 
 @dataclass(frozen=True)
 class Probe:
-    """A stage of which a few steps are timed; nothing of it is kept. kind: equal for stages of equal steps."""
+    """A stage of which a few steps are timed; nothing of it is kept. kind: equal for stages of equal steps.
+
+    models: as a stack of so many, or, of 1, alone but timed in the same way; 0: with the time of scoring, as estimates
+    take it.
+    """
 
     kind: str
     spec: Any
+    models: int = 0
 
 
 def training() -> Engine:
     """The engine of every real run."""
-    from headstart.stage import begin, identity
+    from headstart.stage import begin, identity, stack_key
+    from headstart.stage.trained import seconds_together
     from headstart.tasks import open_task
     from headstart.tasks.build import probe_task
+    from headstart.training.stack import Stack
 
-    return Engine(begin, identity, open_task, probe_task)
+    return Engine(begin, identity, open_task, probe_task, stack_key, Stack, seconds_together)
 
 
 class Agenda:
@@ -153,6 +174,19 @@ class Agenda:
         job = min(ready, key=lambda job: self._rank(job, sought))
         self._running[job.identity] = self._waiting.pop(job.identity)
         return job
+
+    def take_alike(self, alike: Callable[[Job], bool], most: int) -> list[Job]:
+        """Up to so many more stages that can go with one that was taken, in the order of the plan."""
+        now = time.monotonic()
+        ready = [job for job in self._waiting.values() if self._not_before.get(job.identity, 0.0) <= now]
+        jobs = sorted((job for job in ready if alike(job) and self._ready(job)), key=lambda j: self._order[j.identity])
+        for job in jobs[:most]:
+            self._running[job.identity] = self._waiting.pop(job.identity)
+        return jobs[:most]
+
+    def waiting(self, alike: Callable[[Job], bool]) -> int:
+        """How many stages of a kind could be taken now."""
+        return sum(alike(job) and self._ready(job) for job in self._waiting.values())
 
     def _rank(self, job: Job, parents: bool) -> tuple[Any, ...]:
         is_parent = job.identity in self._children

@@ -24,13 +24,18 @@ from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
 from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers
 from headstart.runner.machine import gpus
-from headstart.runner.worker import never, perform_one, time_one
+from headstart.runner.stacks import Stacks, too_large
+from headstart.runner.worker import never, perform_one, perform_stack, time_one
 from headstart.store import Damaged, Store
 
 _LOOK = 0.2  # seconds between two looks at signals and the clock
 _LOOK_AGAIN = 0.5  # seconds until a stage that another process has claimed is looked at again
 _GRACE = 10.0  # seconds that workers have to save after the first Ctrl-C
 _TRIES = 2  # times that a stage is given to a worker, where a signal kills it
+
+
+_ENDS = (events.Finished, events.Skipped, events.Failed, events.Stopped, events.Waiting)
+"""Events after which a stage is no longer its worker's."""
 
 
 class Interrupted(KeyboardInterrupt):
@@ -48,7 +53,8 @@ def perform(
 
     A stage that fails or diverges does not end the run; those that start from it are not tried, and reported as such.
     A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first.
-    Raises: BadInput where the runtime cannot be had; Interrupted after Ctrl-C, when all is saved.
+    Raises: BadInput where the runtime cannot be had, or a stack does not fit into memory; Interrupted after Ctrl-C,
+    when all is saved.
     """
     devices = gpus(runtime.device)
     engine = engine or training()
@@ -64,6 +70,8 @@ def perform(
         run = _Run(agenda, store, runtime, engine, interruption, devices)
         try:
             yield from _timed(run.pool, probes or {}, runtime, engine, run.reason)
+            yield from run.stacks.notices()
+            yield from run.stacks.choose(store, run.seconds_of, run.reason)
             yield from run.events()
         finally:
             run.pool.close()
@@ -108,11 +116,14 @@ def _jobs(stages: Iterable[Any], engine: Engine, data: Path) -> list[Job]:
     return list(out.values())
 
 
-def work(item: tuple[Job | Probe, Path, Runtime, Engine], stop: Stop) -> Generator[Event, None, None]:
-    """What a worker does with what it is given: a stage, with the store by its folder, or a probe."""
+def work(item: tuple[Any, Path, Runtime, Engine], stop: Stop) -> Generator[Event, None, None]:
+    """What a worker does with what it is given: a stage, with the store by its folder, some as a stack, or a probe."""
     job, root, runtime, engine = item
     if isinstance(job, Probe):
         return time_one(job, runtime, engine)
+    if isinstance(job, tuple):
+        jobs, size = job
+        return perform_stack(jobs, size, Store(root), runtime, engine, stop)
     return perform_one(job, Store(root), runtime, engine, stop)
 
 
@@ -134,6 +145,9 @@ class _Run:
         self._devices, self._device_of = devices, dict[str, str]()
         self._deaths: dict[str, int] = defaultdict(int)
         self._announced: set[str] = set()
+        self._at_work: dict[str, dict[str, Job]] = {}  # key of a slot's work -> the stages of it that have not ended
+        self._refusal: BadInput | None = None
+        self.stacks = Stacks(agenda.jobs.values(), runtime, engine, devices)
         self._slots = max(1, runtime.workers)
         self.pool: Pool = (
             Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, self.reason)
@@ -141,7 +155,7 @@ class _Run:
 
     def reason(self) -> StopReason | None:
         """Why all should save and stop now, or None."""
-        if self._interruption.count:
+        if self._interruption.count or self._refusal is not None:
             return "interrupted"
         return "limit" if self._end is not None and time.monotonic() >= self._end else None
 
@@ -150,6 +164,8 @@ class _Run:
         while self._agenda.left:
             if reason := self.reason():
                 yield from self._wind_down(reason)
+                if self._refusal is not None:
+                    raise self._refusal
                 return
             for job, why in self._agenda.hopeless():
                 yield events.Failed(job.identity, job.name, f"not tried: {why}", tried=False)
@@ -163,6 +179,23 @@ class _Run:
     def _fill(self) -> Iterator[Event]:
         """Give every free slot a stage; what is complete already is passed over at once."""
         while self.pool.free and (job := self._agenda.take(self._slots // 2)) is not None:
+            jobs = yield from self._left_of([job])
+            size = self.stacks.size(job)
+            if jobs and size > 1:
+                alike = self.stacks.alike(job)
+                # Divided among the free slots; what is more than a stack holds takes the places that get free.
+                share = max(2, -(-(1 + self._agenda.waiting(alike)) // self.pool.free))
+                jobs += yield from self._left_of(self._agenda.take_alike(alike, share - 1))
+            if jobs:
+                runtime = self._on_free_device(job.identity)
+                self._at_work[job.identity] = {each.identity: each for each in jobs}
+                item: Any = jobs[0] if len(jobs) == 1 else (tuple(jobs), size)
+                self.pool.start(job.identity, (item, self._store.root, runtime, self._engine))
+
+    def _left_of(self, jobs: Iterable[Job]) -> Generator[Event, None, list[Job]]:
+        """Those of the stages that have to be done here and now."""
+        left = []
+        for job in jobs:
             result = self._complete(job)
             if result is not None:
                 self._agenda.end(job.identity, result["status"])
@@ -170,8 +203,23 @@ class _Run:
             elif self._store.status(job.identity) == "running":
                 yield from self._wait_for(job)
             else:
-                runtime = self._on_free_device(job.identity)
-                self.pool.start(job.identity, (job, self._store.root, runtime, self._engine))
+                left.append(job)
+        return left
+
+    def seconds_of(self, spec: Any, models: int) -> float | None:
+        """Seconds of a step of so many models of a stage, measured in a slot; None where memory lacks, or at a stop."""
+        if self.reason():
+            return None
+        probe, seconds = Probe("stack", spec, models), None
+        self.pool.start(probe.kind, (probe, None, self._runtime_of_probe(), self._engine))
+        while self.pool.busy and not self.reason():
+            for report in self.pool.wait(_LOOK):
+                if isinstance(report, WorkerMessage) and isinstance(report.message, events.Timed):
+                    seconds = report.message.time.step
+        return seconds
+
+    def _runtime_of_probe(self) -> Runtime:
+        return replace(self._runtime, device=self._devices[0]) if self._devices else self._runtime
 
     def _on_free_device(self, identity: str) -> Runtime:
         """The runtime with the GPU that has the fewest stages now; as it is where there are none."""
@@ -200,20 +248,30 @@ class _Run:
             yield events.Waiting(job.identity, job.name)
 
     def _take(self, report: WorkerReport) -> Iterator[Event]:
-        if report.key not in self._agenda.jobs:
+        jobs = self._at_work.get(report.key)
+        if jobs is None:
             return  # a probe that was interrupted
-        job = self._agenda.jobs[report.key]
         if isinstance(report, WorkerMessage):
-            yield from self._pass_on(job, report.message)
-        elif not self._agenda.is_running(job.identity):
+            yield from self._pass_on(self._agenda.jobs[report.message.identity], report.message)
+            if isinstance(report.message, _ENDS):
+                jobs.pop(report.message.identity, None)
             return
-        elif isinstance(report, WorkerDied):
-            yield from self._died(job, report)
+        del self._at_work[report.key]
+        left = list(jobs.values())
+        if isinstance(report, WorkerDied):
+            yield from self._died(left, report)
+        elif self._refusal is not None:
+            for job in left:
+                self._agenda.put_back(job.identity)
         else:
             error = report.error or "the work ended without a result"
-            yield self._give_up(job, error.strip().splitlines()[-1], error)
+            for job in left:
+                yield self._give_up(job, error.strip().splitlines()[-1], error)
 
     def _pass_on(self, job: Job, event: Event) -> Iterator[Event]:
+        if isinstance(event, events.TooLarge):
+            self._refusal = too_large(event.models, self._runtime.device)
+            return
         if isinstance(event, events.Waiting):
             yield from self._wait_for(job)
             return
@@ -225,19 +283,23 @@ class _Run:
             self._agenda.put_back(job.identity)
         yield event
 
-    def _died(self, job: Job, report: WorkerDied) -> Iterator[Event]:
-        """The first time the stage is tried again, in a new worker; the second time it has failed."""
-        self._deaths[job.identity] += 1
-        message = f"its worker {report.why}"
+    def _died(self, jobs: list[Job], report: WorkerDied) -> Iterator[Event]:
+        """The first time a stage is tried again, in a new worker, and alone; the second time it has failed."""
+        message, again = f"its worker {report.why}", list[Job]()
         if "SIGKILL" in report.why:
-            message += " (by the system if memory ran out; give fewer --workers then)"
-        if self.reason():
-            self._agenda.put_back(job.identity)
-        elif self._deaths[job.identity] < _TRIES:
-            self._agenda.put_back(job.identity)
-            yield events.Notice(job.identity, job.name, f"{message}; the stage is tried once more")
-        else:
-            yield self._give_up(job, f"{message}, twice", report.tail)
+            fewer = "--workers" if len(jobs) == 1 else "models to --stack"
+            message += f" (by the system if memory ran out; give fewer {fewer} then)"
+        for job in jobs:
+            self._deaths[job.identity] += 1
+            if self.reason() or self._deaths[job.identity] < _TRIES:
+                self._agenda.put_back(job.identity)
+                again.append(job)
+            else:
+                yield self._give_up(job, f"{message}, twice", report.tail)
+        if again and not self.reason():
+            self.stacks.separate(again)
+            whole = "the stage is" if len(again) == 1 else f"the {len(again)} stages of its stack are, each alone,"
+            yield events.Notice(again[0].identity, again[0].name, f"{message}; {whole} tried once more")
 
     def _give_up(self, job: Job, message: str, details: str) -> Event:
         with self._store.claim(job.identity, job.document) as folder:

@@ -7,11 +7,12 @@ import os
 import platform
 import time
 import traceback
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, StackTooLarge, lacks_memory
 from headstart.plugins import place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
@@ -19,6 +20,7 @@ from headstart.runner.job import Engine, Job, Probe, Runtime
 from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
 from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
+from headstart.store.saving import SHARE
 
 _LONGEST_SAVE = 60.0  # seconds: a state that costs little is saved at least this often, whatever `save_every` says
 _SHOW_EVERY = 0.2  # seconds between two signs of progress without a record
@@ -38,21 +40,93 @@ def perform_one(
     job: Job, store: Store, runtime: Runtime, engine: Engine, stop: Stop = never
 ) -> Generator[Event, None, None]:
     """Do one stage in this process, saving as it goes; events say how it went. Only signals are raised."""
+    yield from (event for event in _performed(job, store, runtime, engine, stop, None) if event is not None)
+
+
+def perform_stack(
+    jobs: Sequence[Job], size: int, store: Store, runtime: Runtime, engine: Engine, stop: Stop = never
+) -> Generator[Event, None, None]:
+    """Do stages as one stack, `size` at a time: each as `perform_one` does it, in turns, but their steps are common.
+
+    A place that gets free is the next stage's. Where a common step exceeds the memory, the last event says so.
+    """
+    assert engine.stack is not None, "only an engine that has stacks is asked for one"
+    waiting, live, stack = list(jobs), list[Generator[Event | None, None, None]](), engine.stack()
+    company = _Company(stack, size)
+    refusal = ""
+    try:
+        # Each stage sets the number of threads while it runs, and sets back what it met: here the same.
+        with use_threads(runtime.threads):
+            while waiting or live:
+                while waiting and len(live) < size:
+                    turn = _performed(waiting.pop(0), store, runtime, engine, stop, company)
+                    joined = len(stack.members)
+                    for event in turn:  # until it has joined, so that the next common step is one of all
+                        if event is not None:
+                            yield event
+                        elif len(stack.members) > joined:
+                            live.append(turn)
+                            break
+                for turn in list(live):
+                    for event in turn:
+                        if event is None:
+                            break
+                        yield event
+                    else:
+                        live.remove(turn)
+                if stack.refusal != refusal:
+                    refusal = stack.refusal
+                    text = f"these stages cannot train as a stack and go on one by one: {refusal}"
+                    yield events.Notice(jobs[0].identity, jobs[0].name, text)
+    except StackTooLarge:
+        yield events.TooLarge(jobs[0].identity, jobs[0].name, len(live))
+    finally:
+        for turn in live:
+            turn.close()
+
+
+@dataclass(frozen=True)
+class _Company:
+    """The stack that a stage takes its steps in, of at most `size` models."""
+
+    stack: Any
+    size: int
+
+    @property
+    def way(self) -> str:
+        """How a stage of it is trained, as its provenance says."""
+        if not self.stack.refusal:
+            return "stack"
+        return f"stack{_THEN}alone" if self.stack.steps else "alone"
+
+
+def _performed(
+    job: Job, store: Store, runtime: Runtime, engine: Engine, stop: Stop, company: _Company | None
+) -> Generator[Event | None, None, None]:
+    """As `perform_one`; in company None after each step, when it is another stage's turn."""
     try:
         with store.claim(job.identity, job.document) as folder:
             if folder is None:
                 yield events.Waiting(job.identity, job.name)
             else:
-                yield from _claimed(job, folder, store, runtime, engine, stop)
+                yield from _claimed(job, folder, store, runtime, engine, stop, company)
     except LostLock:
         yield events.Waiting(job.identity, job.name)
+    except StackTooLarge:
+        raise
     except Exception as error:  # the store itself cannot be used: the event is all that can be said
         yield events.Failed(job.identity, job.name, _explain(error, store.root))
 
 
 def _claimed(
-    job: Job, folder: ClaimedStage, store: Store, runtime: Runtime, engine: Engine, stop: Stop
-) -> Iterator[Event]:
+    job: Job,
+    folder: ClaimedStage,
+    store: Store,
+    runtime: Runtime,
+    engine: Engine,
+    stop: Stop,
+    company: _Company | None,
+) -> Iterator[Event | None]:
     try:
         result = folder.finished()
         if result is not None:
@@ -64,10 +138,12 @@ def _claimed(
         state = folder.begin()
         job = job.ready(engine.identity, runtime.data)
         yield from (events.Notice(job.identity, job.name, text) for text in folder.notices)
-        with use_threads(runtime.threads if state is None else state[1]["ran"]["threads"]) as threads:
-            attempt = _Attempt(job, folder, runtime, threads, state)
+        # A stack has one number of threads, whatever its stages began with.
+        begun = runtime.threads if state is None or company is not None else state[1]["ran"]["threads"]
+        with use_threads(begun) as threads:
+            attempt = _Attempt(job, folder, runtime, threads, state, company)
             yield from attempt.perform(store, engine, stop)
-    except LostLock:
+    except (LostLock, StackTooLarge):
         raise
     except Exception as error:
         message = _explain(error, folder.path)
@@ -83,8 +159,20 @@ def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event,
     # No evaluation falls on a timed step, and weights to start from do not change how long a step takes.
     budget = {"epochs": None, "tokens": None, "steps": _MANY, "evaluate_every": float(_MANY), "patience": None}
     short = spec.model_copy(update={"parent": None, "start": (), "budget": spec.budget.model_copy(update=budget)})
+    device, unit = choose_device(runtime.device), 0.0
     with use_threads(runtime.threads):
-        step, unit = engine.begin(short, task, None, choose_device(runtime.device), None).seconds()
+        if not probe.models:
+            step, unit = engine.begin(short, task, None, device, None).seconds()
+        else:
+            assert engine.seconds is not None, "only an engine that has stacks is timed so"
+            try:
+                runs = [engine.begin(short, task, None, device, None) for _ in range(probe.models)]
+                step = engine.seconds(runs)
+            except Exception as error:
+                if not isinstance(error, StackTooLarge) and not lacks_memory(error):
+                    raise
+                yield events.TooLarge(probe.kind, probe.kind, probe.models)
+                return
     if step:
         yield events.Timed(probe.kind, probe.kind, StepTime(step, unit))
 
@@ -92,17 +180,32 @@ def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event,
 class _Attempt:
     """One attempt at a claimed stage: from its newest state to its end, or to the next stop."""
 
-    def __init__(self, job: Job, folder: ClaimedStage, runtime: Runtime, threads: int, state: Any) -> None:
+    def __init__(
+        self,
+        job: Job,
+        folder: ClaimedStage,
+        runtime: Runtime,
+        threads: int,
+        state: Any,
+        company: _Company | None = None,
+    ) -> None:
         self.job, self.folder, self.runtime, self.state = job, folder, runtime, state
+        self.company = company
         device = choose_device(runtime.device)
-        now = {"device": device.partition(":")[0], "threads": threads, "torch": version("torch")}
-        before = state[1]["ran"] if state is not None else now
-        # The first name stands: what a stage began with is what its bits depend on, and changes are added.
-        self.ran = {key: _joined(before[key], now[key]) for key in now}
+        self.now = {"device": device.partition(":")[0], "threads": threads, "torch": version("torch")}
         self.device = device
         use_device(device)
 
-    def perform(self, store: Store, engine: Engine, stop: Stop) -> Iterator[Event]:
+    @property
+    def ran(self) -> dict[str, Any]:
+        """What bits depend on: the first name stands, and changes are added. `way`: alone, or in a stack."""
+        now = {**self.now, "way": "alone" if self.company is None else self.company.way}
+        before = {"way": "alone", **self.state[1]["ran"]} if self.state is not None else now
+        if self.company is not None:
+            before = {**before, "threads": now["threads"]}
+        return {key: _joined(before[key], now[key]) for key in now}
+
+    def perform(self, store: Store, engine: Engine, stop: Stop) -> Iterator[Event | None]:
         """Train and publish."""
         yield from self._differences()
         job = self.job
@@ -110,6 +213,8 @@ class _Attempt:
         parent = None if job.parent is None else store.weights(job.parent, job.spec.weights)
         resume = None if self.state is None else (self.state[0], self.state[1]["run"])
         run = engine.begin(job.spec, task, parent, self.device, resume)
+        if self.company is not None:
+            run.join(self.company.stack)
         step = 0 if self.state is None else self.state[1]["step"]
         yield events.Started(job.identity, job.name, self.folder.attempts, step)
         stopped = yield from self._train(run, stop)
@@ -133,11 +238,12 @@ class _Attempt:
         )
         yield events.Finished(job.identity, job.name, whole)
 
-    def _train(self, run: Any, stop: Stop) -> Generator[Event, None, bool]:
+    def _train(self, run: Any, stop: Stop) -> Generator[Event | None, None, bool]:
         """All ticks; returns whether it was stopped before the end."""
         name = (self.job.identity, self.job.name)
         reported = time.monotonic()
-        saves = SaveTimes(min(self.runtime.save_every, _LONGEST_SAVE), reported)
+        share = SHARE / (1 if self.company is None else self.company.size)
+        saves = SaveTimes(min(self.runtime.save_every, _LONGEST_SAVE), reported, share)
         for tick in run.steps():
             if tick.record is not None:
                 self.folder.append(tick.record)
@@ -153,6 +259,8 @@ class _Attempt:
                     self.folder.cut(f"step {tick.step}: the time limit of {self.runtime.limit} s was reached")
                 yield events.Stopped(*name, cast(StopReason, reason))
                 return True
+            if self.company is not None:
+                yield None
         return False
 
     def _save(self, tick: Any, saves: SaveTimes, at_once: bool) -> None:
@@ -165,18 +273,17 @@ class _Attempt:
 
     def _differences(self) -> Iterator[Event]:
         """Say where equal bits are no longer promised, or are kept against what was asked."""
-        name = (self.job.identity, self.job.name)
-        for key in ("device", "torch"):
-            if _THEN in self.ran[key]:
+        name, ran = (self.job.identity, self.job.name), self.ran
+        for key in ("device", "torch", "way"):
+            if _THEN in ran[key]:
                 yield events.Notice(
                     *name,
-                    f"{key} changed within the stage ({self.ran[key]}): "
-                    "its bits may differ from those of a run in one go",
+                    f"{key} changed within the stage ({ran[key]}): its bits may differ from those of a run in one go",
                 )
-        if self.ran["threads"] != self.runtime.threads:
+        if ran["threads"] != self.runtime.threads and self.company is None:
             yield events.Notice(
                 *name,
-                f"goes on with {self.ran['threads']} threads, as it began "
+                f"goes on with {ran['threads']} threads, as it began "
                 f"(not {self.runtime.threads}: its bits depend on it)",
             )
 
@@ -185,17 +292,19 @@ class _Attempt:
 
         names = ("headstart", "torch", "numpy", "safetensors")
         versions = {"python": platform.python_version(), **{name: version(name) for name in names}}
-        versions["torch"] = self.ran["torch"]
+        ran = self.ran
+        versions["torch"] = ran["torch"]
         return {
             "versions": versions,
             "machine": machine(),
             "instructions": torch.backends.cpu.get_cpu_capability(),
-            "device": self.ran["device"],
-            "threads": self.ran["threads"],
+            "device": ran["device"],
+            "threads": ran["threads"],
             "precision": getattr(self.job.spec.optim, "precision", "float32"),
             "started": self.folder.started,
             "attempts": self.folder.attempts,
             **({"plugins": [plugin.record() for plugin in self.job.plugins]} if self.job.plugins else {}),
+            **({"way": ran["way"]} if ran["way"] != "alone" else {}),
             # A CPU takes every step in the one plain way; a GPU may record one and play it.
             **({"steps": outcome.how} if outcome.how and self.device != "cpu" else {}),
         }
@@ -255,6 +364,6 @@ def _explain(error: BaseException, path: Path) -> str:
         return str(error)
     text = str(error).strip().partition("\n")[0]
     message = place_of(error) + (f"{type(error).__name__}: {text}" if text else type(error).__name__)
-    if isinstance(error, MemoryError) or "out of memory" in text.lower():
+    if lacks_memory(error):
         message += "; use fewer --workers, a smaller optim.batch_size, or another --device"
     return message

@@ -34,6 +34,7 @@ __all__ = [
     "identity",
     "load_model",
     "look_again",
+    "stack_key",
     "stage_from_json",
 ]
 
@@ -58,6 +59,12 @@ def begin(
         WAYS[spec.parent.model.way].load().check_child(spec.parent, spec, task)
     run: StageRun = WAYS[spec.model.way].load()(spec, task, parent, device, resume)
     return run
+
+
+def stack_key(spec: StageSpec) -> tuple[str, str]:
+    """As `StageRun` says: what stages of one stack have in common, or why there is none."""
+    key: tuple[str, str] = WAYS[spec.model.way].load().stack_key(spec)
+    return key
 
 
 def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Any:

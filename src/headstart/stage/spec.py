@@ -306,6 +306,16 @@ class StageRun(Protocol):
         """The weights of this moment, as a child would get them."""
         return {}
 
+    def join(self, stack: Any) -> None:
+        """Take the steps in company with the other stages of a stack; a way without steps has none to take."""
+        del stack
+
+    @staticmethod
+    def stack_key(spec: StageSpec) -> tuple[str, str]:
+        """(what stages that can train as one stack have in common, empty: nothing; why such a stage trains alone)."""
+        del spec
+        return "", ""
+
     @staticmethod
     def check_child(parent: StageSpec, spec: StageSpec, task: Task) -> None:
         """Raises: BadInput where the stage `spec` cannot start from `parent`, which was run in this way."""

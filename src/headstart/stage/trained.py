@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from statistics import median
 from typing import Any, Literal
 
 import numpy as np
 import torch
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, StackTooLarge, lacks_memory
 from headstart.initial import apply_start, trainable
 from headstart.models.counting import frozen_layers, training_flops
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
+from headstart.spec import digest
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Batches
@@ -24,11 +26,14 @@ from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
 from headstart.training.optim import flat_parameters
+from headstart.training.stack import Stack, common
 
 WARM_STEPS, TIMED_STEPS = 3, 10
 """Steps that are left out, and that are timed, where the length of a step is measured."""
 PROBE_SECONDS = 2.0
 """Seconds after which no more steps are left out, or timed."""
+MOST_MEMORY = 0.8
+"""Share of a GPU's memory that a stack may take where its size is chosen: evaluations and fragments need the rest."""
 
 
 class TrainedRun(StageRun):
@@ -85,6 +90,27 @@ class TrainedRun(StageRun):
             self.setting = replace(self.setting, train=self.feeds["train"], val=self.feeds["val"])
         if resume is not None:
             self.progress.restore(*resume)
+        self.stack: Stack | None = None
+
+    def join(self, stack: Stack) -> None:
+        """Take the steps in company; data that another stage of the stack has are held once."""
+        self.stack, fresh = stack, self.setting.fresh
+        for name, feed in self.feeds.items():
+            if type(feed) is Batches:
+                self.feeds[name] = stack.shared.setdefault((name, id(feed.examples), feed.units.tobytes()), feed)
+        if fresh is not None:
+            fresh = stack.shared.setdefault(("fresh", id(self.task)), lru_cache(maxsize=2)(fresh))
+        self.setting = replace(self.setting, train=self.feeds["train"], val=self.feeds["val"], fresh=fresh)
+
+    @staticmethod
+    def stack_key(spec: StageSpec) -> tuple[str, str]:
+        """All but what stages of a stack have of their own: seed, rates, decay, clipping, dropout, start and budget."""
+        if spec.model.alone:
+            return "", spec.model.alone
+        document = spec.document()
+        model = {name: value for name, value in document["model"].items() if name != "dropout"}
+        shared = {name: document[name] for name in ("task", "objective", "trainable")}
+        return digest({**shared, "model": model, "optim": common(spec.optim)}), ""
 
     def _fresh(self, epoch: int) -> Batches:
         """The train examples of an epoch, of an endless task or one that augments."""
@@ -109,7 +135,7 @@ class TrainedRun(StageRun):
 
     def steps(self) -> Iterator[StepInfo]:
         """Train; one tick a step, and before the first step one for each batch of features."""
-        yield from train_whole(self.setting, self.progress)
+        yield from train_whole(self.setting, self.progress, train if self.stack is None else self.stack.ticks)
 
     def size(self) -> Size:
         """Parameters, and what the budget buys."""
@@ -264,6 +290,45 @@ class TrainedRun(StageRun):
         }
 
 
+def seconds_together(runs: Sequence[TrainedRun]) -> float:
+    """Seconds of a step of all these stages as one stack, or of the one stage alone, when all has been warmed up.
+
+    Raises: StackTooLarge where they take more than their share of a GPU's memory.
+    """
+    device = runs[0].device
+    if len(runs) > 1:
+        stack = Stack()
+        for run in runs:
+            run.join(stack)
+    for run in runs:
+        for feed in run.progress.features.values():
+            list(feed.fill())
+    live = [run.steps() for run in runs]
+    begun = time.perf_counter()
+    counts, took = (2 * WARM_STEPS + 1, 2 * TIMED_STEPS), 0.0
+    for count in counts:
+        _wait_for(device)
+        before = time.perf_counter()
+        rounds = 0
+        while rounds < count and (not rounds or time.perf_counter() - begun < 2 * PROBE_SECONDS):
+            for ticks in live:
+                next(ticks)
+            rounds += 1
+        _wait_for(device)
+        took = (time.perf_counter() - before) / rounds
+    if device.type == "cuda":
+        _, whole = torch.cuda.mem_get_info(device)
+        if torch.cuda.max_memory_reserved(device) > MOST_MEMORY * whole:
+            raise StackTooLarge(len(runs))
+    return took
+
+
+def _wait_for(device: torch.device) -> None:
+    """Until a GPU has done all that it was given."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+
+
 def _fresh_model(spec: StageSpec, task: Task) -> Network:
     """Raises: BadInput where it does not fit the task, or the memory."""
     output = spec.objective.output(task.signature)
@@ -271,7 +336,7 @@ def _fresh_model(spec: StageSpec, task: Task) -> Network:
     try:
         model: Network = spec.model.network(task.signature, output, spec.seed)
     except (MemoryError, RuntimeError) as error:
-        if "allocate" not in str(error) and not isinstance(error, MemoryError):
+        if not lacks_memory(error):
             raise
         raise spec.too_large() from None
     return model

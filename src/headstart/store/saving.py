@@ -17,16 +17,17 @@ RATE = 2**28
 class SaveTimes:
     """Seconds between states: `every`, or as many as bring the cost of the last one down to SHARE of the time.
 
-    every: 0 saves whenever it is asked. since: where the first interval begins, in seconds of any clock.
+    every: 0 saves whenever it is asked. since: where the first interval begins, in seconds of any clock. share: of the
+    time, where several stages save in one process.
     """
 
-    def __init__(self, every: float, since: float) -> None:
-        self.every, self.since = every, since
+    def __init__(self, every: float, since: float, share: float = SHARE) -> None:
+        self.every, self.since, self.share = every, since, share
         self.cost: float | None = None
 
     def due(self, now: float) -> bool:
         """Whether a state should be saved now, as far as is known of what it costs."""
-        rest = (self.cost or 0.0) * (1 / SHARE - 1)
+        rest = (self.cost or 0.0) * (1 / self.share - 1)
         return self.every == 0 or now - self.since >= max(self.every, rest)
 
     def affordable(self, tensors: Mapping[str, torch.Tensor], now: float) -> bool:

@@ -324,14 +324,23 @@ def _learnt_nothing(results: Results, find: Find) -> Texts:
 
 
 def _mixed(results: Results, find: Find) -> Texts:
-    kinds: dict[str, set[str]] = {name: set() for name in ("device", "threads", "precision", "torch", "instructions")}
+    names = ("device", "threads", "precision", "way", "torch", "instructions")
+    kinds: dict[str, set[str]] = {name: set() for name in names}
     for identity in dict.fromkeys(i for row in results.table for i in row.stages):
-        provenance = (find(identity) or {}).get("provenance", {})
+        result = find(identity) or {}
+        provenance = result.get("provenance", {})
         values = {**provenance, "torch": provenance.get("versions", {}).get("torch")}
+        if result.get("budget", {}).get("steps"):
+            values["way"] = provenance.get("way", "alone")
         for name in kinds:
             if values.get(name) is not None:
                 kinds[name].add(words.plain(values[name]))
-    nouns = {"threads": "thread counts", "torch": "versions of torch", "instructions": "instruction sets of processors"}
+    nouns = {
+        "threads": "thread counts",
+        "way": "ways of training",
+        "torch": "versions of torch",
+        "instructions": "instruction sets of processors",
+    }
     for name, texts in kinds.items():
         if len(texts) > 1:
             noun = nouns.get(name, f"{name}s")

@@ -185,6 +185,7 @@ class TimeLeft:
             return
         elif isinstance(event, Started):
             self._steps[identity] = event.step
+            self._slots = max(self._slots, len(self._steps))  # a stack holds more than one
             self._began[identity] = (self._free.pop(0) if self._free else now, event.step)
         elif isinstance(event, Progress):
             before = self._marks.get(identity)

@@ -18,7 +18,8 @@ IN_ORDER = {"cpu": 2**16, "cuda": 2**18}
 class Batches:
     """Batches of some units of a split. Floats come in `dtype` on `device`.
 
-    `lengths` and `tokens` (units,): a pair's longer half, and both halves together.
+    `lengths` and `tokens` (units,): a pair's longer half, and both halves together. equal: all examples of the set are
+    equally long.
     """
 
     def __init__(self, examples: Examples, units: np.ndarray, device: torch.device, dtype: torch.dtype) -> None:
@@ -27,9 +28,9 @@ class Batches:
         self.tokens = examples.lengths.reshape(-1, 2).sum(1)[units] if examples.paired else self.lengths
         self._whole: Batch | None = None
         lengths = examples.lengths
-        dense = len(lengths) > 0 and bool((lengths == lengths[0]).all())
+        self.equal = len(lengths) > 0 and bool((lengths == lengths[0]).all())
         # Four times the bytes on disk: bytes may become float32 on the way.
-        self._dense = dense and 4 * examples.values.nbytes <= DENSE_LIMIT
+        self._dense = self.equal and 4 * examples.values.nbytes <= DENSE_LIMIT
 
     def whole(self) -> Batch | None:
         """All units as one batch, put on the device once; None where lengths differ or they are too many."""

@@ -36,11 +36,15 @@ class TrainMetrics:
     @torch.no_grad()
     def add(self, sums: Sums) -> None:
         """Add a batch's sums."""
-        if sums.keys() != self.shapes.keys():
+        self.expect({name: x.shape for name, x in sums.items()})
+        self.flat += torch.cat([sums[name].detach().double().reshape(-1) for name in self.shapes])
+
+    def expect(self, shapes: Mapping[str, torch.Size]) -> None:
+        """Make room for sums of these shapes."""
+        if shapes.keys() != self.shapes.keys():
             known = self.parts()
             missing = math.nan if known else 0.0
-            self._lay_out({name: known.get(name, torch.full(x.shape, missing)) for name, x in sums.items()})
-        self.flat += torch.cat([sums[name].detach().double().reshape(-1) for name in self.shapes])
+            self._lay_out({name: known.get(name, torch.full(shape, missing)) for name, shape in shapes.items()})
 
     def _lay_out(self, parts: Mapping[str, torch.Tensor]) -> None:
         self.shapes = {name: part.shape for name, part in parts.items()}

@@ -216,17 +216,6 @@ class TrainConfig:
         return progress.step >= self.total or progress.diverged or progress.bad_evaluations >= patience
 
 
-def train_whole(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
-    """`train`, and before the first step a tick for each batch of features that are computed once."""
-    began = time.perf_counter()
-    for feed in progress.features.values():
-        for _ in feed.fill():
-            progress.seconds += time.perf_counter() - began
-            yield StepInfo(progress.step, config.total, progress.step / config.per_epoch, None, progress.state)
-            began = time.perf_counter()
-    yield from train(config, progress)
-
-
 def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
     """Train to the end of the budget, one record a step; `progress` holds the outcome.
 
@@ -245,29 +234,66 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
         config.record if progress.model.recordable else None, config.train, bool(flat.tensors), config.fresh is not None
     )
     graphed = GraphedStep(take, config.train, numbers, config.seed, optim.batch_size, per_epoch, record)
-    batches, order, order_epoch = config.train, list[np.ndarray](), -1
+    course = Course(config)
     # Looked at before a step, not after: a state saved at the last step must end there too.
     while not config.ended(progress):
         began = time.perf_counter()
-        epoch, position = divmod(progress.step, per_epoch)
-        if epoch != order_epoch:
-            batches = config.train if config.fresh is None else config.fresh(epoch)
-            order = epoch_batches(batches.lengths, optim.batch_size, config.seed, epoch, optim.length_pool)
-            order_epoch = epoch
-            graphed.start_epoch(epoch, order)
-        units = order[position]
-        if not graphed.take(position, units):
-            seed, counter = (on_device(number, batches.device) for number in (config.seed, epoch))
-            take(batches.batch(units), numbers(progress.step), seed, counter)
-        progress.count(len(units), int(batches.tokens[units].sum()), graphed.how)
-        evaluated = config.budget.evaluates_at(progress.step, per_epoch, total)
-        if progress.step % CHECK_EVERY == 0 or evaluated:
-            progress.diverged = not math.isfinite(progress.metrics.loss)
-        result = _record(config, progress) if evaluated or progress.diverged else None
-        progress.seconds += time.perf_counter() - began
-        if result is not None:
-            result["seconds"] = round(progress.seconds, 3)
-        yield StepInfo(progress.step, total, progress.step / per_epoch, result, progress.state)
+        if course.move_to(progress.step):
+            graphed.start_epoch(course.epoch, course.order)
+        if not graphed.take(course.position, course.units):
+            seed, counter = (on_device(number, course.batches.device) for number in (config.seed, course.epoch))
+            take(course.batches.batch(course.units), numbers(progress.step), seed, counter)
+        yield finish_step(config, progress, course, graphed.how, began)
+
+
+def train_whole(
+    config: TrainConfig, progress: Progress, steps: Callable[[TrainConfig, Progress], Iterator[StepInfo]] = train
+) -> Iterator[StepInfo]:
+    """`train`, or `steps` of a stack, and before the first step a tick for each batch of features computed once."""
+    began = time.perf_counter()
+    for feed in progress.features.values():
+        for _ in feed.fill():
+            progress.seconds += time.perf_counter() - began
+            yield StepInfo(progress.step, config.total, progress.step / config.per_epoch, None, progress.state)
+            began = time.perf_counter()
+    yield from steps(config, progress)
+
+
+class Course:
+    """Which examples a step of a stage reads: after `move_to`, the epoch's `batches` and the step's `units` there."""
+
+    def __init__(self, config: TrainConfig) -> None:
+        self.config, self.batches = config, config.train
+        self.epoch, self.position, self.order = -1, 0, list[np.ndarray]()
+
+    def move_to(self, step: int) -> bool:
+        """Go to a step (from 0). True: its epoch is another one than before."""
+        config, (epoch, self.position) = self.config, divmod(step, self.config.per_epoch)
+        if epoch == self.epoch:
+            return False
+        self.batches, self.epoch = config.train if config.fresh is None else config.fresh(epoch), epoch
+        optim = config.optim
+        self.order = epoch_batches(self.batches.lengths, optim.batch_size, config.seed, epoch, optim.length_pool)
+        return True
+
+    @property
+    def units(self) -> np.ndarray:
+        """Places, in `batches.units`, of the units of the step."""
+        return self.order[self.position]
+
+
+def finish_step(config: TrainConfig, progress: Progress, course: Course, how: str, began: float) -> StepInfo:
+    """What follows a step that has been taken: it is counted, and where one is due val is scored. began: its time."""
+    total, per_epoch, units = config.total, config.per_epoch, course.units
+    progress.count(len(units), int(course.batches.tokens[units].sum()), how)
+    evaluated = config.budget.evaluates_at(progress.step, per_epoch, total)
+    if progress.step % CHECK_EVERY == 0 or evaluated:
+        progress.diverged = not math.isfinite(progress.metrics.loss)
+    result = _record(config, progress) if evaluated or progress.diverged else None
+    progress.seconds += time.perf_counter() - began
+    if result is not None:
+        result["seconds"] = round(progress.seconds, 3)
+    return StepInfo(progress.step, total, progress.step / per_epoch, result, progress.state)
 
 
 def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:

@@ -254,6 +254,15 @@ class FlatParameters:
             self._extend_group(Group(first, last, rates.get(name), name in decayed, matrix))
             first = last
 
+    def move_to(self, weights: torch.Tensor, moments: Moments) -> None:
+        """Keep the numbers in these tensors, (P,) each, from now on: rows of a stack's."""
+        for new, old in zip((weights, *moments), (self.weights, *self.moments), strict=True):
+            new.copy_(old)
+        self.weights, self.moments, first = weights, moments, 0
+        for tensor in self.tensors.values():
+            tensor.data = weights[first : first + tensor.numel()].view(tensor.shape)
+            first += tensor.numel()
+
     def _extend_group(self, group: Group) -> None:
         """Add a group, to the one before where they are alike."""
         before = self.groups[-1] if self.groups else None

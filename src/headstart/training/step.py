@@ -1,7 +1,7 @@
 """One training step: forward pass, loss, backward pass, update, as a function of its arguments alone.
 
-It is written once: taken plainly by `loop.py`, recorded by `graph.py`. Many models can take it as a stack:
-`forward_loss` is mapped over weights, statistics and seeds with `vmap`, `update_` takes a leading axis.
+It is written once: taken plainly by `loop.py`, recorded by `graph.py`, and by many models together in `stack.py`:
+there `forward_loss` is mapped over weights, statistics, batches and seeds with `vmap`, `update_` takes a leading axis.
 """
 
 from __future__ import annotations
@@ -62,15 +62,15 @@ class TrainStep:
         return sums
 
     def forward_loss(
-        self, tensors: Tensors, statistics: Tensors, batch: Batch, seed: Any, epoch: Any
+        self, tensors: Tensors, statistics: Tensors, batch: Batch, seed: Any, epoch: Any, dropout: Any = None
     ) -> tuple[Sums, Tensors]:
         """The objective's sums (loss, count, scores) of one forward pass in training, and new running statistics.
 
-        tensors: trained weights by name; what is not trained is taken from `model`.
+        tensors: trained weights by name; what is not trained is taken from `model`. dropout: as of `Draw`.
         """
         batch = self.objective.prepare(batch, self.signature, seed, epoch)
         updates: Tensors = {}
-        inputs = (batch, Draw(seed, epoch, batch.index), updates)
+        inputs = (batch, Draw(seed, epoch, batch.index, dropout=dropout), updates)
         with forward_precision(batch.inputs.device, self.optim.precision):
             if tensors is self.own[0] and statistics is self.own[1]:
                 output = self.model(*inputs)  # Swapping tensors for themselves would take 0.1 ms.

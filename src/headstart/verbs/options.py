@@ -26,6 +26,9 @@ ThreadsOption = Annotated[
     int, typer.Option("--threads", min=1, max=1024, metavar="N", help="Threads of each stage; results depend on it.")
 ]
 DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="auto, cpu, cuda (every GPU) or cuda:N.")]
+StackOption = Annotated[
+    str, typer.Option("--stack", metavar="auto|off|K", help="Train stages that differ in numbers alone K at a time.")
+]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]

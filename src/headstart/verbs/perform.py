@@ -24,6 +24,7 @@ from headstart.report.checklist import checklist as filled_checklist
 from headstart.report.content import Content, read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import PAGE_ONLY, check_pivot, make_table
+from headstart.runner.job import Runtime, Stack
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.spec import digest
 from headstart.stage import StageSpec
@@ -164,20 +165,21 @@ def run_study(
     workers: int | None = None,
     threads: int = 1,
     device: str = "auto",
+    stack: Stack = "off",
     outputs: Outputs | None = None,
 ) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     outputs = outputs or Outputs()
     with outputs.apart():
-        return _run(study, workers, threads, device, outputs)
+        return _run(study, study.runtime(workers=workers, threads=threads, device=device, stack=stack), outputs)
 
 
-def _run(study: Study, workers: int | None, threads: int, device: str, outputs: Outputs) -> int:
+def _run(study: Study, runtime: Runtime, outputs: Outputs) -> int:
     if outputs.pivot:
         check_pivot(study.spec.name, {column for column, _ in side_by_side(study.plan)[0]})
-    chosen = choose_device(device)
+    chosen = choose_device(runtime.device)
     keep_freed_memory()
-    runtime, out = study.runtime(workers=workers, threads=threads, device=device), console()
+    out = console()
     out.print(f"store {study.store.root}")
     print_scale(study)
     print_precision(study.plan, chosen)
@@ -194,7 +196,8 @@ def _run(study: Study, workers: int | None, threads: int, device: str, outputs: 
     long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
     with display:
         timed = probes(rest, speed, slots) if long else None
-        for event in study.perform(workers=runtime.workers, threads=threads, device=device, probes=timed):
+        ways: dict[str, Any] = {"threads": runtime.threads, "device": runtime.device, "stack": runtime.stack}
+        for event in study.perform(workers=runtime.workers, **ways, probes=timed):
             display.show(event)
     _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
     if display.failed:

@@ -48,5 +48,8 @@ class GRU(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         weights: list[Tensor] = [self.input, self.recurrent, self.input_bias, self.recurrent_bias]
         start = x.new_zeros(1, x.shape[0], self.recurrent.shape[1])
-        hidden: Tensor = torch.gru(x, start, weights, True, 1, 0.0, False, False, True)[0]
+        # A stack of models has no rule for `gru`, but one for each of the operations that it is made of.
+        stacked = torch._C._functorch.is_batchedtensor(self.recurrent)
+        gru = torch.ops.aten.gru.input.decompose if stacked else torch.gru
+        hidden: Tensor = gru(x, start, weights, True, 1, 0.0, False, False, True)[0]
         return hidden if self.output is None else self.output(hidden)

@@ -50,6 +50,9 @@ class MixerSpec(Spec):
     `models/contract.py` holds every mixer to this. It builds the spec with the fields of `example`, for D 16
     and L up to 64; `uncounted` says in words which work `flops` counts and a count of matrix products,
     convolutions and FFTs misses ("": none, both agree within 5 %).
+
+    stackable: whether models of it can take their steps as a stack (`training/stack.py`), which `check` shows; a class
+    of a plugin says so itself, `stackable = True`. unstackable: why it cannot.
     """
 
     kind: str
@@ -59,6 +62,18 @@ class MixerSpec(Spec):
     can_be_causal: ClassVar[bool] = True
     example: ClassVar[Mapping[str, Any]] = {}
     uncounted: ClassVar[str] = ""
+    stackable: ClassVar[bool] = True
+    unstackable: ClassVar[str] = ""
+
+    @property
+    def alone(self) -> str:
+        """Why models of it are trained one by one, or empty where they can be stacked."""
+        cls = type(self)
+        if not self.stackable:
+            return f"mixer {self.kind!r} cannot be stacked: {self.unstackable or 'so its class says'}"
+        if not cls.__module__.startswith("headstart.") and "stackable" not in vars(cls):
+            return f"mixer {self.kind!r} is of a plugin, whose class does not say stackable = True"
+        return ""
 
     def describe(self) -> str:
         """`local_attention (4 heads, window 9)`: its heads, window and state, and whatever is not as usual."""

@@ -61,6 +61,11 @@ class ParallelSpec(MixerSpec):
         return any(spec.rotary for spec in self.mixers)
 
     @property
+    def alone(self) -> str:
+        """Why one of its mixers cannot be stacked, where that is so."""
+        return next((reason for spec in self.mixers if (reason := spec.alone)), super().alone)
+
+    @property
     def can_be_causal(self) -> bool:  # type: ignore[override]
         """Whether all of the mixers can."""
         return all(spec.can_be_causal for spec in self.mixers)

@@ -1,0 +1,168 @@
+"""A stack of stages: whatever becomes of one, the others are what they are alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from support.stacked import begun, differences, finished, together, turns
+
+from headstart.errors import StackTooLarge
+from headstart.training import stack as stacks
+from headstart.training.stack import Stack
+
+BASE: dict[str, Any] = {
+    "objective": {"kind": "classify"},
+    "budget": {"steps": 30, "evaluate_every": 5},
+    "model": {"width": 8, "blocks": 1, "mixer": {"kind": "attention", "heads": 2}},
+    "optim": {"lr": 1e-3, "batch_size": 10, "epsilon": 1e-4, "precision": "float64"},
+}
+CASES: dict[str, dict[str, Any]] = {
+    "classes": {},
+    "numbers, of which some are missing": {"objective": {"kind": "regress"}, "made": {"shape": "numbers"}},
+    "a class of each position": {"made": {"shape": "positions"}},
+    "pairs": {"objective": {"kind": "retrieve"}, "made": {"shape": "pairs"}},
+    "weighted classes": {"objective": {"class_weights": (0.2, 0.8), "label_smoothing": 0.1}},
+    "masked tokens in spans": {"objective": {"kind": "masked", "span": 2, "loss": "tokens"}, "made": {"tokens": True}},
+    "masked numbers with gaps": {"objective": {"kind": "masked"}, "made": {"gaps": True}},
+    "causal": {"objective": {"kind": "causal"}, "model": {"causal": True}, "made": {"tokens": True}},
+    "pools of lengths": {"optim": {"length_pool": 2}},
+    "sgd": {"optim": {"kind": "sgd", "epsilon": 1e-8, "weight_decay": 0.1}},
+    "muon": {"optim": {"kind": "muon", "weight_decay": 0.1}},
+    "rates of a mixer's own": {"model": {"mixer": {"kind": "s4d", "state": 4}}, "optim": {"weight_decay": 0.1}},
+    "features of frozen layers": {"trainable": "head", "budget": {"steps": None, "epochs": 6, "evaluate_every": 1}},
+    "features that are pooled": {"trainable": "head", "model": {"norm": "none"}, "budget": {"steps": 40}},
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_stages_of_every_sort_agree_with_those_alone(case: str) -> None:
+    own = [{"seed": 0}, {"seed": 1, "optim": {"lr": 5e-3}}, {"seed": 2, "optim": {"clip": 0.1}}]
+    alone, stacked = ([begun(mine, BASE, **CASES[case]) for mine in own] for _ in range(2))
+    records = [finished(live) for live in alone]
+    for live in stacked:  # what a stage does before its first step
+        for feed in live.progress.features.values():
+            assert len(list(feed.fill())) > 1
+    assert bool(stacked[0].progress.features) == case.startswith("features")
+    theirs = together(stacked)
+    assert max(differences(alone, stacked)) <= 1e-10
+    for mine, other in zip(records, theirs, strict=True):
+        assert [row["step"] for row in mine] == [row["step"] for row in other]
+        assert [row["val"]["loss"] for row in mine] == pytest.approx([row["val"]["loss"] for row in other], 1e-9)
+
+
+def test_half_precision_agrees_within_its_rounding() -> None:
+    alone, stacked = ([begun({"seed": s}, BASE, optim={"precision": "bfloat16"}) for s in (0, 1)] for _ in range(2))
+    for live in alone:
+        finished(live)
+    together(stacked)
+    assert stacked[0].progress.how == "stacked, 2 models"
+    assert 0 < max(differences(alone, stacked)) <= 1e-2
+
+
+def test_bits_do_not_depend_on_the_company() -> None:
+    def weights(seeds: list[int]) -> torch.Tensor:
+        stages = [begun({"seed": s}, BASE, model={"mixer": {"kind": "s4d", "state": 4}}) for s in seeds]
+        together(stages)
+        return stages[seeds.index(0)].progress.flat.weights
+
+    first = weights([0])
+    assert all(torch.equal(first, weights(seeds)) for seeds in ([0, 1], [3, 0, 4], [4, 3, 2, 1, 0]))
+
+
+def test_a_model_that_diverges_changes_no_bit_of_the_others_and_its_place_goes_to_the_next() -> None:
+    def run(rate: float) -> Any:
+        own = [{"seed": 0}, {"seed": 1, "optim": {"lr": rate}}, {"seed": 2}, {"seed": 3}, {"seed": 4}]
+        stages = [begun(mine, BASE, optim={"schedule": "constant"}, objective={"kind": "classify"}) for mine in own]
+        order = [number for number, _ in turns(stages, Stack(), 3)]
+        return stages, order
+
+    (calm, turns_of_calm), (wild, turns_of_wild) = run(1e-3), run(1e300)
+    assert [live.progress.diverged for live in wild] == [False, True, False, False, False]
+    assert wild[1].progress.step < 30
+    # Stage 3 takes the place as soon as it is free.
+    assert turns_of_wild.index(3) < turns_of_calm.index(3)
+    for number in (0, 2):
+        mine, theirs = calm[number].progress.state(), wild[number].progress.state()
+        assert all(torch.equal(value, theirs[0][name]) for name, value in mine[0].items())
+        assert bool(torch.isfinite(theirs[0]["weights"]).all())
+    alone = [begun({"seed": 3}, BASE, optim={"schedule": "constant"})]
+    finished(alone[0])
+    assert max(differences(alone, [wild[3]])) <= 1e-10
+
+
+def test_a_model_whose_patience_ends_leaves_and_the_others_go_on() -> None:
+    own = [{"seed": 0}, {"seed": 1, "budget": {"patience": 1, "evaluate_every": 1}, "optim": {"lr": 1e-9}}, {"seed": 2}]
+    alone, stacked = ([begun(mine, BASE) for mine in own] for _ in range(2))
+    for live in alone:
+        finished(live)
+    together(stacked)
+    steps = [live.progress.step for live in stacked]
+    assert steps == [live.progress.step for live in alone]
+    assert steps[1] < steps[0] == steps[2] == 30
+    assert max(differences(alone, stacked)) <= 1e-10
+
+
+def test_stages_at_other_steps_of_their_epochs_and_budgets_train_together() -> None:
+    """Two at a time, budgets of their own: the short batch that ends an epoch comes to each at another moment."""
+    own = [{"seed": s, "budget": {"steps": steps}} for s, steps in enumerate((7, 30, 12, 9, 21))]
+    alone, stacked = ([begun(mine, BASE) for mine in own] for _ in range(2))
+    for live in alone:
+        finished(live)
+    together(stacked, size=2)
+    assert [live.progress.step for live in stacked] == [7, 30, 12, 9, 21]
+    assert max(differences(alone, stacked)) <= 1e-10
+
+
+def test_a_state_of_a_stack_goes_on_alone_and_one_of_a_stage_alone_in_a_stack() -> None:
+    whole = [begun({"seed": s}, BASE) for s in (0, 1)]
+    for live in whole:
+        finished(live)
+    first, second = ([begun({"seed": s}, BASE) for s in (0, 1)] for _ in range(2))
+    states: dict[int, Any] = {}
+    for number, tick in turns(first, Stack()):
+        if tick.step == 13:
+            states[number] = tick.state()
+    for number, live in enumerate(second):
+        live.progress.restore(*states[number])
+    finished(second[0])
+    other = begun({"seed": 0}, BASE)
+    for tick in other.steps():
+        if tick.step == 4:
+            break
+    third = [begun({"seed": 0}, BASE), second[1]]
+    third[0].progress.restore(*tick.state())
+    together(third)
+    assert max(differences(whole, second)) <= 1e-10
+    assert max(differences(whole, third)) <= 1e-10
+
+
+def test_what_cannot_be_mapped_goes_on_alone_with_its_own_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refused(*_: Any) -> Any:
+        raise RuntimeError("no rule for this\nand more")
+
+    alone, stacked = ([begun({"seed": s}, BASE) for s in (0, 1)] for _ in range(2))
+    for live in alone:
+        finished(live)
+    monkeypatch.setattr(stacks._Rows, "_forward", refused)
+    stack = Stack()
+    together(stacked, stack=stack)
+    assert stack.refusal == "no rule for this"
+    assert max(differences(alone, stacked)) == 0
+
+
+def test_a_stack_that_exceeds_memory_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> Any:
+        raise torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2 GiB")
+
+    stacked = [begun({"seed": s}, BASE) for s in (0, 1)]
+    monkeypatch.setattr(stacks._Rows, "_forward", full)
+    with pytest.raises(StackTooLarge, match="2"):
+        together(stacked)
+
+
+def test_stages_that_differ_in_more_than_numbers_are_refused() -> None:
+    stages = [begun({}, BASE), begun({"model": {"width": 16}}, BASE)]
+    with pytest.raises(ValueError, match="differ in numbers alone"):
+        together(stages)
