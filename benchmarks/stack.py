@@ -1,9 +1,9 @@
-"""A sweep as one stack, beside its stages one after another and in two processes, on a CPU.
+"""A sweep as one stack, beside its stages one after another and in two processes.
 
-    python benchmarks/stack.py [--rounds 9] [--stages 15] [-o docs/benchmarks/stack.md]
+    python benchmarks/stack.py [--rounds 9] [--stages 15] [--device cuda --models digits,image]
 
-Claim that is tested: stages that differ in numbers alone train faster as a stack than in any other way. Two models: that
-of the study `digits`, and one of 256 positions (width 64, 3 blocks, 4 heads, feed-forward 128). Each way lives in
+Claim that is tested: stages that differ in numbers alone train faster as a stack than in any other way. Models: that of
+the study `digits`, one of 256 positions (width 64, 3 blocks, 4 heads, feed-forward 128), and `image`. Each way lives in
 processes of its own, one thread each; they take turns, so that other work on the machine falls on all of them. What a
 round measures is one step of all stages, made-up pixels, nothing evaluated or saved: that is the same code in every way.
 """
@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from headstart.bench.machine import sentence, setting
+from headstart.bench.machine import sentence, setting, wait_for
 from headstart.bench.process import Measurement
 from headstart.bench.train import EXAMPLES, OBJECTIVE, Example, made_up
 from headstart.models.model import build_model
@@ -37,21 +37,23 @@ from headstart.training.stack import Stack
 
 MODELS: dict[str, Example] = {
     "digits": EXAMPLES["digits"],
-    "256 positions": replace(EXAMPLES["image"], signature=Signature("floats", 1, 256, 256, "class", classes=10)),
+    "256": replace(EXAMPLES["image"], signature=Signature("floats", 1, 256, 256, "class", classes=10)),
+    "image": EXAMPLES["image"],
 }
-STEPS = {"digits": 2, "256 positions": 1}
+STEPS = {"digits": 2, "256": 1, "image": 1}
 """Steps of each stage in one turn: half a second or two, so that turns fall on like moments."""
 LIMIT = 3600.0
 
 
-def stages(name: str, first: int, last: int) -> list[tuple[TrainConfig, Progress]]:
+def stages(name: str, first: int, last: int, device: str) -> list[tuple[TrainConfig, Progress]]:
     """The stages of a sweep from one number to another: five rates, each with seeds of its own."""
     example, out = MODELS[name], []
     examples = made_up(example)
-    feed = Batches(examples, np.arange(examples.units), torch.device("cpu"), torch.float32)
+    feed = Batches(examples, np.arange(examples.units), torch.device(device), torch.float32)
     budget = BudgetSpec(steps=10**6, evaluate_every=10**6)
     for number in range(first, last):
         model = build_model(example.spec, example.signature, OBJECTIVE.output(example.signature), number // 5)
+        model.to(device)
         optim = read(OptimSpec, {"lr": 1e-4 * (1 + number % 5), "batch_size": example.batch, "schedule": "constant"})
         flat = flat_parameters(model, [parameter for parameter, _ in model.named_parameters()], optim)
         config = TrainConfig(OBJECTIVE, example.signature, optim, budget, number // 5, feed, feed)
@@ -63,7 +65,8 @@ def work(job: dict[str, Any]) -> Iterator[Any]:
     """Answers: [seconds, processor seconds] of some steps of each stage. size: models of a stack; 1: one by one."""
     keep_freed_memory()
     torch.set_num_threads(1)
-    live, size, steps = stages(job["model"], job["first"], job["last"]), job["size"], STEPS[job["model"]]
+    size, steps, device = job["size"], STEPS[job["model"]], job["device"]
+    live = stages(job["model"], job["first"], job["last"], device)
     groups: list[list[Iterator[Any]]] = []
     for first in range(0, len(live), size):
         part = live[first : first + size]
@@ -77,6 +80,7 @@ def work(job: dict[str, Any]) -> Iterator[Any]:
             for _ in range(steps):
                 for ticks in group:
                     next(ticks)
+        wait_for(device)
         yield [time.perf_counter() - clocks[0], time.process_time() - clocks[1]]
 
 
@@ -92,13 +96,13 @@ def ways(count: int) -> dict[str, list[tuple[int, int, int]]]:
     }
 
 
-def measured(name: str, count: int, rounds: int) -> dict[str, list[tuple[float, float]]]:
+def measured(name: str, count: int, rounds: int, device: str) -> dict[str, list[tuple[float, float]]]:
     """(seconds, processor seconds of all processes) of a step of all stages, by way, for each round."""
     out: dict[str, list[tuple[float, float]]] = {way: [] for way in ways(count)}
     processes = {
         way: [
-            Measurement("stack:work", {"model": name, "first": first, "last": last, "size": size}, LIMIT)
-            for first, last, size in parts
+            Measurement("stack:work", {"model": name, **job}, LIMIT)
+            for job in ({"first": p[0], "last": p[1], "size": p[2], "device": device} for p in parts)
         ]
         for way, parts in ways(count).items()
     }
@@ -140,18 +144,20 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--stages", type=int, default=15)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--models", default="digits,256")
     parser.add_argument("-o", "--out", type=Path)
     options = parser.parse_args()
-    where = setting("cpu", 1)
+    where = setting(options.device, 1)
     lines = [
-        "# A sweep as one stack, on a CPU",
+        "# A sweep as one stack",
         "",
         f"Measured {sentence(where)}; {where['cores']} cores. {options.stages} stages of five learning rates, "
         f"{options.rounds} rounds in which the ways take turns; medians.",
         "",
     ]
-    for name in MODELS:
-        lines += [*table(name, measured(name, options.stages, options.rounds)), ""]
+    for name in options.models.split(","):
+        lines += [*table(name, measured(name, options.stages, options.rounds, options.device)), ""]
     lines += ["`python benchmarks/stack.py` makes the tables."]
     text = "\n".join(lines) + "\n"
     if options.out is None:

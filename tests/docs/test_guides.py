@@ -1,5 +1,6 @@
 """The guides' files and commands, word for word, in an empty folder."""
 
+import json
 import os
 import re
 import shlex
@@ -240,3 +241,12 @@ def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, sou
     if source == "leaky:LeakySpec":
         assert "padding" in done.stderr
         assert "causality" in done.stderr
+
+
+def test_the_sweep_of_the_guide_trains_as_one_stack(tmp_path: Path) -> None:
+    (ran,) = walk("stacks.md", tmp_path)
+    assert "6 runs of" in ran.stdout
+    results = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/result.json")]
+    trained = [result for result in results if result["budget"]["steps"]]
+    assert [result["provenance"]["way"] for result in trained] == ["stack"] * 6
+    assert "mixes" not in ran.stdout

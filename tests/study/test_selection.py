@@ -513,6 +513,22 @@ def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     assert "mixes thread counts: 1 and 2" in said(summarise(plan, stored.find), "mixed")
 
 
+def test_a_table_of_stages_in_a_stack_and_alone_says_so() -> None:
+    plan = make_plan()
+    stored = shelf(plan)
+    for identity in stored.results:
+        stored.results[identity]["provenance"]["way"] = "stack"
+    assert "mixed" not in kinds(summarise(plan, stored.find))
+    first = plan.cells[5].chain[-1].identity
+    stored.results[first]["provenance"]["way"] = "alone then stack"
+    assert "mixes ways of training: alone then stack and stack" in said(summarise(plan, stored.find), "mixed")
+    del stored.results[first]["provenance"]["way"]  # as it stands with a stage that trained alone
+    stored.results[first]["budget"]["steps"] = 5
+    assert "mixes ways of training: alone and stack" in said(summarise(plan, stored.find), "mixed")
+    stored.results[first]["budget"]["steps"] = 0  # fitted, in no way of these
+    assert "mixed" not in kinds(summarise(plan, stored.find))
+
+
 def test_a_table_of_several_machines_compares_them_and_says_that_seeds_do_not_cover_it() -> None:
     plan = make_plan(rates=(3e-3,), seeds=range(4))
     stored = shelf(plan, lambda cell: (0.5, 0.50 + 0.01 * cell.seed - (0.04 if cell.seed > 1 else 0.0)))

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.func import grad, vmap
 
+from headstart.models.mixers import attend as attending
 from headstart.models.mixers.attend import attend
 
 
@@ -74,3 +75,29 @@ def test_what_a_stack_shares_gets_the_sum_of_its_gradients():
 
     total = grad(lambda k: vmap(loss, (None, 0))(k, q).sum())(k)
     torch.testing.assert_close(total, sum(grad(loss)(k, member) for member in q))
+
+
+@pytest.mark.parametrize("mask", ["none", "causal", "own", "shared"])
+def test_torchs_own_call_takes_a_stack_as_one_larger_batch(mask, monkeypatch):
+    """What a GPU does: one call for all models, and the gradients of each are its own."""
+    generator = torch.Generator().manual_seed(0)
+    query, key, value = (torch.randn(3, 2, 2, 5, 4, generator=generator, dtype=torch.float64) for _ in range(3))
+    seen = {"own": torch.rand(3, 2, 1, 1, 5, generator=generator) > 0.3, "shared": torch.rand(1, 1, 5, 5) > 0.3}.get(
+        mask
+    )
+    causal, calls = mask == "causal", []
+    real = attending.scaled_dot_product_attention
+    monkeypatch.setattr(
+        attending, "scaled_dot_product_attention", lambda *a, **k: (calls.append(a[0].shape), real(*a, **k))[1]
+    )
+    leaves = [x.requires_grad_() for x in (query, key, value)]
+    rows = None if seen is None else (0 if mask == "own" else None)
+    out = vmap(lambda q, k, v, s: attending.fused(q, k, v, s, causal), in_dims=(0, 0, 0, rows))(*leaves, seen)
+    assert calls == [(6, 2, 5, 4)]
+    slopes = torch.autograd.grad(out.square().sum(), leaves)
+    for number in range(3):
+        own = [x[number].detach().requires_grad_() for x in leaves]
+        alone = attending.fused(*own, seen[number] if mask == "own" else seen, causal)
+        assert torch.allclose(out[number], alone, atol=1e-12)
+        for whole, part in zip(slopes, torch.autograd.grad(alone.square().sum(), own), strict=True):
+            assert torch.allclose(whole[number], part, atol=1e-12)
