@@ -341,7 +341,7 @@ def test_a_run_that_is_killed_while_it_reads_goes_on_where_it_was(tmp_path: Path
         ),
         (
             'take(backbone+position, rows="prefix")',
-            {"model": {"position": {"length": 65}}},
+            {"model": {"position": {"length": 65}}, "trainable": "norm+head"},
             "model.position: the model has 65 positions, and checkpoint 'small' has learned vectors for 64",
         ),
         ("take(all)", {}, "the parent has no tensor 'encoder.masked'"),
@@ -357,6 +357,10 @@ def test_weights_that_would_mean_something_else_are_refused(start: str, more: di
 @pytest.mark.parametrize(
     ("start", "more"),
     [
+        (
+            'take(backbone+position, rows="prefix")',
+            {"model": {"position": {"length": 65}}, "trainable": "position+head"},
+        ),
         ("take(feed_forward)", {"model": {"mixer": {"kind": "s4d"}, "causal": False}}),
         ("take(mixer)", {"model": {"feed_forward": {"activation": "relu"}, "norm_epsilon": 1e-6, "norm": "rms"}}),
         ("take(backbone)", {"model": {"position": {"kind": "sinusoidal"}, "blocks": 1}}),

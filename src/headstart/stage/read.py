@@ -138,11 +138,12 @@ class ReadRun(StageRun):
             )
         if "position" in taken and fields.length is not None and model.position.kind == "learned":
             length = model_length(model, task.signature)
-            if length > fields.length:
+            learn = "position.table" in select(spec.trainable, parts_of(fields))
+            if length > fields.length and not (learn and any("prefix" in entry for entry in spec.start)):
                 raise BadInput(
                     f"model.position: the model has {length:,} positions, and checkpoint {source.source!r} has learned "
-                    f"vectors for {fields.length:,}; shorten the sequences, join positions (task.patch), or leave "
-                    "'position' out of start"
+                    f"vectors for {fields.length:,}; shorten the sequences, join positions (task.patch), leave "
+                    "'position' out of start, or train the others: rows=\"prefix\" there, and 'position' in trainable"
                 )
 
     @staticmethod
