@@ -344,6 +344,11 @@ def test_a_run_that_is_killed_while_it_reads_goes_on_where_it_was(tmp_path: Path
             {"model": {"position": {"length": 65}}, "trainable": "norm+head"},
             "model.position: the model has 65 positions, and checkpoint 'small' has learned vectors for 64",
         ),
+        (
+            'take(backbone+position, rows="prefix")',
+            {"model": {"position": {"length": 65}}, "trainable": "encoder+head"},
+            "model.position: the model has 65 positions, and checkpoint 'small' has learned vectors for 64",
+        ),
         ("take(all)", {}, "the parent has no tensor 'encoder.masked'"),
     ],
 )

@@ -18,7 +18,7 @@ from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model, model_length
 from headstart.models.norms import Tensors
 from headstart.models.outline import without_numbers
-from headstart.parameters import LEAVES, MIXER, leaves, select
+from headstart.parameters import LEAVES, MIXER, SelectsNothing, leaves, select
 from headstart.sequence import Signature
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, peak_memory
 from headstart.tasks import Task
@@ -138,8 +138,7 @@ class ReadRun(StageRun):
             )
         if "position" in taken and fields.length is not None and model.position.kind == "learned":
             length = model_length(model, task.signature)
-            learn = "position.table" in select(spec.trainable, parts_of(fields))
-            if length > fields.length and not (learn and any("prefix" in entry for entry in spec.start)):
+            if length > fields.length and not _learns_further_positions(spec, fields):
                 raise BadInput(
                     f"model.position: the model has {length:,} positions, and checkpoint {source.source!r} has learned "
                     f"vectors for {fields.length:,}; shorten the sequences, join positions (task.patch), leave "
@@ -179,6 +178,15 @@ def _leaves_taken(spec: StageSpec, fields: Fields) -> Iterator[str]:
             yield from (of[name] for name in select(match[1].strip(), of)) if match else ()
         except BadInput:
             continue
+
+
+def _learns_further_positions(spec: StageSpec, fields: Fields) -> bool:
+    """Whether a stage takes the positions that there are and trains those behind them, which start fresh."""
+    try:
+        trained = select(spec.trainable, parts_of(fields))
+    except SelectsNothing:
+        return False
+    return "position.table" in trained and any("prefix" in entry for entry in spec.start)
 
 
 def _differences(model: ModelSpec, theirs: ModelSpec, taken: set[str]) -> Iterator[tuple[str, Any, Any]]:
