@@ -74,6 +74,7 @@ def test_the_verbs_are_those_that_were_decided() -> None:
         "check",
         "prepare",
         "schema",
+        "slurm",
         "doctor",
         "bench",
         "store",
@@ -91,7 +92,7 @@ LAYOUT = (
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --stack --store --data --json --tidy --figure-width --mixer --scale --pivot",
+    "run": "--dry-run --workers --threads --device --stack --on --gpus-per-stage --store --data --json --tidy --figure-width --mixer --scale --pivot",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",
@@ -109,6 +110,7 @@ OPTIONS = {
     "store unpack": "--store",
     "store verify": "--store",
     "schema": "",
+    "slurm": "--nodes --cpus --gpus --time --partition --gpus-per-stage --workers --threads --store --data --mixer --scale",
     "doctor": "--store --data",
 }
 """Options that a verb has at least (docs/decisions/0013-verbs-options-formats.md)."""

@@ -95,12 +95,31 @@ class Study:
         return spec, dataclasses.replace(plan, study=spec)
 
     def runtime(
-        self, *, workers: int | None = None, threads: int = 1, device: str = "auto", stack: Stack = "off"
+        self,
+        *,
+        workers: int | None = None,
+        threads: int = 1,
+        device: str = "auto",
+        stack: Stack = "off",
+        on: str = "",
+        gpus_per_stage: float | None = None,
     ) -> Runtime:
         """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one).
 
         stack: how many stages that differ in numbers alone train as one stack (`auto`: as is fastest; off on a CPU).
+        on: `ray` or `ray://HOST:PORT`, a cluster; gpus_per_stage: what a stage takes of its GPUs. workers is then how
+        many stages are under way at most (default: as many as there is room for), and each is a task of its own.
+        Raises: BadInput for gpus_per_stage without a cluster, or a stack on one.
         """
+        if on:
+            if stack not in ("off", "auto"):
+                raise BadInput(f"--stack: {stack}: on a cluster each stage is a task of its own; leave --stack out")
+            return Runtime(self.data, device, workers or 0, threads, on=on, gpus_per_stage=gpus_per_stage)
+        if gpus_per_stage is not None:
+            raise BadInput(
+                f"--gpus-per-stage: {gpus_per_stage:g} needs a cluster, which --on names; here --device says which "
+                "GPUs are used"
+            )
         slots = workers
         if slots is None:
             cells = any(plugin.top is None for plugin in self.plan.plugins)
@@ -114,10 +133,13 @@ class Study:
         threads: int = 1,
         device: str = "auto",
         stack: Stack = "off",
+        on: str = "",
+        gpus_per_stage: float | None = None,
         probes: Mapping[str, Any] | None = None,
     ) -> Iterable[Event]:
         """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first."""
-        runtime = self.runtime(workers=workers, threads=threads, device=device, stack=stack)
+        ways: dict[str, Any] = {"device": device, "stack": stack, "on": on, "gpus_per_stage": gpus_per_stage}
+        runtime = self.runtime(workers=workers, threads=threads, **ways)
         return perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
 
     @property
@@ -169,6 +191,8 @@ def run(
     threads: int = 1,
     device: str = "auto",
     stack: Stack = "auto",
+    on: str = "",
+    gpus_per_stage: float | None = None,
     scale: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     on_event: Callable[[Event], None] | None = None,
@@ -178,6 +202,8 @@ def run(
     workers: processes (0: this one; None: one per core).
     stack: how many stages that differ in numbers alone train as one stack, "off", or "auto": off on a CPU, on a GPU as
     many as are fastest.
+    on: `ray` or `ray://HOST:PORT`: stages are tasks of that cluster (extra [cluster]), `workers` of them at a time
+    at most (0 or None: as many as its nodes have room for), each with `threads` CPUs and `gpus_per_stage` GPUs.
     scale: `tiny`, `small` or `paper`, of a study that has scales.
     plugins: files or modules of your own whose kinds the study uses.
     on_event: called with every event (a log, a progress bar).
@@ -189,7 +215,8 @@ def run(
         else Study(study, overrides, store=store, data=data, scale=scale, plugins=plugins)
     )
     failed = []
-    for event in bound.perform(workers=workers, threads=threads, device=device, stack=stack):
+    ways: dict[str, Any] = {"device": device, "stack": stack, "on": on, "gpus_per_stage": gpus_per_stage}
+    for event in bound.perform(workers=workers, threads=threads, **ways):
         if on_event is not None:
             on_event(event)
         if isinstance(event, Failed):

@@ -16,8 +16,10 @@ from headstart.verbs.options import (
     DataOption,
     DeviceOption,
     DryRunOption,
+    GpusOption,
     JsonOption,
     MixerOption,
+    OnOption,
     Overrides,
     PivotOption,
     PluginOption,
@@ -57,7 +59,8 @@ def demo(
     from headstart.api import Study
     from headstart.verbs.perform import Outputs, run_study
 
-    done = run_study(Study("few-labels", store=store), workers=workers, threads=threads, outputs=Outputs(json))
+    study = Study("few-labels", store=store)
+    done = run_study(study, study.runtime(workers=workers, threads=threads), Outputs(json))
     typer.echo(
         "\nTry next:\n  headstart show sources\n  headstart run few-labels task.labelled=200 'seed=[0,1,2]'",
         err=json == "-",
@@ -74,6 +77,8 @@ def run(
     threads: ThreadsOption = 1,
     device: DeviceOption = "auto",
     stack: StackOption = "auto",
+    on: OnOption = "",
+    gpus_per_stage: GpusOption = None,
     store: StoreOption = None,
     data: DataOption = None,
     weights: WeightsOption = None,
@@ -96,10 +101,14 @@ def run(
     bound = Study(
         study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale, absent=absent
     )
+    if dry_run and on:
+        raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one of them out")
+    runtime = bound.runtime(
+        workers=workers, threads=threads, device=device, stack=ways, on=on, gpus_per_stage=gpus_per_stage
+    )
     if dry_run:
-        return dry_run_study(bound, workers=workers, threads=threads, device=device)
-    outputs = Outputs(json, tidy, figure_width, pivot=pivot)
-    raise typer.Exit(run_study(bound, workers=workers, threads=threads, device=device, stack=ways, outputs=outputs))
+        return dry_run_study(bound, runtime)
+    raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot)))
 
 
 @app.command()
@@ -342,6 +351,35 @@ def prepare(
     from headstart.verbs.checks import prepare_one
 
     prepare_one(what, overrides or [], data, workers)
+
+
+@app.command()
+def slurm(
+    study: StudyArgument,
+    overrides: Overrides = None,
+    nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Machines.")] = 1,
+    cpus: Annotated[int, typer.Option("--cpus", min=1, metavar="N", help="CPUs of each machine.")] = 4,
+    gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of each machine.")] = 0,
+    time: Annotated[str, typer.Option("--time", metavar="TIME", help="Limit, as Slurm takes it.")] = "04:00:00",
+    partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Which nodes.")] = None,
+    gpus_per_stage: GpusOption = None,
+    workers: WorkersOption = None,
+    threads: ThreadsOption = 1,
+    store: StoreOption = None,
+    data: DataOption = None,
+    weights: WeightsOption = None,
+    mixer: MixerOption = None,
+    plugin: PluginOption = None,
+    scale: ScaleOption = None,
+) -> None:
+    """Print a batch file for Slurm: it starts Ray inside an allocation and performs a study there."""
+    use_weights(weights)
+    from headstart.verbs.slurm import batch_file
+
+    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
+    options = {"weights": weights, "gpus-per-stage": gpus_per_stage, "workers": workers, "threads": threads}
+    places: dict[str, Any] = {"nodes": nodes, "cpus": cpus, "gpus": gpus, "time": time, "partition": partition}
+    typer.echo(batch_file([study, *(overrides or [])], settings, plugin or [], options, **places), nl=False)
 
 
 @app.command()

@@ -153,7 +153,8 @@ def test_the_studies_of_the_guides_are_sound(tmp_path: Path, guide: str, sound: 
 
 
 def test_jobs_of_a_queue_share_a_store_and_their_report(tmp_path: Path) -> None:
-    first, second, report = walk("clusters.md", tmp_path)
+    batch, first, second, report = walk("clusters.md", tmp_path)
+    assert "#SBATCH --nodes=2\n" in batch.stdout
     assert "self_pretrained" in first.stdout
     assert second.returncode == 0
     table = next(line for line in report.stdout.splitlines() if line.strip().startswith("scratch"))

@@ -53,7 +53,7 @@ def test_there_is_one_worker_per_gpu_or_core_and_none_for_one_stage(monkeypatch:
 
 def test_each_worker_has_a_gpu_of_its_own(tmp_path: Path) -> None:
     running: set[str] = set()
-    agenda = cast(Agenda, SimpleNamespace(is_running=running.__contains__))
+    agenda = cast(Agenda, SimpleNamespace(is_running=running.__contains__, jobs={}))
     runtime, devices = Runtime(workers=2, device="cuda"), ["cuda:0", "cuda:1"]
     run = _Run(agenda, Store(tmp_path), runtime, training(), _Interruption(), devices)
 
@@ -122,5 +122,5 @@ def test_run_says_before_it_trains_that_bfloat16_is_slow_here(
     study = Study("digits", ['finetune.optim.precision="bfloat16"', "seed=[0]"])
     monkeypatch.setattr(perform, "survey", lambda _: pytest.fail("reached the models"))
     with pytest.raises(pytest.fail.Exception, match="reached the models"):
-        perform.run_study(study, device="cpu")
+        perform.run_study(study, study.runtime(device="cpu"))
     assert "no bfloat16 instructions" in " ".join(capsys.readouterr().out.split())

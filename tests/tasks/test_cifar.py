@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from headstart.errors import BadInput
-from headstart.tasks import cifar
+from headstart.tasks import cifar, portable
 from headstart.tasks.cifar import (
     BATCHES,
     CLASSES,
@@ -25,7 +25,7 @@ from headstart.tasks.cifar import (
     grey,
 )
 from headstart.tasks.images import augmented, decode, tiled, untiled
-from headstart.tasks.task import open_task
+from headstart.tasks.task import narrowed, open_task
 
 TRAIN, TEST = 100, 20
 
@@ -442,3 +442,21 @@ def test_the_real_copy(linked):
     stock = ImageSpec(split="rothermel").load(linked)
     counts = np.bincount(stock.val.target)
     assert (len(stock.train), len(stock.val), counts.min(), counts.max()) == (40_000, 10_000, 952, 1_025)
+
+
+def test_images_that_were_sent_to_another_machine_are_augmented_there_as_here(data, own_cache):
+    spec = ImageSpec(val=10, augment=True, fraction=0.5)
+    facts, arrays = portable.packed(spec, data)
+    asked = []
+    there, again = (
+        narrowed(spec, portable.unpacked({**facts, "digest": "0" * 64}, lambda: asked.append(1) or arrays))
+        for _ in range(2)
+    )
+    here = open_task(spec, data)
+    assert asked == [1], "the second time they are in the cache"
+    assert there.signature == again.signature == here.signature
+    assert (there.fingerprint, there.labels, there.notes) == (here.fingerprint, here.labels, here.notes)
+    for split in ("train", "val", "test"):
+        for part in ("values", "offsets", "target", "index", "scale", "shift"):
+            assert np.array_equal(getattr(there.split(split), part), getattr(here.split(split), part))
+    assert np.array_equal(there.augment(there.train, 3).values, here.augment(here.train, 3).values)

@@ -10,6 +10,7 @@ from typing import Any
 
 from headstart.plugins.load import (
     load_class,
+    load_copy,
     load_plugins,
     own_kinds,
     own_networks,
@@ -27,6 +28,7 @@ from headstart.plugins.modules import Plugin
 __all__ = [
     "Plugin",
     "load_class",
+    "load_copy",
     "load_plugins",
     "own_kinds",
     "own_networks",

@@ -195,6 +195,20 @@ def ready_plugin(plugin: Plugin) -> Plugin:
     return plugin if plugin.top is None else _loaded_from(now, "--plugin", plugin.classes)
 
 
+def load_copy(folder: Path, name: str, digest: str, classes: Sequence[str] = ()) -> Plugin:
+    """Load a plugin, whose root is the module `name`, from a copy of its `sources` in a folder.
+
+    Raises: BadInput, before any of it is run, where the copy has another digest.
+    """
+    head = name.partition(".")[0]
+    top = folder / head if (folder / head).is_dir() else folder / f"{head}.py"
+    plugin = current_identity(Plugin(name, top, digest))
+    if plugin.digest != digest:
+        why = f"its copy on another machine has the digest {plugin.digest}, not {digest}; keep its imports beside it"
+        raise BadInput(f"--plugin: {plugin.file}: {why}")
+    return _loaded_from(plugin, "--plugin", classes)
+
+
 def with_kinds(settings: Any) -> Any:
     """A study's table in which each `kind = "module:Class"` is registered and stands by its own kind.
 

@@ -31,6 +31,10 @@ class Runtime:
     over 5% of the time (0: a state after each step). limit: seconds for the whole run. stack: how many stages that
     differ in numbers alone train as one stack, `off`, or `auto`: off on a CPU, on a GPU as many as are fastest, timed
     once and kept in the file `stacks`.
+    on: empty for this machine; `ray` for the cluster that this machine belongs to; `ray://HOST:PORT` for another, which
+    is reached by its client port. There `workers` is how many stages are under way at most (0: as many as the nodes
+    have room for), and gpus_per_stage is what each takes of a GPU, or how many (None: 1 where there are GPUs and
+    the device is not `cpu`).
     """
 
     data: Path = Path("data")
@@ -41,6 +45,8 @@ class Runtime:
     limit: float | None = None
     stack: Stack = "off"
     stacks: Path | None = None
+    on: str = ""
+    gpus_per_stage: float | None = None
 
 
 @dataclass(frozen=True)

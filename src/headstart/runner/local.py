@@ -53,11 +53,15 @@ class WorkerDone:
 
 @dataclass(frozen=True)
 class WorkerDied:
-    """The worker at the job `key` is gone: `why` (a signal or an exit code) and its last words."""
+    """The worker at the job `key` is gone: `why` (a signal or an exit code) and its last words.
+
+    lost: its whole machine is, which says nothing against the job.
+    """
 
     key: str
     why: str
     tail: str
+    lost: bool = False
 
 
 WorkerReport = WorkerMessage | WorkerDone | WorkerDied

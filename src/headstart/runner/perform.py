@@ -32,6 +32,7 @@ _LOOK = 0.2  # seconds between two looks at signals and the clock
 _LOOK_AGAIN = 0.5  # seconds until a stage that another process has claimed is looked at again
 _GRACE = 10.0  # seconds that workers have to save after the first Ctrl-C
 _TRIES = 2  # times that a stage is given to a worker, where a signal kills it
+_MACHINES = 5  # times that a stage is given to a machine, where each is lost under it
 
 
 _ENDS = (events.Finished, events.Skipped, events.Failed, events.Stopped, events.Waiting)
@@ -52,24 +53,26 @@ def perform(
     """Do all stages (each with `name`, `spec`, `identity`; in the plan's order) and report how it goes.
 
     A stage that fails or diverges does not end the run; those that start from it are not tried, and reported as such.
-    A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first.
+    A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first, but not on
+    a cluster, whose machines may differ.
     Raises: BadInput where the runtime cannot be had, or a stack does not fit into memory; Interrupted after Ctrl-C,
     when all is saved.
     """
-    devices = gpus(runtime.device)
+    devices = [] if runtime.on else gpus(runtime.device)
     engine = engine or training()
     jobs = _jobs(stages, engine, runtime.data)
     cells = [plugin.name for job in jobs for plugin in job.plugins if plugin.top is None]
-    if runtime.workers and cells:
+    if (runtime.workers or runtime.on) and cells:
         raise BadInput(
-            f"--workers: {cells[0]} is defined in a notebook or script, which other processes cannot read; take "
-            "workers=0, or save it as a file and name that with plugins=[...]"
+            f"{'--on' if runtime.on else '--workers'}: {cells[0]} is defined in a notebook or script, which other "
+            "processes cannot read; take workers=0 and no cluster, or save it as a file and name that with "
+            "plugins=[...]"
         )
     agenda = Agenda(jobs, store)
     with _signals() as interruption:
         run = _Run(agenda, store, runtime, engine, interruption, devices)
         try:
-            yield from _timed(run.pool, probes or {}, runtime, engine, run.reason)
+            yield from _timed(run.pool, {} if runtime.on else probes or {}, runtime, engine, run.reason)
             yield from run.stacks.notices()
             yield from run.stacks.choose(store, run.seconds_of, run.reason)
             yield from run.events()
@@ -127,6 +130,15 @@ def work(item: tuple[Any, Path, Runtime, Engine], stop: Stop) -> Generator[Event
     return perform_one(job, Store(root), runtime, engine, stop)
 
 
+def _pool(runtime: Runtime, stop: Stop) -> Pool:
+    """Slots of a cluster, of local processes, or the one of this process."""
+    if runtime.on:
+        from headstart.runner.cluster import ClusterPool
+
+        return ClusterPool(runtime)
+    return Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, stop)
+
+
 class _Run:
     """One call of `perform`: gives jobs to the pool and turns what comes back into events."""
 
@@ -143,15 +155,12 @@ class _Run:
         self._interruption = interruption
         self._end = None if runtime.limit is None else time.monotonic() + runtime.limit
         self._devices, self._device_of = devices, dict[str, str]()
-        self._deaths: dict[str, int] = defaultdict(int)
+        self._deaths: dict[tuple[str, bool], int] = defaultdict(int)
         self._announced: set[str] = set()
         self._at_work: dict[str, dict[str, Job]] = {}  # key of a slot's work -> the stages of it that have not ended
         self._refusal: BadInput | None = None
         self.stacks = Stacks(agenda.jobs.values(), runtime, engine, devices)
-        self._slots = max(1, runtime.workers)
-        self.pool: Pool = (
-            Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, self.reason)
-        )
+        self.pool = _pool(runtime, self.reason)
 
     def reason(self) -> StopReason | None:
         """Why all should save and stop now, or None."""
@@ -178,13 +187,13 @@ class _Run:
 
     def _fill(self) -> Iterator[Event]:
         """Give every free slot a stage; what is complete already is passed over at once."""
-        while self.pool.free and (job := self._agenda.take(self._slots // 2)) is not None:
+        while (free := self.pool.free) and (job := self._agenda.take((free + self.pool.busy) // 2)) is not None:
             jobs = yield from self._left_of([job])
             size = self.stacks.size(job)
             if jobs and size > 1:
                 alike = self.stacks.alike(job)
                 # Divided among the free slots; what is more than a stack holds takes the places that get free.
-                share = max(2, -(-(1 + self._agenda.waiting(alike)) // self.pool.free))
+                share = max(2, -(-(1 + self._agenda.waiting(alike)) // free))
                 jobs += yield from self._left_of(self._agenda.take_alike(alike, share - 1))
             if jobs:
                 runtime = self._on_free_device(job.identity)
@@ -289,17 +298,19 @@ class _Run:
         if "SIGKILL" in report.why:
             fewer = "--workers" if len(jobs) == 1 else "models to --stack"
             message += f" (by the system if memory ran out; give fewer {fewer} then)"
+        tries, times = (_MACHINES, f"{_MACHINES} times") if report.lost else (_TRIES, "twice")
         for job in jobs:
-            self._deaths[job.identity] += 1
-            if self.reason() or self._deaths[job.identity] < _TRIES:
+            self._deaths[job.identity, report.lost] += 1
+            if self.reason() or self._deaths[job.identity, report.lost] < tries:
                 self._agenda.put_back(job.identity)
                 again.append(job)
             else:
-                yield self._give_up(job, f"{message}, twice", report.tail)
+                yield self._give_up(job, f"{message}, {times}", report.tail)
         if again and not self.reason():
             self.stacks.separate(again)
             whole = "the stage is" if len(again) == 1 else f"the {len(again)} stages of its stack are, each alone,"
-            yield events.Notice(again[0].identity, again[0].name, f"{message}; {whole} tried once more")
+            way = "the stage goes on elsewhere" if report.lost else f"{whole} tried once more"
+            yield events.Notice(again[0].identity, again[0].name, f"{message}; {way}")
 
     def _give_up(self, job: Job, message: str, details: str) -> Event:
         with self._store.claim(job.identity, job.document) as folder:

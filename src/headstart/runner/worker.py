@@ -115,7 +115,7 @@ def _performed(
     except StackTooLarge:
         raise
     except Exception as error:  # the store itself cannot be used: the event is all that can be said
-        yield events.Failed(job.identity, job.name, _explain(error, store.root))
+        yield events.Failed(job.identity, job.name, explain(error, store.root))
 
 
 def _claimed(
@@ -146,7 +146,7 @@ def _claimed(
     except (LostLock, StackTooLarge):
         raise
     except Exception as error:
-        message = _explain(error, folder.path)
+        message = explain(error, folder.path)
         folder.fail(message, traceback.format_exc())
         yield events.Failed(job.identity, job.name, message)
 
@@ -351,7 +351,7 @@ def close_tasks() -> None:
     _tasks.clear()
 
 
-def _explain(error: BaseException, path: Path) -> str:
+def explain(error: BaseException, path: Path) -> str:
     """One line for a person: what went wrong and, where it is known, the way out."""
     if disk_full(error):
         return (

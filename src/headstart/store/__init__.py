@@ -1,13 +1,14 @@
 """Finished and unfinished stages on disk: one folder each, one writer at a time."""
 
 from headstart.store.claim import ClaimedStage
-from headstart.store.files import DONE, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
+from headstart.store.files import DONE, RESULT, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
 from headstart.store.locks import LostLock
 from headstart.store.saving import SaveTimes
 from headstart.store.stages import StageEntry, Store, export_stage, store_folder
 
 __all__ = [
     "DONE",
+    "RESULT",
     "ClaimedStage",
     "Damaged",
     "LostLock",

@@ -38,6 +38,7 @@ from headstart.store.files import (
     write_all,
 )
 from headstart.store.locks import Lock
+from headstart.store.transfer import check_files
 
 if TYPE_CHECKING:
     import torch
@@ -148,6 +149,28 @@ class ClaimedStage:
         tidy(self.path)
         shared.prune(self.path.parent)
         return read_json(self.path / RESULT)
+
+    def receive(self, files: Mapping[str, bytes], names: Collection[str]) -> None:
+        """Publish files that another machine wrote for this stage; with a `result.json`, which goes last, it is done.
+
+        names: states and notes that the other machine has; those here that are not among them go.
+        Raises: Damaged, before anything is written, where they are not files of this stage or their digests differ.
+        """
+        self._lock.check()
+        check_files(self.identity, files)
+        # The records before the state that counts on them; the result when all that it names is there.
+        for name in sorted(files, key=lambda name: (name == RESULT, name.startswith("state-"))):
+            path = self.path / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if path.parent.name == shared.FROZEN:
+                shared.put(path, files[name])
+            else:
+                publish(path, files[name])
+        for path in [*states(self.path), *(self.path / note for note in NOTES.values())]:
+            if path.name not in names:
+                path.unlink(missing_ok=True)
+        if RESULT in files:
+            shared.prune(self.path.parent)
 
     def fail(self, message: str, details: str) -> None:
         """Say why in `failure.txt` (a full disk may keep it out): the message, then details. States stay."""

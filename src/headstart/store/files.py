@@ -124,8 +124,13 @@ def read_json(path: Path) -> dict[str, Any]:
 
     Raises: FileNotFoundError; Damaged where it is not what was written; BadInput where its format is newer.
     """
+    return decode_json(path.read_bytes(), path)
+
+
+def decode_json(data: bytes, path: Path) -> dict[str, Any]:
+    """The same of the bytes of a file, which messages call `path`."""
     try:
-        document = json.loads(path.read_bytes())
+        document = json.loads(data)
     except ValueError as error:
         raise Damaged(f"{path}: not readable as JSON ({error})") from None
     if not isinstance(document, dict):

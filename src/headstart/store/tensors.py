@@ -80,6 +80,14 @@ def read(folder: Path, files: Mapping[str, str]) -> dict[str, torch.Tensor]:
     return tensors
 
 
+def put(path: Path, content: bytes) -> None:
+    """Publish `frozen/<content>.safetensors` of a stage's folder, which another machine has written, as `keep` does."""
+    index = path.parents[2] / INDEX
+    for folder in (path.parent, index):
+        folder.mkdir(parents=True, exist_ok=True)
+    _link(index, path, content)
+
+
 def prune(root: Path) -> None:
     """Delete files of the index that no stage holds any more."""
     index = root / INDEX

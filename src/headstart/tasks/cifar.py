@@ -20,7 +20,7 @@ from headstart.sequence import Signature
 from headstart.spec import neutral
 from headstart.tasks.build import absent, each_split, incomplete, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
-from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
+from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec
 
 CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 SIDE = 32
@@ -84,8 +84,10 @@ class CifarSpec(TaskSpec):
         mean, deviation = ready.facts["mean"], ready.facts["deviation"]
         splits = each_split(lambda name: stored(ready, name, scale=1 / deviation, shift=-mean / deviation))
         task = pixel_task(splits, CLASSES, SIDE, 256, mean, deviation, features, tile)
-        augment = augmenter(SIDE, features, tile, self.split_seed, mirror=True) if self.augment else None
-        return replace(task, notes=tuple(ready.facts["notes"]), fingerprint=ready.fingerprint, augment=augment)
+        return replace(task, notes=tuple(ready.facts["notes"]), fingerprint=ready.fingerprint)
+
+    def augmentation(self) -> Augment | None:
+        return augmenter(SIDE, *self.layout(), self.split_seed, mirror=True) if self.augment else None
 
     def _prepared(self, data: Path) -> Prepared:
         base, (features, tile) = colours(data, self.kind), self.layout()

@@ -22,7 +22,7 @@ from headstart.sequence import Examples, Signature
 from headstart.spec import Seed, neutral
 from headstart.tasks.build import absent, each_split, size_note
 from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
-from headstart.tasks.task import Outline, Task, TaskSpec, stratified_split
+from headstart.tasks.task import Augment, Outline, Task, TaskSpec, stratified_split
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIDE = 8
@@ -192,8 +192,10 @@ class MnistSpec(TaskSpec):
             tile=self.tile,
         )
         notes = size_note("MNIST", {"train": len(label), "test": len(test_label)}, OFFICIAL, "images")
-        augment = augmenter(self.side, 1, self.tile, self.split_seed, mirror=False) if self.augment else None
-        return replace(task, notes=tuple(notes), augment=augment)
+        return replace(task, notes=tuple(notes))
+
+    def augmentation(self) -> Augment | None:
+        return augmenter(self.side, 1, self.tile, self.split_seed, mirror=False) if self.augment else None
 
 
 def read_idx(path: Path, dimensions: int) -> np.ndarray:

@@ -30,6 +30,8 @@ LONG_RANGE_ARENA = (
 
 Progress = Callable[[int, int], None]
 """Called with (items done, items in all)."""
+Augment = Callable[[Examples, int], Examples]
+"""Train examples as they are in an epoch."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class Task:
     text: Callable[[np.ndarray], str] | None = None
     fingerprint: str = ""
     fresh: Callable[[int], Examples] | None = None
-    augment: Callable[[Examples, int], Examples] | None = None
+    augment: Augment | None = None
     decided: str = ""
 
     def split(self, name: str) -> Examples:
@@ -153,6 +155,10 @@ class TaskSpec(Spec):
         """
         raise BadInput(f"task.kind: {self.kind!r} has no loader (data folder {data})")
 
+    def augmentation(self) -> Augment | None:
+        """How train examples change in an epoch, where the spec alone says so: `Task.augment` of the opened task."""
+        return None
+
     def files(self, data: Path) -> tuple[Path, ...]:
         """The files that the data are read from, where the task has any.
 
@@ -209,7 +215,8 @@ def narrowed(spec: TaskSpec, task: Task) -> Task:
         _refuse_empty_classes(task, train, f"task.labelled: {spec.labelled}")
     # A chosen part of a stream is a fixed set: the first epoch's.
     fresh = task.fresh if train is task.train else None
-    return replace(task, train=train, fresh=fresh, fingerprint=task.fingerprint or fingerprint(task))
+    augment = task.augment or spec.augmentation()
+    return replace(task, train=train, fresh=fresh, augment=augment, fingerprint=task.fingerprint or fingerprint(task))
 
 
 def unit_targets(examples: Examples) -> np.ndarray | None:

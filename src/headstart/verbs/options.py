@@ -47,6 +47,13 @@ UseOption = Annotated[
     str | None, typer.Option("--use", metavar="NAME", help="Another model of the folder: network, kernels, ...")
 ]
 PivotOption = Annotated[bool, typer.Option("--pivot", help="The table as arms by columns.")]
+OnOption = Annotated[
+    str, typer.Option("--on", metavar="CLUSTER", help="ray (this machine's), or ray://HOST:10001; default: here.")
+]
+GpusOption = Annotated[
+    float | None,
+    typer.Option("--gpus-per-stage", min=0, metavar="N", help="GPUs that a stage takes on a cluster, as 0.25 or 1."),
+]
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
 TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]

@@ -10,6 +10,7 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,8 +25,9 @@ from headstart.report.checklist import checklist as filled_checklist
 from headstart.report.content import Content, read_content
 from headstart.report.tables.model import to_rich
 from headstart.report.tables.scores import PAGE_ONLY, check_pivot, make_table
-from headstart.runner.job import Runtime, Stack
+from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, keep_freed_memory
+from headstart.runner.perform import perform
 from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, Store, publish
@@ -159,34 +161,26 @@ def _scalar(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float)) else json_module.dumps(value)
 
 
-def run_study(
-    study: Study,
-    *,
-    workers: int | None = None,
-    threads: int = 1,
-    device: str = "auto",
-    stack: Stack = "off",
-    outputs: Outputs | None = None,
-) -> int:
+def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
     outputs = outputs or Outputs()
     with outputs.apart():
-        return _run(study, study.runtime(workers=workers, threads=threads, device=device, stack=stack), outputs)
+        return _run(study, runtime, outputs)
 
 
 def _run(study: Study, runtime: Runtime, outputs: Outputs) -> int:
     if outputs.pivot:
         check_pivot(study.spec.name, {column for column, _ in side_by_side(study.plan)[0]})
-    chosen = choose_device(runtime.device)
+    slots, out = _slots(runtime), console()
     keep_freed_memory()
-    out = console()
     out.print(f"store {study.store.root}")
     print_scale(study)
-    print_precision(study.plan, chosen)
+    if not runtime.on:
+        print_precision(study.plan, choose_device(runtime.device))
     tasks = [planned.spec.task for planned in study.plan.stages.values() if planned.spec.uses("task")]
     for task in {digest(task.document()): task for task in tasks}.values():
         prepared_with_bar(task, study.data)
-    costs, speed, slots = survey(study.plan), speed_here(), max(runtime.workers, 1)
+    costs, speed = survey(study.plan), speed_here()
     display = watch(study.plan, study.store, costs, slots, speed, lambda: _partial_table(study))
     out.print(
         f"study {study.spec.name}: {len(study.plan.cells)} runs of {display.total} stages, {display.done} done before"
@@ -196,13 +190,22 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs) -> int:
     long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
     with display:
         timed = probes(rest, speed, slots) if long else None
-        ways: dict[str, Any] = {"threads": runtime.threads, "device": runtime.device, "stack": runtime.stack}
-        for event in study.perform(workers=runtime.workers, **ways, probes=timed):
+        for event in perform(study.plan.every_stage.values(), study.store, runtime, probes=timed):
             display.show(event)
     _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
     if display.failed:
         out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
     return 1 if display.failed else 0
+
+
+def _slots(runtime: Runtime) -> int:
+    """Stages at a time. Raises: BadInput where the device is not there, or the cluster cannot be used."""
+    if runtime.on:
+        from headstart.runner.connection import Room, connect
+
+        return Room(connect(runtime.on), runtime).slots
+    choose_device(runtime.device)
+    return max(runtime.workers, 1)
 
 
 def _partial_table(study: Study) -> RenderableType:
@@ -331,9 +334,9 @@ def _print_checklist(content: Content, folder: Path) -> None:
     sys.stdout.write(text)
 
 
-def dry_run_study(study: Study, *, workers: int | None, threads: int, device: str) -> None:
+def dry_run_study(study: Study, runtime: Runtime) -> None:
     """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known."""
-    runtime = study.runtime(workers=workers, threads=threads, device=choose_device(device))
+    runtime = replace(runtime, device=choose_device(runtime.device))
     slots, plan, out = max(runtime.workers, 1), study.plan, console()
     stages = plan.every_stage
     uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)

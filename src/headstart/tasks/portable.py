@@ -1,0 +1,89 @@
+"""A loaded task as bytes for a machine that has not its files, and back: arrays as safetensors, all else as JSON.
+
+What only people look at (pictures, texts) stays behind: stages need none of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from headstart.data.prepared import Builder, prepared, stored
+from headstart.data.prepared import Prepared as PreparedArrays
+from headstart.errors import BadInput
+from headstart.sequence import Examples, Signature
+from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
+
+_ARRAYS = ("values", "offsets", "target", "index", "observed")
+_FACTS = ("per_position", "paired", "scale", "shift")
+
+
+def whole(spec: TaskSpec) -> TaskSpec:
+    """The spec without what `narrowed` does: tasks that differ there alone have the same data."""
+    return spec.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
+
+
+def packed(spec: TaskSpec, data: Path) -> tuple[dict[str, Any], bytes]:
+    """(facts, arrays) of a loaded task, before fraction, labels and patches.
+
+    Raises: BadInput where the data are not there, or examples change by a function that cannot be sent.
+    """
+    from safetensors.numpy import save
+
+    task = whole(spec).load(data)
+    if task.fresh is not None or task.augment is not None:
+        raise BadInput(
+            f"task.kind: {spec.kind!r} makes train examples anew in each epoch by a function that cannot be sent to "
+            "another machine; leave --on out, or give its spec a method `augmentation`"
+        )
+    arrays = {}
+    for name in SPLITS:
+        for part in _ARRAYS:
+            if (array := getattr(task.split(name), part)) is not None:
+                arrays[f"{name}_{part}"] = np.ascontiguousarray(array)
+    facts = {
+        "signature": asdict(task.signature),
+        "labels": list(task.labels),
+        "notes": list(task.notes),
+        "baselines": [asdict(baseline) for baseline in task.baselines],
+        "fingerprint": task.fingerprint,
+        "decided": task.decided,
+        "splits": {name: {fact: getattr(task.split(name), fact) for fact in _FACTS} for name in SPLITS},
+    }
+    return facts, bytes(save(arrays))
+
+
+def unpacked(facts: dict[str, Any], fetch: Callable[[], bytes]) -> Task:
+    """The task of `packed`, its arrays memory-mapped from the cache of this machine.
+
+    facts: with `digest`, of all the content. fetch: gives the bytes of the arrays; asked once per machine.
+    """
+
+    def build(builder: Builder) -> dict[str, Any]:
+        from safetensors.numpy import load
+
+        for name, array in load(fetch()).items():
+            builder.save(name, array)
+        return facts
+
+    ready = prepared(Path(), "received", {"content": facts["digest"]}, build)
+    kept = ready.facts
+    return Task(
+        Signature(**kept["signature"]),
+        _examples(ready, "train"),
+        _examples(ready, "val"),
+        _examples(ready, "test"),
+        labels=tuple(kept["labels"]),
+        notes=tuple(kept["notes"]),
+        baselines=tuple(Baseline(**baseline) for baseline in kept["baselines"]),
+        fingerprint=kept["fingerprint"],
+        decided=kept["decided"],
+    )
+
+
+def _examples(ready: PreparedArrays, name: str) -> Examples:
+    return replace(stored(ready, name), **ready.facts["splits"][name])

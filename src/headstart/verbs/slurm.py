@@ -1,0 +1,88 @@
+"""`slurm`: a batch file that starts Ray inside an allocation of Slurm and runs a study on it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from headstart.api import Study
+from headstart.errors import BadInput
+
+_TIME = re.compile(r"(\d+-)?\d+(:\d\d){0,2}")
+_NAME = re.compile(r"[\w.,-]+", re.ASCII)
+
+_FILE = """\
+#!/bin/bash
+{directives}
+
+# Whoever reaches a port of Ray can run code as you: submit this where the nodes' network is for people you trust.
+# At its time limit, or when it is preempted, the run saves; submitted again, this file goes on from there.
+set -euo pipefail
+
+mapfile -t nodes < <(scontrol show hostnames "$SLURM_JOB_NODELIST")
+address=$(getent ahostsv4 "${{nodes[0]}}" | awk '{{ print $1; exit }}'):$((20000 + SLURM_JOB_ID % 10000))
+resources=(--num-cpus={cpus} --num-gpus={gpus} --disable-usage-stats)
+
+trap 'kill $(jobs -p) 2> /dev/null || true' EXIT
+srun --nodes=1 --ntasks=1 --nodelist="${{nodes[0]}}" \\
+  ray start --head --node-ip-address="${{address%:*}}" --port="${{address#*:}}" --include-dashboard=false \\
+  "${{resources[@]}}" --block &
+until ray status --address "$address" > /dev/null 2>&1; do sleep 2; done
+for node in "${{nodes[@]:1}}"; do
+  srun --nodes=1 --ntasks=1 --nodelist="$node" ray start --address="$address" "${{resources[@]}}" --block &
+done
+
+RAY_ADDRESS="$address" {command} &
+run=$!
+trap 'kill -TERM "$run"' TERM
+code=0
+wait "$run" || code=$?
+# A signal ends `wait` before the run has saved.
+while kill -0 "$run" 2> /dev/null; do sleep 1; done
+exit "$code"
+"""
+
+
+def batch_file(
+    words: Sequence[str],
+    settings: Mapping[str, str | None],
+    plugins: Sequence[str],
+    options: Mapping[str, Any],
+    *,
+    nodes: int,
+    cpus: int,
+    gpus: int,
+    time: str,
+    partition: str | None,
+) -> str:
+    """The file, for a study and its overrides. settings: store, data, mixer, scale. options: others of `headstart run`.
+
+    cpus, gpus: of each node. time: as Slurm takes it.
+    Raises: BadInput where the study, a time or the name of a partition is none.
+    """
+    if not _TIME.fullmatch(time):
+        raise BadInput(
+            f"--time: {time!r} is not a time; give one as Slurm takes it: 90 (minutes), 04:00:00, 2-00:00:00"
+        )
+    if partition is not None and not _NAME.fullmatch(partition):
+        raise BadInput(f"--partition: {partition!r} is not the name of a partition; see `sinfo`")
+    study, *overrides = words
+    name = Study(study, overrides, **settings, plugins=plugins, absent="open").spec.name
+    directions = {
+        "job-name": re.sub(r"[^\w-]+", "-", f"headstart-{name}", flags=re.ASCII),
+        "nodes": nodes,
+        "ntasks-per-node": 1,
+        "cpus-per-task": cpus,
+        **({"gpus-per-node": gpus} if gpus else {}),
+        "time": time,
+        **({"partition": partition} if partition else {}),
+        "signal": "B:TERM@120",
+    }
+    directives = [f"#SBATCH --{option}={value}" for option, value in directions.items()] + ["#SBATCH --requeue"]
+    named = [(f"--{name}", str(value)) for name, value in {**settings, **options}.items() if value is not None]
+    named += [("--plugin", plugin) for plugin in plugins]
+    way = ["--on", "ray", "--device", "cuda" if gpus else "cpu"]
+    command = shlex.join(["headstart", "run", *words, *(word for pair in named for word in pair), *way])
+    return _FILE.format(directives="\n".join(directives), cpus=cpus, gpus=gpus, command=command)

@@ -1,0 +1,91 @@
+"""The batch file for Slurm: as it was recorded, sound for bash, and true to what was asked."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from headstart.cli import main
+
+RECORDED = Path(__file__).parent / "support" / "slurm.sh"
+ASKED = "--nodes 3 --cpus 16 --gpus 4 --time 2-00:00:00 --partition long,gpu --gpus-per-stage 0.25 --store my runs"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    with pytest.raises(SystemExit) as caught:
+        main(["slurm", *words])
+    output = capsys.readouterr()
+    assert caught.value.code == 0, output.err
+    return output.out
+
+
+def test_the_batch_file_is_the_recorded_one(capsys: pytest.CaptureFixture[str]) -> None:
+    words = [*ASKED.split()[:-2], "my runs"]
+    assert printed(capsys, "few-labels", "seed=[0, 1]", *words) == RECORDED.read_text("utf-8")
+
+
+@pytest.mark.parametrize("gpus", ["0", "2"])
+def test_bash_reads_it_and_the_run_is_named_word_by_word(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, gpus: str
+) -> None:
+    file = tmp_path / "job.sh"
+    file.write_text(printed(capsys, "few-labels", "seed=[0, 1]", "--gpus", gpus, "--store", "it's $HOME"))
+    subprocess.run(["bash", "-n", str(file)], check=True)
+    (line,) = re.findall(r'^RAY_ADDRESS="\$address" (.*) &$', file.read_text(), re.M)
+    device = "cuda" if gpus == "2" else "cpu"
+    assert shlex.split(line) == [
+        *("headstart", "run", "few-labels", "seed=[0, 1]", "--store", "it's $HOME", "--threads", "1"),
+        *("--on", "ray", "--device", device),
+    ]
+    assert ("gpus-per-node" in file.read_text()) == (gpus == "2")
+
+
+TOOLS = {
+    "scontrol": "echo node1; echo node2",
+    "getent": "echo 10.0.0.1 STREAM node1",
+    "srun": 'echo "srun $*" >> log; exec sleep 60',
+    "ray": "exit 0",
+    "headstart": 'until [ "$(grep -c srun log)" = 2 ]; do sleep 0.1; done; echo "headstart $RAY_ADDRESS $*" >> log; exit 3',
+}
+
+
+def test_it_starts_ray_on_every_node_and_ends_with_the_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With stand-ins for the programs of a cluster that note how they are called."""
+    for name, body in TOOLS.items():
+        (tmp_path / name).write_text(f"#!/bin/bash\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "job.sh").write_text(printed(capsys, "few-labels", "--cpus", "8"))
+    environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "SLURM_JOB_NODELIST": "node[1-2]", "SLURM_JOB_ID": "12345"}
+    ran = subprocess.run(
+        ["bash", "job.sh"], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60, check=False
+    )
+    assert ran.returncode == 3, ran.stderr
+    lines = (tmp_path / "log").read_text().splitlines()
+    head, second = sorted(line for line in lines if line.startswith("srun"))
+    assert "--nodelist=node1 " in head
+    assert "--nodelist=node2 " in second
+    assert "ray start --head --node-ip-address=10.0.0.1 --port=22345 --include-dashboard=false --num-cpus=8" in head
+    assert "ray start --address=10.0.0.1:22345 --num-cpus=8 --num-gpus=0" in second
+    assert "headstart 10.0.0.1:22345 run few-labels --threads 1 --on ray --device cpu" in lines
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["--time", "two days"],
+            "--time: 'two days' is not a time; give one as Slurm takes it: 90 (minutes), 04:00:00",
+        ),
+        (["--partition", "a; rm"], "--partition: 'a; rm' is not the name of a partition; see `sinfo`"),
+        (["seeds=[0]"], "did you mean 'seed'?"),
+    ],
+)
+def test_what_cannot_be_a_job_is_refused(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["slurm", "few-labels", *words])
+    assert caught.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.split())
