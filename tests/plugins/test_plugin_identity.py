@@ -205,3 +205,33 @@ def test_what_is_no_plugin_is_refused_in_words(
 
 def test_a_coding_comment_decides_how_bytes_are_read() -> None:
     assert decoded("# -*- coding: latin-1 -*-\nX = 'é'".encode("latin-1")).endswith("X = 'é'")
+
+
+@pytest.mark.parametrize(
+    ("code", "line", "name"),
+    [
+        (
+            "import importlib.util\ns = importlib.util.spec_from_file_location('h', 'helper.py')",
+            2,
+            "spec_from_file_location",
+        ),
+        ("from importlib.machinery import SourceFileLoader as S", 1, "SourceFileLoader"),
+        ("def f():\n    exec(open('helper.py').read())", 2, "exec"),
+        ("import builtins\nbuiltins.exec(open('helper.py').read())", 2, "exec"),
+        ("import runpy", 1, "runpy"),
+        ("x = eval(text)", 1, "eval"),
+        ("__import__(name)", 1, "__import__"),
+    ],
+)
+def test_code_that_the_text_does_not_show_is_refused(tmp_path: Path, code: str, line: int, name: str) -> None:
+    (tmp_path / "helper.py").write_text("K = 1\n")
+    for files in ({"my_mixer.py": code}, {"my_mixer.py": "import other", "other.py": code}):
+        with pytest.raises(BadInput) as error:
+            digest(tmp_path, files)
+        assert f"{list(files)[-1]}: line {line}: {name} may run code" in str(error.value)
+        assert "write `import` and its name" in str(error.value)
+
+
+def test_the_mode_of_a_network_and_constant_text_are_no_hidden_code(tmp_path: Path) -> None:
+    code = "def f(net): net.eval(); exec('x = 1'); __import__('os'); import importlib; importlib.import_module('json')"
+    assert digest(tmp_path, {"my_mixer.py": code})

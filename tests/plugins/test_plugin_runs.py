@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import linecache
 import os
 import shutil
 import subprocess
 import sys
-import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from support.own_code import HELPED, LISTOPS, MIXER, MODEL, OBJECTIVE, REGISTERED, TASK, clean_process, study
+from support.own_code import HELPED, LISTOPS, MIXER, MODEL, OBJECTIVE, REGISTERED, TASK, Cells, clean_process, study
 
 import headstart
 from headstart.errors import BadInput
@@ -308,21 +306,6 @@ def test_a_plain_import_registers_what_stands_on_disk(folder: Path, monkeypatch:
     assert result_of(first)["scores"] != result_of(second)["scores"]
 
 
-class Cells:
-    """A notebook: each cell is compiled under a name of its own, and its lines are kept, as IPython does."""
-
-    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.main = types.ModuleType("__main__")
-        self.count = 0
-        monkeypatch.setitem(sys.modules, "__main__", self.main)
-
-    def run(self, text: str) -> None:
-        self.count += 1
-        name = f"<ipython-input-{self.count}>"
-        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
-        exec(compile(text, name, "exec", dont_inherit=True), self.main.__dict__)  # noqa: S102
-
-
 def test_a_class_of_a_notebook_counts_with_what_it_uses(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     cells = Cells(monkeypatch)
     cells.run("FACTOR = 1.0\n")
@@ -344,8 +327,10 @@ def test_a_class_of_a_notebook_counts_with_what_it_uses(folder: Path, monkeypatc
     assert "has changed since this run began" in event.message
     second = headstart.Study(study())
     assert set(first.plan.stages) != set(second.plan.stages)
-    cells.run("import torch\nFACTOR = torch.ones(1)\n")
-    with pytest.raises(BadInput, match="Scale uses 'FACTOR', a Tensor of the notebook, whose source cannot be had"):
+    cells.run("import torch\nFACTOR = torch.Generator()\n")
+    with pytest.raises(
+        BadInput, match=r"Scale\.forward uses 'FACTOR', a Generator of the notebook, whose source cannot be had"
+    ):
         cells.run('headstart.register_mixer("scale", ScaleSpec)\n')
 
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import linecache
 import shutil
 import sys
+import types
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -215,3 +217,18 @@ def copy_of(folder: Path, copy: Path) -> Iterator[Path]:
     shutil.copytree(folder, copy, dirs_exist_ok=True)
     with contextlib.chdir(copy), clean_process():
         yield copy
+
+
+class Cells:
+    """A notebook: each cell is compiled under a name of its own, and its lines are kept, as IPython does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.main = types.ModuleType("__main__")
+        self.count = 0
+        monkeypatch.setitem(sys.modules, "__main__", self.main)
+
+    def run(self, text: str) -> None:
+        self.count += 1
+        name = f"<ipython-input-{self.count}>"
+        linecache.cache[name] = (len(text), None, text.splitlines(keepends=True), name)
+        exec(compile(text, name, "exec", dont_inherit=True), self.main.__dict__)  # noqa: S102

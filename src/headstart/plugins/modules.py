@@ -19,6 +19,9 @@ from headstart.plugins.normal import decoded
 CORE = ("headstart", "numpy", "torch")
 """Never a person's own code, wherever they are installed: every result records their versions anyway."""
 
+_UNSEEN = ("spec_from_file_location", "SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader", "runpy")
+"""What runs code that no import statement names. `importlib.import_module` is looked at when it is called."""
+
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -104,7 +107,9 @@ class Closure:
                 if module is None:
                     break
                 modules[name] = module
-                waiting += imported(_tree(module, self.option), name, module.is_package)
+                tree = _tree(module, self.option)
+                check_visible(tree, f"{self.option}: {module.path}")
+                waiting += imported(tree, name, module.is_package)
             if self.top(parts[0]) is None and parts[0] not in sys.stdlib_module_names:
                 packages[parts[0]] = None
         return modules, list(packages)
@@ -149,6 +154,33 @@ def _tree(module: Module, option: str) -> ast.Module:
     except (SyntaxError, ValueError) as error:
         line = f" line {error.lineno}:" if isinstance(error, SyntaxError) else ""
         raise BadInput(f"{option}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
+
+
+def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> None:
+    """Refuse what may run code that the text does not show, and calls of `also`.
+
+    Raises: BadInput naming the line and the way out.
+    """
+    hidden = []
+    nodes: Iterable[Any] = ast.walk(tree)
+    for node in nodes:
+        names = [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
+        hidden += [(node.lineno, name) for name in names if name in _UNSEEN]
+        if isinstance(node, ast.Call):
+            # `model.eval()` is a method; the text of a constant is part of the text.
+            name = ast.unparse(node.func).removeprefix("builtins.")
+            constant = bool(node.args) and isinstance(node.args[0], ast.Constant)
+            hidden += [(node.lineno, name)] * (
+                name in also or (name in ("exec", "eval", "__import__") and not constant)
+            )
+    if hidden:
+        line, name = min(hidden)
+        raise BadInput(
+            f"{where}: line {line}: {name} may run code that this text does not show, so that it would not be part of "
+            "the plugin's identity; put that code into a module beside the plugin and write `import` and its name"
+        )
 
 
 def imported(tree: ast.Module, name: str = "", is_package: bool = False) -> Iterator[str]:
