@@ -251,6 +251,12 @@ def test_half_of_the_time_at_most_is_the_frozen_arms_and_the_second_arm_has_what
     none = replace(whole, steps=0, pretrain_steps=0, backbone_steps=0, tuned_steps=0)
     assert cost(replace(none, backbone_steps=short.backbone_steps)) - cost(none) <= 50.5
     assert (short.tuned_steps, cost(short) <= 100.5) == (0, True)
+    seconds["backbone"] = StepTime(1e3, 1e2)
+    slow = budget.scaled_with_backbone(whole, 100.0, cost, settings)
+    plain = replace(whole, backbone_steps=0, tuned_steps=0)
+    assert slow.backbone_steps == LEAST_STEPS // 5, "goes on with the same command"
+    assert slow.steps == budget.scaled_down(plain, 50.0, cost, settings).steps, "others have half of the time anyway"
+    seconds["backbone"] = StepTime(0.1, 0.01)
     frozen = [cost(replace(whole, backbone_steps=steps, tuned_steps=0)) for steps in (0, 1_000)]
     runs = 3 * len(whole.rates)
     assert frozen[1] - frozen[0] == pytest.approx(runs * (0.01 * (300 + 60 + 40) + 0.0125 * 1_000)), "passed once"

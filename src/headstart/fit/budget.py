@@ -125,7 +125,9 @@ def scaled_with_backbone(whole: Amount, left: float, cost: Callable[[Amount], fl
     half = cost(none) + left / 2
     if free and cost(frozen(1.0)) > half:
         first = max(_largest(frozen, half, cost).backbone_steps, least // 5)
-    amount = scaled_down(replace(whole, backbone_steps=first, tuned_steps=0), left, cost, settings)
+    taken = min(cost(replace(none, backbone_steps=first)) - cost(none), left / 2)
+    others = scaled_down(replace(whole, backbone_steps=0, tuned_steps=0), left - taken, cost, settings)
+    amount = replace(others, backbone_steps=first)
     if cost(tuned(1.0)) <= left:
         return tuned(1.0)
     more = _largest(tuned, left, cost)
