@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from support.stacked import begun, differences, finished, together
 
 from headstart.models.contract import STACK_TOLERANCE, example_of
 from headstart.models.mixers import MIXERS
+from headstart.models.mixers.attention import AttentionSpec
+from headstart.models.mixers.parallel import ParallelSpec
 
 STAGES: tuple[dict[str, Any], ...] = (
     {"seed": 0},
@@ -48,3 +50,21 @@ def test_a_stacked_stage_is_the_stage_alone(kind: str, dtype: Any) -> None:
 
 def test_at_most_three_mixers_run_alone() -> None:
     assert sum(bool(example_of(MIXERS[kind].load()).alone) for kind in MIXERS) <= 3
+
+
+def test_a_mixer_of_a_plugin_trains_alone_until_its_class_says_otherwise() -> None:
+    class Quiet(AttentionSpec):
+        pass
+
+    class Willing(AttentionSpec):
+        stackable: ClassVar[bool] = True
+
+    class Counting(AttentionSpec):
+        stackable: ClassVar[bool] = False
+        unstackable: ClassVar[str] = "it counts its calls"
+
+    assert Quiet().alone == "mixer 'attention' is of a plugin, whose class does not say stackable = True"
+    assert Willing().alone == AttentionSpec().alone == ""
+    assert Counting().alone == "mixer 'attention' cannot be stacked: it counts its calls"
+    both = ParallelSpec().model_copy(update={"mixers": (AttentionSpec(), Counting())})
+    assert both.alone == Counting().alone

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import signal
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -307,3 +309,35 @@ def test_a_wrong_word_for_the_stack_says_what_there_is(text: str) -> None:
     with pytest.raises(BadInput, match="is none of auto, off or a number of models from 2 on"):
         read_stack(text)
     assert [read_stack(word) for word in ("auto", "off", "1", "15")] == ["auto", "off", "off", 15]
+
+
+DRIVER = """
+import sys
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from test_stacks import run, sweep
+from headstart.store import Store
+from headstart.runner.events import Progress
+from headstart.runner.job import Runtime
+from headstart.runner.perform import perform
+from pathlib import Path
+runtime = Runtime(data=Path("none"), device="cpu", save_every=0.0, stack=4)
+for event in perform(sweep(), Store(sys.argv[3]), runtime):
+    if isinstance(event, Progress):
+        print(event.step, flush=True)
+"""
+
+
+def test_a_stack_whose_process_is_killed_goes_on_with_another_number_of_models(tmp_path: Path, alone: Store) -> None:
+    tests = Path(__file__).parents[1]
+    command = [sys.executable, "-c", DRIVER, str(tests), str(Path(__file__).parent), str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as driver:
+        assert driver.stdout is not None
+        while int(driver.stdout.readline()) < 12:
+            pass
+        driver.kill()
+    store, stages = Store(tmp_path), sweep()
+    assert [store.status(each.identity) for each in stages] == ["partial"] * 4 + ["absent"]
+    events = run(store, stages, stack=2)
+    steps = {event.identity: event.step for event in events if isinstance(event, Started)}
+    assert all(steps[each.identity] >= 11 for each in stages[:4])
+    agree(store, alone, stages)
