@@ -94,7 +94,7 @@ OPTIONS = {
     "demo": "--store --workers --threads --json",
     "run": "--dry-run --workers --threads --device --stack --on --gpus-per-stage --store --data --json --tidy --figure-width --mixer --scale --pivot",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
-    "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --balanced --serve --split-seed --val-share "
+    "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",
     "compare": "--store --data --scale",
     "predict": f"{LAYOUT} -o --out --use",

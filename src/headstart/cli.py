@@ -214,7 +214,16 @@ def fit(
     time: Annotated[
         str | None, typer.Option("--time", metavar="TIME", help="What all of it may take: 90s, 5m, 1h (5m on a CPU).")
     ] = None,
-    seeds: Annotated[int, typer.Option("--seeds", min=1, max=100, metavar="N", help="Networks of each setting.")] = 3,
+    seeds: Annotated[
+        int | None,
+        typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs of each setting (3, or one per fold)."),
+    ] = None,
+    folds: Annotated[
+        int | None,
+        typer.Option(
+            "--folds", min=1, max=100, metavar="K", help="Choose on K folds (5 below 300 rows, else 1: none)."
+        ),
+    ] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
     serve: ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
@@ -243,6 +252,7 @@ def fit(
         "unlabelled": unlabelled,
         "time": time,
         "seeds": seeds,
+        "folds": folds,
         "balanced": balanced,
         "serve": serve,
         "split_seed": split_seed,

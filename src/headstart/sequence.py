@@ -154,6 +154,23 @@ class Examples:
             observed=None if self.observed is None else pick(self.observed),
         )
 
+    def followed_by(self, other: Examples) -> Examples:
+        """These units, then those of another set of the same kind (copies)."""
+
+        def both(first: np.ndarray | None, second: np.ndarray | None) -> np.ndarray | None:
+            return None if first is None or second is None else np.concatenate([first, second])
+
+        missing = self.observed is not None or other.observed is not None
+        seen = [np.ones(x.values.shape, bool) if x.observed is None else x.observed for x in (self, other)]
+        return replace(
+            self,
+            values=np.concatenate([self.values, other.values]),
+            offsets=np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]]),
+            target=both(self.target, other.target),
+            index=np.concatenate([self.index, other.index]),
+            observed=np.concatenate(seen) if missing else None,
+        )
+
     def labelled_units(self) -> np.ndarray:
         """Units that have at least one target."""
         if self.target is None:

@@ -57,6 +57,40 @@ class Features(Protocol):
 
 
 @dataclass(frozen=True)
+class Together(Features):
+    """Several kinds of dense features side by side; names of arrays and sizes begin with the kind of theirs."""
+
+    parts: tuple[Features, ...]
+    kind: str = "together"
+
+    @property
+    def size(self) -> int:
+        """P of all."""
+        return sum(part.size for part in self.parts)
+
+    @property
+    def sizes(self) -> dict[str, int]:
+        """Those of each, and its P."""
+        own = {f"{part.kind}.size": part.size for part in self.parts}
+        return own | {f"{part.kind}.{name}": size for part in self.parts for name, size in part.sizes.items()}
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Those of each."""
+        return {f"{part.kind}.{name}": array for part in self.parts for name, array in part.arrays().items()}
+
+    @staticmethod
+    def facts_of(facts: Facts, kind: str) -> Facts:
+        """The facts of one kind."""
+        sizes = {name.partition(".")[2]: n for name, n in facts.sizes.items() if name.partition(".")[0] == kind}
+        facts.check("size" in sizes, "sizes")
+        return facts.model_copy(update={"features": kind, "size": sizes.pop("size"), "sizes": sizes})
+
+    def transform(self, examples: Examples) -> np.ndarray:
+        """(n, P) float32."""
+        return np.concatenate([part.transform(examples) for part in self.parts], axis=1, dtype=np.float32)
+
+
+@dataclass(frozen=True)
 class Plain(Features):
     """Features of which nothing is learned. kind: a key of `NAMES`; count: P.
 

@@ -7,7 +7,7 @@ outputs above one bias. What is chosen by chance is a function of the seed.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
@@ -16,12 +16,15 @@ from pydantic import Field
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes
 from headstart.baselines.convolve import PLACES, REACH, Block, Counter, convolutions
-from headstart.baselines.features import Features, filled, moments
+from headstart.baselines.features import Features, Together, filled, moments
+from headstart.baselines.hydra import Hydra, fit_hydra
 from headstart.baselines.linear import PenalisedSpec
 from headstart.baselines.ngrams import Ngrams, best_ngrams
+from headstart.baselines.quant import Quant, fit_quant
 from headstart.errors import BadInput
 from headstart.seeds import below, permutation, uniform
 from headstart.sequence import Examples, Signature
+from headstart.spec import neutral
 
 KERNELS = len(PLACES)
 FEATURES = 9_996
@@ -105,22 +108,51 @@ class Kernels(Features):
         return out
 
 
+class KernelsAndMore(Together):
+    """Random kernels, and competing kernels or quantiles beside them."""
+
+    names: ClassVar[Mapping[str, str]] = {"hydra": "competing kernels", "quant": "quantiles of intervals"}
+    kinds: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "hydra": Hydra, "quant": Quant}
+
+    @classmethod
+    def shapes(cls, facts: Facts) -> Shapes:
+        """Of the arrays of each. Raises: BadInput where the facts contradict each other."""
+        here = [kind for kind in cls.kinds if f"{kind}.size" in facts.sizes]
+        parts = {kind: cls.facts_of(facts, kind) for kind in here}
+        facts.check(facts.size == sum(part.size for part in parts.values()), "size")
+        own = {kind: cls.kinds[kind].shapes(part) for kind, part in parts.items()}
+        return {f"{kind}.{name}": shape for kind, shapes in own.items() for name, shape in shapes.items()}
+
+    @classmethod
+    def from_arrays(cls, facts: Facts, arrays: Mapping[str, np.ndarray]) -> KernelsAndMore:
+        """The features again. Raises: BadInput for numbers that cannot be."""
+        parts = []
+        for kind, features in cls.kinds.items():
+            own = {name.partition(".")[2]: x for name, x in arrays.items() if name.partition(".")[0] == kind}
+            if own:
+                parts.append(features.from_arrays(cls.facts_of(facts, kind), own))
+        return cls(tuple(parts))
+
+
 class KernelsSpec(PenalisedSpec):
     """Ridge on random convolution kernels; of tokens, logistic regression on n-grams (see `ngrams`).
 
     features: wanted of each sequence; None: the published 9,996, or 2,520 above 8,000 labels. Halves of pairs have a
     quarter of them.
+    also: further features in the same regression, of numbers: `hydra`, competing kernels, and `quant`, quantiles of
+    intervals.
     Tokens are not numbers. Kernels over one-hot channels were tried for small vocabularies, at ten times the cost: on
     validation rows n-grams were better on three sets of promoters and on splice junctions (0.95 to 0.78, by places),
     kernels on proteins (0.58 to 0.54).
-    Source: Dempster et al. 2021.
+    Source: Dempster et al. 2021, 2023 (`hydra`), 2024 (`quant`).
     """
 
     version: ClassVar[int] = 2
     kind: Literal["kernels"] = "kernels"
     features: int | None = Field(default=None, ge=KERNELS)
+    also: tuple[Literal["hydra", "quant"], ...] = neutral((), strict=False)
     unused: ClassVar[tuple[str, ...]] = tuple(name for name in FittedSpec.unused if name != "seed")
-    reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams}
+    reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams, "together": KernelsAndMore}
     squared: ClassVar[bool] = True
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
@@ -130,11 +162,21 @@ class KernelsSpec(PenalisedSpec):
             return
         wanted = self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
         wanted = max(KERNELS, wanted // 4) if signature.paired else wanted
-        yield fit_kernels(replace(train, paired=False), seed, wanted)
+        single = replace(train, paired=False)
+        kernels = fit_kernels(single, seed, wanted)
+        if not self.also:
+            yield kernels
+            return
+        more: dict[str, Callable[[], Features]] = {
+            "hydra": lambda: fit_hydra(single, seed),
+            "quant": lambda: fit_quant(single),
+        }
+        yield KernelsAndMore((kernels, *(more[kind]() for kind in dict.fromkeys(self.also))))
 
     def describe(self) -> str:
         """In a sentence."""
-        return "a ridge regression on random convolution kernels (n-grams of tokens)"
+        more = "".join(f", {KernelsAndMore.names[kind]}" for kind in self.also)
+        return f"a ridge regression on random convolution kernels{more} (n-grams of tokens)"
 
 
 def fit_kernels(examples: Examples, seed: int, features: int = FEATURES) -> Kernels:

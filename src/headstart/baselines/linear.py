@@ -8,6 +8,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -33,6 +34,8 @@ SPARSE_STRENGTHS = tuple(10.0**k for k in range(-1, 5))
 """C, and 1 / alpha, on sparse rows of length 1."""
 PATIENCE = 2
 """Weaker penalties that did no better on val, after which still weaker ones, the slowest to fit, are not tried."""
+FIFTH = 5
+"""One of so many labelled train units is held out where nothing else chooses."""
 STEPS = 300
 """Steps of a logistic regression at most."""
 
@@ -101,14 +104,48 @@ class PenalisedSpec(FittedSpec):
     def fit(
         self, train: Examples, val: Examples, signature: Signature, seed: int, class_weights: np.ndarray | None = None
     ) -> Linear:
-        """Logistic regression, or ridge where numbers are predicted or the error is `squared`."""
+        """Logistic regression, or ridge where numbers are predicted or the error is `squared`.
+
+        Where val has no label, a fifth of train chooses what is not given, and all of train is fitted with that.
+        """
         facts, train = thinned(facts_of(self.kind, train, signature), train, self.most)
+        inner = None if len(val.labelled_units()) else self._held_out(facts, train)
+        if inner is None:
+            return self._best(facts, train, val, signature, seed, class_weights)[1]
+        place, chosen = self._best(facts, *inner, signature, seed, class_weights)
+        features = next(islice(self.candidates(facts, train, signature, seed), place, None))
+        strength = chosen.facts.strength[0] if chosen.facts.strength else 1.0
+        alpha = self.alpha or (1 / strength if facts.classes else strength)
+        model = fit_linear(facts, features, train, val, class_weights, alpha, self.squared)
+        return replace(model, facts=model.facts.model_copy(update={"temperature": chosen.facts.temperature}))
+
+    def _best(
+        self,
+        facts: Facts,
+        train: Examples,
+        val: Examples,
+        signature: Signature,
+        seed: int,
+        class_weights: np.ndarray | None,
+    ) -> tuple[int, Linear]:
+        """The candidate with the least loss on val, and its place among them; of equals the first."""
         models = [
             fit_linear(facts, features, train, val, class_weights, self.alpha, self.squared)
             for features in self.candidates(facts, train, signature, seed)
         ]
-        # Of equals the first is kept.
-        return models[0] if len(models) == 1 else min(models, key=lambda model: _loss(model, val))
+        losses = [_loss(model, val) for model in models] if len(models) > 1 else [0.0]
+        return losses.index(min(losses)), models[losses.index(min(losses))]
+
+    def _held_out(self, facts: Facts, train: Examples) -> tuple[Examples, Examples] | None:
+        """Train without a fifth of its labelled units, each class in proportion, and that fifth; None for too few, or
+        where leaving single examples out chooses."""
+        labelled, target = train.labelled_units(), targets(train, facts)
+        dense = facts.input == "floats" and (self.squared or not facts.classes)
+        if dense or len(labelled) < FIFTH:
+            return None
+        order = labelled[np.argsort(target[labelled], kind="stable")] if facts.classes else labelled
+        held_out = order[FIFTH // 2 :: FIFTH]
+        return train.take(np.setdiff1d(np.arange(train.units), held_out)), train.take(held_out)
 
     @classmethod
     def shapes(cls, facts: Facts) -> Shapes:

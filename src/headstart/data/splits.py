@@ -120,6 +120,27 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
     return {name: np.flatnonzero((side[block_of] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
 
 
+def fold_of(target: np.ndarray, block: np.ndarray, folds: int, fold: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows that train and rows that choose, in ascending order: fold number `fold` of `folds`, each dealt out once.
+
+    target, block: (n,) as in `dealt`. A fold number from `folds` on counts another repetition, which deals anew. Rows
+    without a label train, unless they belong with a row that chooses; so do the rows of a class that no other fold has.
+    """
+    repetition, which = divmod(fold, folds)
+    drawn = int(bits(seed, "task/folds", np.array([repetition]))[0])
+    known = np.flatnonzero(np.isin(block, block[target != IGNORE]))
+    shares = {str(i): 1 / folds for i in range(1, folds)}
+    sides = list(dealt(target[known], block[known], shares, drawn).values())
+    chosen = known[sides[which]]
+    chosen = chosen[target[chosen] != IGNORE]
+    train = np.flatnonzero(~np.isin(block, block[chosen]))
+    lost = np.setdiff1d(target[chosen], target[train])
+    if len(lost):
+        chosen = chosen[~np.isin(block[chosen], block[np.isin(target, lost)])]
+        train = np.flatnonzero(~np.isin(block, block[chosen]))
+    return train, chosen
+
+
 def check_sides(
     rows: Mapping[str, np.ndarray],
     target: np.ndarray,

@@ -172,7 +172,7 @@ def cost_of(
     if amount.tuned_steps:
         more += training(seconds.get(TUNED, none), amount.tuned_steps)
     each = len(amount.rates) * (arms * train + more) + pretrained * before
-    return max(len(settings.seeds) * each / share, before + train)
+    return max(len(settings.runs) * each / share, before + train)
 
 
 def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTime]:

@@ -118,10 +118,11 @@ class Candidate:
 class Outcome:
     """A fit, whole.
 
-    candidates: in the order of the table. winner: the candidate with the best validation
-    score, and `serves` the one that `predict` serves (another only where that was asked for). served: the model itself.
-    test: its answers. `uncalibrated` are its test probabilities at temperature 1 (None for numbers). results: of
-    the study. notes: caveats and findings, the gravest first. plan: what was resolved, in words.
+    candidates: in the order of the table. winner: the candidate with the best validation score, and `serves` the one
+    that `predict` serves (another only where that was asked for). served: the model itself. again: it was fitted on
+    train and validation after all choices, and every score here is of the runs that chose it. test: its answers.
+    `uncalibrated` are its test probabilities at temperature 1 (None for numbers). results: of the study. notes: caveats
+    and findings, the gravest first. plan: what was resolved, in words.
     """
 
     title: str
@@ -142,6 +143,7 @@ class Outcome:
     records: Mapping[str, list[Mapping[str, Any]]] = field(default_factory=dict)
     versions: Mapping[str, str] = field(default_factory=dict)
     seeds: tuple[int, ...] = ()
+    again: bool = False
 
     @property
     def metric(self) -> str:
@@ -192,10 +194,21 @@ def distinct(row: Row) -> Row:
 
 
 def winner(candidates: Sequence[Candidate]) -> Candidate:
-    """The best on validation, by the mean over its seeds; of equals the simplest."""
+    """The best on validation, by the mean over the seeds that two models share; of equals the simplest.
+
+    Where the time ended before a network saw every fold, it is compared on those that it saw.
+    """
     ranks = {name: rank for rank, name in enumerate(SIMPLEST)}
     order = sorted(candidates, key=lambda candidate: ranks.get(candidate.name, len(ranks)))
-    return max(order, key=lambda candidate: candidate.worth)
+    best = order[0]
+    for other in order[1:]:
+        # A model that draws nothing, on rows that all runs share, is one for all seeds.
+        several = best.row.expected > 1 and other.row.expected > 1
+        seeds = {m.seed for m in best.models} & {m.seed for m in other.models} if several else set()
+        own, others = ([m.worth[0] for m in c.models if m.seed in seeds or not seeds] for c in (best, other))
+        if sum(others) / len(others) > sum(own) / len(own):
+            best = other
+    return best
 
 
 def _model(run: Run, arm: str, store: Store, facts: OwnFacts, weights: np.ndarray | None) -> TrainedModel:
@@ -252,13 +265,18 @@ def served_model(
     candidates: Sequence[Candidate],
     store: Store,
     data: Path,
+    again: str | None = None,
 ) -> Served:
     """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed.
+
+    again: identity of the stage that fitted the one that serves on train and validation.
 
     Raises: BadInput where a stage of it is gone.
     """
     without = [candidate for candidate in candidates if not candidate.is_network]
-    classics = {candidate.name: open_stage(store, candidate.best().identity, data).model() for candidate in without}
+    stages = {candidate.name: candidate.best().identity for candidate in without}
+    stages |= {serve: again} if again is not None else {}
+    classics = {name: open_stage(store, identity, data).model() for name, identity in stages.items()}
     stage = None if network is None else open_stage(store, network.best().identity, data)
     preparation = Preparation(
         kind=facts.kind,

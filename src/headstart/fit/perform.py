@@ -20,7 +20,7 @@ from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit.backbone import Backbone, find_backbone
 from headstart.fit.budget import Amount, Known
-from headstart.fit.defaults import ONE_RATE, Shape, shape_of
+from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, Shape, shape_of
 from headstart.fit.occlusion import affordable, where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
 from headstart.fit.plan import (
@@ -30,6 +30,8 @@ from headstart.fit.plan import (
     kept_plan,
     made_for,
     plan_for,
+    served_arm,
+    study_fitted_again,
     study_table,
     study_without_networks,
     with_places,
@@ -83,25 +85,50 @@ class Fit:
         self.card: Card = data_card(source.sequences)
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
+        self.settings, self.splits = self._in_folds()
         self.baseline_seconds = 0.0
         self.failed: list[str] = []
         self.broken: list[str] = []
+        self.served_arm: dict[str, Any] = {}
         self.plan: FitPlan | None = None
         self.study: Plan | None = None
         self._check()
 
+    def _in_folds(self) -> tuple[FitSettings, tuple[Task, ...]]:
+        """The settings with folds and seeds written out, and the task as each fold deals it (one, without folds).
+
+        Where rows belong together in few groups there are as few folds. Raises: BadInput where one that was asked for
+        is empty.
+        """
+        asked = self.settings
+        labelled = sum(len(split.labelled_units()) for split in (self.task.train, self.task.val))
+        few = labelled < FEW_ROWS and asked.val is None
+        for folds in [asked.folds] if asked.folds is not None else [*range(FOLDS if few else 1, 0, -1)]:
+            seeds = asked.seeds or (tuple(range(folds)) if folds > 1 else asked.runs)
+            try:
+                dealt = [self.spec.model_copy(update={"folds": folds, "fold": i}) for i in range(folds)]
+                splits = [open_task(spec, self.data) for spec in dealt] if folds > 1 else [self.task]
+            except BadInput:
+                if asked.folds is not None:
+                    raise
+                continue
+            return replace(asked, folds=folds, seeds=seeds), tuple(splits)
+        raise AssertionError("one fold is always there")
+
     def fit_baselines(self) -> None:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
-        With a limit of time, further seeds are left out once a fifth of it is gone.
+        With a limit of time, further seeds are left out once a fifth of it is gone, further folds once a half is: of
+        few rows, folds say more than a network.
         """
         begun = time.monotonic()
-        for seed in self.settings.seeds:
+        for seed in self.settings.runs:
             table = with_places(study_without_networks(self.known, self.settings, seed), self.known)
             stages = make_plan(read_study(table), self.data).stages.values()
             list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
             spent = time.monotonic() - begun
-            if self.settings.time is not None and spent > self.settings.time / 5:
+            share = 1 / 2 if len(self.splits) > 1 else 1 / 5
+            if self.settings.time is not None and spent > share * self.settings.time:
                 break
         self.baseline_seconds = time.monotonic() - begun
 
@@ -150,8 +177,8 @@ class Fit:
         limit = None
         if self.settings.time is not None:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
-            # a model without gradients looks is about half the work of having fitted it.
-            after = AFTER + 0.5 * self.baseline_seconds
+            # a model without gradients looks is about half the work of having fitted it, and it is fitted again.
+            after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
             limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - after)
         runtime = Runtime(self.data, self.device, workers, threads, limit=limit)
         yield from self._noted(perform(self.study.stages.values(), self.store, runtime))
@@ -186,7 +213,10 @@ class Fit:
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
-        served = served_model(self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data)
+        again = None if serves.is_network else self._fit_again(serves.name)
+        served = served_model(
+            self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data, again
+        )
         model, labels = serves.best(), self.facts.labels
         split, answers = (self.task.test, model.test) if len(model.test.target) else (self.task.val, model.val)
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
@@ -212,14 +242,28 @@ class Fit:
             occlusion=where_it_looks(served, split, answers.target, most=affordable(served)),
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
-            seeds=self.settings.seeds,
+            seeds=self.settings.runs,
+            again=again is not None,
         )
 
+    def _fit_again(self, name: str) -> str | None:
+        """Identity of the stage that fits a model without gradients on train and validation; None where that failed."""
+        table = with_places(study_fitted_again(self.known, self.settings, name), self.known)
+        stages = make_plan(read_study(table), self.data).stages
+        list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
+        identity = next(iter(stages))
+        self.served_arm = served_arm(name)
+        return identity if self.store.status(identity) in DONE else None
+
     def study_file(self) -> str:
-        """The study that was run, as `headstart run` reads it; it names the files of this fit by their paths."""
+        """The study that was run, as `headstart run` reads it; it names the files of this fit by their paths.
+
+        Its arm `served` is the served model, where that was fitted on train and validation.
+        """
         assert self.study is not None, "make_plan comes first"
         requires = {plugin.name: plugin.digest for plugin in self.study.plugins}
-        return to_toml(self.study.study.model_copy(update={"requires": requires}).model_dump(mode="json"))
+        arms = {**self.study.study.arms, **self.served_arm}
+        return to_toml(self.study.study.model_copy(update={"requires": requires, "arms": arms}).model_dump(mode="json"))
 
     def left(self) -> int:
         """Stages that are not done."""
@@ -238,7 +282,7 @@ class Fit:
     @cached_property
     def known(self) -> Known:
         """What a plan is made from."""
-        train, task = self.task.train, self.task
+        train, task, splits = self.task.train, self.task, self.splits
         target = train.target
         # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
         lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
@@ -247,12 +291,13 @@ class Fit:
             classes = target[target != IGNORE].astype(np.int64)
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
         return Known(
-            task={name: value for name, value in self.source.task.items() if name not in FILES},
+            task={name: value for name, value in self.source.task.items() if name not in FILES}
+            | ({"folds": len(splits), "fold": "seed"} if len(splits) > 1 else {}),
             kind=self.facts.kind,
             signature=task.signature,
-            labelled=len(train.labelled_units()),
-            rows=train.units,
-            val=task.val.units,
+            labelled=min(len(split.train.labelled_units()) for split in splits),
+            rows=min(split.train.units for split in splits),
+            val=max(split.val.units for split in splits),
             test=task.test.units,
             lengths=lengths,
             weights=weights,
@@ -277,6 +322,8 @@ class Fit:
         how = "each class in proportion" if self.facts.labels else "drawn at random"
         if self.source.sequences.groups is not None and self.settings.by_group:
             how = "each group on one side"
+        if len(self.splits) > 1:
+            how += f"; each run chooses on another of {len(self.splits)} folds of train and val"
         files = [name for name in ("val", "test") if getattr(self.settings, name) is not None]
         return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)
 

@@ -240,7 +240,7 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
         "arms": {**arms, **_ARMS},
-        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.seeds)},
+        "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
 
@@ -259,6 +259,16 @@ def study_without_networks(known: Known, settings: FitSettings, seed: int) -> di
         "axes": {"seed": [seed]},
         "report": {"choose": [], "baselines": False},
     }
+
+
+def served_arm(name: str) -> dict[str, Any]:
+    """The arm of the model that is served, fitted on train and validation: with no score that chooses anything."""
+    return {"served": {"model": {"kind": name}, "task": {"validation": 0}}}
+
+
+def study_fitted_again(known: Known, settings: FitSettings, name: str) -> dict[str, Any]:
+    """One stage: the model without gradients of this name, fitted on train and validation."""
+    return {**study_without_networks(known, settings, settings.runs[0]), "arms": served_arm(name)}
 
 
 def _texts(
@@ -301,7 +311,7 @@ def _texts(
     )
     lines.append(
         f"training: {amount.steps:,} steps of {size} sequences, rates {rates}, "
-        f"{many(len(settings.seeds), 'seed')}; {loss}"
+        f"{many(len(settings.runs), 'seed')}; {loss}"
     )
     for kind in settings.models:
         several = f"{kind}{PRETRAINED}" in settings.own_arms
@@ -335,7 +345,7 @@ def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> di
     """Seconds of a step of each stage on this machine."""
     more = STEPS[1] if known.backbone is not None else 0
     few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0, more, more)  # a few are taken
-    table = study_table(known, shape, replace(settings, seeds=settings.seeds[:1]), few)
+    table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _ARMS}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known), overrides)

@@ -27,6 +27,8 @@ TAKEN = (*SERVABLE, "scratch", "self_pretrained", BACKBONE, TUNED)
 """Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
+SEEDS = 3
+"""Runs of each setting, where nothing is said and there are no folds."""
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
 
 
@@ -35,12 +37,14 @@ class FitSettings:
     """Settings of a fit; what is None is decided by kind of data and time.
 
     layout: how the data are written. val, test, unlabelled: further files. time: seconds that all of it may take (None:
-    as long as the default training takes). seeds, rates: of the networks; rates are chosen on validation. epochs,
-    pretrain_epochs: of training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best
-    on validation), `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained.
-    val_share, test_share (0: none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of
-    the study of the networks, `name=value`. models: kinds of whole models of a person's own, each an arm more.
-    backbone: a checkpoint whose frozen layers are an arm more, by its name or folder.
+    as long as the default training takes). seeds: of the runs of each setting (None: one per fold, or 3). rates: of the
+    networks, chosen on validation. folds: in each run another of so many folds of train and validation is validation
+    (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
+    training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
+    `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained. val_share, test_share (0:
+    none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of the study of the networks,
+    `name=value`. models: kinds of whole models of a person's own, each an arm more. backbone:
+    a checkpoint whose frozen layers are an arm more, by its name or folder.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -48,7 +52,8 @@ class FitSettings:
     test: Path | None = None
     unlabelled: Path | None = None
     time: float | None = DEFAULT_TIME
-    seeds: tuple[int, ...] = (0, 1, 2)
+    seeds: tuple[int, ...] | None = None
+    folds: int | None = None
     rates: tuple[float, ...] | None = None
     epochs: float | None = None
     pretrain_epochs: float | None = None
@@ -64,8 +69,12 @@ class FitSettings:
     backbone: str | None = None
 
     def __post_init__(self) -> None:
-        if not self.seeds or len(set(self.seeds)) != len(self.seeds):
+        if self.seeds is not None and (not self.seeds or len(set(self.seeds)) != len(self.seeds)):
             raise BadInput(f"seeds: {list(self.seeds)} must be at least one number, each once")
+        if self.folds is not None and self.folds < 1:
+            raise BadInput(f"folds: {self.folds} must be 2 or more, or 1 for the same validation rows in all runs")
+        if self.val is not None and (self.folds or 1) > 1:
+            raise BadInput(f"folds: {self.folds} deal validation out anew, and --val names a file of it; leave one out")
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
         for kind in self.models:
@@ -94,6 +103,11 @@ class FitSettings:
                 arms[f"{kind}{PRETRAINED}"] = kind
         return arms
 
+    @property
+    def runs(self) -> tuple[int, ...]:
+        """The seed of each run."""
+        return tuple(range(SEEDS)) if self.seeds is None else self.seeds
+
     def document(self) -> dict[str, Any]:
         """What of the settings decides a plan, as JSON material: no place of a file."""
         names: tuple[str, ...] = (
@@ -107,6 +121,7 @@ class FitSettings:
             "overrides",
         )
         names += ("models",) if self.models else ()
+        names += ("folds",) if (self.folds or 1) > 1 else ()
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 

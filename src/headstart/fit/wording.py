@@ -209,13 +209,16 @@ def own_score(outcome: Outcome) -> str:
         return "No sequence was held out for a test, so that every score here is one by which models were chosen."
     several = outcome.candidate(outcome.serves).row.n > 1
     others = " The table holds means over seeds; this is the one model of them that is served." if several else ""
+    subject = "The model that is served"
+    if outcome.again:
+        subject, others = "Before it was fitted again with validation, the model that is served", ""
     if outcome.labels:
         from scipy.stats import binomtest
 
         right = int((answers.predicted.argmax(1) == answers.target).sum())
         ends = binomtest(right, count).proportion_ci(LEVEL, method="wilson")
         return (
-            f"The model that is served was right on {right:,} of {words.many(count, 'test sequence')}, "
+            f"{subject} was right on {right:,} of {words.many(count, 'test sequence')}, "
             f"{words.score(right / count)}; from a draw of that size the accuracy may be {words.score(ends.low)} to "
             f"{words.score(ends.high)} (95 % interval).{others}"
         )
@@ -228,7 +231,7 @@ def own_score(outcome: Outcome) -> str:
             f"{words.score(off + reach)} (95 % interval)"
         )
     return (
-        f"On {words.many(count, 'test sequence')} the model that is served is {words.score(off)} off on average"
+        f"{subject} was {words.score(off)} off on average on {words.many(count, 'test sequence')}"
         f"{between}. Half of its errors are below {words.score(float(np.median(errors)))}.{others}"
     )
 
@@ -237,8 +240,15 @@ def how_chosen(outcome: Outcome) -> str:
     """What validation decided, and that test decided nothing."""
     test = "; test was used for no choice" if len(outcome.test.target) else ""
     if outcome.serves != outcome.winner:
-        return f"Settings and weights were chosen on validation (val){test}. The model that is served was asked for."
-    return f"Settings, weights and the model that is served were chosen on validation (val){test}."
+        text = f"Settings and weights were chosen on validation (val){test}. The model that is served was asked for."
+    else:
+        text = f"Settings, weights and the model that is served were chosen on validation (val){test}."
+    if not outcome.again:
+        return text
+    return (
+        f"{text} It was then fitted again on train and validation together; the scores here are those of the runs that "
+        "chose it."
+    )
 
 
 def data_pairs(outcome: Outcome) -> list[tuple[str, str]]:

@@ -30,7 +30,7 @@ class FittedRun(StageRun):
         """Raises: BadInput where a split has no target."""
         spec, task = self.spec, self.task
         spec.objective.output(task.signature)
-        for split in ("train", "val"):
+        for split in ("train", "val") if spec.task.validation else ("train",):
             if not len(task.split(split).labelled_units()):
                 raise BadInput(
                     f"task.kind: {spec.task.kind!r} has no {split} example with a target, and a model of kind "

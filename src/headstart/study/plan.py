@@ -245,6 +245,8 @@ def _chain(
             raise BadInput(f"{seen[-1]}.parent: {parent!r} is its own ancestor ({' -> '.join(seen)})")
         seen.append(parent)
         tables.append(_settings(study, parent, wide, arm, axes))
+    seed = int(tables[0].get("seed", 0))
+    tables = [_with_fold(table, seed) for table in tables]
     spec: StageSpec | None = None
     for name, table in zip(reversed(seen), reversed(tables), strict=True):
         spec = read(StageSpec, {**table, "parent": spec}, name=name).settled()
@@ -265,7 +267,13 @@ def _chain(
             f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
             f'write a stage after it with parent = "{study.reported}"'
         )
-    return tuple(planned), int(tables[0].get("seed", 0))
+    return tuple(planned), seed
+
+
+def _with_fold(table: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The settings of a stage, where `task.fold = "seed"` is the seed of the run: each run chooses on another fold."""
+    task = table.get("task")
+    return {**table, "task": {**task, "fold": seed}} if isinstance(task, dict) and task.get("fold") == "seed" else table
 
 
 def _equal_chain(

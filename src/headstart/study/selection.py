@@ -131,13 +131,16 @@ def _row(
     # Validation is read and the choice made before any test score is looked at.
     runs = [[read_run(cell, find, state, metric) for cell in members] for members in settings]
     picked = choose([_candidate(members) for members in runs], greater)
+    # Where validation trains too nothing can be chosen, and a single setting stands.
+    unchosen = not cells[0].chain[-1].spec.task.validation and len(settings) == 1
+    picked = 0 if unchosen else picked
     points = [
         _point(_chosen_over(members[0], axes), [with_all_scores(run, find, metric, records) for run in done])
         for members, done in zip(settings, runs, strict=True)
     ]
     task = task_key(cells[0].chain[-1].spec)
     chosen = points[picked] if picked is not None else None
-    scored = [run for run in chosen.runs if run.val is not None] if chosen else []
+    scored = [run for run in chosen.runs if (run.test if unchosen else run.val) is not None] if chosen else []
     last = find(scored[0].stages[-1][1]) if scored else None
     row = Row(
         arm=cells[0].arm,

@@ -265,6 +265,10 @@ def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None
         counts = {name: getattr(outline, name) for name in SPLITS}
         signature = patched_signature(outline.signature, spec.patch)
         lengths = np.array([-(-outline.positions // spec.patch)])
+    if not spec.validation or spec.folds is not None:
+        both = counts["train"] + counts["val"]
+        counts["val"] = both // spec.folds if spec.folds is not None else 0
+        counts["train"] = both - counts["val"]
     counts["train"] = round(spec.fraction * counts["train"])
     units = {name: count if most is None else min(count, most) for name, count in counts.items()}
     labelled = {**units, "train": min(units["train"], spec.labelled or units["train"])}

@@ -22,9 +22,9 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.tasks.build import each_split
-from headstart.tasks.task import SPLITS, Task, TaskSpec
+from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 
-_READER = 3
+_READER = 4
 """Raised when the same files give other arrays."""
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
@@ -154,6 +154,7 @@ class OwnSpec(TaskSpec):
             fingerprint=ready.fingerprint,
             text=None if facts["kind"] == "numbers" else spoken(facts["kind"], facts["symbols"]),
             decided=facts["decided"],
+            blocks=ready.arrays.get("blocks"),
         )
 
     def facts(self, data: Path) -> OwnFacts:
@@ -175,7 +176,7 @@ class OwnSpec(TaskSpec):
         return paths
 
     def _prepared(self, data: Path) -> Prepared:
-        whole = self.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
+        whole = self.model_copy(update=WHOLE)
         document = {
             "reader": _READER,
             "task": whole.document(places=False),
@@ -219,6 +220,8 @@ class OwnSpec(TaskSpec):
         examples = Examples(seen.values, seen.offsets, wanted, index, seen.observed, per_position=each)
         for name in SPLITS:
             builder.save_split(name, examples.take(rows[name]))
+        if whole.groups is not None and self.by_group:
+            builder.save("blocks", group_numbers(whole)[np.concatenate([rows["train"], rows["val"]])])
         used = seen.lengths[np.concatenate([rows[name] for name in SPLITS])]
         counts: tuple[int, ...] = ()
         if train.target == "class" and wanted is not None:
@@ -261,7 +264,7 @@ class OwnSpec(TaskSpec):
     ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Rows of each split, and what must be known of them; `files` are the rows of a val and a test file."""
         own, copies = target[: len(train)], whole.copies()
-        groups = None if whole.groups is None else np.unique(np.array(whole.groups), return_inverse=True)[1]
+        groups = None if whole.groups is None else group_numbers(whole)
         kinds = [copies] if groups is None or not self.by_group else [copies, groups]
         block = joined(*(kind[: len(train)] for kind in kinds))
         shares = {name: share for name, share in (("val", self.val_share), ("test", self.test_share)) if share}
@@ -306,6 +309,11 @@ class OwnSpec(TaskSpec):
         mean, deviation = channel_moments([flat])
         values = standardised(whole.values, whole.observed, mean, deviation)
         return values, whole.observed, mean.tolist(), deviation.tolist()
+
+
+def group_numbers(whole: Sequences) -> np.ndarray:
+    """(n,) number of the group of each row."""
+    return np.unique(np.array(whole.groups), return_inverse=True)[1]
 
 
 def _of_rows(whole: Sequences, targets: np.ndarray, rows: np.ndarray) -> np.ndarray:

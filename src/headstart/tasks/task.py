@@ -7,14 +7,16 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from headstart.data.archives import stamps
 from headstart.data.prepared import OLD, remembered
 from headstart.data.prepared import progress as watcher
+from headstart.data.sequences import groups, marks
+from headstart.data.splits import fold_of, joined
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
@@ -27,6 +29,9 @@ LONG_RANGE_ARENA = (
     "long-range context."
 )
 """What the tasks of that benchmark do not show."""
+
+WHOLE = {"fraction": 1.0, "labelled": None, "patch": 1, "folds": None, "fold": None, "validation": 1}
+"""Fields of a spec that change what is made of the loaded data: at these values, nothing."""
 
 Progress = Callable[[int, int], None]
 """Called with (items done, items in all)."""
@@ -54,7 +59,8 @@ class Task:
     neither (a curve is drawn then). `fresh` gives the train examples of an epoch where they are an endless
     stream (of epoch 0: `train`); the number of units is the same in every epoch. `augment` changes train
     examples for an epoch (val and test never change). `decided` is what the data decide besides the arrays (names of
-    classes, width): part of the content where it is given.
+    classes, width): part of the content where it is given. `blocks` (units of train, then of val) are numbers, equal
+    where units stay on one side of a fold (groups); copies always do.
     """
 
     signature: Signature
@@ -70,6 +76,7 @@ class Task:
     fresh: Callable[[int], Examples] | None = None
     augment: Augment | None = None
     decided: str = ""
+    blocks: np.ndarray | None = None
 
     def split(self, name: str) -> Examples:
         """The examples of `train`, `val` or `test`."""
@@ -109,6 +116,10 @@ class TaskSpec(Spec):
     labelled: how many train units keep their label (None: all); the others serve objectives without a target.
     split_seed: seed of splits, fractions and labels that we draw; never the stage's seed.
     patch: positions joined into one, for float inputs (1: none).
+    folds, fold: train and val are dealt out anew into so many folds, each class in proportion, and fold number `fold`
+    (from 0; from `folds` on those of a further repetition) is val; `fold = "seed"` in a study: the run's seed.
+    validation: 0 where val trains too, so that nothing is left to choose on: for a model whose settings are chosen.
+    What is decided by train (standards, ranges) stays that of train as it was, and test stays test.
     """
 
     kind: str
@@ -116,6 +127,9 @@ class TaskSpec(Spec):
     labelled: int | None = Field(default=None, ge=1)
     split_seed: Seed = 0
     patch: int = neutral(1, ge=1)
+    folds: int | None = neutral(None, ge=2)
+    fold: int | None = neutral(None, ge=0)
+    validation: Literal[0, 1] = neutral(1)
 
     generated: ClassVar[bool] = False
     """True: the spec alone says what the data are (planning generates nothing)."""
@@ -134,6 +148,16 @@ class TaskSpec(Spec):
 
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ({"kind": "majority"}, {"kind": "linear"}, {"kind": "nearest"})
     """Models without gradients that a study reports beside its arms; a `rule` is one of `Task.baselines`."""
+
+    @model_validator(mode="after")
+    def _one_way_to_choose(self) -> TaskSpec:
+        """Where val trains too there is no fold, so that equal tasks have equal specs."""
+        if not self.validation:
+            self.__dict__.update(folds=None, fold=None)
+        elif (self.folds is None) != (self.fold is None):
+            absent = "folds" if self.folds is None else "fold"
+            raise ValueError(f"{absent}: is missing; folds says how many folds there are, fold which of them chooses")
+        return self
 
     def defaults(self, signature: Signature) -> dict[str, str | float]:
         """Default `objective`, `mask_rate` and `loss`, for data of this signature."""
@@ -203,6 +227,7 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
 
 def narrowed(spec: TaskSpec, task: Task) -> Task:
     """A loaded task with what its spec says of patches, fraction and labels."""
+    task = _dealt_anew(task, spec)
     task = _patched(task, spec.patch) if spec.patch > 1 else task
     classed = task.signature.target == "class" and not task.signature.per_position
     order = stratified_order(unit_targets(task.train) if classed else None, task.train.units, spec.split_seed)
@@ -217,6 +242,30 @@ def narrowed(spec: TaskSpec, task: Task) -> Task:
     fresh = task.fresh if train is task.train else None
     augment = task.augment or spec.augmentation()
     return replace(task, train=train, fresh=fresh, augment=augment, fingerprint=task.fingerprint or fingerprint(task))
+
+
+def _dealt_anew(task: Task, spec: TaskSpec) -> Task:
+    """The task with another fold as val, or with no val, whose units train."""
+    if spec.validation and spec.folds is None:
+        return task
+    if task.fresh is not None:
+        name = "folds" if spec.validation else "validation"
+        raise BadInput(f"task.{name}: task {spec.kind!r} has an endless stream of train examples; leave it out")
+    both = task.train.followed_by(task.val)
+    rows = np.arange(both.units), np.arange(0)
+    if spec.folds is not None and spec.fold is not None:
+        target, labelled = unit_targets(both), np.isin(np.arange(both.units), both.labelled_units())
+        classed = target is not None and target.dtype.kind != "f"
+        known = np.where(labelled | (both.target is None), np.asarray(target) if classed else 0, IGNORE)
+        copies = groups(marks(both))
+        block = copies if task.blocks is None else joined(copies, task.blocks)
+        rows = fold_of(known, block, spec.folds, spec.fold, spec.split_seed)
+        if not len(rows[1]):
+            raise BadInput(
+                f"task.folds: {spec.folds} of {len(np.unique(block))} units or groups leave fold {spec.fold} empty; "
+                "give fewer folds"
+            )
+    return replace(task, train=both.take(rows[0]), val=both.take(rows[1]), blocks=None)
 
 
 def unit_targets(examples: Examples) -> np.ndarray | None:
@@ -365,7 +414,7 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     """
     if spec.generated:
         return None
-    whole = spec.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
+    whole = spec.model_copy(update=WHOLE)
     stands = stamps(whole.files(data))
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})

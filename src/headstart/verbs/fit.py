@@ -109,7 +109,8 @@ def _settings(
     return FitSettings(
         layout=layout,
         time=DEFAULT_TIME if options["time"] is None else read_time(options["time"]),
-        seeds=tuple(range(options["seeds"])),
+        seeds=None if options["seeds"] is None else tuple(range(options["seeds"])),
+        folds=options["folds"],
         overrides=of_study,
         models=models,
         **files,

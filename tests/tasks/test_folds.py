@@ -1,0 +1,195 @@
+"""Folds of train and val, and val that trains too: fields of any task, which leave the identities of others alone."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.baselines.linear import fit_linear, split_of
+from headstart.baselines.summary import SummarySpec
+from headstart.data.splits import fold_of
+from headstart.errors import BadInput
+from headstart.fit.perform import fit_sequences
+from headstart.fit.settings import FitSettings
+from headstart.sequence import IGNORE
+from headstart.spec import read
+from headstart.store import Store
+from headstart.study.plan import make_plan
+from headstart.study.spec import read_study
+from headstart.tasks.own import OwnSpec
+from headstart.tasks.task import Task, content, open_task
+
+ROWS, LENGTH = 60, 12
+
+
+def write(folder: Path, groups: bool = False) -> Path:
+    """60 rows of two classes, the first five without a label; with groups of three rows each, where they are asked for."""
+    values = np.random.default_rng(0).normal(size=(ROWS, LENGTH)) + (np.arange(ROWS) % 2)[:, None]
+    head = ["label", *(["group"] if groups else []), *(f"t{i}" for i in range(LENGTH))]
+    lines = [",".join(head)]
+    for row, sequence in enumerate(values):
+        label = "" if row < 5 else "ab"[row % 2]
+        lines.append(",".join([label, *([f"g{row // 3}"] if groups else []), *(f"{x:.4f}" for x in sequence)]))
+    path = folder / "rows.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def own(path: Path, **more: object) -> OwnSpec:
+    layout = {"target": "label", "target_kind": "class", "values": ("t*",)}
+    return read(OwnSpec, {"kind": "own", "file": str(path), "layout": layout, **more}, "task")
+
+
+def opened(path: Path, **more: object) -> Task:
+    return open_task(own(path, **more), path.parent)
+
+
+def test_each_labelled_row_of_train_and_val_chooses_once_and_test_stays(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    whole = opened(path)
+    folds = [opened(path, folds=4, fold=fold) for fold in range(4)]
+    chosen = np.concatenate([task.val.index for task in folds])
+    target = whole.train.target
+    assert target is not None
+    assert sorted(chosen) == sorted([*whole.train.index[target != IGNORE], *whole.val.index])
+    both = {*whole.train.index, *whole.val.index}
+    for task in folds:
+        assert {*task.train.index, *task.val.index} == both
+        assert not {*task.train.index} & {*task.val.index}
+        assert np.array_equal(task.test.index, whole.test.index)
+        assert np.array_equal(task.test.values, whole.test.values)
+        counts = np.bincount(task.val.target.astype(int))  # type: ignore[union-attr]
+        assert abs(counts[0] - counts[1]) <= 1
+    again = opened(path, folds=4, fold=5)
+    assert {*again.val.index} not in [{*task.val.index} for task in folds]
+
+
+def test_the_rows_of_a_fold_are_those_of_the_file(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    whole, task = opened(path), opened(path, folds=3, fold=1)
+    rows = {}
+    for part in (whole.train, whole.val):
+        for i, index in enumerate(part.index.tolist()):
+            rows[index] = part.values[part.offsets[i] : part.offsets[i + 1]], part.target[i]  # type: ignore[index]
+    for part in (task.train, task.val):
+        for i, index in enumerate(part.index.tolist()):
+            assert np.array_equal(part.values[part.offsets[i] : part.offsets[i + 1]], rows[index][0])
+            assert part.target is not None
+            assert part.target[i] == rows[index][1]
+
+
+def test_rows_of_a_group_and_copies_stay_in_one_fold(tmp_path: Path) -> None:
+    path = write(tmp_path, groups=True)
+    with path.open("a") as file:  # a copy of a row under another group
+        file.write(path.read_text().splitlines()[40].replace("g13", "g99") + "\n")
+    copy = path.read_text().splitlines()[40].split(",")[1]
+    assert copy == "g13"
+    for fold in range(5):
+        task = opened(path, folds=5, fold=fold)
+        train, val = (
+            {"g13" if i == ROWS else f"g{i // 3}" for i in part.index.tolist()} for part in (task.train, task.val)
+        )
+        assert val
+        assert not train & val
+
+
+def test_without_validation_its_rows_train_and_a_fold_means_nothing(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    whole, task = opened(path), opened(path, validation=0)
+    assert sorted(task.train.index) == sorted([*whole.train.index, *whole.val.index])
+    assert task.val.units == 0
+    assert np.array_equal(task.test.index, whole.test.index)
+    assert own(path, validation=0, folds=5, fold=2) == own(path, validation=0)
+
+
+def test_neutral_values_leave_a_task_as_it_was(tmp_path: Path) -> None:
+    path = write(tmp_path)
+    assert own(path).document() == own(path, validation=1, folds=None, fold=None).document()
+    assert not {"fold", "folds", "validation"} & own(path).document().keys()
+    same = {content(own(path, **more), tmp_path) for more in ({}, {"folds": 5, "fold": 2}, {"validation": 0})}
+    assert len(same) == 1
+
+
+def test_a_class_that_one_fold_holds_alone_trains() -> None:
+    target = np.array([0] * 8 + [1] * 8 + [2])
+    for fold in range(4):
+        train, chosen = fold_of(target, np.arange(17), 4, fold, 0)
+        assert 16 in train
+        assert len(train) + len(chosen) == 17
+
+
+@pytest.mark.parametrize(("more", "text"), [({"folds": 5}, "fold: is missing"), ({"fold": 1}, "folds: is missing")])
+def test_one_of_the_two_fields_alone_is_refused(tmp_path: Path, more: dict[str, int], text: str) -> None:
+    with pytest.raises(BadInput, match=text):
+        own(write(tmp_path), **more)
+
+
+def test_a_fold_without_a_row_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match=r"task\.folds: 60 of .* leave fold 59 empty; give fewer folds"):
+        opened(write(tmp_path), folds=60, fold=59)
+
+
+def test_each_run_of_a_study_may_choose_on_its_own_fold(tmp_path: Path) -> None:
+    study = {
+        "name": "folds",
+        "stages": {"fit": {"objective": {"kind": "classify"}}},
+        "columns": {
+            "data": {"task": {**own(write(tmp_path)).model_dump(exclude_unset=True), "folds": 3, "fold": "seed"}}
+        },
+        "arms": {
+            "summary": {"model": {"kind": "summary"}},
+            "served": {"model": {"kind": "summary"}, "task": {"validation": 0}},
+        },
+        "axes": {"seed": [0, 1, 2]},
+        "report": {"baselines": False},
+    }
+    plan = make_plan(read_study(study), tmp_path)
+    tasks = [(cell.arm, cell.seed, cell.chain[-1].spec.task) for cell in plan.cells]
+    assert [(seed, task.fold) for arm, seed, task in tasks if arm == "summary"] == [(0, 0), (1, 1), (2, 2)]
+    assert {task.validation for arm, _, task in tasks if arm == "served"} == {0}
+    assert len(plan.stages) == 4
+
+
+def test_without_validation_a_fifth_of_train_chooses_and_all_of_it_is_fitted(tmp_path: Path) -> None:
+    task = opened(write(tmp_path), validation=0)
+    model = SummarySpec().fit(task.train, task.val, task.signature, 0)
+    facts = model.facts
+    # By hand: every fifth labelled row in the order of the classes chooses C and the temperature.
+    labelled = task.train.labelled_units()
+    assert task.train.target is not None
+    order = sorted(labelled.tolist(), key=lambda row: int(task.train.target[row]))  # type: ignore[index]
+    held_out = order[2::5]
+    rest = [row for row in range(task.train.units) if row not in held_out]
+    chosen = SummarySpec().fit(task.train.take(np.array(rest)), task.train.take(np.array(held_out)), task.signature, 0)
+    assert facts.strength == chosen.facts.strength
+    assert facts.temperature == chosen.facts.temperature
+    alpha = 1 / chosen.facts.strength[0]
+    whole = fit_linear(facts, model.features, task.train, task.val, None, alpha, False)
+    assert np.array_equal(whole.readout.weights, model.readout.weights)
+    assert len(split_of(model.features, task.train, facts).target) == facts.used
+
+
+def test_a_fit_of_few_rows_chooses_on_folds_and_serves_a_model_of_all_of_them(tmp_path: Path) -> None:
+    path, root = write(tmp_path), tmp_path / "runs"
+    settings = FitSettings(
+        layout=own(path).layout, time=None, rates=(0.01,), epochs=1.0, pretrain=False, serve="kernels"
+    )
+    outcome = fit_sequences(path, settings, out=tmp_path / "model", store=root)
+    kernels = outcome.candidate("kernels")
+    assert outcome.seeds == (0, 1, 2, 3, 4)
+    assert outcome.again
+    specs = [(Store(root).stage(model.identity) or {})["spec"] for model in kernels.models]
+    assert [spec["task"]["fold"] for spec in specs] == [0, 1, 2, 3, 4]
+    assert kernels.row.n == 5
+    # What is served has seen every row that is not of test; its score is that of the runs that chose it.
+    assert outcome.served.config.classics["kernels"].labels == sum(
+        len(split.labelled_units()) for split in (opened(path).train, opened(path).val)
+    )
+    assert {model.test.labelled.target.size for model in kernels.models} == {outcome.sizes["test"]}
+
+
+def test_folds_beside_a_file_of_validation_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(
+        BadInput, match="folds: 5 deal validation out anew, and --val names a file of it; leave one out"
+    ):
+        FitSettings(folds=5, val=tmp_path / "val.csv")
