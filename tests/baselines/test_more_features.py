@@ -105,11 +105,11 @@ def slow_quant(quant: Quant, x: Examples) -> np.ndarray:
                 inside = some[first : max(int(np.ceil(high * len(some) - 1e-9)), first + 1)]
                 for channel in range(sequence.shape[1]):
                     for i in range(count):
-                        place = (i / (count - 1) if count > 1 else 0.5) * (len(inside) - 1)
+                        position = (i / (count - 1) if count > 1 else 0.5) * (len(inside) - 1)
                         ordered = np.sort(inside[:, channel])
-                        low_at = int(place)
+                        low_at = int(position)
                         high_at = min(low_at + 1, len(inside) - 1)
-                        value = ordered[low_at] + (place - low_at) * (ordered[high_at] - ordered[low_at])
+                        value = ordered[low_at] + (position - low_at) * (ordered[high_at] - ordered[low_at])
                         columns.append(value - inside[:, channel].mean() if i % 2 else value)
         rows.append(columns)
     return np.array(rows)

@@ -136,6 +136,6 @@ def fit_hydra(examples: Examples, seed: int) -> Hydra:
     each = channels_of(len(mean))
     drawn = np.zeros((*shape[:3], each), np.int64)
     if len(mean) > 1:
-        for place in np.ndindex(*shape[:3]):
-            drawn[place] = permutation(seed, f"hydra/channels/{'/'.join(map(str, place))}", len(mean))[:each]
+        for key in np.ndindex(*shape[:3]):
+            drawn[key] = permutation(seed, f"hydra/channels/{'/'.join(map(str, key))}", len(mean))[:each]
     return Hydra(2 ** np.arange(highest + 1, dtype=np.int64), weights.astype(np.float32), drawn, mean, spread)

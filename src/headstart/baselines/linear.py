@@ -112,25 +112,19 @@ class PenalisedSpec(FittedSpec):
         inner = None if len(val.labelled_units()) else self._held_out(facts, train)
         if inner is None:
             return self._best(facts, train, val, signature, seed, class_weights)[1]
-        place, chosen = self._best(facts, *inner, signature, seed, class_weights)
-        features = next(islice(self.candidates(facts, train, signature, seed), place, None))
+        rank, chosen = self._best(facts, *inner, signature, seed, class_weights)
+        features = next(islice(self.candidates(facts, train, signature, seed), rank, None))
         strength = chosen.facts.strength[0] if chosen.facts.strength else 1.0
         alpha = self.alpha or (1 / strength if facts.classes else strength)
         model = fit_linear(facts, features, train, val, class_weights, alpha, self.squared)
         return replace(model, facts=model.facts.model_copy(update={"temperature": chosen.facts.temperature}))
 
     def _best(
-        self,
-        facts: Facts,
-        train: Examples,
-        val: Examples,
-        signature: Signature,
-        seed: int,
-        class_weights: np.ndarray | None,
+        self, facts: Facts, train: Examples, val: Examples, signature: Signature, seed: int, weights: np.ndarray | None
     ) -> tuple[int, Linear]:
         """The candidate with the least loss on val, and its place among them; of equals the first."""
         models = [
-            fit_linear(facts, features, train, val, class_weights, self.alpha, self.squared)
+            fit_linear(facts, features, train, val, weights, self.alpha, self.squared)
             for features in self.candidates(facts, train, signature, seed)
         ]
         losses = [_loss(model, val) for model in models] if len(models) > 1 else [0.0]

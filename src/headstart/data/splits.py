@@ -7,13 +7,13 @@ that it is not expressed by `dealt`, which would draw others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from itertools import combinations
 from typing import Protocol
 
 import numpy as np
 
-from headstart.data.sequences import marks
+from headstart.data.sequences import groups, marks
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples
@@ -139,6 +139,33 @@ def fold_of(target: np.ndarray, block: np.ndarray, folds: int, fold: int, seed: 
         chosen = chosen[~np.isin(block[chosen], block[np.isin(target, lost)])]
         train = np.flatnonzero(~np.isin(block, block[chosen]))
     return train, chosen
+
+
+def in_fold(
+    splits: tuple[Examples, Examples],
+    targets: Callable[[Examples], np.ndarray | None],
+    blocks: np.ndarray | None,
+    folds: int,
+    fold: int,
+    seed: int,
+) -> tuple[Examples, Examples]:
+    """Train and val dealt out anew, by `fold_of`.
+
+    targets: of units. blocks: equal for units (those of train first) that stay together, as copies do in any case.
+    Raises: BadInput for a fold without a labelled unit.
+    """
+    both = splits[0].followed_by(splits[1])
+    target, labelled = targets(both), np.isin(np.arange(both.units), both.labelled_units())
+    classed = target is not None and target.dtype.kind != "f"
+    known = np.where(labelled | (both.target is None), np.asarray(target) if classed else 0, IGNORE)
+    copies = groups(marks(both))
+    block = copies if blocks is None else joined(copies, blocks)
+    train, val = fold_of(known, block, folds, fold, seed)
+    if not len(val):
+        raise BadInput(
+            f"task.folds: {folds} of {len(np.unique(block))} units or groups leave fold {fold} empty; give fewer folds"
+        )
+    return both.take(train), both.take(val)
 
 
 def check_sides(

@@ -33,7 +33,7 @@ NETWORKS = {"scratch": "network, from random weights", "self_pretrained": "netwo
 """Arms that are networks of headstart, in words."""
 WITHOUT_GRADIENTS = {
     "numbers": {
-        "kernels": "random convolution kernels with ridge",
+        "kernels": "random and competing convolution kernels with ridge",
         "summary": "a linear model of summary features",
         "majority": "shares of the classes, or the mean",
     },

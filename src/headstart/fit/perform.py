@@ -252,7 +252,7 @@ class Fit:
         stages = make_plan(read_study(table), self.data).stages
         list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
         identity = next(iter(stages))
-        self.served_arm = served_arm(name)
+        self.served_arm = served_arm(self.known, name)
         return identity if self.store.status(identity) in DONE else None
 
     def study_file(self) -> str:

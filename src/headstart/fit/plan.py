@@ -34,6 +34,7 @@ from headstart.fit.defaults import (
     STEPS,
     Shape,
     batch_size,
+    classic_table,
     model_table,
     objective_table,
     shape_of,
@@ -239,14 +240,18 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         + ("" if known.backbone is None else f", beside layers of {known.backbone.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_ARMS},
+        "arms": {**arms, **_without_gradients(known)},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
 
 
-_ARMS = {kind: {"model": {"kind": kind}} for kind in ("kernels", "summary", "majority")}
-"""The models without gradients, as arms of the study."""
+def _without_gradients(known: Known) -> dict[str, Any]:
+    """The models without gradients, as arms of the study."""
+    return {kind: {"model": classic_table(kind, known.kind, known.lengths)} for kind in _CLASSICS}
+
+
+_CLASSICS = ("kernels", "summary", "majority")
 
 
 def study_without_networks(known: Known, settings: FitSettings, seed: int) -> dict[str, Any]:
@@ -255,20 +260,20 @@ def study_without_networks(known: Known, settings: FitSettings, seed: int) -> di
     return {
         **table,
         "stages": {"finetune": table["stages"]["finetune"]},
-        "arms": dict(_ARMS),
+        "arms": _without_gradients(known),
         "axes": {"seed": [seed]},
         "report": {"choose": [], "baselines": False},
     }
 
 
-def served_arm(name: str) -> dict[str, Any]:
+def served_arm(known: Known, name: str) -> dict[str, Any]:
     """The arm of the model that is served, fitted on train and validation: with no score that chooses anything."""
-    return {"served": {"model": {"kind": name}, "task": {"validation": 0}}}
+    return {"served": {**_without_gradients(known)[name], "task": {"validation": 0}}}
 
 
 def study_fitted_again(known: Known, settings: FitSettings, name: str) -> dict[str, Any]:
     """One stage: the model without gradients of this name, fitted on train and validation."""
-    return {**study_without_networks(known, settings, settings.runs[0]), "arms": served_arm(name)}
+    return {**study_without_networks(known, settings, settings.runs[0]), "arms": served_arm(known, name)}
 
 
 def _texts(
@@ -346,7 +351,7 @@ def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> di
     more = STEPS[1] if known.backbone is not None else 0
     few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0, more, more)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
-    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _ARMS}
+    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _CLASSICS}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known), overrides)
     return stage_seconds(study, known.data, device)

@@ -15,8 +15,7 @@ from pydantic import Field, model_validator
 from headstart.data.archives import stamps
 from headstart.data.prepared import OLD, remembered
 from headstart.data.prepared import progress as watcher
-from headstart.data.sequences import groups, marks
-from headstart.data.splits import fold_of, joined
+from headstart.data.splits import in_fold
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
@@ -251,21 +250,13 @@ def _dealt_anew(task: Task, spec: TaskSpec) -> Task:
     if task.fresh is not None:
         name = "folds" if spec.validation else "validation"
         raise BadInput(f"task.{name}: task {spec.kind!r} has an endless stream of train examples; leave it out")
-    both = task.train.followed_by(task.val)
-    rows = np.arange(both.units), np.arange(0)
-    if spec.folds is not None and spec.fold is not None:
-        target, labelled = unit_targets(both), np.isin(np.arange(both.units), both.labelled_units())
-        classed = target is not None and target.dtype.kind != "f"
-        known = np.where(labelled | (both.target is None), np.asarray(target) if classed else 0, IGNORE)
-        copies = groups(marks(both))
-        block = copies if task.blocks is None else joined(copies, task.blocks)
-        rows = fold_of(known, block, spec.folds, spec.fold, spec.split_seed)
-        if not len(rows[1]):
-            raise BadInput(
-                f"task.folds: {spec.folds} of {len(np.unique(block))} units or groups leave fold {spec.fold} empty; "
-                "give fewer folds"
-            )
-    return replace(task, train=both.take(rows[0]), val=both.take(rows[1]), blocks=None)
+    if not spec.validation:
+        both = task.train.followed_by(task.val)
+        return replace(task, train=both, val=both.take(np.arange(0)), blocks=None)
+    train, val = in_fold(
+        (task.train, task.val), unit_targets, task.blocks, spec.folds or 1, spec.fold or 0, spec.split_seed
+    )
+    return replace(task, train=train, val=val, blocks=None)
 
 
 def unit_targets(examples: Examples) -> np.ndarray | None:
