@@ -188,6 +188,15 @@ def test_a_fit_of_few_rows_chooses_on_folds_and_serves_a_model_of_all_of_them(tm
     assert {model.test.labelled.target.size for model in kernels.models} == {outcome.sizes["test"]}
 
 
+def test_a_fit_in_folds_needs_no_test_split(tmp_path: Path) -> None:
+    layout = own(write(tmp_path)).layout
+    settings = FitSettings(layout=layout, time=None, rates=(0.01,), epochs=1.0, pretrain=False, test_share=0, folds=2)
+    outcome = fit_sequences(tmp_path / "rows.csv", settings, out=tmp_path / "model", store=tmp_path / "runs")
+    assert outcome.seeds == (0, 1)
+    assert outcome.sizes["test"] == 0
+    assert outcome.again == (not outcome.candidate(outcome.serves).is_network)
+
+
 def test_folds_beside_a_file_of_validation_are_refused(tmp_path: Path) -> None:
     with pytest.raises(
         BadInput, match="folds: 5 deal validation out anew, and --val names a file of it; leave one out"

@@ -44,7 +44,7 @@ from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
-from headstart.sequence import IGNORE
+from headstart.sequence import IGNORE, Examples
 from headstart.serve.model import check_servable
 from headstart.spec import read
 from headstart.stage import look_again
@@ -218,7 +218,7 @@ class Fit:
             self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data, again
         )
         model, labels = serves.best(), self.facts.labels
-        split, answers = (self.task.test, model.test) if len(model.test.target) else (self.task.val, model.val)
+        split, answers = (self.task.test, model.test) if len(model.test.target) else (self._val(model.seed), model.val)
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train = self.task.train
         return Outcome(
@@ -245,6 +245,12 @@ class Fit:
             seeds=self.settings.runs,
             again=again is not None,
         )
+
+    def _val(self, seed: int) -> Examples:
+        """The validation rows of the run of this seed."""
+        if len(self.splits) == 1:
+            return self.task.val
+        return open_task(self.spec.model_copy(update={"folds": len(self.splits), "fold": seed}), self.data).val
 
     def _fit_again(self, name: str) -> str | None:
         """Identity of the stage that fits a model without gradients on train and validation; None where that failed."""
