@@ -215,14 +215,10 @@ def fit(
         str | None, typer.Option("--time", metavar="TIME", help="What all of it may take: 90s, 5m, 1h (5m on a CPU).")
     ] = None,
     seeds: Annotated[
-        int | None,
-        typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs of each setting (3, or one per fold)."),
+        int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs (3, or folds).")
     ] = None,
     folds: Annotated[
-        int | None,
-        typer.Option(
-            "--folds", min=1, max=100, metavar="K", help="Choose on K folds (5 below 300 rows, else 1: none)."
-        ),
+        int | None, typer.Option("--folds", min=1, max=100, metavar="K", help="To choose on (auto).")
     ] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
     serve: ServeOption = "auto",
