@@ -214,12 +214,8 @@ def fit(
     time: Annotated[
         str | None, typer.Option("--time", metavar="TIME", help="What all of it may take: 90s, 5m, 1h (5m on a CPU).")
     ] = None,
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs (3, or folds).")
-    ] = None,
-    folds: Annotated[
-        int | None, typer.Option("--folds", min=1, max=100, metavar="K", help="To choose on (auto).")
-    ] = None,
+    seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs (3, or K).")] = None,
+    folds: Annotated[int | None, typer.Option("--folds", min=1, metavar="K", help="Validation in folds.")] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
     serve: ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
