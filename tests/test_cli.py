@@ -92,7 +92,8 @@ LAYOUT = (
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --stack --on --gpus-per-stage --store --data --json --tidy --figure-width --mixer --scale --pivot",
+    "run": "--dry-run --workers --threads --device --stack --on --gpus-per-stage --store --data --json --tidy "
+    "--figure-width --mixer --scale --pivot --track",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",

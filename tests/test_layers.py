@@ -31,6 +31,7 @@ LAYERS: dict[str, int] = {
     "analysis": 6,
     "serve": 6,
     "report": 7,
+    "tracking": 7,
     "bench": 7,
     "fit": 7,
     "api": 8,

@@ -29,6 +29,7 @@ from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
 from headstart.study.spec import StudySpec, read_study
 from headstart.tasks import data_folder
+from headstart.tracking import Track, Tracking
 
 Source = str | os.PathLike[str] | Mapping[str, Any]
 """A study: a file, the name of a built-in one, or a table as TOML would give it."""
@@ -136,11 +137,16 @@ class Study:
         on: str = "",
         gpus_per_stage: float | None = None,
         probes: Mapping[str, Any] | None = None,
+        tracking: Tracking | None = None,
     ) -> Iterable[Event]:
-        """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first."""
+        """Train what is missing, yielding events; of the stages in `probes` a few steps are timed first.
+
+        tracking: where records are passed on to.
+        """
         ways: dict[str, Any] = {"device": device, "stack": stack, "on": on, "gpus_per_stage": gpus_per_stage}
         runtime = self.runtime(workers=workers, threads=threads, **ways)
-        return perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
+        events = perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
+        return events if tracking is None else tracking.through(events)
 
     @property
     def facts(self) -> Mapping[str, Facts]:
@@ -196,6 +202,7 @@ def run(
     scale: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     on_event: Callable[[Event], None] | None = None,
+    track: Track | Sequence[Track] = (),
 ) -> Results:
     """Perform a study and return its results; what is finished in the store is not done again.
 
@@ -206,17 +213,19 @@ def run(
     at most (0 or None: as many as its nodes have room for), each with `threads` CPUs and `gpus_per_stage` GPUs.
     scale: `tiny`, `small` or `paper`, of a study that has scales.
     plugins: files or modules of your own whose kinds the study uses.
-    on_event: called with every event (a log, a progress bar).
-    Raises: BadInput for a wrong study; RuntimeError naming stages that failed.
+    on_event: called with every event (a log, a progress bar); what it raises ends the run.
+    track: where records are passed on to as they come: `csv`, `tensorboard`, `wandb`, `mlflow`, or a function that gets
+    copies of all events. None of them can change a result, and one that fails is dropped.
+    Raises: BadInput for a wrong study, or a tracker that is not installed; RuntimeError naming stages that failed.
     """
     bound = (
         study
         if isinstance(study, Study)
         else Study(study, overrides, store=store, data=data, scale=scale, plugins=plugins)
     )
-    failed = []
+    tracking, failed = Tracking(track, bound.plan, bound.store), list[str]()
     ways: dict[str, Any] = {"device": device, "stack": stack, "on": on, "gpus_per_stage": gpus_per_stage}
-    for event in bound.perform(workers=workers, threads=threads, **ways):
+    for event in bound.perform(workers=workers, threads=threads, **ways, tracking=tracking):
         if on_event is not None:
             on_event(event)
         if isinstance(event, Failed):

@@ -30,6 +30,7 @@ from headstart.verbs.options import (
     StudyArgument,
     ThreadsOption,
     TidyOption,
+    TrackOption,
     UseOption,
     WeightsOption,
     WidthOption,
@@ -89,6 +90,7 @@ def run(
     plugin: PluginOption = None,
     scale: ScaleOption = None,
     pivot: PivotOption = False,
+    track: TrackOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     use_weights(weights)
@@ -108,7 +110,7 @@ def run(
     )
     if dry_run:
         return dry_run_study(bound, runtime)
-    raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot)))
+    raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))
 
 
 @app.command()

@@ -251,3 +251,15 @@ def test_the_sweep_of_the_guide_trains_as_one_stack(tmp_path: Path) -> None:
     trained = [result for result in results if result["budget"]["steps"]]
     assert [result["provenance"]["way"] for result in trained] == ["stack"] * 6
     assert "mixes" not in ran.stdout
+
+
+def test_the_guide_to_the_store_verifies_packs_unpacks_and_cleans_as_typed(tmp_path: Path) -> None:
+    _, verified, packed, unpacked, reported, shown, cleaned = walk("store.md", tmp_path)
+    assert "5 finished stages, every file as it was written" in verified.stdout
+    assert "packed 5 stages" in packed.stdout
+    assert "unpacked 5 of 5 stages" in unpacked.stdout
+    assert "scratch" in reported.stdout
+    assert "reports/kept" in shown.stdout
+    assert "there is nothing to remove" in shown.stdout
+    assert "removed 0 folders" in cleaned.stdout
+    assert len(list((tmp_path / "runs" / "tracking" / "csv").iterdir())) == 2

@@ -266,7 +266,7 @@ def examine_machine(store: str | None, data: str | None) -> int:
     fast = has_bfloat16()
     if fast is not None:
         rows.append(("ok", "bfloat16", "instructions of this CPU") if fast else ("--", "bfloat16", SLOW_BFLOAT16))
-    for extra, module in (("hf", "huggingface_hub"), ("onnx", "onnxruntime")):
+    for extra, module in (("hf", "huggingface_hub"), ("onnx", "onnxruntime"), ("track", "tensorboard")):
         try:
             add(True, f"extra [{extra}]", metadata.version(module))
         except metadata.PackageNotFoundError:

@@ -57,6 +57,10 @@ GpusOption = Annotated[
 DryRunOption = Annotated[bool, typer.Option("--dry-run", help="Show the plan and what it costs; train nothing.")]
 JsonOption = Annotated[str | None, typer.Option("--json", metavar="FILE", help="Write results as JSON (-: print it).")]
 TidyOption = Annotated[str | None, typer.Option("--tidy", metavar="FILE", help="Scores and curves: .csv, .parquet.")]
+TrackOption = Annotated[
+    list[str] | None,
+    typer.Option("--track", metavar="NAME", help="Pass records on: csv, tensorboard, wandb, mlflow; repeatable."),
+]
 WidthOption = Annotated[str | None, typer.Option("--figure-width", metavar="WIDTH", help="Of figures: 3.3in, 85mm.")]
 ServeOption = Annotated[
     str,

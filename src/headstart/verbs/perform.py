@@ -41,6 +41,7 @@ from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.snapshot import Snapshot, json_lines, only_run, read_snapshot, take_snapshot
 from headstart.study.words import count, duration
+from headstart.tracking import Tracking
 from headstart.verbs.checks import prepared_with_bar, print_absent, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
@@ -161,14 +162,14 @@ def _scalar(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float)) else json_module.dumps(value)
 
 
-def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None) -> int:
+def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None, track: Sequence[str] = ()) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
-    outputs = outputs or Outputs()
+    outputs, tracking = outputs or Outputs(), Tracking(track, study.plan, study.store, "--track")
     with outputs.apart():
-        return _run(study, runtime, outputs)
+        return _run(study, runtime, outputs, tracking)
 
 
-def _run(study: Study, runtime: Runtime, outputs: Outputs) -> int:
+def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -> int:
     if outputs.pivot:
         check_pivot(study.spec.name, {column for column, _ in side_by_side(study.plan)[0]})
     slots, out = _slots(runtime), console()
@@ -190,7 +191,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs) -> int:
     long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
     with display:
         timed = probes(rest, speed, slots) if long else None
-        for event in perform(study.plan.every_stage.values(), study.store, runtime, probes=timed):
+        events = perform(study.plan.every_stage.values(), study.store, runtime, probes=timed)
+        for event in tracking.through(events):
             display.show(event)
     _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
     if display.failed:

@@ -1,0 +1,369 @@
+"""Tracking passes records on as they come, changes nothing, and never stops a run."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any, ClassVar
+
+import pytest
+from support.kept_store import command
+
+import headstart
+from headstart.errors import BadInput
+from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Skipped, Started, Stopped
+from headstart.tracking import Tracking
+
+STUDY: dict[str, Any] = {
+    "name": "tracked",
+    "stages": {
+        "pretrain": {"objective": {"kind": "masked"}, "budget": {"steps": 2, "evaluate_every": 1}},
+        "finetune": {"objective": {"kind": "classify"}, "budget": {"steps": 3, "evaluate_every": 1}},
+    },
+    "columns": {
+        "lists": {
+            "task": {"kind": "listops", "train": 48, "val": 8, "test": 8, "min_length": 5, "max_length": 12},
+            "model": {"width": 8, "blocks": 1},
+        }
+    },
+    "arms": {"pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}},
+    "report": {"baselines": False},
+}
+SCORES = {"epoch", "rate", "train/loss", "train/accuracy", "val/loss", "val/accuracy"}
+
+
+def performed(root: Path, *track: Any) -> tuple[headstart.Study, list[Event]]:
+    study = headstart.Study(STUDY, store=root)
+    return study, list(study.perform(workers=0, tracking=Tracking(track, study.plan, study.store)))
+
+
+def content(study: headstart.Study) -> dict[str, Any]:
+    """What must be equal however a study is watched."""
+    out: dict[str, Any] = {}
+    for name in study.plan.stages:
+        result = study.store.result(name)
+        assert result is not None
+        out[name] = {key: result[key] for key in ("status", "scores", "parameters")}
+        out[f"{name} records"] = [{**record, "seconds": 0} for record in study.store.records(name)]
+        weights = study.store.weights(name)
+        out[f"{name} weights"] = {key: value.tolist() for key, value in weights.items()}
+    return out
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    """What the study gives when nobody watches."""
+    study, _ = performed(tmp_path_factory.mktemp("alone"))
+    return content(study)
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def test_a_csv_file_of_each_stage_has_a_row_for_each_record(tmp_path: Path, alone: dict[str, Any]) -> None:
+    study, _ = performed(tmp_path, "csv")
+    assert content(study) == alone
+    for name, planned in study.plan.stages.items():
+        rows, records = rows_of(tmp_path / "tracking" / "csv" / f"{name}.csv"), study.store.records(name)
+        assert [int(row["step"]) for row in rows] == [record["step"] for record in records]
+        assert {row["stage"] for row in rows} == {planned.name}
+        for row, record in zip(rows, records, strict=True):
+            assert float(row["val/loss"]) == record["val"]["loss"]
+            assert float(row["rate"]) == record["rate"]
+
+
+def test_records_come_as_they_are_made(tmp_path: Path) -> None:
+    study = headstart.Study(STUDY, store=tmp_path)
+    lines = []
+    for event in study.perform(workers=0, tracking=Tracking(["csv"], study.plan, study.store)):
+        if isinstance(event, Started):
+            path = tmp_path / "tracking" / "csv" / f"{event.identity}.csv"
+        elif isinstance(event, (Progress, Finished)):
+            lines.append(len(rows_of(path)) if path.exists() else 0)
+    assert sorted(set(lines)) == [0, 1, 2, 3]
+
+
+def test_a_resumed_stage_goes_on_in_its_file_and_void_records_go(tmp_path: Path) -> None:
+    study = headstart.Study(STUDY, store=tmp_path)
+    name, planned = next(iter(study.plan.stages.items()))
+    tracking = Tracking(["csv"], study.plan, study.store)
+
+    def event(kind: Any, **more: Any) -> None:
+        assert list(tracking.take(kind(name, planned.name, **more))) == []
+
+    event(Started, attempt=1)
+    for step in (1, 2, 3):
+        event(Progress, step=step, steps=5, record={"step": step, "val": {"loss": float(step)}})
+    event(Stopped, reason="limit")
+    event(Started, attempt=2, step=2)
+    event(Progress, step=3, steps=5, record={"step": 3, "val": {"loss": 0.5, "accuracy": 1.0}})
+    event(Started, attempt=3, step=3)  # its worker died
+    event(Progress, step=4, steps=5, record={"step": 4, "val": {"loss": None}})
+    rows = rows_of(tmp_path / "tracking" / "csv" / f"{name}.csv")
+    assert [(row["step"], row["val/loss"], row["val/accuracy"]) for row in rows] == [
+        ("1", "1.0", ""),
+        ("2", "2.0", ""),
+        ("3", "0.5", "1.0"),
+        ("4", "", ""),
+    ]
+
+
+def test_a_function_gets_copies_of_all_events_and_cannot_change_a_result(tmp_path: Path, alone: dict[str, Any]) -> None:
+    seen: list[Event] = []
+
+    def spoil(event: Event) -> None:
+        seen.append(event)
+        if isinstance(event, Progress) and event.record is not None:
+            event.record.clear()
+        if isinstance(event, Finished):
+            event.result["status"] = "failed"
+            event.result["scores"].clear()
+
+    study = headstart.Study(STUDY, store=tmp_path)
+    headstart.run(study, track=spoil)
+    assert content(study) == alone
+    assert [type(event) for event in seen if not isinstance(event, Progress)] == [Started, Finished] * 2
+
+
+@pytest.mark.parametrize("error", [ValueError("no room\nfor it"), SystemExit(3)])
+def test_a_tracker_that_fails_is_said_once_and_dropped(
+    tmp_path: Path, alone: dict[str, Any], error: BaseException
+) -> None:
+    calls: list[Event] = []
+
+    def fail(event: Event) -> None:
+        calls.append(event)
+        raise error
+
+    study, events = performed(tmp_path, fail, "csv")
+    notices = [event.text for event in events if isinstance(event, Notice)]
+    assert len(notices) == len(calls) == 1
+    assert "fail failed (" in notices[0]
+    assert "the run goes on" in notices[0]
+    assert "\n" not in notices[0]
+    assert content(study) == alone
+    assert len(list((tmp_path / "tracking" / "csv").iterdir())) == 2
+
+
+def test_a_folder_that_cannot_be_written_does_not_stop_the_run(tmp_path: Path, alone: dict[str, Any]) -> None:
+    (tmp_path / "tracking").write_text("in the way")
+    study, events = performed(tmp_path, "csv")
+    assert sum(isinstance(event, Notice) for event in events) == 1
+    assert content(study) == alone
+
+
+def test_stages_that_are_done_already_are_not_tracked_again(tmp_path: Path) -> None:
+    performed(tmp_path)
+    _, events = performed(tmp_path, "csv")
+    assert all(isinstance(event, Skipped) for event in events)
+    assert not (tmp_path / "tracking").exists()
+
+
+class FakeWriter:
+    """As torch.utils.tensorboard.SummaryWriter."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, log_dir: str, purge_step: int | None = None) -> None:
+        self.log_dir, self.purge_step = Path(log_dir), purge_step
+        self.scalars: dict[int, dict[str, float]] = defaultdict(dict)
+        self.text, self.open = "", True
+        FakeWriter.made.append(self)
+
+    def add_scalar(self, tag: str, scalar_value: float, global_step: int) -> None:
+        self.scalars[global_step][tag] = scalar_value
+
+    def add_text(self, tag: str, text_string: str, global_step: int) -> None:
+        self.text = f"{tag} {global_step} {text_string}"
+
+    def flush(self) -> None:
+        assert self.open
+
+    def close(self) -> None:
+        self.open = False
+
+
+def test_tensorboard_gets_a_folder_for_each_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, Any]
+) -> None:
+    board = ModuleType("torch.utils.tensorboard")
+    board.SummaryWriter = FakeWriter  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "tensorboard", ModuleType("tensorboard"))
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", board)
+    FakeWriter.made.clear()
+    study, events = performed(tmp_path, "tensorboard")
+    assert not any(isinstance(event, Notice) for event in events)
+    assert content(study) == alone
+    writer = FakeWriter.made[1]
+    name = next(identity for identity, planned in study.plan.stages.items() if planned.name == "finetune")
+    assert writer.log_dir == tmp_path / "tracking" / "tensorboard" / "tracked" / f"finetune-{name}"
+    assert [writer.scalars[record["step"]]["val/accuracy"] for record in study.store.records(name)] == [
+        record["val"]["accuracy"] for record in study.store.records(name)
+    ]
+    assert set(writer.scalars[1]) >= SCORES
+    assert not any("test" in name for name in writer.scalars[3]), "dashboards are for choosing"
+    assert '"mask_rate"' in FakeWriter.made[0].text
+    assert not writer.open
+
+
+class FakeRun:
+    """As wandb.Run."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self.settings, self.logs, self.summary = settings, list[Any](), dict[str, Any]()
+        self.exit_code: int | None = None
+
+    def log(self, data: dict[str, Any], step: int) -> None:
+        self.logs.append((step, data))
+
+    def finish(self, exit_code: int) -> None:
+        self.exit_code = exit_code
+
+
+def test_wandb_gets_an_offline_run_for_each_stage(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, Any]
+) -> None:
+    runs: list[FakeRun] = []
+
+    def init(**settings: Any) -> FakeRun:
+        assert set(settings) == {*("project", "id", "name", "dir", "config", "mode", "resume", "reinit", "settings")}
+        runs.append(FakeRun(settings))
+        return runs[-1]
+
+    fake = ModuleType("wandb")
+    fake.init, fake.Settings = init, lambda **words: SimpleNamespace(**words)  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "wandb", fake)
+    monkeypatch.delenv("WANDB_MODE", raising=False)
+    study, events = performed(tmp_path, "wandb")
+    assert not any(isinstance(event, Notice) for event in events)
+    assert content(study) == alone
+    assert [run.settings["id"] for run in runs] == list(study.plan.stages)
+    assert {run.settings["mode"] for run in runs} == {"offline"}
+    assert [step for step, _ in runs[1].logs] == [1, 2, 3]
+    assert set(runs[1].logs[0][1]) >= SCORES
+    assert runs[1].summary["status"] == "complete"
+    assert set(runs[1].summary) == {"status", "best/val/loss", "best/val/accuracy"}
+    assert [run.exit_code for run in runs] == [0, 0]
+
+
+class FakeClient:
+    """As mlflow.MlflowClient."""
+
+    made: ClassVar[list[Any]] = []
+
+    def __init__(self, tracking_uri: str) -> None:
+        self.uri = tracking_uri
+        self.params: dict[str, dict[str, str]] = defaultdict(dict)
+        self.metrics: dict[str, list[Any]] = defaultdict(list)
+        self.ends: dict[str, str] = {}
+        FakeClient.made.append(self)
+
+    def get_experiment_by_name(self, name: str) -> None:
+        assert name == "tracked"
+
+    def create_experiment(self, name: str, artifact_location: str) -> str:
+        assert artifact_location.startswith("file://")
+        return f"experiment {name}"
+
+    def create_run(self, experiment_id: str, tags: dict[str, str], run_name: str) -> Any:
+        assert experiment_id == "experiment tracked"
+        assert run_name
+        return SimpleNamespace(info=SimpleNamespace(run_id=tags["identity"]))
+
+    def log_param(self, run_id: str, key: str, value: str) -> None:
+        self.params[run_id][key] = value
+
+    def log_metric(self, run_id: str, key: str, value: float, timestamp: int = 0, step: int = 0) -> None:
+        self.metrics[run_id].append((step, key, value))
+
+    def set_terminated(self, run_id: str, status: str) -> None:
+        self.ends[run_id] = status
+
+
+def test_mlflow_gets_a_run_for_each_stage_in_a_database_of_the_store(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, alone: dict[str, Any]
+) -> None:
+    fake = ModuleType("mlflow")
+    fake.MlflowClient = FakeClient  # type: ignore[attr-defined]
+    monkeypatch.setitem(sys.modules, "mlflow", fake)
+    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
+    FakeClient.made.clear()
+    study, events = performed(tmp_path, "mlflow")
+    assert not any(isinstance(event, Notice) for event in events)
+    assert content(study) == alone
+    (client,) = FakeClient.made
+    assert client.uri == f"sqlite:///{tmp_path}/tracking/mlflow/mlflow.db"
+    assert client.ends == dict.fromkeys(study.plan.stages, "FINISHED")
+    name = list(study.plan.stages)[1]
+    assert client.params[name]["model.width"] == "8"
+    assert client.params[name]["stage"] == "finetune"
+    steps = [(step, value) for step, key, value in client.metrics[name] if key == "val/loss"]
+    assert steps == [(record["step"], record["val"]["loss"]) for record in study.store.records(name)]
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb", "mlflow"])
+def test_a_package_that_is_not_installed_is_said_before_anything_is_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    monkeypatch.setitem(sys.modules, name, None)
+    file = tmp_path / "study.toml"
+    file.write_text(headstart_toml())
+    assert command("run", file, "--track", name, "--workers", 0, "--store", tmp_path / "runs") == 2
+    error = capsys.readouterr().err
+    assert error.startswith(f"headstart: --track: {name} is not installed")
+    assert "pip install 'headstart[track]'" in error
+    assert not (tmp_path / "runs").exists()
+
+
+def headstart_toml() -> str:
+    from headstart.study.files import to_toml
+
+    return to_toml(STUDY)
+
+
+def test_an_unknown_tracker_is_refused_with_the_nearest_name(tmp_path: Path) -> None:
+    with pytest.raises(BadInput, match="track: no 'tensorbord'; did you mean 'tensorboard'"):
+        headstart.run(STUDY, store=tmp_path, track="tensorbord")
+
+
+def test_the_command_line_tracks_with_workers(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "study.toml"
+    file.write_text(headstart_toml())
+    words = ["run", file, "--track", "csv", "--workers", 1, "--store", tmp_path / "runs"]
+    assert command(*words) == 0, capsys.readouterr().err
+    assert {len(rows_of(path)) for path in (tmp_path / "runs" / "tracking" / "csv").iterdir()} == {2, 3}
+
+
+def test_trackers_are_imported_where_they_are_asked_for_only(tmp_path: Path) -> None:
+    code = (
+        (
+            "import sys, headstart, headstart.tracking\n"
+            f"study = headstart.Study({json.dumps(STUDY)}, store={str(tmp_path)!r})\n"
+            "headstart.run(study, track='csv')\n"
+            "sys.exit(','.join({'tensorboard', 'wandb', 'mlflow', 'torch.utils.tensorboard'} & set(sys.modules)) or 0)"
+        )
+        .replace("true", "True")
+        .replace("false", "False")
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_stage_that_fails_ends_in_its_tracker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = headstart.Study(STUDY, store=tmp_path)
+    name, planned = next(iter(study.plan.stages.items()))
+    tracking = Tracking(["csv"], study.plan, study.store)
+    ends: list[Any] = []
+    monkeypatch.setattr("headstart.tracking.CsvTracker.end", lambda _, *words: ends.append(words))
+    list(tracking.take(Failed(name, planned.name, "not tried", tried=False)))
+    assert ends == []
+    list(tracking.take(Started(name, planned.name, 1)))
+    list(tracking.take(Failed(name, planned.name, "broken")))
+    assert ends == [(name, "failed", {})]
