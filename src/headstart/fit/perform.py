@@ -118,7 +118,7 @@ class Fit:
     def fit_baselines(self) -> None:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
-        With a limit of time, further seeds are left out once a fifth of it is gone, further folds once a half is: of
+        With a limit of time, further seeds are left out once a fifth of it is gone, further folds once a third is: of
         few rows, folds say more than a network.
         """
         begun = time.monotonic()
@@ -127,7 +127,7 @@ class Fit:
             stages = make_plan(read_study(table), self.data).stages.values()
             list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
             spent = time.monotonic() - begun
-            share = 1 / 2 if len(self.splits) > 1 else 1 / 5
+            share = 1 / 3 if len(self.splits) > 1 else 1 / 5
             if self.settings.time is not None and spent > share * self.settings.time:
                 break
         self.baseline_seconds = time.monotonic() - begun
