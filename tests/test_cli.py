@@ -58,6 +58,28 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize("errors", [subprocess.DEVNULL, subprocess.STDOUT], ids=["output", "both"])
+def test_a_run_whose_output_nobody_reads_trains_and_writes_all_the_same(tmp_path: Path, errors: int) -> None:
+    (tmp_path / "tiny.toml").write_text(TINY.replace("[0, 1]", "[0]").replace("[1e-3, 3e-3]", "[1e-3]"))
+    reader, writer = os.pipe()
+    os.close(reader)
+    for verb in (("run", "tiny.toml", "--workers", "0", "--json", "rows.json"), ("report", "tiny.toml")):
+        done = subprocess.run(
+            [sys.executable, "-m", "headstart", *verb],
+            cwd=tmp_path,
+            stdout=writer,
+            stderr=errors,
+            env={**os.environ, "HEADSTART_CACHE": str(tmp_path / "cache")},
+            check=False,
+        )
+        assert done.returncode == 0
+        page = tmp_path / "runs" / "reports" / "tiny" / "page.html"
+        assert page.is_file()
+        page.unlink()
+    assert json.loads((tmp_path / "rows.json").read_text())
+    os.close(writer)
+
+
 def test_the_verbs_are_those_that_were_decided() -> None:
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.name for group in app.registered_groups}

@@ -35,6 +35,7 @@ from headstart.verbs.options import (
     WeightsOption,
     WidthOption,
     WorkersOption,
+    lasting_command,
     use_weights,
 )
 
@@ -52,7 +53,7 @@ app.add_typer(bench, name="bench")
 app.add_typer(store_verbs, name="store")
 
 
-@app.command()
+@lasting_command(app)
 def demo(
     store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1, json: JsonOption = None
 ) -> None:
@@ -69,7 +70,7 @@ def demo(
     raise typer.Exit(done)
 
 
-@app.command()
+@lasting_command(app)
 def run(
     study: StudyArgument,
     overrides: Overrides = None,
@@ -113,7 +114,7 @@ def run(
     raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))
 
 
-@app.command()
+@lasting_command(app)
 def report(
     words: Annotated[list[str] | None, typer.Argument(metavar="[STUDY [name=value ...]]", help="As of `run`.")] = None,
     files: Annotated[list[str] | None, typer.Option("--from", metavar="FILE ...", help="Files of --json.")] = None,
@@ -194,7 +195,7 @@ def export(
     export(model, onnx, out, last, use, plugin or [], store)
 
 
-@app.command()
+@lasting_command(app)
 @layout_options
 def fit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences with labels: a file, or a folder.")],
@@ -407,12 +408,11 @@ def doctor(store: StoreOption = None, data: DataOption = None, weights: WeightsO
 
 def main(argv: list[str] | None = None) -> None:
     """Entry point. Exit codes: 0 done, 1 some stages failed, 2 bad input, 130 interrupted."""
-    command: Any = typer.main.get_command(app)
     try:
-        code = command.main(args=argv, prog_name="headstart", standalone_mode=False)
+        code: Any = typer.main.get_command(app).main(args=argv, prog_name="headstart", standalone_mode=False)
     except BrokenPipeError:  # who read the output has stopped reading, as `head` does
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise SystemExit(0) from None
+        code = 0
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:

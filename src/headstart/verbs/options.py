@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import os
-from typing import Annotated
+import sys
+from collections.abc import Callable
+from contextlib import redirect_stderr, redirect_stdout
+from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
 
 from headstart.errors import BadInput
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 StudyArgument = Annotated[
     str, typer.Argument(metavar="STUDY", help="A study file (.toml) or the name of a built-in study.")
@@ -82,3 +89,51 @@ def use_weights(folder: str | None) -> None:
     if not os.path.isdir(folder):
         raise BadInput(f"--weights: {folder!r} is not a folder; name one that holds a folder for each checkpoint")
     os.environ["HEADSTART_WEIGHTS"] = folder
+
+
+class _Outlasting:
+    """A stream to which writing goes on when nobody reads it any more, as after `| head`; it goes nowhere then."""
+
+    def __init__(self, stream: Any) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return int(self._stream.write(text))
+        except BrokenPipeError:
+            self._discard()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._discard()
+
+    def _discard(self) -> None:
+        """What is buffered, and all that comes, is written to the null device."""
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, self._stream.fileno())
+        os.close(null)
+
+
+def lasting_command(app: typer.Typer) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A command that does its work to the end, whether or not its output is read to the end."""
+
+    def decorate(verb: Callable[P, R]) -> Callable[P, R]:
+        @functools.wraps(verb)
+        def whole(*args: P.args, **kwargs: P.kwargs) -> R:
+            output, errors = _Outlasting(sys.stdout), _Outlasting(sys.stderr)
+            with redirect_stdout(output), redirect_stderr(errors):
+                try:
+                    return verb(*args, **kwargs)
+                finally:
+                    output.flush()
+                    errors.flush()
+
+        return app.command()(whole)
+
+    return decorate
