@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: demo test test-slow test-onnx lint install docs results fuzz gpu clean
+.PHONY: demo test test-slow test-onnx lint install docs results fuzz soak gpu clean
 
 install: $(READY)
 
@@ -45,6 +45,10 @@ results: $(READY)
 # Damaged files for every parser of outside input, MINUTES each: `make fuzz MINUTES=5 NAMES="csv npz"`.
 fuzz: $(READY)
 	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.fuzz $(NAMES) --minutes $(or $(MINUTES),1) --folder ../build/fuzz
+
+# Kills, races, full disks and damage at random instants for MINUTES; counts are added to docs/benchmarks/reliability.json.
+soak: $(READY)
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.soak --minutes $(or $(MINUTES),30) --json ../docs/benchmarks/reliability.json
 
 # Image at the paper's size on a GPU: DATA names the folder that holds cifar10/.
 gpu: $(READY)
