@@ -58,6 +58,29 @@ def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.parametrize(
+    ("numbers", "answer"),
+    [
+        ((0.5, 1.5, 2.25), "target     a number, 0.5 to 2.25"),
+        ((10, 20, 40), "3 different whole numbers (10, 20, 40) in"),
+    ],
+    ids=["fractions", "gaps"],
+)
+def test_whether_a_target_is_a_class_is_answered_alike_everywhere(
+    tmp_path: Path, numbers: tuple[float, ...], answer: str
+) -> None:
+    rows = [f"{numbers[i % 3]},{i * 7 % 11},{i * 5 % 13},{i}" for i in range(60)]
+    (tmp_path / "f.csv").write_text("\n".join(["y,a,b,c", *rows]) + "\n")
+    asks = "whole" in answer
+    file = headstart("show", "f.csv", "--target", "y", cwd=tmp_path)
+    assert answer in file.stdout
+    fit = headstart("fit", "f.csv", "--target", "y", "--dry-run", "-o", "m", cwd=tmp_path)
+    own = headstart("show", "own", "file=f.csv", "target=y", "--data", ".", cwd=tmp_path)
+    assert (fit.returncode, own.returncode) == (2 * asks, 2 * asks), fit.stderr + own.stderr
+    assert answer in (fit.stderr if asks else fit.stdout)
+    assert answer in own.stderr if asks else "target     numbers" in own.stdout
+
+
 @pytest.mark.parametrize("errors", [subprocess.DEVNULL, subprocess.STDOUT], ids=["output", "both"])
 def test_a_run_whose_output_nobody_reads_trains_and_writes_all_the_same(tmp_path: Path, errors: int) -> None:
     (tmp_path / "tiny.toml").write_text(TINY.replace("[0, 1]", "[0]").replace("[1e-3, 3e-3]", "[1e-3]"))

@@ -99,7 +99,8 @@ def test_labels_keep_their_text_but_for_the_point_of_whole_numbers(text, name):
         (["a", "b"], "class"),
         ([None, None], "none"),
         (["0", "1"] * 9, "class"),
-        (["0.5", "1.5"] * 9, "class"),
+        (["0.5", "1.5", "2.25"] * 9, "number"),
+        (["1.0", "2.0"] * 9, "class"),
         ([str(i / 7) for i in range(30)], "number"),
         ([str(20 + i) for i in range(60)] * 2, "number"),
         ([str(1 + i) for i in range(52)] * 2, "class"),
@@ -281,6 +282,12 @@ def test_a_file_is_read_and_refused_without_the_libraries_that_take_seconds_to_l
         ([11 * i for i in range(12)], "class", True),  # few, and each is its own
         ([11 * i for i in range(60)], "number", False),
         ([3 + 5 * (i % 2) for i in range(3)], "class", False),
+        ([10 * 2 ** (i % 3) for i in range(60)], "class", True),
+        ([20 + i % 8 for i in range(60)], "class", True),  # ages, perhaps
+        ([1 + i % 3 for i in range(60)], "class", False),
+        ([-1 + i % 3 for i in range(60)], "class", False),
+        ([-1 + 2 * (i % 2) for i in range(60)], "class", False),
+        ([0.5 + 0.75 * (i % 3) for i in range(60)], "number", False),
         ([i + 0.5 for i in range(60)], "number", False),
         (["a", "b"] * 6, "class", False),
     ],
@@ -295,7 +302,7 @@ def test_whole_numbers_that_may_be_classes_or_numbers_are_asked_about(labels, ki
         check_target_kind(sequences)
         return
     with pytest.raises(
-        BadInput, match=r"X: the target has \d+ different whole numbers \(0, .*give --target-kind class or"
+        BadInput, match=r"X: the target has \d+ different whole numbers \(\d+, .*give --target-kind class or"
     ):
         check_target_kind(sequences)
     for answer in ("class", "number"):

@@ -41,8 +41,8 @@ def class_name(text: str) -> str:
 def target_kind(names: Sequence[str | None]) -> Literal["class", "number", "none"]:
     """Whether labels look like classes or like numbers.
 
-    Numbers are classes where there are at most 20, or where whole ones count up from 0 or 1 and each stands for two
-    rows on the average; with fractions, where there are at most 10.
+    Whole numbers are classes where there are at most 20, or where they count up from 0 or 1 and each stands for two
+    rows on the average. Numbers of which one has a fraction are numbers.
     """
     there = [name for name in names if name is not None]
     if not there:
@@ -50,16 +50,21 @@ def target_kind(names: Sequence[str | None]) -> Literal["class", "number", "none
     if not all(map(is_number, there)):
         return "class"
     values = {float(name) for name in there}
-    if all(value.is_integer() for value in values):
-        counted = min(values) in (0, 1) and max(values) - min(values) + 1 == len(values) <= len(there) / 2
-        return "class" if len(values) <= MANY or counted else "number"
-    return "class" if len(values) <= MANY / 2 and 2 * len(values) <= len(there) else "number"
+    if not all(value.is_integer() for value in values):
+        return "number"
+    return "class" if len(values) <= MANY or (_counts(values, (0, 1)) and 2 * len(values) <= len(there)) else "number"
+
+
+def _counts(values: set[float], starts: tuple[int, ...]) -> bool:
+    """Whether whole numbers count up from one of `starts` without a gap."""
+    return min(values) in starts and max(values) - min(values) + 1 == len(values)
 
 
 def may_be_either(names: Sequence[str | None]) -> bool:
     """Whether whole numbers look like classes and like numbers.
 
-    That is so where few of them hardly repeat, and where more than 20 do repeat without counting up from 0 or 1.
+    That is so where three to 20 of them hardly repeat or do not count up from -1, 0 or 1, and where more than 20 do
+    repeat without counting up from 0 or 1.
     """
     there = [name for name in names if name is not None]
     if not there or not all(map(is_number, there)) or not all(float(name).is_integer() for name in there):
@@ -67,7 +72,7 @@ def may_be_either(names: Sequence[str | None]) -> bool:
     values = {float(name) for name in there}
     repeat = 2 * len(values) <= len(there)
     if target_kind(there) == "class":
-        return len(values) > 2 and not repeat
+        return len(values) > 2 and not (repeat and _counts(values, (-1, 0, 1)))
     return repeat
 
 

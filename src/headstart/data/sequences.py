@@ -216,7 +216,7 @@ def target_doubt(sequences: Sequences) -> str:
     names = in_order({label for label in sequences.labels if label is not None})
     column = f"the target {sequences.layout.target!r}" if sequences.layout.target else "the target"
     return (
-        f"{column} has {len(names):,} different whole numbers ({', '.join(names[:5])}, ...) in "
+        f"{column} has {len(names):,} different whole numbers ({', '.join(names[:5])}{', ...' * (len(names) > 5)}) in "
         f"{int(sequences.labelled.sum()):,} rows, which may be names of classes or numbers; give "
         "--target-kind class or --target-kind number (target_kind in Python, in a study's task and in a layout)"
     )
