@@ -137,7 +137,7 @@ LAYOUT = (
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",
-    "run": "--dry-run --workers --threads --device --stack --on --gpus-per-stage --store --data --json --tidy "
+    "run": "--dry-run --workers --threads --device --stack --ranks --on --gpus-per-stage --store --data --json --tidy "
     "--figure-width --mixer --scale --pivot --track",
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "

@@ -17,6 +17,7 @@ from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime, Stack
 from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
+from headstart.runner.ranks import ranks_of
 from headstart.runner.worker import close_tasks
 from headstart.sequence import Batch
 from headstart.spec import digest
@@ -104,28 +105,47 @@ class Study:
         stack: Stack = "off",
         on: str = "",
         gpus_per_stage: float | None = None,
+        ranks: int | None = 1,
     ) -> Runtime:
         """How its stages are performed. workers: processes (default: one per GPU, or core; 0: this one).
 
         stack: how many stages that differ in numbers alone train as one stack (`auto`: as is fastest; off on a CPU).
         on: `ray` or `ray://HOST:PORT`, a cluster; gpus_per_stage: what a stage takes of its GPUs. workers is then how
         many stages are under way at most (default: as many as there is room for), and each is a task of its own.
-        Raises: BadInput for gpus_per_stage without a cluster, or a stack on one.
+        ranks: processes that train each stage together (None: as many as torchrun has started, else 1).
+        Raises: BadInput for gpus_per_stage without a cluster, a stack or ranks on one, or another number of ranks than
+        torchrun has started.
         """
+        count, launched = ranks_of(ranks)
         if on:
-            if stack not in ("off", "auto"):
-                raise BadInput(f"--stack: {stack}: on a cluster each stage is a task of its own; leave --stack out")
+            for name, value, none in (("stack", stack, ("off", "auto")), ("ranks", count, (1,))):
+                if value not in none:
+                    raise BadInput(
+                        f"--{name}: {value}: on a cluster each stage is a task of its own; leave --{name} out"
+                    )
             return Runtime(self.data, device, workers or 0, threads, on=on, gpus_per_stage=gpus_per_stage)
         if gpus_per_stage is not None:
             raise BadInput(
                 f"--gpus-per-stage: {gpus_per_stage:g} needs a cluster, which --on names; here --device says which "
                 "GPUs are used"
             )
+        stack = "off" if count > 1 and stack == "auto" else stack
         slots = workers
-        if slots is None:
+        if slots is None and count > 1:
+            slots = 0
+        elif slots is None:
             cells = any(plugin.top is None for plugin in self.plan.plugins)
             slots = 0 if cells else default_workers(device, len(self.plan.every_stage))
-        return Runtime(self.data, device, slots, threads, stack=stack, stacks=self.report_folder / "stacks.json")
+        return Runtime(
+            self.data,
+            device,
+            slots,
+            threads,
+            stack=stack,
+            stacks=self.report_folder / "stacks.json",
+            ranks=count,
+            launched=launched,
+        )
 
     def perform(
         self,
@@ -136,6 +156,7 @@ class Study:
         stack: Stack = "off",
         on: str = "",
         gpus_per_stage: float | None = None,
+        ranks: int | None = 1,
         probes: Mapping[str, Any] | None = None,
         tracking: Tracking | None = None,
     ) -> Iterable[Event]:
@@ -143,8 +164,8 @@ class Study:
 
         tracking: where records are passed on to.
         """
-        ways: dict[str, Any] = {"device": device, "stack": stack, "on": on, "gpus_per_stage": gpus_per_stage}
-        runtime = self.runtime(workers=workers, threads=threads, **ways)
+        ways: dict[str, Any] = {"stack": stack, "on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
+        runtime = self.runtime(workers=workers, threads=threads, device=device, **ways)
         events = perform(self.plan.every_stage.values(), self.store, runtime, probes=probes)
         return events if tracking is None else tracking.through(events)
 
@@ -199,6 +220,7 @@ def run(
     stack: Stack = "auto",
     on: str = "",
     gpus_per_stage: float | None = None,
+    ranks: int | None = 1,
     scale: str | None = None,
     plugins: Sequence[str | os.PathLike[str]] = (),
     on_event: Callable[[Event], None] | None = None,
@@ -211,6 +233,7 @@ def run(
     many as are fastest.
     on: `ray` or `ray://HOST:PORT`: stages are tasks of that cluster (extra [cluster]), `workers` of them at a time
     at most (0 or None: as many as its nodes have room for), each with `threads` CPUs and `gpus_per_stage` GPUs.
+    ranks: processes that train each stage together (None: as many as torchrun has started, else 1).
     scale: `tiny`, `small` or `paper`, of a study that has scales.
     plugins: files or modules of your own whose kinds the study uses.
     on_event: called with every event (a log, a progress bar); what it raises ends the run.
@@ -224,8 +247,8 @@ def run(
         else Study(study, overrides, store=store, data=data, scale=scale, plugins=plugins)
     )
     tracking, failed = Tracking(track, bound.plan, bound.store), list[str]()
-    ways: dict[str, Any] = {"device": device, "stack": stack, "on": on, "gpus_per_stage": gpus_per_stage}
-    for event in bound.perform(workers=workers, threads=threads, **ways, tracking=tracking):
+    ways: dict[str, Any] = {"stack": stack, "on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
+    for event in bound.perform(workers=workers, threads=threads, device=device, **ways, tracking=tracking):
         if on_event is not None:
             on_event(event)
         if isinstance(event, Failed):

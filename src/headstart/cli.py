@@ -23,6 +23,7 @@ from headstart.verbs.options import (
     Overrides,
     PivotOption,
     PluginOption,
+    RanksOption,
     ScaleOption,
     ServeOption,
     StackOption,
@@ -81,6 +82,7 @@ def run(
     stack: StackOption = "auto",
     on: OnOption = "",
     gpus_per_stage: GpusOption = None,
+    ranks: RanksOption = None,
     store: StoreOption = None,
     data: DataOption = None,
     weights: WeightsOption = None,
@@ -99,16 +101,14 @@ def run(
     from headstart.runner.stacks import read_stack
     from headstart.verbs.perform import Outputs, dry_run_study, run_study
 
-    ways = read_stack(stack)
+    ways: dict[str, Any] = {"stack": read_stack(stack), "on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
     absent: Literal["refuse", "open"] = "open" if dry_run else "refuse"
     bound = Study(
         study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale, absent=absent
     )
     if dry_run and on:
         raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one of them out")
-    runtime = bound.runtime(
-        workers=workers, threads=threads, device=device, stack=ways, on=on, gpus_per_stage=gpus_per_stage
-    )
+    runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
     if dry_run:
         return dry_run_study(bound, runtime)
     raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))

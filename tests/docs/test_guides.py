@@ -162,6 +162,12 @@ def test_jobs_of_a_queue_share_a_store_and_their_report(tmp_path: Path) -> None:
     assert not list((tmp_path / "runs").glob("*/failure.txt"))
 
 
+def test_a_stage_is_shared_by_two_ranks(tmp_path: Path) -> None:
+    walk("several-gpus.md", tmp_path)
+    results = [json.loads(path.read_text()) for path in (tmp_path / "runs").glob("*/result.json")]
+    assert [r["provenance"]["way"] for r in results if r["budget"]["steps"]] == ["2 ranks (gloo)"]
+
+
 def test_the_first_five_minutes_say_commands_that_work(tmp_path: Path) -> None:
     shown, planned, keys = walk("../start.md", tmp_path)
     assert "positions masked" in shown.stdout

@@ -8,11 +8,15 @@ from typing import Any, cast
 
 import pytest
 import torch
+from support import stand_ins
 
 from headstart.api import Study
 from headstart.errors import BadInput
 from headstart.runner import machine
+from headstart.runner import perform as run_stages
+from headstart.runner.events import Failed
 from headstart.runner.job import Agenda, Runtime, training
+from headstart.runner.local import WorkerMessage
 from headstart.runner.machine import choose_device, cores, default_workers, gpus, has_bfloat16, slow_precision
 from headstart.runner.perform import _Interruption, _Run
 from headstart.store import Store
@@ -64,6 +68,41 @@ def test_each_worker_has_a_gpu_of_its_own(tmp_path: Path) -> None:
     assert [device("a"), device("b")] == ["cuda:0", "cuda:1"]
     running.remove("a")
     assert [device("c"), device("b")] == ["cuda:0", "cuda:1"]
+
+
+class OneByOne:
+    """A pool of two slots whose work fails at once; `devices` of its jobs, in their order."""
+
+    def __init__(self, *_: Any) -> None:
+        self.devices: list[str] = []
+        self.free, self.busy = 2, 0
+        self._reports: list[Any] = []
+
+    def start(self, key: str, job: Any) -> None:
+        self.devices.append(job[2].device)
+        self.free, self.busy = self.free - 1, self.busy + 1
+        self._reports += [WorkerMessage(key, Failed(key, key, "no GPU after all"))]
+
+    def wait(self, timeout: float) -> list[Any]:
+        self.free, self.busy = 2, 0
+        reports, self._reports = self._reports, []
+        return reports
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(("device", "expected"), [("auto", ["cuda:0", "cuda:1"]), ("cuda:1", ["cuda:1", "cuda:1"])])
+def test_stages_and_timed_steps_of_several_workers_go_to_all_gpus_or_to_the_named_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, device: str, expected: list[str]
+) -> None:
+    with_gpus(monkeypatch, 2)
+    pool = OneByOne()
+    monkeypatch.setattr(run_stages, "Workers", lambda *_: pool)
+    stages = [stand_ins.stage(f"s{i}", seed=i) for i in range(2)]
+    runtime = Runtime(workers=2, device=device)
+    list(run_stages.perform(stages, Store(tmp_path), runtime, stand_ins.ENGINE, {"a": stages[0], "b": stages[1]}))
+    assert pool.devices == [*expected, *expected]
 
 
 @pytest.mark.parametrize(

@@ -511,6 +511,11 @@ def test_a_table_that_mixes_machines_or_threads_says_so() -> None:
     stored = shelf(plan)
     stored.results[plan.cells[5].chain[-1].identity]["provenance"]["threads"] = 2
     assert "mixes thread counts: 1 and 2" in said(summarise(plan, stored.find), "mixed")
+    provenance = stored.results[plan.cells[5].chain[-1].identity]["provenance"]
+    provenance |= {"threads": 1, "way": "2 ranks (gloo)"}
+    assert "mixes ways of training: 2 ranks (gloo) and alone. Results agree" in said(
+        summarise(plan, stored.find), "mixed"
+    )
 
 
 def test_a_table_of_stages_in_a_stack_and_alone_says_so() -> None:

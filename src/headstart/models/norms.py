@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Literal
 
 import torch
@@ -59,6 +60,7 @@ class BatchNorm(nn.Module):
     variance are used, and the new running values are written to `statistics[name + ".running_mean"]` and
     `[... + ".running_variance"]`; the module itself is never changed. With None the running values are used.
     `still` norms (part `norm` does not learn) always use their running values and write nothing.
+    `total` sums over the processes that share the batch, where there are several.
     Shapes: x (B, L, D), valid (B, L) bool or None (all valid) -> (B, L, D).
     Source: Ioffe and Szegedy 2015.
     """
@@ -69,6 +71,7 @@ class BatchNorm(nn.Module):
     def __init__(self, width: int, name: str, epsilon: float = EPSILON) -> None:
         super().__init__()
         self.name, self.still, self.epsilon = name, False, epsilon
+        self.total: Callable[[Tensor], Tensor] | None = None
         self.weight = nn.Parameter(torch.ones(width))
         self.bias = nn.Parameter(torch.zeros(width))
         self.register_buffer("running_mean", torch.zeros(width))
@@ -85,21 +88,28 @@ class BatchNorm(nn.Module):
     def _of_batch(self, x: Tensor, valid: Tensor | None, statistics: Tensors) -> tuple[Tensor, Tensor]:
         """Mean and variance (both (D,)) over valid positions; notes the new running values."""
         x = x.float() if x.dtype in HALVES else x
-        if valid is None:
+        if valid is None and self.total is None:
             count: Tensor | float = float(x.shape[0] * x.shape[1])
             variance, mean = torch.var_mean(x, dim=(0, 1), correction=0)
             correction: Tensor | float = count / max(count - 1.0, 1.0)
         else:
-            keep = valid[:, :, None].to(x.dtype)
-            count = keep.sum()
+            keep = x.new_ones((*x.shape[:2], 1), dtype=torch.bool) if valid is None else valid[:, :, None]
+            total = self.total or _itself
             # Padding is cut out, not multiplied by 0: it may hold anything.
-            mean = x.masked_fill(~valid[:, :, None], 0.0).sum((0, 1)) / count
-            variance = (x - mean).masked_fill(~valid[:, :, None], 0.0).square().sum((0, 1)) / count
+            sums = x.masked_fill(~keep, 0.0).sum((0, 1))
+            sums = total(torch.cat([sums, keep.to(x.dtype).sum()[None]]))
+            count = sums[-1]
+            mean = sums[:-1] / count
+            variance = total((x - mean).masked_fill(~keep, 0.0).square().sum((0, 1))) / count
             correction = count / (count - 1.0).clamp_min(1.0)
         for part, new in (("running_mean", mean), ("running_variance", variance * correction)):
             old = getattr(self, part)
             statistics[f"{self.name}.{part}"] = torch.lerp(old, new.detach().to(old.dtype), MOMENTUM)
         return mean, variance
+
+
+def _itself(x: Tensor) -> Tensor:
+    return x
 
 
 class NoNorm(nn.Module):

@@ -40,6 +40,7 @@ class OwnModelSpec(ModelKind):
 
     pool: Pool = "mean"
     head: ClassVar[bool] = True
+    splits: ClassVar[bool] = False
     causal: ClassVar[bool] = False
     parts: ClassVar[Mapping[str, str]] = {}
 

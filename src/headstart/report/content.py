@@ -228,7 +228,7 @@ def _provenance(content: Content) -> Iterator[str]:
         return
     days = sorted({str(run["started"])[:10] for run in runs if run.get("started")})
     lines = [f"Begun: {' to '.join(dict.fromkeys((days[0], days[-1])))}"] if days else []
-    for name in ("machine", "device", "threads", "precision"):
+    for name in ("machine", "device", "threads", "way", "precision"):
         values = dict.fromkeys(words.plain(run[name]) for run in runs if name in run)
         lines += [f"{name.capitalize()}: {words.listed(list(values))}"] if values else []
     versions = dict.fromkeys(f"{name} {version}" for run in runs for name, version in run.get("versions", {}).items())

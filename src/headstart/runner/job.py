@@ -35,6 +35,7 @@ class Runtime:
     is reached by its client port. There `workers` is how many stages are under way at most (0: as many as the nodes
     have room for), and gpus_per_stage is what each takes of a GPU, or how many (None: 1 where there are GPUs and
     the device is not `cpu`).
+    ranks: processes that train each stage together. launched: torchrun has started them, and this one is among them.
     """
 
     data: Path = Path("data")
@@ -47,6 +48,8 @@ class Runtime:
     stacks: Path | None = None
     on: str = ""
     gpus_per_stage: float | None = None
+    ranks: int = 1
+    launched: bool = False
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, Pipe, wait
 from typing import IO, Any, Protocol
@@ -148,11 +148,15 @@ class Inline:
 
 
 class Workers:
-    """`count` worker processes, each started when there is a job for it; a dead one is replaced then too."""
+    """`count` worker processes, each started when there is a job for it; a dead one is replaced then too.
 
-    def __init__(self, count: int, work: Work, threads: int) -> None:
+    environment: variables that they have besides this process's own.
+    """
+
+    def __init__(self, count: int, work: Work, threads: int, environment: Mapping[str, str] | None = None) -> None:
         self._count, self._slots = count, list[_Slot]()
-        self._work, self._threads = pickle.dumps(work), threads
+        self._work = pickle.dumps(work)
+        self._environment = {"OMP_NUM_THREADS": str(threads), **(environment or {})}
 
     @property
     def free(self) -> int:
@@ -172,7 +176,7 @@ class Workers:
                 slot.key = key
                 return
             self._drop(slot)
-        slot = _Slot(self._work, self._threads)
+        slot = _Slot(self._work, self._environment)
         self._slots.append(slot)
         slot.key = key
         slot.send(data)  # if it has died already, `wait` says so
@@ -210,7 +214,7 @@ class Workers:
 class _Slot:
     """One worker process and the driver's end of its pipe; `key` is its job, or empty."""
 
-    def __init__(self, work: bytes, threads: int) -> None:
+    def __init__(self, work: bytes, environment: Mapping[str, str]) -> None:
         self.key = ""
         self.connection, theirs = Pipe()
         self._log: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - closed by `reap`
@@ -224,7 +228,7 @@ class _Slot:
                 stdout=self._log,
                 stderr=self._log,
                 pass_fds=(theirs.fileno(),),
-                env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+                env={**os.environ, **environment},
             )
         finally:
             signal.pthread_sigmask(signal.SIG_SETMASK, before)

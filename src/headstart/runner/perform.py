@@ -6,6 +6,7 @@ Which stage goes first is decided in `job.py`.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import signal
 import threading
 import time
@@ -24,13 +25,16 @@ from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Agenda, Engine, Job, Probe, Runtime, training
 from headstart.runner.local import Inline, Pool, Stop, WorkerDied, WorkerMessage, WorkerReport, Workers
 from headstart.runner.machine import gpus
+from headstart.runner.ranks import RankProcesses, check_ranks, follows, take_part_as_launched
 from headstart.runner.stacks import Stacks, too_large
 from headstart.runner.worker import never, perform_one, perform_stack, time_one
 from headstart.store import Damaged, Store
+from headstart.training.distributed import joined
 
 _LOOK = 0.2  # seconds between two looks at signals and the clock
 _LOOK_AGAIN = 0.5  # seconds until a stage that another process has claimed is looked at again
 _GRACE = 10.0  # seconds that workers have to save after the first Ctrl-C
+_ECHO = 1.0  # seconds in which torchrun passes on the Ctrl-C that the terminal has sent us too
 _TRIES = 2  # times that a stage is given to a worker, where a signal kills it
 _MACHINES = 5  # times that a stage is given to a machine, where each is lost under it
 
@@ -54,30 +58,39 @@ def perform(
 
     A stage that fails or diverges does not end the run; those that start from it are not tried, and reported as such.
     A stage that another process is at is waited for. probes: kind -> spec, of which steps are timed first, but not on
-    a cluster, whose machines may differ.
+    a cluster, whose machines may differ. Where torchrun has started this process as another than rank 0, it takes part
+    in what that one does, and yields nothing.
     Raises: BadInput where the runtime cannot be had, or a stack does not fit into memory; Interrupted after Ctrl-C,
     when all is saved.
     """
     devices = [] if runtime.on else gpus(runtime.device)
     engine = engine or training()
     jobs = _jobs(stages, engine, runtime.data)
+    check_ranks(runtime, jobs)
+    if follows(runtime):
+        return take_part_as_launched(runtime)
+    devices = [] if runtime.ranks > 1 else devices  # each rank takes its own
     cells = [plugin.name for job in jobs for plugin in job.plugins if plugin.top is None]
-    if (runtime.workers or runtime.on) and cells:
+    if (runtime.workers or runtime.on or runtime.ranks > 1) and cells:
+        option = "--on" if runtime.on else "--ranks" if runtime.ranks > 1 else "--workers"
         raise BadInput(
-            f"{'--on' if runtime.on else '--workers'}: {cells[0]} is defined in a notebook or script, which other "
-            "processes cannot read; take workers=0 and no cluster, or save it as a file and name that with "
-            "plugins=[...]"
+            f"{option}: {cells[0]} is defined in a notebook or script, which other processes cannot read; take "
+            "workers=0, one rank and no cluster, or save it as a file and name that with plugins=[...]"
         )
+    if runtime.launched:
+        joined()  # at once: the other ranks wait for it
     agenda = Agenda(jobs, store)
-    with _signals() as interruption:
+    with _signals(_ECHO if runtime.launched else 0.0) as interruption:
         run = _Run(agenda, store, runtime, engine, interruption, devices)
         try:
-            yield from _timed(run.pool, {} if runtime.on else probes or {}, runtime, engine, run.reason)
+            yield from _timed(run.pool, {} if runtime.on else probes or {}, runtime, engine, run.reason, devices)
             yield from run.stacks.notices()
             yield from run.stacks.choose(store, run.seconds_of, run.reason)
             yield from run.events()
         finally:
             run.pool.close()
+            if runtime.launched:
+                joined().end()
     if interruption.count and agenda.left:
         raise Interrupted(f"interrupted; {agenda.left} of {len(agenda.jobs)} stages are left")
 
@@ -87,7 +100,7 @@ def time_steps(probes: Mapping[str, Any], runtime: Runtime, engine: Engine | Non
     pool: Pool = Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, never)
     times: dict[str, list[StepTime]] = defaultdict(list)
     try:
-        for event in _timed(pool, probes, runtime, engine or training(), never):
+        for event in _timed(pool, probes, runtime, engine or training(), never, gpus(runtime.device)):
             times[event.identity].append(event.time)
     finally:
         pool.close()
@@ -95,15 +108,19 @@ def time_steps(probes: Mapping[str, Any], runtime: Runtime, engine: Engine | Non
 
 
 def _timed(
-    pool: Pool, probes: Mapping[str, Any], runtime: Runtime, engine: Engine, stop: Stop
+    pool: Pool, probes: Mapping[str, Any], runtime: Runtime, engine: Engine, stop: Stop, devices: list[str]
 ) -> Iterator[events.Timed]:
-    """Time steps of each kind, in all slots at a time: the last ones of a round are filled with kinds timed before."""
+    """Time steps of each kind, in all slots at a time: the last ones of a round are filled with kinds timed before.
+
+    devices: GPUs, taken in turn; none where there are none.
+    """
     slots, kinds = pool.free, list(probes)
     queue = [kinds[i % len(kinds)] for i in range(-(-len(kinds) // slots) * slots)]
+    turns = itertools.cycle(devices or [runtime.device])
     while (queue or pool.busy) and not stop():
         while queue and pool.free:
-            kind = queue.pop(0)
-            pool.start(kind, (Probe(kind, probes[kind]), None, runtime, engine))
+            kind, at = queue.pop(0), replace(runtime, device=next(turns))
+            pool.start(kind, (Probe(kind, probes[kind]), None, at, engine))
         for report in pool.wait(_LOOK):
             if isinstance(report, WorkerMessage):
                 yield report.message
@@ -130,12 +147,15 @@ def work(item: tuple[Any, Path, Runtime, Engine], stop: Stop) -> Generator[Event
     return perform_one(job, Store(root), runtime, engine, stop)
 
 
-def _pool(runtime: Runtime, stop: Stop) -> Pool:
-    """Slots of a cluster, of local processes, or the one of this process."""
+def _pool(runtime: Runtime, stop: Stop, jobs: Iterable[Job]) -> Pool:
+    """Slots of a cluster, of local processes, or the one of this process, or of ranks that do a job together."""
     if runtime.on:
         from headstart.runner.cluster import ClusterPool
 
         return ClusterPool(runtime)
+    if runtime.ranks > 1 and not runtime.launched:
+        plugins = {plugin.name: plugin for job in jobs for plugin in job.plugins}
+        return RankProcesses(runtime.ranks, work, runtime, tuple(plugins.values()))
     return Workers(runtime.workers, work, runtime.threads) if runtime.workers else Inline(work, stop)
 
 
@@ -160,7 +180,7 @@ class _Run:
         self._at_work: dict[str, dict[str, Job]] = {}  # key of a slot's work -> the stages of it that have not ended
         self._refusal: BadInput | None = None
         self.stacks = Stacks(agenda.jobs.values(), runtime, engine, devices)
-        self.pool = _pool(runtime, self.reason)
+        self.pool = _pool(runtime, self.reason, agenda.jobs.values())
 
     def reason(self) -> StopReason | None:
         """Why all should save and stop now, or None."""
@@ -296,7 +316,7 @@ class _Run:
         """The first time a stage is tried again, in a new worker, and alone; the second time it has failed."""
         message, again = f"its worker {report.why}", list[Job]()
         if "SIGKILL" in report.why:
-            fewer = "--workers" if len(jobs) == 1 else "models to --stack"
+            fewer = "models to --stack" if len(jobs) > 1 else "--ranks" if self._runtime.ranks > 1 else "--workers"
             message += f" (by the system if memory ran out; give fewer {fewer} then)"
         tries, times = (_MACHINES, f"{_MACHINES} times") if report.lost else (_TRIES, "twice")
         for job in jobs:
@@ -329,20 +349,25 @@ class _Run:
 
 
 class _Interruption:
-    """How often Ctrl-C or SIGTERM came."""
+    """How often Ctrl-C or SIGTERM came, and when first."""
 
     count = 0
+    first = 0.0
 
 
 @contextlib.contextmanager
-def _signals() -> Iterator[_Interruption]:
+def _signals(echo: float = 0.0) -> Iterator[_Interruption]:
     """The first Ctrl-C or SIGTERM is counted, the second raises KeyboardInterrupt at once.
 
-    Outside the main thread signals cannot be taken over; they keep their meaning there.
+    echo: seconds after the first in which another one counts as the same. Outside the main thread signals cannot be
+    taken over; they keep their meaning there.
     """
     interruption = _Interruption()
 
     def count(number: int, frame: FrameType | None) -> None:  # noqa: ARG001 - the form of a handler
+        if interruption.count and time.monotonic() - interruption.first < echo:
+            return
+        interruption.first = interruption.first or time.monotonic()
         interruption.count += 1
         if interruption.count > 1:
             raise KeyboardInterrupt

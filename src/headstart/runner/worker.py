@@ -8,6 +8,7 @@ import platform
 import time
 import traceback
 from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -21,6 +22,7 @@ from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
 from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
 from headstart.store.saving import SHARE
+from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, joined, own_device
 
 _LONGEST_SAVE = 60.0  # seconds: a state that costs little is saved at least this often, whatever `save_every` says
 _SHOW_EVERY = 0.2  # seconds between two signs of progress without a record
@@ -160,6 +162,7 @@ def time_one(probe: Probe, runtime: Runtime, engine: Engine) -> Generator[Event,
     budget = {"epochs": None, "tokens": None, "steps": _MANY, "evaluate_every": float(_MANY), "patience": None}
     short = spec.model_copy(update={"parent": None, "start": (), "budget": spec.budget.model_copy(update=budget)})
     device, unit = choose_device(runtime.device), 0.0
+    use_device(device)
     with use_threads(runtime.threads):
         if not probe.models:
             step, unit = engine.begin(short, task, None, device, None).seconds()
@@ -192,14 +195,18 @@ class _Attempt:
         self.job, self.folder, self.runtime, self.state = job, folder, runtime, state
         self.company = company
         device = choose_device(runtime.device)
+        self.shared = runtime.ranks > 1 and job.spec.model.way == "trained"
+        device = own_device(device) if self.shared else device
         self.now = {"device": device.partition(":")[0], "threads": threads, "torch": version("torch")}
         self.device = device
         use_device(device)
 
     @property
     def ran(self) -> dict[str, Any]:
-        """What bits depend on: the first name stands, and changes are added. `way`: alone, or in a stack."""
-        now = {**self.now, "way": "alone" if self.company is None else self.company.way}
+        """What bits depend on: the first name stands, and changes are added. `way`: alone, on ranks, or in a stack."""
+        backend = "gloo" if self.device == "cpu" else "nccl"
+        alone = str(Ranks(0, self.runtime.ranks, backend)) if self.shared else str(ALONE)
+        now = {**self.now, "way": alone if self.company is None else self.company.way}
         before = {"way": "alone", **self.state[1]["ran"]} if self.state is not None else now
         if self.company is not None:
             before = {**before, "threads": now["threads"]}
@@ -209,7 +216,7 @@ class _Attempt:
         """Train and publish."""
         yield from self._differences()
         job = self.job
-        task = _task(job.spec.task, self.runtime.data, engine)
+        task = loaded_task(job.spec.task, self.runtime.data, engine)
         parent = None if job.parent is None else store.weights(job.parent, job.spec.weights)
         resume = None if self.state is None else (self.state[0], self.state[1]["run"])
         run = engine.begin(job.spec, task, parent, self.device, resume)
@@ -217,7 +224,8 @@ class _Attempt:
             run.join(self.company.stack)
         step = 0 if self.state is None else self.state[1]["step"]
         yield events.Started(job.identity, job.name, self.folder.attempts, step)
-        stopped = yield from self._train(run, stop)
+        with self._ticks(run, parent) as ticks:
+            stopped = yield from self._train(ticks, stop)
         if stopped:
             return
         outcome = run.finish()
@@ -238,13 +246,32 @@ class _Attempt:
         )
         yield events.Finished(job.identity, job.name, whole)
 
-    def _train(self, run: Any, stop: Stop) -> Generator[Event | None, None, bool]:
+    @contextmanager
+    def _ticks(self, run: Any, parent: Any) -> Iterator[Iterator[Any]]:
+        """The steps of a run, taken by all ranks where it is shared: each begins as this one has."""
+        if not self.shared:
+            yield run.steps()
+            return
+        tensors, meta = ({}, None) if self.state is None else (self.state[0], self.state[1]["run"])
+        order = {
+            "identity": self.job.identity,
+            "spec": self.job.document["spec"],
+            "state": meta,
+            "threads": self.ran["threads"],
+            "versions": {name: version(name) for name in ("headstart", "torch")},
+        }
+        with joined().group(self.device) as ranks:
+            ranks.stage(order, {"state": tensors, **({} if parent is None else {"parent": parent})})
+            run.share(ranks)
+            yield ranks.in_step(run.steps())
+
+    def _train(self, ticks: Iterator[Any], stop: Stop) -> Generator[Event | None, None, bool]:
         """All ticks; returns whether it was stopped before the end."""
         name = (self.job.identity, self.job.name)
         reported = time.monotonic()
         share = SHARE / (1 if self.company is None else self.company.size)
         saves = SaveTimes(min(self.runtime.save_every, _LONGEST_SAVE), reported, share)
-        for tick in run.steps():
+        for tick in ticks:
             if tick.record is not None:
                 self.folder.append(tick.record)
             now = time.monotonic()
@@ -336,7 +363,7 @@ def _references(job: Job, outcome: Any, parent: Any) -> dict[str, dict[str, str]
 _tasks: dict[tuple[str, str], Any] = {}
 
 
-def _task(spec: Any, data: Path, engine: Engine) -> Any:
+def loaded_task(spec: Any, data: Path, engine: Engine) -> Any:
     """The loaded task; a process keeps the last few."""
     key = (json.dumps(spec.document(), sort_keys=True), os.path.abspath(data))
     if key not in _tasks:
@@ -360,7 +387,7 @@ def explain(error: BaseException, path: Path) -> str:
         )
     if isinstance(error, Damaged):
         return f"{error}; give the same command again and that stage is done anew"
-    if isinstance(error, BadInput):
+    if isinstance(error, (BadInput, LostRank, RankFailed)):
         return str(error)
     text = str(error).strip().partition("\n")[0]
     message = place_of(error) + (f"{type(error).__name__}: {text}" if text else type(error).__name__)

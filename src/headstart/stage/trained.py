@@ -22,6 +22,7 @@ from headstart.spec import digest
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
 from headstart.training.batches import Batches
+from headstart.training.distributed import Ranks
 from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.loop import Progress, StepInfo, TrainConfig, train, train_whole
@@ -132,6 +133,11 @@ class TrainedRun(StageRun):
             return {}
         width = getattr(spec.model, "width", 0)
         return feature_batches(self.model, level, width, self.feeds, spec.objective, signature, spec.optim)
+
+    def share(self, ranks: Ranks) -> None:
+        """Train together with other ranks, each on its part of every batch."""
+        self.setting = replace(self.setting, ranks=ranks)
+        ranks.join(self.model)
 
     def steps(self) -> Iterator[StepInfo]:
         """Train; one tick a step, and before the first step one for each batch of features."""

@@ -45,10 +45,10 @@ Record = Recorder | Literal["auto"] | None
 """How steps are recorded: as the device can, in no way, or by a recorder of one's own."""
 
 
-def choose_recorder(record: Record, batches: Batches, trained: bool, fresh: bool) -> Recorder | str:
+def choose_recorder(record: Record, batches: Batches, *, trained: bool, fresh: bool, alone: bool) -> Recorder | str:
     """What records the steps of a stage, or why they are taken plainly.
 
-    trained: whether any tensor is. fresh: whether each epoch has examples of its own.
+    trained: whether any tensor is. fresh: whether each epoch has examples of its own. alone: on one rank.
     """
     if record == "auto":
         record = RECORDERS.get(batches.device.type)
@@ -58,6 +58,8 @@ def choose_recorder(record: Record, batches: Batches, trained: bool, fresh: bool
         return "asked for"
     if not trained:
         return "nothing is trained"
+    if not alone:
+        return "several ranks share it"
     if fresh:
         return "each epoch has examples of its own"
     if batches.whole() is None:

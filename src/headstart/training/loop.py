@@ -20,6 +20,7 @@ from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Signature, epoch_batches
 from headstart.spec import Spec, neutral
 from headstart.training.batches import Batches
+from headstart.training.distributed import ALONE, Ranks
 from headstart.training.evaluate import TrainMetrics, evaluate
 from headstart.training.features import FeatureBatches
 from headstart.training.graph import GraphedStep, Record, choose_recorder
@@ -187,7 +188,7 @@ class TrainConfig:
     """What a stage trains with; constant while it runs.
 
     fresh: the train examples of an epoch, for a task whose examples never end; None where `train` is all.
-    record: how steps are recorded (runtime: see `graph.py`).
+    record: how steps are recorded (runtime: see `graph.py`). ranks: those that share each batch (see `distributed.py`).
     """
 
     objective: ObjectiveSpec
@@ -199,6 +200,7 @@ class TrainConfig:
     val: Batches
     fresh: Callable[[int], Batches] | None = None
     record: Record = "auto"
+    ranks: Ranks = ALONE
 
     @cached_property
     def per_epoch(self) -> int:
@@ -221,9 +223,9 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
 
     Ends early when patience is used up or the loss is not finite (`progress.diverged`).
     """
-    total, per_epoch, optim, flat = config.total, config.per_epoch, config.optim, progress.flat
+    total, per_epoch, optim, flat, ranks = config.total, config.per_epoch, config.optim, progress.flat, config.ranks
     own = (flat.tensors, progress.statistics)
-    step = TrainStep(progress.model, config.objective, config.signature, optim, own, flat.groups)
+    step = TrainStep(progress.model, config.objective, config.signature, optim, own, flat.groups, ranks)
     weights, numbers = Weights(flat.weights, flat.tensors), partial(step_numbers, optim, flat.groups, total)
 
     def take(batch: Batch, numbers: Numbers, seed: Any, epoch: Any) -> None:
@@ -231,7 +233,11 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
         progress.metrics.add(step(weights, flat.moments, progress.statistics, batch, numbers, seed, epoch))
 
     record = choose_recorder(
-        config.record if progress.model.recordable else None, config.train, bool(flat.tensors), config.fresh is not None
+        config.record if progress.model.recordable else None,
+        config.train,
+        trained=bool(flat.tensors),
+        fresh=config.fresh is not None,
+        alone=ranks.count == 1,
     )
     graphed = GraphedStep(take, config.train, numbers, config.seed, optim.batch_size, per_epoch, record)
     course = Course(config)
@@ -242,7 +248,7 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
             graphed.start_epoch(course.epoch, course.order)
         if not graphed.take(course.position, course.units):
             seed, counter = (on_device(number, course.batches.device) for number in (config.seed, course.epoch))
-            take(course.batches.batch(course.units), numbers(progress.step), seed, counter)
+            take(course.batches.batch(ranks.part(course.units)), numbers(progress.step), seed, counter)
         yield finish_step(config, progress, course, graphed.how, began)
 
 
@@ -309,14 +315,14 @@ def _record(config: TrainConfig, progress: Progress) -> dict[str, Any]:
     progress.metrics.clear()
     if progress.diverged:
         return record
-    scores = evaluate(
-        progress.model,
-        config.val,
-        config.objective,
-        config.signature,
-        seed=config.seed,
-        precision=config.optim.precision,
-    ).scores
+    optim, model = config.optim, progress.model
+    scores = config.ranks.from_first(
+        lambda: (
+            evaluate(
+                model, config.val, config.objective, config.signature, seed=config.seed, precision=optim.precision
+            ).scores
+        )
+    )
     if not all(map(math.isfinite, scores.values())):
         progress.diverged = True
         return record

@@ -2,6 +2,7 @@
 
 It is written once: taken plainly by `loop.py`, recorded by `graph.py`, and by many models together in `stack.py`:
 there `forward_loss` is mapped over weights, statistics, batches and seeds with `vmap`, `update_` takes a leading axis.
+Several ranks take it together, each on its part of the batch: `ranks.sums` and `ranks.total` sum over them.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec, Sums
 from headstart.seeds import Draw
 from headstart.sequence import Batch, Signature
+from headstart.training.distributed import ALONE, Ranks
 from headstart.training.evaluate import forward_precision
 from headstart.training.optim import Group, Moments, Numbers, OptimSpec, Weights, update_
 
@@ -36,6 +38,7 @@ class TrainStep:
     optim: OptimSpec
     own: tuple[Tensors, Tensors]
     groups: Sequence[Group]
+    ranks: Ranks = ALONE
 
     def __call__(
         self,
@@ -47,16 +50,17 @@ class TrainStep:
         seed: Any,
         epoch: Any,
     ) -> Sums:
-        """Take one step: changes `weights`, `moments` and `statistics` in place, returns the sums of the batch.
+        """Take one step: changes `weights`, `moments` and `statistics` in place, returns the sums of the whole batch.
 
         statistics: running statistics by name. numbers: from `optim.step_numbers`. seed, epoch: of masks and dropout;
         whole numbers, or tensors on the device.
         """
-        sums, updates = self.forward_loss(weights.tensors, statistics, batch, seed, epoch)
+        own, updates = self.forward_loss(weights.tensors, statistics, batch, seed, epoch)
+        sums = self.ranks.sums(own)
         if weights.tensors:
-            loss = sums["loss"] / sums["count"].clamp_min(1)
+            loss = own["loss"] / sums["count"].clamp_min(1)
             grads = torch.autograd.grad(loss, list(weights.tensors.values()), materialize_grads=True)
-            grad = torch.cat([grad.reshape(-1) for grad in grads])
+            grad = self.ranks.total(torch.cat([grad.reshape(-1) for grad in grads]))
             update_(weights.flat, moments, grad, numbers, self.optim, self.groups)
         update_statistics(statistics, updates)
         return sums

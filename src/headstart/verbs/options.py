@@ -36,6 +36,9 @@ DeviceOption = Annotated[str, typer.Option("--device", metavar="NAME", help="aut
 StackOption = Annotated[
     str, typer.Option("--stack", metavar="auto|off|K", help="Train stages that differ in numbers alone K at a time.")
 ]
+RanksOption = Annotated[
+    int | None, typer.Option("--ranks", min=1, max=1024, metavar="N", help="Processes that train each stage together.")
+]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]

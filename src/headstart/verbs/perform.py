@@ -28,6 +28,7 @@ from headstart.report.tables.scores import PAGE_ONLY, check_pivot, make_table
 from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import perform
+from headstart.runner.ranks import check_ranks, follows
 from headstart.spec import digest
 from headstart.stage import StageSpec
 from headstart.store import DONE, Store, publish
@@ -163,7 +164,12 @@ def _scalar(value: Any) -> Any:
 
 
 def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None, track: Sequence[str] = ()) -> int:
-    """Perform a study with a progress display, print its table, write its page. Returns the exit code."""
+    """Perform a study with a progress display, print its table, write its page. Returns the exit code.
+
+    Where torchrun has started this process as another than rank 0, that one does all but a part of the training.
+    """
+    if follows(runtime):
+        return len([*perform(study.plan.every_stage.values(), study.store, runtime)])
     outputs, tracking = outputs or Outputs(), Tracking(track, study.plan, study.store, "--track")
     with outputs.apart():
         return _run(study, runtime, outputs, tracking)
@@ -172,6 +178,7 @@ def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None, tr
 def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -> int:
     if outputs.pivot:
         check_pivot(study.spec.name, {column for column, _ in side_by_side(study.plan)[0]})
+    check_ranks(runtime, study.plan.stages.values())
     slots, out = _slots(runtime), console()
     keep_freed_memory()
     out.print(f"store {study.store.root}")
