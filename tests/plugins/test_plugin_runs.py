@@ -62,7 +62,7 @@ def test_an_edit_between_two_stages_is_seen_by_who_runs_them(folder: Path, worke
             ends.append(event)
     assert [type(end) for end in ends] == [Finished, Failed]
     assert isinstance(ends[1], Failed)
-    assert "has changed since this run began" in ends[1].message
+    assert ends[1].message == "my_factor.py has changed since this run began; give the command again"
     (folder / "my_factor.py").write_text("FACTOR = 1.0  # as it was\n")
     assert [type(e) for e in bound.perform(workers=workers) if not isinstance(e, Started)][-1] is Finished
 

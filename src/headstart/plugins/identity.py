@@ -49,6 +49,20 @@ def current_identity(plugin: Plugin) -> Plugin:
     return plugin_identity(plugin.objects[0]) if plugin.top is None else _files_identity(plugin.name, plugin.top)
 
 
+def changed_files(plugin: Plugin, now: Plugin) -> str:
+    """`helper.py has`: files whose text means something else now, or that came or went; a notebook's class by name."""
+    before, after = (
+        {
+            module.path: normal_form(module_text(module, "plugin"))
+            for module in state.modules
+            if state.top and module.path
+        }
+        for state in (plugin, now)
+    )
+    files = sorted(path.name for path in before.keys() | after.keys() if before.get(path) != after.get(path))
+    return f"{' and '.join(files or [plugin.file])} {'have' if len(files) > 1 else 'has'}"
+
+
 def is_own_module(name: str, plugin: Plugin) -> bool:
     """Whether a module of this name, which is not part of the plugin, is a file of a person's own."""
     if plugin.top is None:

@@ -23,7 +23,7 @@ from types import FrameType, ModuleType
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.plugins.identity import current_identity, is_own_module, plugin_identity
+from headstart.plugins.identity import changed_files, current_identity, is_own_module, plugin_identity
 from headstart.plugins.modules import Module, Plugin
 from headstart.spec import Entry, Spec
 
@@ -191,7 +191,7 @@ def ready_plugin(plugin: Plugin) -> Plugin:
     except BadInput as error:
         raise BadInput(f"{plugin.file} has changed since this run began ({error}); {way}") from None
     if now.digest != plugin.digest:
-        raise BadInput(f"{plugin.file} has changed since this run began; {way}")
+        raise BadInput(f"{changed_files(plugin, now)} changed since this run began; {way}")
     return plugin if plugin.top is None else _loaded_from(now, "--plugin", plugin.classes)
 
 
