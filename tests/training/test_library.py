@@ -78,6 +78,17 @@ def test_a_module_is_left_with_the_weights_that_are_best_on_val() -> None:
     assert len(storages) == len(list(module.parameters())), "each can be saved by itself"
 
 
+def test_the_default_batch_is_at_most_all_examples() -> None:
+    x = np.random.default_rng(0).normal(size=(12, 5, 2)).astype(np.float32)
+    y = np.arange(12) % 2
+    small = (x[:9], y[:9])
+    module, other = net(), net()
+    headstart.train(module, small, (x[9:], y[9:]), budget={"epochs": 2}, device="cpu")
+    headstart.train(other, small, (x[9:], y[9:]), budget={"epochs": 2}, optim={"batch_size": 9}, device="cpu")
+    assert all(torch.equal(a, b) for a, b in zip(module.parameters(), other.parameters(), strict=True))
+    headstart.pretrain(net(outputs=None), x[:9], x[9:], objective="masked", budget={"epochs": 1}, device="cpu")
+
+
 def test_it_is_the_loop_of_the_stages() -> None:
     table = {
         "task": {"kind": "listops", "train": 48, "val": 16, "test": 4, "min_length": 5, "max_length": 12},

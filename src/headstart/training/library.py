@@ -84,7 +84,8 @@ def train(
     that train, what they make of an example is computed once, as in a study. train, val: see `Data`; missing numbers
     (NaN) are 0.
     objective: `classify` or `regress`, by its name or with its settings (default: by the target's type).
-    optim, budget: as in a study (default: AdamW at 1e-3, 10 epochs); `patience` is a setting of the budget.
+    optim, budget: as in a study (default: AdamW at 1e-3, 10 epochs, batches of 32 or of
+    all examples where there are fewer); `patience` is a setting of the budget.
     on_record: called with a copy of each record. seed: of the order of the examples and of dropout.
     folder: where states are saved every `save_every` seconds, or less often where that would take more than 5% of the
     time: the same call goes on from there, to equal bits, and a training that is finished is not done again; one with
@@ -190,8 +191,10 @@ def _trained(
         batches[name] = Batches(examples, units, first.device, first.dtype)
         if not len(units):
             raise BadInput(f"{name}: holds no example with a target; give it some")
-    if recipe.optim.batch_size > len(batches["train"].units):
-        count = len(batches["train"].units)
+    count = len(batches["train"].units)
+    if "batch_size" not in recipe.optim.model_fields_set and count < recipe.optim.batch_size:
+        recipe = recipe.model_copy(update={"optim": recipe.optim.model_copy(update={"batch_size": count})})
+    if recipe.optim.batch_size > count:
         raise BadInput(f"optim.batch_size: {recipe.optim.batch_size} is more than the {count} train examples")
     config = TrainConfig(
         recipe.objective, signature, recipe.optim, recipe.budget, recipe.seed, batches["train"], batches["val"]
