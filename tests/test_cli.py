@@ -81,6 +81,14 @@ def test_whether_a_target_is_a_class_is_answered_alike_everywhere(
     assert answer in own.stderr if asks else "target     numbers" in own.stdout
 
 
+def test_a_file_of_code_is_checked_as_a_plugin(tmp_path: Path) -> None:
+    done = headstart("check", "my_net.py", cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr == (
+        "headstart: check: 'my_net.py' is code; `headstart check --plugin my_net.py` checks the kinds that it registers\n"
+    )
+
+
 @pytest.mark.parametrize("errors", [subprocess.DEVNULL, subprocess.STDOUT], ids=["output", "both"])
 def test_a_run_whose_output_nobody_reads_trains_and_writes_all_the_same(tmp_path: Path, errors: int) -> None:
     (tmp_path / "tiny.toml").write_text(TINY.replace("[0, 1]", "[0]").replace("[1e-3, 3e-3]", "[1e-3]"))

@@ -135,6 +135,8 @@ def check_one(
     if is_built_in(what) or what.endswith(".toml"):
         _check_study(what, overrides, data, mixer, scale, plugins)
         return
+    if what.endswith(".py"):
+        raise BadInput(f"check: {what!r} is code; `headstart check --plugin {what}` checks the kinds that it registers")
     known = [*TASKS, *MIXERS, *(k for k in MODELS if isinstance(MODELS[k], PluginEntry)), *built_in_studies()]
     raise BadInput(f"check: {nearest(what, known)} (a study file ends in .toml)")
 
