@@ -24,6 +24,7 @@ class Task:
     """Stands for a task's spec."""
 
     kind: str = "digits"
+    validation: int = 1
 
     @property
     def shows_not(self) -> str:
