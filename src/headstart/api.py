@@ -24,11 +24,13 @@ from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder
 from headstart.study.collect import gather
+from headstart.study.estimate import Cost, survey
 from headstart.study.files import as_given
-from headstart.study.plan import Plan, idle_twins, make_plan, with_mixer, without_arms
+from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
 from headstart.study.spec import StudySpec, read_study
+from headstart.study.twins import idle_twins, with_mixer, without_arms
 from headstart.tasks import data_folder
 from headstart.tracking import Track, Tracking
 
@@ -95,6 +97,13 @@ class Study:
         requires = {plugin.name: plugin.digest for plugin in plan.plugins}
         spec = plan.study.model_copy(update={"requires": requires})
         return spec, dataclasses.replace(plan, study=spec)
+
+    def survey(self) -> list[Cost]:
+        """What each of its stages costs. Raises: BadInput with file and place where parts of a stage do not fit."""
+        try:
+            return survey(self.plan)
+        except BadInput as error:
+            raise BadInput(as_given(str(error), self.source or {}, self.overrides)) from None
 
     def runtime(
         self,

@@ -275,7 +275,7 @@ def test_an_overridden_setting_of_models_is_for_the_arms_whose_kind_has_it() -> 
     assert {cell.chain[-1].spec.model.width for cell in cells if cell.arm == "scratch"} == {8}
     assert {cell.chain[-1].spec.model.kind for cell in cells if cell.arm == "kernels"} == {"kernels"}
     only = {"kernels": {"model": {"kind": "kernels"}}}
-    assert "override: model.width: no 'width'; there are: alpha, features, kind" in why(
+    assert "override: model.width: no 'width'; there are: alpha, also, features, kind" in why(
         "arms=['kernels']", "model.width=8", arms=only
     )
 

@@ -70,7 +70,7 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
 
     No data are needed where the spec tells their sizes; stages whose sizes only the data know are left out.
     outlines: those of an earlier plan with the same data folder, which know what it fitted.
-    Raises: BadInput naming the stage whose model, parts, batch or task do not fit.
+    Raises: BadInput naming the place in the study of the model, parts, batch or task that do not fit.
     """
     outlines, out = outlines or Outlines(plan.data), []
     for planned in plan.every_stage.values():
@@ -80,7 +80,7 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
                 _refuse_what_exceeds_memory(planned.spec, size)
                 out.append(Cost(planned, _kind(planned.spec), **vars(size)))
         except BadInput as error:
-            raise BadInput(f"{planned.name}.{error}") from None
+            raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
     return out
 
 

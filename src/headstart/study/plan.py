@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
-from headstart.initial import apply_start, trainable
-from headstart.models.heads import Output
 from headstart.models.kind import DEFAULT, model_class, with_kind
-from headstart.models.model import build_model
-from headstart.parameters import SelectsNothing
 from headstart.plugins import Plugin, plugins_of
-from headstart.sequence import Signature
-from headstart.spec import digest, merge, read
+from headstart.spec import digest, read
 from headstart.stage import StageSpec, identity
 from headstart.study.budgets import OPEN, LacksData, Outlines
 from headstart.study.scales import VARIANTS, names_of, nested, overlay, set_by
@@ -97,6 +92,11 @@ class Plan:
             rate = f", rate {planned.spec.optim.lr:g}" if planned.spec.uses("optim.lr") else ""
             texts[key] = f"{text}{where}, seed {planned.spec.seed}{rate}"
         return texts
+
+    def as_written(self, planned: PlannedStage, text: str) -> str:
+        """The lines of an error of a stage, with the places at which the study has its settings."""
+        cell = next(cell for cell in (*self.cells, *self.baselines) if planned in cell.chain)
+        return "\n".join(_as_written(self.study, cell.arm, cell.column, line) for line in text.splitlines())
 
     @property
     def plugins(self) -> tuple[Plugin, ...]:
@@ -184,10 +184,10 @@ def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
 
 def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
     """A line of an error with the place where its setting is written (`columns.image.model.width` of
-    `finetune.model.width`): in the strongest of the bundles that have it. Any other line is left as it is."""
+    `finetune.model.width`): in the strongest of the bundles that have it. Any other line gets the arm."""
     setting, colon, message = line.partition(": ")
     stage, _, path = setting.partition(".")
-    if stage not in study.stages or not path:
+    if stage not in study.stages:
         return line
     for axis, values in study.axes.items():
         if set_by(study.stages, axis, values, setting):
@@ -198,9 +198,9 @@ def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
         sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
     for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
         for inner in (setting, path) if name != "stages" else (setting,):
-            if _has(table, inner.split(".")):
+            if path and _has(table, inner.split(".")):
                 return f"{name}.{inner}{colon}{message}"
-    return line
+    return f"arms.{arm}: {line}" if arm in study.arms else line
 
 
 def _has(table: Any, keys: Sequence[str]) -> bool:
@@ -335,87 +335,3 @@ def _settings(
             continue
         out = overlay(out, nested(own, value)) if own else out
     return out
-
-
-LENGTH = 64
-"""Positions of the model that is built to see which parts it has, where its spec names no length."""
-
-
-def with_mixer(study: StudySpec, kind: str, inside: Collection[str]) -> StudySpec:
-    """The study with a twin of each arm in which every block has this mixer.
-
-    Arms of models that have no mixer get none. inside: which of the positions that act within mixers, rotary and
-    relative ones, it can have; where a column asks for others it gets sinusoidal ones: the twin's name says so.
-    """
-    table: dict[str, Any] = study.model_dump()
-    for name, bundle in study.arms.items():
-        kinds = [_model(settings).get("kind") for settings in (bundle, *(bundle.get(s, {}) for s in study.stages))]
-        if any(kind not in (None, DEFAULT) for kind in kinds):
-            continue
-        model: dict[str, Any] = {"mixer": {"kind": kind}}
-        asked = [_position(b) for b in [*study.columns.values(), bundle, *study.stages.values()]]
-        other = not {"rotary", "relative"} & set(asked) <= set(inside)
-        if other:
-            model["position"] = {"kind": "sinusoidal"}
-        twin = f"{name} with {kind}" + (", sinusoidal" if other else "")
-        stages = {stage: merge(bundle.get(stage, {}), {"model": model}) for stage in study.stages}
-        table["arms"][twin] = {**merge(bundle), **stages}
-    return read(StudySpec, table)
-
-
-def _model(settings: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The table of a model's settings, empty where there is none."""
-    model = settings.get("model")
-    return model if isinstance(model, Mapping) else {}
-
-
-def _position(bundle: Mapping[str, Any]) -> Any:
-    """The kind of positions that a bundle asks for; None where it asks for none, or is not a table there."""
-    position = _model(bundle).get("position")
-    return position.get("kind") if isinstance(position, Mapping) else None
-
-
-def idle_twins(plan: Plan, twins: Iterable[str]) -> dict[str, str]:
-    """Twins that are left out, each with the reason: a start that selects nothing, or the stages of an earlier arm."""
-    reasons: dict[str, str] = {}
-    arms: dict[Any, str] = {}
-    wanted = set(twins)
-    for arm in plan.study.arms:
-        cells = [cell for cell in plan.cells if cell.arm == arm]
-        key = frozenset((cell.column, cell.seed, tuple(planned.identity for planned in cell.chain)) for cell in cells)
-        nothing = next(_nothing(planned.spec for cell in cells for planned in cell.chain), "") if arm in wanted else ""
-        if nothing:
-            reasons[arm] = nothing
-        elif arm in wanted and key in arms:
-            reasons[arm] = f"its stages are those of the arm {arms[key]!r}"
-        else:
-            arms.setdefault(key, arm)
-    return reasons
-
-
-def without_arms(study: StudySpec, reasons: Mapping[str, str]) -> StudySpec:
-    """The study without these arms. Raises: BadInput where none is left, or the report compares with one of them."""
-    arms = {name: bundle for name, bundle in study.arms.items() if name not in reasons}
-    for key, arm in (("against", study.report.against), ("match", study.report.match)):
-        if arm is not None and arm in reasons:
-            raise BadInput(f"report.{key}: the arm {arm!r} is left out: {reasons[arm]}; name another arm")
-    if not arms:
-        raise BadInput("arms: none is left: " + "; ".join(f"{name!r}: {reason}" for name, reason in reasons.items()))
-    return study.model_copy(update={"arms": arms})
-
-
-def _nothing(specs: Iterable[StageSpec]) -> Iterator[str]:
-    """What of a stage's start, or of what it trains, selects nothing of its model."""
-    seen: set[str] = set()
-    for spec in specs:
-        if spec.model.kind != DEFAULT or (key := repr((spec.model, spec.start, spec.trainable))) in seen:
-            continue
-        seen.add(key)
-        length = spec.model.position.length or LENGTH
-        signature = Signature("tokens", 2, length, length, "class", classes=2)
-        model = build_model(spec.model, signature, Output("sequence", 2), 0)
-        try:
-            trainable(model, spec.trainable)
-            apply_start(model, spec.start, model.state_dict(), 0)
-        except SelectsNothing as error:
-            yield str(error)

@@ -210,13 +210,12 @@ def _check_study(
     plugins: Sequence[str],
 ) -> None:
     from headstart.api import Study
-    from headstart.study.estimate import survey
 
     study = Study(what, overrides, data=data, plugins=plugins, mixer=mixer, scale=scale, absent="open")
     for note in study.notes:
         console().print(Text(note))
     plan = study.plan
-    costs = survey(plan)
+    costs = study.survey()
     flops = sum(cost.flops for cost in costs)
     at = f" at scale {study.spec.scale}" if study.spec.scale else ""
     lost = [p for p in plan.stages.values() if p.open]

@@ -35,7 +35,7 @@ from headstart.store import DONE, Store, publish
 from headstart.study.budgets import Lack, lacking
 from headstart.study.columns import side_by_side
 from headstart.study.costs import Speed, speed_here
-from headstart.study.estimate import Cost, TimeLeft, measure, probes, survey
+from headstart.study.estimate import Cost, TimeLeft, measure, probes
 from headstart.study.listing import states as stored_states
 from headstart.study.plan import Plan
 from headstart.study.results import Results
@@ -188,7 +188,7 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     tasks = [planned.spec.task for planned in study.plan.stages.values() if planned.spec.uses("task")]
     for task in {digest(task.document()): task for task in tasks}.values():
         prepared_with_bar(task, study.data)
-    costs, speed = survey(study.plan), speed_here()
+    costs, speed = study.survey(), speed_here()
     display = watch(study.plan, study.store, costs, slots, speed, lambda: _partial_table(study))
     out.print(
         f"study {study.spec.name}: {len(study.plan.cells)} runs of {display.total} stages, {display.done} done before"
@@ -353,7 +353,7 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
     stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
     states = {identity: stored.get(identity) or _lacks(absent[identity]) for identity in stages}
     done = {identity for identity, state in states.items() if state in DONE}
-    costs, speed = measure(survey(plan), runtime, speed_here(), done)
+    costs, speed = measure(study.survey(), runtime, speed_here(), done)
     by_identity = {cost.planned.identity: cost for cost in costs}
     out.print(f"store {study.store.root}")
     print_scale(study)
