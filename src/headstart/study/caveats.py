@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
@@ -13,22 +11,16 @@ from headstart.study.papers import made_of
 from headstart.study.results import Caveat, Results
 from headstart.study.rows import Row, sharing_stage
 from headstart.study.statistics import LEVEL, binomial_error, detectable, estimate, mean, smallest_p
+from headstart.study.words import Texts, merged, once
 
 if TYPE_CHECKING:
     from headstart.study.plan import Plan
 
-Texts = Iterator[tuple[str, str]]
-"""(column, text); an empty column stands for all."""
 Key = TypeVar("Key", bound=Hashable)
 
 FEW_SEEDS = 3
-LISTED = 4
-"""Numbers of several columns that are listed; of more, the span is given."""
 AS_WRITTEN = ("stand-in", "scale", "benchmark", "data")
 """Kinds of caveats whose numbers belong to their words."""
-_ONE = rf"[{words.MINUS}+]?\d+(?:[.,]\d+)*(?:e[+-]\d+)?"
-NUMBER = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
-"""A number, an interval, or a mean with its error."""
 EXPLAINED = 0.01
 """R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
@@ -64,41 +56,8 @@ def caveats(results: Results, plan: Plan, find: Find) -> list[Caveat]:
     return [
         Caveat(kind, text, () if whole in (1, len(columns)) else columns)
         for kind, texts in parts.items()
-        for text, columns in (_once if kind in AS_WRITTEN else _merged)(texts)
+        for text, columns in (once if kind in AS_WRITTEN else merged)(texts)
     ]
-
-
-def _once(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Each text once, with its columns."""
-    where: dict[str, dict[str, None]] = {}
-    for column, text in texts:
-        where.setdefault(text, {}).update({column: None} if column else {})
-    yield from ((text, tuple(columns)) for text, columns in where.items())
-
-
-def _merged(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Texts that differ in their numbers alone are one, with the numbers in the order of the columns."""
-    groups: dict[tuple[str, int], dict[str, str]] = {}
-    for column, text in texts:
-        skeleton = NUMBER.sub("#", text) if column else text
-        number = next(n for n in itertools.count() if column not in groups.get((skeleton, n), {}))
-        groups.setdefault((skeleton, number), {})[column] = text
-    for by_column in groups.values():
-        members = list(by_column.values())
-        numbers = [_several(column) for column in zip(*map(NUMBER.findall, members), strict=True)]
-        words_between = NUMBER.split(members[0])
-        pairs = itertools.zip_longest(words_between, numbers, fillvalue="")
-        yield "".join(itertools.chain.from_iterable(pairs)), tuple(filter(None, by_column))
-
-
-def _several(numbers: Sequence[str]) -> str:
-    """`0.1`, `0.1 and 0.2`, or `0.1 to 0.5` of many."""
-    if len(set(numbers)) == 1:
-        return numbers[0]
-    if len(numbers) <= LISTED or any(" to " in number for number in numbers):
-        return words.listed(numbers)
-    ordered = sorted(numbers, key=lambda text: float(text.split(" ")[0].replace(words.MINUS, "-").replace(",", "")))
-    return f"{ordered[0]} to {ordered[-1]}"
 
 
 def _grouped(results: Results, keys_of: Callable[[Row], Iterable[Key]]) -> Iterator[tuple[str, Key, list[Row]]]:
@@ -113,6 +72,10 @@ def _grouped(results: Results, keys_of: Callable[[Row], Iterable[Key]]) -> Itera
 
 def _arms(rows: Sequence[Row]) -> str:
     return words.listed([row.arm for row in rows])
+
+
+def _are(rows: Sequence[Row]) -> str:
+    return "is" if len(rows) == 1 else "are"
 
 
 def _stand_ins(results: Results) -> Texts:
@@ -172,11 +135,14 @@ def _partial(results: Results) -> Texts:
 
 def _chance(results: Results) -> Texts:
     trivial = {baseline.stages for baseline in results.baselines}
-    for row in results.table:
-        if row.status == "at chance" and row.test is not None and row.stages not in trivial:
-            level = words.score(results.facts[row.task].chance[row.metric])
-            score = f"test {words.metric(row.metric)} {words.plus_minus(row.test)}"
-            yield row.column, f"{row.arm} is at chance: {score}, chance {level}."
+
+    def levels(row: Row) -> list[tuple[str, float]]:
+        at_chance = row.status == "at chance" and row.test is not None and row.stages not in trivial
+        return [(words.metric(row.metric), results.facts[row.task].chance[row.metric])] if at_chance else []
+
+    for column, (metric, level), rows in _grouped(results, levels):
+        arms = words.listed([f"{row.arm} ({words.plus_minus(row.test)})" for row in rows])
+        yield column, f"{arms} {_are(rows)} at chance, which is a test {metric} of {words.score(level)}."
 
 
 def _baselines(results: Results) -> Texts:
@@ -186,8 +152,7 @@ def _baselines(results: Results) -> Texts:
 
     for column, (name, value), rows in _grouped(results, better):
         arms = words.listed([f"{row.arm} ({words.score(row.test.mean)})" for row in rows if row.test])
-        verb = "is" if len(rows) == 1 else "are"
-        yield column, f"{arms} {verb} no better on test than a trivial baseline: {name} ({words.score(value)})."
+        yield column, f"{arms} {_are(rows)} no better on test than a trivial baseline: {name} ({words.score(value)})."
 
 
 def _undecided(results: Results) -> Texts:
@@ -232,8 +197,18 @@ def _seeds(results: Results) -> Texts:
 
 
 def _edges(results: Results) -> Texts:
+    """Values at the edge of their sweeps; one that other arms have on other columns is said once."""
+    where: dict[str, dict[str, list[str]]] = {}
     for column, text, rows in _grouped(results, lambda row: _edges_of(row, results.names)):
-        yield column, f"{_arms(rows)}: {text}; a wider sweep may do better."
+        whole = len(rows) == len(results.in_column(column)) > 1
+        where.setdefault(text, {}).setdefault("every arm" if whole else _arms(rows), []).append(column)
+    for text, by_arms in where.items():
+        several = "; ".join(f"{arms} on {words.listed(columns)}" for arms, columns in by_arms.items())
+        for column in [""] if len(by_arms) > 1 else next(iter(by_arms.values())):
+            yield (
+                column,
+                f"{several if len(by_arms) > 1 else next(iter(by_arms))}: {text}; a wider sweep may do better.",
+            )
 
 
 def _edges_of(row: Row, names: Mapping[str, str]) -> Iterator[str]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
+from shutil import get_terminal_size
+from textwrap import TextWrapper
 from typing import TYPE_CHECKING, Any
 
 from headstart.study import words
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     import pandas
 
     from headstart.study.papers import Claim, Paper
+
+PRINTED = 5
+"""Caveats that `print` shows."""
 
 
 @dataclass(frozen=True)
@@ -290,11 +295,16 @@ class Results:
         return pandas.DataFrame(flat)
 
     def __repr__(self) -> str:
-        """The table and the caveats, as `print` shows them."""
+        """The table and the gravest caveats, these at the terminal's width, as `print` shows them."""
         lines = self._lines()
         widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
         texts = ["  ".join(map(str.ljust, line, widths)).rstrip() for line in lines]
-        return "\n".join([self.heading, "", *texts, "", *(f"- {caveat}" for caveat in self.caveats)]).rstrip()
+        notes = [f"- {caveat}" for caveat in self.caveats[:PRINTED]]
+        if more := len(self.caveats) - len(notes):
+            notes.append(f"- and {more} more on the page, and in `caveats`")
+        width = get_terminal_size().columns
+        wrapper = TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+        return "\n".join([self.heading, "", *texts, "", *map(wrapper.fill, notes)]).rstrip()
 
     def _lines(self) -> list[list[str]]:
         """Heads, then a line per arm and baseline of each column."""

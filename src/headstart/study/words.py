@@ -1,8 +1,10 @@
-"""How numbers and settings are written: the same in tables, caveats, plots and pages."""
+"""How numbers, settings and sentences of several columns are written: the same in tables, caveats, plots and pages."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import itertools
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from headstart.study.statistics import PAIRS, Difference, Estimate, detectable
@@ -18,6 +20,16 @@ ROUNDING = 1e-13
 """Scores are of single precision: a number this small is what rounding leaves of a difference that is 0."""
 
 MINUS = "\N{MINUS SIGN}"
+
+
+Texts = Iterator[tuple[str, str]]
+"""(column, text); an empty column stands for all."""
+
+LISTED = 4
+"""Numbers of several columns that are listed; of more, the span is given."""
+_ONE = rf"[{MINUS}+]?\d+(?:[.,]\d+)*(?:e[+-]\d+)?"
+NUMBER = re.compile(rf"(?<![\w.=-]){_ONE}(?: (?:to|±) {_ONE})?(?![\w=-])")
+"""A number, an interval, or a mean with its error."""
 
 
 def score(value: float | None) -> str:
@@ -165,3 +177,36 @@ METRICS = {
 def metric(name: str) -> str:
     """A score's name as a reader writes it; one that is not in the table without its underscores."""
     return METRICS.get(name, name.replace("_", " "))
+
+
+def once(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Each text once, with its columns."""
+    where: dict[str, dict[str, None]] = {}
+    for column, text in texts:
+        where.setdefault(text, {}).update({column: None} if column else {})
+    yield from ((text, tuple(columns)) for text, columns in where.items())
+
+
+def merged(texts: Texts) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Texts that differ in their numbers alone are one, with the numbers in the order of the columns."""
+    groups: dict[tuple[str, int], dict[str, str]] = {}
+    for column, text in texts:
+        skeleton = NUMBER.sub("#", text) if column else text
+        number = next(n for n in itertools.count() if column not in groups.get((skeleton, n), {}))
+        groups.setdefault((skeleton, number), {})[column] = text
+    for by_column in groups.values():
+        members = list(by_column.values())
+        numbers = [_several(column) for column in zip(*map(NUMBER.findall, members), strict=True)]
+        between = NUMBER.split(members[0])
+        pairs = itertools.zip_longest(between, numbers, fillvalue="")
+        yield "".join(itertools.chain.from_iterable(pairs)), tuple(filter(None, by_column))
+
+
+def _several(numbers: Sequence[str]) -> str:
+    """`0.1`, `0.1 and 0.2`, or `0.1 to 0.5` of many."""
+    if len(set(numbers)) == 1:
+        return numbers[0]
+    if len(numbers) <= LISTED or any(" to " in number for number in numbers):
+        return listed(numbers)
+    ordered = sorted(numbers, key=lambda text: float(text.split(" ")[0].replace(MINUS, "-").replace(",", "")))
+    return f"{ordered[0]} to {ordered[-1]}"
