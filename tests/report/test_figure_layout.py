@@ -20,10 +20,11 @@ from headstart.analysis.weights import Spread
 from headstart.errors import BadInput
 from headstart.report.figures import collect
 from headstart.report.figures.arms import compared, gains
+from headstart.report.figures.axis import AxisLine, along_axis
 from headstart.report.figures.curves import curves
 from headstart.report.figures.reconstruction import Filled, reconstruction
 from headstart.report.figures.spreads import spread_figure
-from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing
+from headstart.report.figures.style import APART, DARK, LIGHT, MARKS, Drawing, shortened, text_width
 from headstart.report.figures.sweep import sweep
 from headstart.report.page import write_report
 from headstart.store import Store
@@ -81,10 +82,14 @@ def spread_lines(blocks: int) -> Any:
     return partial(spread_figure, every, [replace(spread, deviation=0.0 if spread.bias else 0.02) for spread in every])
 
 
+WIDTH = AxisLine("model.width", "width", "", {8.0: "a_long_column_name_0", 16.0: "a_long_column_name_1"})
 DRAWN: dict[str, Any] = {
     **{f"sweep of {n}": lambda n=n: partial(sweep, results(n), "digits") for n in (2, 6, 12)},
     **{f"curves of {n}": lambda n=n: partial(curves, results(n), "digits", records) for n in (2, 6, 12)},
     **{f"arms {n}": lambda n=n: partial(compared, results(n)) for n in (6, 12)},
+    **{f"arms {n} on two columns": lambda n=n: partial(compared, results(n, 2)) for n in (2, 12)},
+    "arms 12 on 4 columns": lambda: partial(compared, results(12, 4)),
+    "scores by width of 12": lambda: partial(along_axis, results(12, 2), WIDTH),
     "columns 3": lambda: partial(compared, results(6, 3)),
     "columns 12": lambda: partial(compared, results(2, 12)),
     "gains": lambda: partial(gains, results(6, 8)),
@@ -120,6 +125,7 @@ def boxes(figure: Figure) -> dict[str, Bbox]:
 def test_no_text_overlaps_another_or_is_cut_and_no_legend_covers_a_plot(name: str, width: float) -> None:
     figure = drawn(name, width, "Stand-in data: digits for a_long_column_name_1 and a_long_column_name_2")
     assert figure.get_figwidth() == width
+    assert figure.get_figheight() <= 9.5 or not name.startswith("arms")
     places = boxes(figure)
     for (first, a), (second, b) in itertools.combinations(places.items(), 2):
         across = min(a.x1, b.x1) - max(a.x0, b.x0)
@@ -181,6 +187,27 @@ def test_every_arm_of_twelve_has_a_look_of_its_own_in_the_legend() -> None:
         handles: Any = drawn(name, 5.0).legends[0].legend_handles
         looks = {(handle.get_color(), handle.get_marker()) for handle in handles[:12]}
         assert len(looks) == 12
+
+
+def test_dots_of_many_arms_have_short_names_that_differ() -> None:
+    labels = [label.get_text() for label in drawn("arms 12 on two columns", 3.3).axes[0].get_yticklabels()]
+    assert len(set(labels)) == len(labels) == 24
+    assert not any("\n" in label for label in labels)
+    names = ["b: gru_from_scratch", "b: lstm_from_scratch", "c: lstm_from_scratch"]
+    assert shortened(names, 9.0, 8.0) == names
+    assert shortened(names, 0.7, 8.0) == ["b: gru_…", "b: lstm_…", "c: lstm_…"]
+    assert shortened(["a" * 100], 0.7, 8.0)[0].startswith("aaaaa")
+    assert text_width(shortened(["a" * 100], 0.7, 8.0)[0], 8.0) <= 0.7
+
+
+def test_no_two_arms_stand_at_one_point_however_equal_their_scores() -> None:
+    (axes,) = drawn("scores by width of 12", 3.3).axes
+    lines: list[Any] = [bars[0] for bars in axes.containers]
+    assert len({line.get_xdata()[0] for line in lines}) == 12
+    assert [label.get_text() for label in axes.get_xticklabels()] == ["8", "16"]
+    for value, at in ((8, 0), (16, 1)):
+        assert np.mean([line.get_xdata()[at] for line in lines]) == pytest.approx(value)
+        assert max(abs(line.get_xdata()[at] - value) for line in lines) < 1
 
 
 def test_a_figure_has_no_prose_and_is_written_as_png_svg_and_pdf() -> None:

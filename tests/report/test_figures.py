@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.made_up import LR, facts, make_plan, result, shelf, usual
 
-from headstart.report.figures.curves import _band, curves
+from headstart.report.figures.curves import _band, curves, curves_told
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
 from headstart.report.figures.style import LIGHT, MARKS, Drawing, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
@@ -84,19 +84,24 @@ def test_train_scores_are_dashed_beside_val_where_records_have_them() -> None:
 
 
 def test_a_single_record_is_a_mark_where_a_line_would_not_be_seen() -> None:
-    for count, marks in ((1, ["s", "o"]), (3, ["", ""])):
-        figure = curves(demo(), "digits", lambda identity, count=count: records(identity)[:count])
+    arms = {"a": True, "b": True}  # they share a pretraining, which has no mark of its own
+    for count, marks in ((1, ["o", "o"]), (3, ["None", "None"])):
+        figure = curves(demo(arms=arms), "digits", lambda identity, count=count: records(identity)[:count])
         assert figure is not None
         assert [line.get_marker() for line in figure.axes[2].lines] == marks
+        assert [line.get_markerfacecolor() == "none" for line in figure.axes[2].lines] == [True, False]
 
 
 def test_arms_of_one_colour_have_marks_of_their_own() -> None:
     arms = {"scratch": False, **{f"arm_{i}": False for i in range(15)}}
-    figure = curves(demo(arms=arms, rates=(1e-3,), seeds=(0, 1)), "digits", records)
+    results = demo(arms=arms, rates=(1e-3,), seeds=(0, 1))
+    figure = curves(results, "digits", records)
     assert figure is not None
     lines = figure.axes[0].lines
-    assert [line.get_marker() for line in lines] == [""] * 7 + [MARKS[i % len(MARKS)] for i in range(7, 16)]
+    assert [line.get_marker() for line in lines] == [MARKS[i % len(MARKS)] for i in range(16)]
     assert len({(line.get_color(), line.get_marker()) for line in lines}) == len(arms)
+    assert not figure.axes[0].collections, "bands of so many arms would cover each other"
+    assert "band" not in curves_told(results, "digits")
     panels = figure.legends[0].get_lines()[: len(arms)]
     assert [(line.get_color(), line.get_marker()) for line in panels] == [
         (line.get_color(), line.get_marker()) for line in lines

@@ -17,7 +17,7 @@ from headstart.baselines.measures import Reliability, confusion, reliability
 from headstart.fit.occlusion import Occlusion
 from headstart.fit.outcome import Outcome
 from headstart.fit.wording import short
-from headstart.report.figures.curves import TRAIN, curves
+from headstart.report.figures.curves import curves, curves_told
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
 from headstart.report.figures.style import DOTS, Drawing, across, canvas, legend_of
 from headstart.report.tables.model import Table, text_table
@@ -126,14 +126,15 @@ def drawings(outcome: Outcome) -> Iterator[Drawing]:
         before = (
             " pretrain is the self-pretraining before it, which hides values and asks for them back." if both else ""
         )
-        text = (
-            "How the networks learnt, at the settings that validation chose: mean over seeds, with a band of one "
-            f"standard error; {TRAIN}. finetune is training on the labels.{before} Where validation gets worse while "
-            "train gets better, the best weights on validation are kept."
-        )
         trained = {identity for row in results.table for identity in row.stages if outcome.records.get(identity)}
         rows = tuple(row for row in results.table if trained & set(row.stages))
-        draw = partial(curves, replace(results, table=rows), results.columns[0], lambda i: outcome.records.get(i, []))
+        shown, column = replace(results, table=rows), results.columns[0]
+        text = (
+            f"How the networks learnt, at the settings that validation chose: {curves_told(shown, column)}. finetune "
+            f"is training on the labels.{before} Where validation gets worse while train gets better, the best weights "
+            "on validation are kept."
+        )
+        draw = partial(curves, shown, column, lambda i: outcome.records.get(i, []))
         yield Drawing("curves", "How the networks learnt", text, draw)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import Look, canvas, folded, legend_of, name_ticks, plain
+from headstart.report.figures.style import Look, canvas, folded, legend_of, name_ticks, plain, shortened
 from headstart.study import words
 from headstart.study.papers import AVERAGE
 from headstart.study.results import Results
@@ -22,6 +22,10 @@ MANY = 3
 """Rows from which on a figure says more than the table, and columns from which on arms are points over columns."""
 FEW_ARMS = 8
 """Arms up to which points at one position can be told apart."""
+MOST_ROWS = 40
+"""Rows of dots up to which each has its line of text in a figure of `HIGHEST` inches."""
+HIGHEST, FRAME = 9.0, 1.1
+"""Inches of the highest figure of rows of dots, and those of its axis and legend."""
 FEW = 8
 """Numbers up to which a caption lists them."""
 
@@ -46,10 +50,10 @@ def compared(results: Results, dark: bool = False) -> Figure | None:
     rows = [row for row in results.table if row.test is not None]
     if not rows or len({row.metric for row in rows}) > 1 or len(rows) < MANY:
         return None
-    wide = len(results.columns) >= MANY and len(results.arms) <= FEW_ARMS
+    wide = len(results.columns) >= MANY and (len(results.arms) <= FEW_ARMS or len(rows) > MOST_ROWS)
     marks = _scores(results)
     score = f"test {words.metric(rows[0].metric)}"
-    with canvas(dark, 7.2, 3.6 if wide else 1.1 + 0.3 * len(rows)) as (figure, look):
+    with canvas(dark, 7.2, 3.6 if wide else FRAME) as (figure, look):
         axes = figure.add_subplot()
         if wide:
             _over_columns(axes, results, marks, look)
@@ -113,7 +117,7 @@ def averages(results: Results, dark: bool = False) -> Figure | None:
     marks = _averages(results)
     if len(marks) < 2:
         return None
-    with canvas(dark, 7.2, 1.1 + 0.3 * len(marks)) as (figure, look):
+    with canvas(dark, 7.2, FRAME) as (figure, look):
         axes = figure.add_subplot()
         _dots(axes, results, marks, [f"{mark.label}: {mark.arm}" if mark.label else mark.arm for mark in marks], look)
         axes.set_xlabel(f"average test {words.metric(results.table[0].metric)}")
@@ -184,7 +188,7 @@ def _over_columns(axes: Axes, results: Results, marks: Sequence[Mark], look: Loo
     """Points of each arm over columns with their standard errors; one task at several sizes is one line."""
     for index, arm in enumerate(results.arms):
         # Arms stand a little apart, so that their errors do not hide each other.
-        shift = 0.06 * (index - (len(results.arms) - 1) / 2)
+        shift = min(0.06, 0.8 / len(results.arms)) * (index - (len(results.arms) - 1) / 2)
         at = {column: x + shift for x, column in enumerate(results.columns)}
         points = [mark for mark in marks if mark.arm == arm]
         for stem in dict.fromkeys(stem_of(mark.label) for mark in points):
@@ -205,7 +209,9 @@ def _over_columns(axes: Axes, results: Results, marks: Sequence[Mark], look: Loo
 
 
 def _dots(axes: Axes, results: Results, marks: Sequence[Mark], names: Sequence[str], look: Look) -> None:
-    """One line per mark, from top to bottom."""
+    """One row per mark, from top to bottom; names are shortened to one line where the figure would be too high."""
+    from matplotlib import rcParams
+
     for y, mark in enumerate(marks):
         how = look.marked(results.arms.index(mark.arm))
         axes.errorbar(
@@ -221,10 +227,15 @@ def _dots(axes: Axes, results: Results, marks: Sequence[Mark], names: Sequence[s
         _beside(axes, mark, lambda value, y=y: ([value], [y]), how)
     figure = axes.get_figure(root=True)
     assert figure is not None, "axes are drawn in a figure"
-    lines = [folded(plain(name), 0.42 * figure.get_figwidth(), 8.0) for name in names]
-    figure.set_figheight(figure.get_figheight() + 0.16 * len(lines) * max(line.count("\n") for line in lines))
+    width, points = 0.42 * figure.get_figwidth(), rcParams["font.size"]
+    lines = [folded(plain(name), width, points) for name in names]
+    row = 0.3 + 0.16 * max(line.count("\n") for line in lines)
+    if row * len(lines) > HIGHEST - FRAME:
+        lines = shortened([plain(name) for name in names], width, points)
+        row = max(1.3 * points / 72, min(0.2, (HIGHEST - FRAME) / len(lines)))
+    figure.set_figheight(figure.get_figheight() + row * len(lines))
     axes.set_yticks(range(len(marks)), lines)
-    axes.invert_yaxis()
+    axes.set_ylim(len(marks) - 0.4, -0.6)
     axes.grid(axis="x")
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import canvas, entry, legend, plain
+from headstart.report.figures.style import beside, canvas, entry, legend, plain
 from headstart.report.figures.trained import file_name
 from headstart.study import words
 from headstart.study.results import Results
@@ -66,15 +66,17 @@ def along_axis(results: Results, line: AxisLine, dark: bool = False) -> Figure |
     values = list(line.columns)
     with canvas(dark, 5.2, 3.5) as (figure, look):
         axes, handles = figure.add_subplot(), []
+        log = values[0] > 0 and values[-1] / values[0] >= 4
         for number, arm in enumerate(results.arms):
             scores = {value: row.test for value, row in rows if row.arm == arm and row.test is not None}
             if scores:
                 style: dict[str, Any] = {**look.marked(number), "markersize": 5.5}
                 errors = [score.sem or 0.0 for score in scores.values()]
                 means = [score.mean for score in scores.values()]
-                axes.errorbar(list(scores), means, yerr=errors, capsize=2.5, elinewidth=1.2, **style)
+                at = beside(values, number, len(results.arms), log)
+                axes.errorbar([at[value] for value in scores], means, yerr=errors, capsize=2.5, elinewidth=1.2, **style)
                 handles.append(entry(arm, **style))
-        if values[0] > 0 and values[-1] / values[0] >= 4:
+        if log:
             axes.set_xscale("log")
         axes.set_xticks(values, [words.plain(value) for value in values])
         axes.minorticks_off()

@@ -19,7 +19,7 @@ from headstart.report.figures.arms import (
 )
 from headstart.report.figures.attention import attention_drawings
 from headstart.report.figures.axis import along_axis, numeric_axes
-from headstart.report.figures.curves import TRAIN, curves
+from headstart.report.figures.curves import curves, curves_told
 from headstart.report.figures.deviations import deviation_drawings
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
@@ -92,7 +92,7 @@ def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Dr
             text = sweep_caption(results, column, test, mark)
             draw = partial(sweep, results, column, test=test, mark=mark)
             out.append(Drawing(f"sweep-{name}", f"The sweep{of}", text, draw, stand_in))
-        text = f"Each arm at its chosen settings: mean over seeds, band of one standard error; {TRAIN}."
+        text = f"Each arm at its chosen settings: {curves_told(results, column)}."
         draw = partial(curves, results, column, undamaged(store.records))
         out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
         picture = _picture(plan, results, store, column)

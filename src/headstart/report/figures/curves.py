@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import DASHES, MARKS, across, canvas, dashed, entry, legend, plain
+from headstart.report.figures.style import DASHES, across, canvas, dashed, entry, legend, plain
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.rows import Row, sharing_stage
@@ -24,17 +24,32 @@ TRAIN = (
     "model as it trains (dropout on)"
 )
 """What learning curves show of train, in a caption."""
+BANDS = 6
+"""Arms up to which each has a band: those of more would cover each other."""
+
+
+def curves_told(results: Results, column: str) -> str:
+    """What the lines of learning curves are, in a caption."""
+    return f"mean over seeds{', band of one standard error' if _banded(_with_runs(results, column)) else ''}; {TRAIN}"
+
+
+def _with_runs(results: Results, column: str) -> list[Row]:
+    return [row for row in results.in_column(column) if row.runs]
+
+
+def _banded(rows: Sequence[Row]) -> bool:
+    return len(rows) <= BANDS
 
 
 def curves(results: Results, column: str, records: Records, dark: bool = False) -> Figure | None:
     """Learning curves of one column at the chosen settings.
 
-    Lines are means over seeds, bands one standard error; train is dashed (see `TRAIN`), and there where records have
-    it: older ones have its loss alone. None where no record is there.
+    Lines are means over seeds, bands (of up to `BANDS` arms) one standard error; train is dashed (see `TRAIN`), and
+    there where records have it: older ones have its loss alone. None where no record is there.
     """
     from matplotlib.patches import Patch
 
-    rows = [row for row in results.in_column(column) if row.runs]
+    rows = _with_runs(results, column)
     panels = _panels(rows)
     with canvas(dark, 3.1 * len(panels) + 0.3, 2.9) as (figure, look):
         empty, columns = True, across(figure, len(panels), 2.2)
@@ -45,14 +60,15 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
             for identities, arms in sharing_stage(rows, stage).items():
                 # A stage that several arms rest on is drawn once, in ink.
                 arm = results.arms.index(arms[0])
-                colour, mark = (look.colour(arm), look.mark(arm)) if len(arms) == 1 else (look.ink, "")
-                empty &= not _curve(axes, [records(identity) for identity in identities], metric, colour, mark)
+                how: dict[str, Any] = look.marked(arm) if len(arms) == 1 else {"color": look.ink}
+                how["markevery"] = (0.03 * (arm % 5), 0.15)
+                empty &= not _curve(axes, [records(i) for i in identities], metric, how, _banded(rows))
         if empty:
             return None
         arms_of = [(row.arm, results.arms.index(row.arm)) for row in rows]
-        handles = [entry(name, color=look.colour(arm), marker=look.mark(arm)) for name, arm in arms_of]
+        handles = [entry(name, **look.marked(arm)) for name, arm in arms_of]
         band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error")
-        legend(figure, [*handles, dashed(look, "train"), band])
+        legend(figure, [*handles, dashed(look, "train"), *([band] if _banded(rows) else [])])
     return figure
 
 
@@ -65,18 +81,21 @@ def _panels(rows: Sequence[Row]) -> list[tuple[str, str]]:
     return list(dict.fromkeys([first, *((name, "loss") for name in names)]))
 
 
-def _curve(axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, colour: str, mark: str) -> bool:
+def _curve(
+    axes: Axes, lines: Sequence[Sequence[Mapping[str, Any]]], metric: str, how: dict[str, Any], banded: bool
+) -> bool:
     """Val, and train where records have it, of one stage, over its seeds. Says whether there was anything."""
     before = len(axes.lines)
-    for split, dashes, alpha, width in (("train", DASHES, 0.75, 1.2), ("val", "solid", 1.0, 1.9)):
+    train = {"linestyle": DASHES, "alpha": 0.75, "linewidth": 1.2, "markersize": 3.5, "markerfacecolor": "none"}
+    val = {"linestyle": "solid", "linewidth": 1.9, "markersize": 4.5}
+    for split, line in (("train", train), ("val", val)):
         x, middle, low, high = _band(lines, split, metric)
         if x:
             # A single record would not be seen as a line.
-            marker = mark if len(x) > 1 else MARKS[split == "train"]
-            axes.plot(
-                x, middle, color=colour, linestyle=dashes, alpha=alpha, linewidth=width, markersize=4.5, marker=marker
-            )
-            axes.fill_between(x, low, high, color=colour, alpha=0.16, linewidth=0)
+            alone = {"marker": "o"} if len(x) == 1 else {}
+            axes.plot(x, middle, **{**alone, **how, **line})
+            if banded:
+                axes.fill_between(x, low, high, color=how["color"], alpha=0.16, linewidth=0)
     return len(axes.lines) > before
 
 

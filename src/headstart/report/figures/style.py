@@ -9,6 +9,7 @@ import io
 import math
 import re
 from base64 import b64encode
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -50,7 +51,7 @@ DARK: tuple[str, ...] = (
     "#D6D67A",
 )
 APART = 7
-"""Colours that are told apart without a mark; every arm after these has its mark on its lines too."""
+"""Colours that are told apart without a mark."""
 MARKS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "h", "d", "p")
 """One more than there are colours: an arm that has the colour of another has another mark."""
 DASHES, DOTS = (0, (3, 2)), (0, (1, 2))
@@ -70,12 +71,8 @@ class Look:
         """Colour of an arm by its index in the study."""
         return self.colours[arm % len(self.colours)]
 
-    def mark(self, arm: int) -> str:
-        """Mark on the line of an arm that colour alone does not tell from others; of the first ones none."""
-        return MARKS[arm % len(MARKS)] if arm >= APART else ""
-
     def marked(self, arm: int) -> dict[str, Any]:
-        """Colour and mark of an arm where every arm has one."""
+        """Colour and mark of an arm by its index in the study."""
         return {"color": self.colour(arm), "marker": MARKS[arm % len(MARKS)]}
 
 
@@ -227,6 +224,16 @@ def name_ticks(axes: Axes, places: Sequence[float], names: Sequence[str]) -> Non
     axes.set_xticks(places, names, **turned)
 
 
+def beside(values: Sequence[float], arm: int, arms: int, log: bool) -> dict[float, float]:
+    """Each value of an axis -> where an arm's point stands: a little aside, so that arms do not hide each other.
+
+    values: ascending. log: whether the axis is logarithmic.
+    """
+    share = min(0.02, 0.6 / (arms * max(len(values) - 1, 1))) * (arm - (arms - 1) / 2)
+    low, high = values[0], values[-1]
+    return {value: value * (high / low) ** share if log else value + (high - low) * share for value in values}
+
+
 def text_width(text: str, points: float) -> float:
     """Inches of the longest line of a text of this size."""
     from matplotlib.textpath import TextPath
@@ -246,6 +253,23 @@ def folded(text: str, width: float, points: float) -> str:
             lines.append("")
         lines[-1] += part
     return "\n".join(line.rstrip() for line in lines)
+
+
+def shortened(names: Sequence[str], width: float, points: float) -> list[str]:
+    """Each name in a line of at most so many inches: parts that most names share give way to `…`, then its end."""
+    parts = [re.findall(r"[^\s_/-]*[\s_/-]+|[^\s_/-]+$|.", name) for name in names]
+    sharing = Counter(part for each in parts for part in set(each))
+    lines = []
+    for each in parts:
+        line, left = "".join(each), list(range(len(each)))
+        while text_width(line, points) > width and len(left) > 1:
+            left.remove(max(left, key=lambda i: (sharing[each[i]], i)))
+            line = "".join(each[i] if i in left else "…" for i in range(len(each)))
+            line = re.sub("…+", "…", line)
+        while text_width(line, points) > width and len(line) > 2:
+            line = line.rstrip("…")[:-1] + "…"
+        lines.append(line)
+    return lines
 
 
 def plain(text: str) -> str:

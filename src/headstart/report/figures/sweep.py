@@ -6,7 +6,19 @@ import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from headstart.report.figures.style import DASHES, DOTS, Look, across, canvas, dashed, entry, legend, name_ticks, plain
+from headstart.report.figures.style import (
+    DASHES,
+    DOTS,
+    Look,
+    across,
+    beside,
+    canvas,
+    dashed,
+    entry,
+    legend,
+    name_ticks,
+    plain,
+)
 from headstart.report.tables.scores import ON_VALIDATION
 from headstart.study import words
 from headstart.study.results import Results
@@ -117,13 +129,9 @@ def _panel(axes: Axes, results: Results, column: str, name: str, split: str, loo
     log = values[0] > 0 and values[-1] / values[0] >= 4
     axes.set_xlabel(plain(results.names.get(name, name)))
     axes.set_ylabel(f"{split} {words.metric(rows[0].metric)}")
-    step = (values[-1] / values[0]) ** 0.012 if log else (values[-1] - values[0]) * 0.01
     for row in rows:
         arm = results.arms.index(row.arm)
-        # Arms stand a little apart, so that their error bars do not hide each other.
-        shift = arm - (len(results.arms) - 1) / 2
-        at = {v: v * step**shift if log else v + step * shift for v in values}
-        _line(axes, row, name, split, at, look.marked(arm))
+        _line(axes, row, name, split, beside(values, arm, len(results.arms), log), look.marked(arm))
     if log:
         axes.set_xscale("log")
     name_ticks(axes, values, [words.plain(v) for v in values])
