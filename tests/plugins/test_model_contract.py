@@ -55,6 +55,8 @@ def test_a_model_that_gives_outputs_itself_is_held_to_their_shape_where_it_can_g
         "not on tokens, a class per position: it gives (3, 3) for inputs (3, 12); let it give (3, 12, 3)"
     )
     assert sum(note.startswith("not on floats") for note in notes) == 4
+    assert any(note.startswith("not on tokens, a number per sequence: model: 'counts' gives (3, 0)") for note in notes)
+    assert not any("Warning" in note for note in notes), "torch warns of the layer without outputs"
 
 
 FORWARD = "        x = self.embed(x).transpose(1, 2)\n"

@@ -49,7 +49,9 @@ def test_its_network_serves_where_a_person_names_the_plugin(folder: Path, capsys
     assert "model/config.json: the plugin my_mixer (digest" in capsys.readouterr().err
     (folder / "edited.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
     assert headstart("predict", "model", "data.csv", "-o", "p.csv", "--plugin", "edited.py") == 2
-    assert "is needed and not loaded" in capsys.readouterr().err
+    printed = " ".join(capsys.readouterr().err.split())
+    assert "is needed and edited.py that is loaded has the digest " in printed
+    assert ": its code differs; name the file as it was with --plugin" in printed
     assert headstart("predict", "model", "data.csv", "-o", "p.csv", "--plugin", "model/source/my_mixer.py") == 0
     assert len((folder / "p.csv").read_text().splitlines()) == 61
 

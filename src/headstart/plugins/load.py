@@ -405,21 +405,20 @@ def plugin_options(value: Any, folder: str | os.PathLike[str]) -> str:
     return "".join(f" --plugin {folder}/{plugin.word}" for plugin in plugins_of(value))
 
 
-def require_plugins(needed: Mapping[str, str], option: str) -> tuple[Plugin, ...]:
+def require_plugins(needed: Mapping[str, str], option: str, document: Any = None) -> tuple[Plugin, ...]:
     """The plugins that a study, a stage or a model needs (name -> digest), of those that are loaded; none is imported.
 
-    Raises: BadInput saying which plugin is missing and how it is named.
+    document: what needs them, whose kinds a loaded plugin of another name may have registered.
+    Raises: BadInput saying which plugin is missing, or whose code differs, and how it is named.
     """
-    digests = {plugin.digest: plugin for plugin in _loaded.values()}
+    digests, text = {plugin.digest: plugin for plugin in _loaded.values()}, json.dumps(document, default=str)
+    others = [_loaded[entry.plugin] for _, kind, entry in _own_entries() if f'"kind": "{kind}"' in text]
     for name, digest in needed.items():
-        if digest not in digests and name in _loaded:
-            raise BadInput(
-                f"{option}: the plugin {name} that is loaded has the digest {_loaded[name].digest}, and {digest} is "
-                "needed: its code differs; name the file as it was with --plugin or plugins=[...]"
-            )
+        other = _loaded.get(name) or next((p for p in others if p.digest not in needed.values()), None)
         if digest not in digests:
-            raise BadInput(
-                f"{option}: the plugin {name} (digest {digest}) is needed and not loaded; name its file with "
-                f'--plugin {name}.py, or plugins=["{name}.py"] in Python'
-            )
+            why = f'and not loaded; name its file with --plugin {name}.py, or plugins=["{name}.py"] in Python'
+            if other is not None:
+                why = f"and {other.file} that is loaded has the digest {other.digest}: its code differs; name the "
+                why += "file as it was with --plugin or plugins=[...]"
+            raise BadInput(f"{option}: the plugin {name} (digest {digest}) is needed {why}")
     return tuple(digests[digest] for digest in needed.values())

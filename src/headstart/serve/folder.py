@@ -201,7 +201,7 @@ def _check_kinds(document: Mapping[str, Any], path: Path) -> None:
     """Raises: BadInput for a model or a mixer that comes neither with headstart nor from a plugin that the document
     names, and for such a plugin that is not loaded as it was."""
     needed = document.get("plugins")
-    plugins = require_plugins(needed, str(path)) if isinstance(needed, Mapping) else ()
+    plugins = require_plugins(needed, str(path), document) if isinstance(needed, Mapping) else ()
     network = document.get("network")
     model = network.get("model") if isinstance(network, Mapping) else None
     if not isinstance(model, Mapping):

@@ -46,7 +46,7 @@ def open_stage(store: Store, identity: str, data: Path, task: Task | None = None
     document, result = store.stage(identity), store.result(identity)
     if document is None or result is None:
         raise BadInput(f"stage {identity} is {store.status(identity)} and has no weights yet; run its study again")
-    require_plugins(document.get("plugins", {}), f"stage {identity}")
+    require_plugins(document.get("plugins", {}), f"stage {identity}", document["spec"])
     spec = stage_from_json(document["spec"])
     task = open_task(spec.task, data) if task is None else task
     parent = None if spec.parent is None else str(document["parent"])

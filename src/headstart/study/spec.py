@@ -160,7 +160,7 @@ def check_requires(table: Mapping[str, Any]) -> None:
     """Raises: BadInput where the study needs a plugin that is not loaded, or not as it was."""
     needed = checked_table(table.get("requires", {}), "requires")
     for name, digest in needed.items():
-        require_plugins({name: str(digest)}, f"requires.{name}")
+        require_plugins({name: str(digest)}, f"requires.{name}", table)
 
 
 class _TaskOnly(Spec):
