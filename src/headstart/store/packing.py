@@ -212,9 +212,10 @@ def _manifest(packed: zipfile.ZipFile, file: Path) -> dict[str, Any]:
 def _improper(info: zipfile.ZipInfo) -> str:
     """Why a member cannot be one of a packed file, or nothing."""
     kind = stat.S_IFMT(info.external_attr >> 16)
-    if kind not in (0, stat.S_IFREG) or info.is_dir():
+    is_folder = info.filename.endswith("/")
+    if kind not in (0, stat.S_IFREG) or is_folder:
         names = {stat.S_IFLNK: "link", stat.S_IFDIR: "folder", stat.S_IFIFO: "pipe", stat.S_IFSOCK: "socket"}
-        return f"is a {names.get(stat.S_IFDIR if info.is_dir() else kind, 'device')}, not a file"
+        return f"is a {names.get(stat.S_IFDIR if is_folder else kind, 'device')}, not a file"
     name = info.orig_filename
     if name != info.filename or "\\" in name or "\0" in name or not name.isprintable():
         return "has a name that is not a plain path"

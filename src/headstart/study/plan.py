@@ -245,7 +245,7 @@ def _chain(
             raise BadInput(f"{seen[-1]}.parent: {parent!r} is its own ancestor ({' -> '.join(seen)})")
         seen.append(parent)
         tables.append(_settings(study, parent, wide, arm, axes))
-    seed = int(tables[0].get("seed", 0))
+    seed = tables[0].get("seed", 0)
     tables = [_with_fold(table, seed) for table in tables]
     spec: StageSpec | None = None
     for name, table in zip(reversed(seen), reversed(tables), strict=True):
@@ -267,10 +267,10 @@ def _chain(
             f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
             f'write a stage after it with parent = "{study.reported}"'
         )
-    return tuple(planned), seed
+    return tuple(planned), int(seed)
 
 
-def _with_fold(table: dict[str, Any], seed: int) -> dict[str, Any]:
+def _with_fold(table: dict[str, Any], seed: Any) -> dict[str, Any]:
     """The settings of a stage, where `task.fold = "seed"` is the seed of the run: each run chooses on another fold."""
     task = table.get("task")
     return {**table, "task": {**task, "fold": seed}} if isinstance(task, dict) and task.get("fold") == "seed" else table
