@@ -367,6 +367,17 @@ def test_a_node_without_headstart_is_named(tmp_path: Path, ray: FakeRay, monkeyp
         on_cluster(headstart.Study(STUDY, store=tmp_path))
 
 
+def test_a_node_that_has_gone_before_it_is_asked_is_left_out(
+    tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def introduce() -> str:
+        raise ray.exceptions.TaskUnschedulableError("the node doesn't exist any more")
+
+    monkeypatch.setattr(node, "introduce", introduce)
+    events = on_cluster(headstart.Study(STUDY, ['arms=["scratch"]'], store=tmp_path))
+    assert any(type(event).__name__ == "Finished" for event in events)
+
+
 def test_a_node_that_came_later_with_another_version_does_no_stage(
     tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

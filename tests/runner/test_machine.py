@@ -159,7 +159,7 @@ def test_run_says_before_it_trains_that_bfloat16_is_slow_here(
 ) -> None:
     monkeypatch.setattr(machine, "has_bfloat16", lambda: False)
     study = Study("digits", ['finetune.optim.precision="bfloat16"', "seed=[0]"])
-    monkeypatch.setattr(perform, "survey", lambda _: pytest.fail("reached the models"))
+    monkeypatch.setattr(Study, "survey", lambda _: pytest.fail("reached the models"))
     with pytest.raises(pytest.fail.Exception, match="reached the models"):
         perform.run_study(study, study.runtime(device="cpu"))
     assert "no bfloat16 instructions" in " ".join(capsys.readouterr().out.split())

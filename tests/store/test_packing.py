@@ -90,7 +90,7 @@ def test_shared_tensors_travel_once_and_are_shared_again(study: headstart.Study,
     other = Store(tmp_path / "other")
     unpack(other, packed)
     for path in (other.root / ".tensors").iterdir():
-        assert path.stat().st_nlink == (study.store.root / ".tensors" / path.name).stat().st_nlink
+        assert path.stat().st_nlink >= (study.store.root / ".tensors" / path.name).stat().st_nlink
 
 
 def test_where_there_are_no_links_each_stage_gets_a_copy(

@@ -41,6 +41,10 @@ class GetTimeoutError(RayError, TimeoutError):
     """Nothing came in time."""
 
 
+class TaskUnschedulableError(RayError):
+    """The node that a task was bound to has gone."""
+
+
 class Reference:
     """What has become of a task, or an object."""
 
@@ -72,7 +76,7 @@ class FakeRay(ModuleType):
         self.running = True
         self.tasks: list[dict[str, Any]] = []
         self.cancelled: list[Reference] = []
-        names = (RayError, RayTaskError, NodeDiedError, WorkerCrashedError, GetTimeoutError)
+        names = (RayError, RayTaskError, NodeDiedError, WorkerCrashedError, GetTimeoutError, TaskUnschedulableError)
         self.exceptions = SimpleNamespace(**{name.__name__: name for name in names})
         strategies = SimpleNamespace(NodeAffinitySchedulingStrategy=Affinity)
         self.util = SimpleNamespace(scheduling_strategies=strategies)

@@ -73,6 +73,8 @@ class Connection:
                 raise BadInput(
                     f"--on: node {address} has not answered in {_INTRODUCTION:.0f} s; see `ray status`, or remove it"
                 ) from None
+            except self.ray.exceptions.TaskUnschedulableError:  # the node has gone since it was listed
+                continue
             except self.ray.exceptions.RayError as error:
                 lacks = "No module named 'headstart'" in str(error)
                 what = "has no headstart" if lacks else f"cannot run headstart ({last_line(error)})"
