@@ -141,15 +141,15 @@ def one(side: str, length: int, threads: int, steps: int) -> list[float]:
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(f"{side} at L {length} failed:\n{done.stderr}")
-    found: list[float] = json.loads(done.stdout.splitlines()[-1])
-    return found
+    seconds: list[float] = json.loads(done.stdout.splitlines()[-1])
+    return seconds
 
 
-def in_turns(sides: tuple[str, str], length: int, given: argparse.Namespace) -> tuple[float, float, float]:
+def in_turns(sides: tuple[str, str], length: int, options: argparse.Namespace) -> tuple[float, float, float]:
     """Median seconds of a step of both sides, and the median over rounds of first / second."""
     steps = {64: 40, 256: 12}.get(length, 4)
-    rounds = [[one(side, length, given.threads, steps) for side in sides] for _ in range(given.rounds)]
-    first, second = (statistics.median(t for found in rounds for t in found[place]) for place in (0, 1))
+    rounds = [[one(side, length, options.threads, steps) for side in sides] for _ in range(options.rounds)]
+    first, second = (statistics.median(t for pair in rounds for t in pair[side]) for side in (0, 1))
     return first, second, statistics.median(statistics.median(a) / statistics.median(b) for a, b in rounds)
 
 
@@ -161,24 +161,24 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="the page to write")
     parser.add_argument("--date", default=date.today().isoformat())
     parser.add_argument("--one", choices=["float32", "bfloat16", "bert"], help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    if given.one == "bert":
-        print(json.dumps(theirs(given.length, given.steps)))
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.one == "bert":
+        print(json.dumps(theirs(options.length, options.steps)))
         return
-    if given.one:
-        found = ours(given.length, given.one)
-        print(json.dumps([next(found) for _ in range(given.steps + 1)][1:]))
+    if options.one:
+        steps = ours(options.length, options.one)
+        print(json.dumps([next(steps) for _ in range(options.steps + 1)][1:]))
         return
-    lines = page({**setting("cpu", given.threads), "date": given.date}, given)
+    lines = page({**setting("cpu", options.threads), "date": options.date}, options)
     print("\n".join(lines))
-    if given.write:
-        given.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if options.write:
+        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
-def page(where: dict[str, Any], given: argparse.Namespace) -> list[str]:
+def page(where: dict[str, Any], options: argparse.Namespace) -> list[str]:
     """The page of figures."""
-    whole, half, faster = in_turns(("float32", "bfloat16"), 1024, given)
+    whole, half, faster = in_turns(("float32", "bfloat16"), 1024, options)
     able = "has" if dot_products() else "has no"
     lines = [
         "# A training step of the Image model",
@@ -205,13 +205,13 @@ def page(where: dict[str, Any], given: argparse.Namespace) -> list[str]:
             "|---|---|---|---|",
         ]
         for length in LENGTHS:
-            mine, other, share = in_turns(("float32", "bert"), length, given)
+            mine, other, share = in_turns(("float32", "bert"), length, options)
             lines.append(f"| {length:,} | {1e3 * mine:.1f} ms | {1e3 * other:.1f} ms | {1 / share:.2f} (goal: 1) |")
         lines.append("")
     else:
         lines += [f"No comparison with a Hugging Face BERT: {MISSING}", ""]
-    name = "attention-step" + ("" if given.threads > 1 else "-1-thread")
-    how = f"python benchmarks/attention_step.py --threads {given.threads} --write docs/benchmarks/{name}.md"
+    name = "attention-step" + ("" if options.threads > 1 else "-1-thread")
+    how = f"python benchmarks/attention_step.py --threads {options.threads} --write docs/benchmarks/{name}.md"
     return [*lines, f"`{how}` makes this page."]
 
 

@@ -129,12 +129,12 @@ def store() -> str:
     count, seeds = 40, 2
     task = made_task(32)
     with tempfile.TemporaryDirectory() as folder:
-        kept = Store(folder)
+        store = Store(folder)
         for number in range(count):
             live = begun(task, "128 x 4", "head", seed=number % seeds, optim={"batch_size": 16}, budget={"epochs": 1})
             list(live.steps())
             done = live.finish()
-            with kept.claim(f"{number:016x}", {"name": "frozen", "spec": {}, "parent": None}) as claimed:
+            with store.claim(f"{number:016x}", {"name": "frozen", "spec": {}, "parent": None}) as claimed:
                 assert claimed is not None
                 claimed.begin()
                 claimed.finish({"status": done.status}, done.best, done.last, {}, frozen=done.frozen)

@@ -124,7 +124,7 @@ def reading() -> str:
             return timed(READ, "runs", cwd=folder)
 
         whole = medians(read)
-        kept = sum(path.stat().st_size for path in (folder / "runs").rglob("*") if path.is_file())
+        stored = sum(path.stat().st_size for path in (folder / "runs").rglob("*") if path.is_file())
         weights = str(folder / "weights" / NAME / "model.safetensors")
         copied = medians(partial(timed, PLAIN, weights, str(folder / "copy"), cwd=folder))
     slower = plans["with"][0] - plans["without"][0]
@@ -138,7 +138,7 @@ def reading() -> str:
     lines = [f"| {text} | {clock:.2f} s | {processor:.2f} s | {goal} |" for text, (clock, processor), goal in rows]
     return "\n".join(
         [
-            f"Random weights of GPT-2's size, {size / 1e6:,.0f} MB; {kept / 1e6:,.0f} MB in the store. A later plan is "
+            f"Random weights of GPT-2's size, {size / 1e6:,.0f} MB; {stored / 1e6:,.0f} MB in the store. A later plan is "
             f"{slower:.2f} s slower with them (goal: {GOAL_PLAN:g} s).",
             "",
             "| | clock | processor | goal |",

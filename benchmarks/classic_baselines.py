@@ -91,36 +91,36 @@ def theirs(task: Task, seed: int) -> np.ndarray:
     return np.asarray(np.eye(task.signature.classes)[np.asarray(model.predict(test))])
 
 
-def scored(found: Row, name: str, task: Task, predict: Callable[[], np.ndarray]) -> None:
+def scored(row: Row, name: str, task: Task, predict: Callable[[], np.ndarray]) -> None:
     """Add accuracy, calibration error and seconds of one fit."""
     begun = time.perf_counter()
-    said = predict()
+    predicted = predict()
     seconds = time.perf_counter() - begun
     assert task.test.target is not None
-    scores = scores_of(task.test.target, said, task.signature.classes)
-    found.setdefault(name, []).append(scores["accuracy"])
-    found.setdefault(f"{name}, seconds", []).append(seconds)
-    found.setdefault(f"{name}, calibration", []).append(scores["calibration_error"])
+    scores = scores_of(task.test.target, predicted, task.signature.classes)
+    row.setdefault(name, []).append(scores["accuracy"])
+    row.setdefault(f"{name}, seconds", []).append(seconds)
+    row.setdefault(f"{name}, calibration", []).append(scores["calibration_error"])
 
 
 def measure(name: str, data: Path, seeds: int, aeon: bool) -> tuple[str, Row]:
     """(sizes in words, accuracies and seconds per seed) of one set."""
-    found: Row = {}
+    row: Row = {}
     for seed in range(seeds):
         task = open_task(UcrSpec(name=name, split_seed=seed), data)
         for method in ("majority", "summary", "kernels"):
-            scored(found, method, task, lambda m=method, t=task, s=seed: ours(m, t, s))  # type: ignore[misc]
+            scored(row, method, task, lambda m=method, t=task, s=seed: ours(m, t, s))  # type: ignore[misc]
         whole = joined(task)
-        scored(found, "kernels, all rows", whole, lambda t=whole, s=seed: ours("kernels", t, s))  # type: ignore[misc]
+        scored(row, "kernels, all rows", whole, lambda t=whole, s=seed: ours("kernels", t, s))  # type: ignore[misc]
         if aeon and not task.signature.missing and task.signature.shortest == task.signature.length:
-            scored(found, "aeon, all rows", whole, lambda t=whole, s=seed: theirs(t, s))  # type: ignore[misc]
+            scored(row, "aeon, all rows", whole, lambda t=whole, s=seed: theirs(t, s))  # type: ignore[misc]
     sizes = f"{len(whole.train):,} / {len(task.test):,} | {task.signature.length:,} | {task.signature.classes}"
-    return sizes, found
+    return sizes, row
 
 
-def cell(found: Row, name: str) -> str:
+def cell(row: Row, name: str) -> str:
     """Mean accuracy and its spread over seeds."""
-    got = estimate(found.get(name, ()))
+    got = estimate(row.get(name, ()))
     if got is None:
         return "-"
     spread = f" ± {statistics.stdev(got.values):.3f}" if got.sem and got.sem > 1e-9 else ""
@@ -199,16 +199,16 @@ def main() -> None:
     words.add_argument("--sets", default=",".join(SETS))
     words.add_argument("--seeds", default=3, type=int)
     words.add_argument("--write", type=Path)
-    given = words.parse_args()
+    options = words.parse_args()
     warnings.simplefilter("ignore")  # of packages that aeon imports
     aeon, table = importlib.util.find_spec("aeon") is not None, {}
-    for name in given.sets.split(","):
-        table[name] = measure(name, given.data, given.seeds, aeon)
+    for name in options.sets.split(","):
+        table[name] = measure(name, options.data, options.seeds, aeon)
         print(name, table[name][0], {arm: cell(table[name][1], arm) for arm in ARMS}, flush=True)
-    text = page(table, given.seeds, "python benchmarks/classic_baselines.py --data DATA")
+    text = page(table, options.seeds, "python benchmarks/classic_baselines.py --data DATA")
     print(text)
-    if given.write:
-        given.write.write_text(text, "utf-8")
+    if options.write:
+        options.write.write_text(text, "utf-8")
 
 
 if __name__ == "__main__":

@@ -138,11 +138,11 @@ class Stopwatch:
 
     last: Timed | None
 
-    def begin(self, *given: Any) -> Timed:
+    def begin(self, *arguments: Any) -> Timed:
         """As `stage.begin`."""
         if self.device == "cuda":
             torch.cuda.reset_peak_memory_stats()
-        run = TrainedRun(*given)
+        run = TrainedRun(*arguments)
         run.setting = replace(run.setting, record="auto" if self.record else None)
         self.last = Timed(run, self.device)
         return self.last
@@ -176,18 +176,18 @@ def place(device: str, threads: int) -> dict[str, Any]:
     """Where and when, the GPU's memory and versions included."""
     where = {**setting(device, threads), "python": platform.python_version()}
     if device == "cuda":
-        found = torch.cuda.get_device_properties(0)
+        gpu = torch.cuda.get_device_properties(0)
         where.update(
             {
                 "cuda": torch.version.cuda,
-                "capability": f"{found.major}.{found.minor}",
-                "memory_gib": round(found.total_memory / GIB, 1),
+                "capability": f"{gpu.major}.{gpu.minor}",
+                "memory_gib": round(gpu.total_memory / GIB, 1),
             }
         )
     return where
 
 
-def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> dict[str, Any]:
+def row(options: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> dict[str, Any]:
     """What the log keeps of a stage that was just finished."""
     assert watch.last is not None
     scores, spec = result["scores"]["best"], watch.last.run.spec
@@ -195,8 +195,8 @@ def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> 
         "phase": result["name"],
         "seed": spec.seed,
         "from": "pretrained" if spec.parent is not None else "fresh",
-        "changed": given.words,
-        "precision": given.precision,
+        "changed": options.words,
+        "precision": options.precision,
         "status": result["status"],
         "epochs": result["budget"]["epochs"],
         **watch.last.facts(),
@@ -209,71 +209,71 @@ def row(given: argparse.Namespace, result: dict[str, Any], watch: Stopwatch) -> 
     }
 
 
-def sentence(found: dict[str, Any]) -> str:
+def sentence(entry: dict[str, Any]) -> str:
     """A row in words."""
-    scores = ", ".join(f"{name} {value:.4f}" for name, value in found["test"].items() if value is not None)
-    scoring = "" if found["evaluation_s"] is None else f"; evaluation {found['evaluation_s']:.3g} s"
+    scores = ", ".join(f"{name} {value:.4f}" for name, value in entry["test"].items() if value is not None)
+    scoring = "" if entry["evaluation_s"] is None else f"; evaluation {entry['evaluation_s']:.3g} s"
     return (
-        f"{found['phase']} ({found['from']}, seed {found['seed']}, {found['epochs']:g} epochs of "
-        f"{found['images']:,} images): {pace_said(found)}{scoring}; {found['how']}; {found['peak_gib']:.2f} GiB; "
-        f"test {scores or 'nothing'} at epoch {found['best_epoch']:g}"
+        f"{entry['phase']} ({entry['from']}, seed {entry['seed']}, {entry['epochs']:g} epochs of "
+        f"{entry['images']:,} images): {pace_said(entry)}{scoring}; {entry['how']}; {entry['peak_gib']:.2f} GiB; "
+        f"test {scores or 'nothing'} at epoch {entry['best_epoch']:g}"
     )
 
 
-def pace_said(found: dict[str, Any]) -> str:
+def pace_said(entry: dict[str, Any]) -> str:
     """Seconds of an epoch beside the paper's."""
-    if found["epoch_s"] is None:
+    if entry["epoch_s"] is None:
         return f"too few steps to time ({WARM} warm ones come first)"
-    seconds, images = found["epoch_s"], found["images"]
+    seconds, images = entry["epoch_s"], entry["images"]
     whole = "" if images == FULL else f", {seconds * FULL / images:.3g} s would be one of {FULL:,}"
     beside = (
-        f"not the paper's setting: {' '.join(found['changed'])}"
-        if found["changed"]
-        else (f"an A100 in the paper: {PAPER[found['phase']]:g} s")
+        f"not the paper's setting: {' '.join(entry['changed'])}"
+        if entry["changed"]
+        else (f"an A100 in the paper: {PAPER[entry['phase']]:g} s")
     )
     return (
-        f"{seconds:.3g} s an epoch{whole} ({found['step_ms']:.3f} ms a step, batch {found['batch']}, "
-        f"{found['timed_steps']:,} steps timed; {beside})"
+        f"{seconds:.3g} s an epoch{whole} ({entry['step_ms']:.3f} ms a step, batch {entry['batch']}, "
+        f"{entry['timed_steps']:,} steps timed; {beside})"
     )
 
 
-def study_of(given: argparse.Namespace) -> Study:
+def study_of(options: argparse.Namespace) -> Study:
     """The study, with the words of the command line."""
     words = [
         "columns=image",
-        f"seed=[{given.seeds}]",
-        f"pretrain.budget.epochs={given.pretrain_epochs}",
-        f"finetune.budget.epochs={given.finetune_epochs}",
-        f"task.fraction={given.fraction}",
+        f"seed=[{options.seeds}]",
+        f"pretrain.budget.epochs={options.pretrain_epochs}",
+        f"finetune.budget.epochs={options.finetune_epochs}",
+        f"task.fraction={options.fraction}",
     ]
-    words += [f"{stage}.optim.precision={given.precision}" for stage in PAPER]
-    return Study("coser-1-described", [*words, *given.words], scale="paper", store=given.store, data=given.data)
+    words += [f"{stage}.optim.precision={options.precision}" for stage in PAPER]
+    return Study("coser-1-described", [*words, *options.words], scale="paper", store=options.store, data=options.data)
 
 
 def checked(study: Study, device: str, log: Log) -> bool:
     """Compare recorded with plain steps, and say where the time of a step goes. False where they differ."""
     for phase, spec in phases(study).items():
         task = open_task(spec.task, study.data)
-        found = agreement(phase, spec, task, device)
-        log.say(str(found))
-        if found.problem is not None:
-            log.say(f"{phase}: {found.problem}; nothing is trained")
+        comparison = agreement(phase, spec, task, device)
+        log.say(str(comparison))
+        if comparison.problem is not None:
+            log.say(f"{phase}: {comparison.problem}; nothing is trained")
             return False
         for line in kernel_lines(kernels(spec, task, device, recorder(device))):
             log.say(line)
     return True
 
 
-def trained(study: Study, device: str, given: argparse.Namespace, log: Log, where: dict[str, Any]) -> None:
+def trained(study: Study, device: str, options: argparse.Namespace, log: Log, where: dict[str, Any]) -> None:
     """Perform the study."""
-    watch = Stopwatch(device, given.record == "auto")
-    runtime = Runtime(study.data, device, 0, given.threads, limit=given.limit)
+    watch = Stopwatch(device, options.record == "auto")
+    runtime = Runtime(study.data, device, 0, options.threads, limit=options.limit)
     engine = Engine(watch.begin, identity, open_task)
     for event in perform(study.plan.stages.values(), study.store, runtime, engine):
         if isinstance(event, Progress) and event.record is not None:
             log.say(f"  {event.name} {event.step:,} of {event.steps:,}: {json.dumps(event.record)}")
         elif isinstance(event, Finished):
-            log.rows[event.identity] = row(given, event.result, watch)
+            log.rows[event.identity] = row(options, event.result, watch)
             log.keep(where)
         elif isinstance(event, (Failed, Stopped, Notice)):
             log.say(f"  {event}")
@@ -309,9 +309,9 @@ def answer(study: Study, log: Log) -> bool:
     return not left
 
 
-def as_study(study: Study, given: argparse.Namespace) -> list[str]:
+def as_study(study: Study, options: argparse.Namespace) -> list[str]:
     """The commands that perform the same stages without a clock, and print their table from the same store."""
-    places = [f"--{name}={value}" for name in ("data", "store") if (value := getattr(given, name)) is not None]
+    places = [f"--{name}={value}" for name in ("data", "store") if (value := getattr(options, name)) is not None]
     words = shlex.join([short_name(study.source), f"--scale={study.spec.scale}", *places, *study.overrides])
     return [
         f"the table of these stages: headstart report {words}",
@@ -340,22 +340,22 @@ def arguments(words: list[str] | None) -> argparse.Namespace:
 
 def main(words: list[str] | None = None) -> int:
     """Compare, train, say. Exit code 0 where all is done, 1 where steps disagree or stages are left."""
-    given = arguments(words)
-    torch.set_num_threads(given.threads)
+    options = arguments(words)
+    torch.set_num_threads(options.threads)
     keep_freed_memory()
     try:
-        device, study = choose_device(given.device), study_of(given)
+        device, study = choose_device(options.device), study_of(options)
     except BadInput as error:
         raise SystemExit(f"coser_image: {error}") from None
-    log = Log(given.log or study.store.root / "coser-image.log")
-    where = place(device, given.threads)
+    log = Log(options.log or study.store.root / "coser-image.log")
+    where = place(device, options.threads)
     log.say("python benchmarks/coser_image.py " + shlex.join(sys.argv[1:] if words is None else words))
     log.say(", ".join(f"{key} {value}" for key, value in where.items()))
-    if given.record == "auto" and not checked(study, device, log):
+    if options.record == "auto" and not checked(study, device, log):
         return 1
-    trained(study, device, given, log, where)
+    trained(study, device, options, log, where)
     done = answer(study, log)
-    for line in as_study(study, given):
+    for line in as_study(study, options):
         log.say(line)
     return 0 if done else 1
 

@@ -63,8 +63,8 @@ def _summaries(x: np.ndarray) -> np.ndarray:
     parts = [x, *np.array_split(x, min(4, x.shape[-1]), axis=-1)]
     out = []
     for part in parts:
-        place = np.arange(part.shape[-1]) - (part.shape[-1] - 1) / 2
-        slope = (part * place).sum(-1) / max((place**2).sum(), 1.0)
+        position = np.arange(part.shape[-1]) - (part.shape[-1] - 1) / 2
+        slope = (part * position).sum(-1) / max((position**2).sum(), 1.0)
         steps = np.abs(np.diff(part, axis=-1)).mean(-1) if part.shape[-1] > 1 else np.zeros_like(slope)
         quartiles = np.quantile(part, (0.25, 0.5, 0.75), axis=-1)
         out += [part.mean(-1), part.std(-1), part.min(-1), part.max(-1), *quartiles, slope, steps]

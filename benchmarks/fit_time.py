@@ -48,13 +48,13 @@ def busy() -> None:
 def others(count: int) -> Iterator[None]:
     """So many other processes that want a core."""
     running = [multiprocessing.get_context("spawn").Process(target=busy, daemon=True) for _ in range(count)]
-    for one in running:
-        one.start()
+    for process in running:
+        process.start()
     try:
         yield
     finally:
-        for one in running:
-            one.kill()
+        for process in running:
+            process.kill()
 
 
 def measure(seconds: int) -> list[str]:
@@ -70,17 +70,17 @@ def measure(seconds: int) -> list[str]:
             check=True,
         )
         wall = time.perf_counter() - begun
-    said = done.stdout
-    steps = [found[1] for found in re.finditer(r"training: ([\d,]+) steps", said)][::-1]
-    left = re.search(r"before (\d+) stages? ", said)
-    gap = re.search(r"(\S+ \[[^\]]+\]) test accuracy over training from scratch", said)
+    output = done.stdout
+    steps = [match[1] for match in re.finditer(r"training: ([\d,]+) steps", output)][::-1]
+    left = re.search(r"before (\d+) stages? ", output)
+    gap = re.search(r"(\S+ \[[^\]]+\]) test accuracy over training from scratch", output)
     return [
         f"{seconds} s",
         f"{wall:.1f} s",
         " + ".join(steps),
         left[1] if left else "0",
         gap[1] if gap else "",
-        "yes" if "underpowered" in said else "no",
+        "yes" if "underpowered" in output else "no",
     ]
 
 
@@ -88,7 +88,7 @@ def main() -> None:
     words = argparse.ArgumentParser(description="Whether a fit ends within its time.")
     words.add_argument("--times", type=int, nargs="*", default=[30, 60, 120])
     words.add_argument("--threads-of-others", type=int, default=0)
-    given = words.parse_args()
+    options = words.parse_args()
     heads = [
         "--time",
         "took",
@@ -98,13 +98,13 @@ def main() -> None:
         "underpowered said",
     ]
     rows = []
-    with others(given.threads_of_others):
-        for seconds in given.times:
+    with others(options.threads_of_others):
+        for seconds in options.times:
             rows.append(measure(seconds))
             print(rows[-1], flush=True)
     shared = (
-        f"{given.threads_of_others} other processes wanted a core meanwhile"
-        if given.threads_of_others
+        f"{options.threads_of_others} other processes wanted a core meanwhile"
+        if options.threads_of_others
         else ("the machine did nothing else")
     )
     lines = [heads, ["---:"] * len(heads), *rows]

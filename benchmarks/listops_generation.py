@@ -56,15 +56,15 @@ def plain_tree(rng: random.Random, depth: int) -> tuple[list[str], int]:
 def plain(count: int) -> tuple[float, np.ndarray]:
     """Seconds for `count` expressions, and their lengths."""
     rng, start = random.Random(0), time.perf_counter()  # noqa: S311 (no secret hangs on it)
-    kept: dict[str, int] = {}
-    while len(kept) < count:
+    values: dict[str, int] = {}
+    while len(values) < count:
         symbols, value = plain_tree(rng, 1)
         if 500 < len(symbols) < 2000:
-            kept[" ".join(symbols)] = value
+            values[" ".join(symbols)] = value
     seconds = time.perf_counter() - start
-    for text, value in list(kept.items())[:100]:
+    for text, value in list(values.items())[:100]:
         assert evaluate(encode(text)) == value
-    return seconds, np.array([text.count(" ") + 1 for text in kept])
+    return seconds, np.array([text.count(" ") + 1 for text in values])
 
 
 def ours(count: int, workers: int, folder: Path) -> tuple[float, float, np.ndarray]:
@@ -90,24 +90,24 @@ def main() -> None:
     parser.add_argument("--plain", type=int, default=5_000)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--write", type=Path)
-    given = parser.parse_args()
-    slow, slow_lengths = plain(given.plain)
-    scaled = slow * given.count / given.plain
+    options = parser.parse_args()
+    slow, slow_lengths = plain(options.plain)
+    scaled = slow * options.count / options.plain
     with tempfile.TemporaryDirectory() as folder:
-        alone, _, _ = ours(given.count, 1, Path(folder) / "alone")
-        both, opening, lengths = ours(given.count, given.workers, Path(folder) / "together")
+        alone, _, _ = ours(options.count, 1, Path(folder) / "alone")
+        both, opening, lengths = ours(options.count, options.workers, Path(folder) / "together")
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     lines = [
         "# Generating ListOps",
         "",
-        f"{given.count:,} expressions of LRA's sizes, {platform.machine()}, {os.cpu_count()} cores, "
+        f"{options.count:,} expressions of LRA's sizes, {platform.machine()}, {os.cpu_count()} cores, "
         f"Python {platform.python_version()}, numpy {np.__version__}, {date.today()}.",
         "",
         "| generator | seconds | mean length |",
         "|---|---|---|",
-        f"| plain Python, 1 core ({given.plain:,} timed, scaled) | {scaled:.1f} | {slow_lengths.mean():.0f} |",
+        f"| plain Python, 1 core ({options.plain:,} timed, scaled) | {scaled:.1f} | {slow_lengths.mean():.0f} |",
         f"| level by level, 1 thread | {alone:.1f} | {lengths.mean():.0f} |",
-        f"| level by level, {given.workers} threads | {both:.1f} | {lengths.mean():.0f} |",
+        f"| level by level, {options.workers} threads | {both:.1f} | {lengths.mean():.0f} |",
         "",
         f"Goal: under 15 s on 2 cores. Opening the prepared set: {opening:.3f} s (goal: under 1 s). Largest "
         f"memory of the whole run: {memory:.0f} MiB.",
@@ -115,8 +115,8 @@ def main() -> None:
         "`python benchmarks/listops_generation.py --write docs/benchmarks/listops-generation.md` makes this page.",
     ]
     print("\n".join(lines))
-    if given.write:
-        given.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    if options.write:
+        options.write.write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

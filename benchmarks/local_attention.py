@@ -57,9 +57,9 @@ def peak() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / unit
 
 
-def in_own_process(kind: str, length: int, given: list[str]) -> dict[str, float]:
+def in_own_process(kind: str, length: int, words: list[str]) -> dict[str, float]:
     """`measure` in a fresh process."""
-    command = [sys.executable, __file__, *given, "--one", kind, "--length", str(length)]
+    command = [sys.executable, __file__, *words, "--one", kind, "--length", str(length)]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     answer: dict[str, float] = json.loads(done.stdout)
     return answer
@@ -92,20 +92,20 @@ def main() -> None:
         f"D {of.width}, {of.heads} heads, window {of.window}{', causal' if of.causal else ''}, float32\n"
     )
     print("| mixer | L | forward + backward | processor time | memory | forward GFLOPs |\n|---|---|---|---|---|---|")
-    found = {}
+    rows = {}
     for kind, length in [
         ("local_attention", of.length // 4),
         ("local_attention", of.length // 2),
         ("local_attention", of.length),
         ("attention", of.length),
     ]:
-        row = found[kind, length] = in_own_process(kind, length, sys.argv[1:])
+        row = rows[kind, length] = in_own_process(kind, length, sys.argv[1:])
         print(
             f"| {kind} | {length:,} | {row['seconds']:.1f} s | {row['processor_seconds']:.1f} s | "
             f"{row['megabytes']:.0f} MB | {row['gflops']:.0f} |",
             flush=True,
         )
-    local, full = found["local_attention", of.length], found["attention", of.length]
+    local, full = rows["local_attention", of.length], rows["attention", of.length]
     shares = [local[key] / full[key] for key in ("seconds", "processor_seconds")]
     print(
         f"\nlocal / full: {shares[0]:.2f} of the time, {shares[1]:.2f} of the processor time "

@@ -65,11 +65,11 @@ def _ucr(data: Path, work: Path) -> Iterator[Set]:
     folder = unpack(data / "ucr" / "ucr.tar.xz", work)
     for train in sorted(folder.rglob("*_TRAIN.tsv")):
         test = train.with_name(train.name.replace("_TRAIN", "_TEST"))
-        given = test if test.exists() else None  # ECG5000's test rows are in a form that is not read
+        test_file = test if test.exists() else None  # ECG5000's test rows are in a form that is not read
         yield Set(
             train.name.removesuffix("_TRAIN.tsv"),
             "UCR",
-            lambda _, a=train, b=given: (a, b, None),  # type: ignore[misc]
+            lambda _, a=train, b=test_file: (a, b, None),  # type: ignore[misc]
             LayoutSpec(header=False, target="1", target_kind="class"),
         )
 
@@ -85,14 +85,14 @@ def _spoken(data: Path, work: Path) -> Set:
     """Spoken digits, a folder per digit; recordings 0 to 4 of each speaker are the test, as their authors say."""
     folder = unpack(data / "fsdd" / "fsdd_wav.tar.xz", work)
 
-    def files(place: Path) -> tuple[Path, Path, None]:
+    def files(work: Path) -> tuple[Path, Path, None]:
         for wave in folder.rglob("*.wav"):
             digit, _, number = wave.stem.split("_")
-            target = place / ("test" if int(number) < 5 else "train") / digit
+            target = work / ("test" if int(number) < 5 else "train") / digit
             target.mkdir(parents=True, exist_ok=True)
             if not (target / wave.name).exists():
                 (target / wave.name).write_bytes(wave.read_bytes())
-        return place / "train", place / "test", None
+        return work / "train", work / "test", None
 
     return Set("spoken digits", "sound", files)
 
@@ -105,12 +105,12 @@ def _dna(data: Path, work: Path) -> Iterator[Set]:
         yield Set(
             f"promoters {name}",
             "DNA",
-            lambda place, n=name: (_promoters(folder, n, place), None, None),  # type: ignore[misc]
+            lambda work, n=name: (_promoters(folder, n, work), None, None),  # type: ignore[misc]
             LayoutSpec(target="label", kind="dna"),
         )
 
 
-def _promoters(folder: Path, name: str, place: Path) -> Path:
+def _promoters(folder: Path, name: str, work: Path) -> Path:
     """One table of promoters and other pieces of one species; pieces with letters besides A, C, G, T are left out."""
     plain = name.partition("_")[0]
     other = {
@@ -120,13 +120,13 @@ def _promoters(folder: Path, name: str, place: Path) -> Path:
         "Mouse": "Mouse_nonprom",
     }[plain]
     first = f"{name}_prom" if plain in ("Ecoli", "Bacillus") else name
-    out = place / "pieces.tsv"
+    out = work / "pieces.tsv"
     lines = ["label\tsequence"]
     for label, file in (("promoter", first), ("other", other)):
         for piece in _fasta(next(folder.rglob(f"{file}.fa"))):
             if set(piece) <= set("ACGT"):
                 lines.append(f"{label}\t{piece}")
-    place.mkdir(parents=True, exist_ok=True)
+    work.mkdir(parents=True, exist_ok=True)
     out.write_text("\n".join(lines) + "\n")
     return out
 
@@ -150,13 +150,13 @@ def _films(data: Path) -> Iterator[Set]:
         yield Set(
             f"IMDb, {labels:,} labels",
             "text",
-            lambda place, n=labels: _reviews(data, n, place),  # type: ignore[misc]
+            lambda work, n=labels: _reviews(data, n, work),  # type: ignore[misc]
             LayoutSpec(target="label", values=("text",), target_kind="class"),
         )
 
 
-def _reviews(data: Path, labels: int, place: Path) -> tuple[Path, Path, Path]:
-    place.mkdir(parents=True, exist_ok=True)
+def _reviews(data: Path, labels: int, work: Path) -> tuple[Path, Path, Path]:
+    work.mkdir(parents=True, exist_ok=True)
     with lzma.open(data / "imdb" / "imdb_train.jsonl.xz", "rt", encoding="utf-8") as file:
         rows = [json.loads(line) for line in file]
     kinds = [[row for row in rows if row["label"] == label] for label in (0, 1)]
@@ -164,26 +164,26 @@ def _reviews(data: Path, labels: int, place: Path) -> tuple[Path, Path, Path]:
     with lzma.open(data / "imdb" / "imdb_test.jsonl.xz", "rt", encoding="utf-8") as file:
         test = [json.loads(line) for line in file]
     step = len(test) // FILMS_TEST
-    paths = place / "train.jsonl", place / "test.jsonl", place / "more.jsonl"
+    paths = work / "train.jsonl", work / "test.jsonl", work / "more.jsonl"
     for path, some in zip(paths, (order[:labels], test[::step], order[labels : labels + FILMS_MORE]), strict=True):
         path.write_text("".join(json.dumps({"label": str(r["label"]), "text": r["text"]}) + "\n" for r in some))
     return paths
 
 
-def measure(one: Set, work: Path, seconds: float, workers: int) -> dict[str, Any]:
+def measure(dataset: Set, work: Path, seconds: float, workers: int) -> dict[str, Any]:
     """A fit of one set, as JSON material; read again where it is finished."""
-    name = "".join(c if c.isalnum() else "-" for c in one.name)
-    kept = work / "fits" / f"{name}.json"
-    if kept.exists():
-        found: dict[str, Any] = json.loads(kept.read_text())
-        return found
-    train, test, unlabelled = one.files(work / "files" / name)
-    settings = FitSettings(layout=one.layout, test=test, unlabelled=unlabelled, time=seconds)
+    name = "".join(c if c.isalnum() else "-" for c in dataset.name)
+    path = work / "fits" / f"{name}.json"
+    if path.exists():
+        result: dict[str, Any] = json.loads(path.read_text())
+        return result
+    train, test, unlabelled = dataset.files(work / "files" / name)
+    settings = FitSettings(layout=dataset.layout, test=test, unlabelled=unlabelled, time=seconds)
     begun, used = time.monotonic(), time.process_time()
     outcome = fit_sequences(train, settings, out=work / "fits" / name, store=work / "runs" / name, workers=workers)
-    found = {
-        "name": one.name,
-        "family": one.family,
+    result = {
+        "name": dataset.name,
+        "family": dataset.family,
         "given": seconds,
         "seconds": time.monotonic() - begun,
         "cpu": time.process_time() - used,
@@ -196,9 +196,9 @@ def measure(one: Set, work: Path, seconds: float, workers: int) -> dict[str, Any
         "gain": _gain(outcome),
         "notes": list(outcome.notes),
     }
-    kept.parent.mkdir(parents=True, exist_ok=True)
-    kept.write_text(json.dumps(found, indent=1))
-    return found
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(result, indent=1))
+    return result
 
 
 def _row(candidate: Candidate) -> dict[str, Any]:
@@ -219,43 +219,48 @@ def _gain(outcome: Outcome) -> dict[str, Any] | None:
     return None if gap is None else {"mean": gap.mean, "low": gap.low, "high": gap.high, "n": gap.n}
 
 
-def ranks(found: Sequence[dict[str, Any]]) -> dict[str, float]:
+def ranks(results: Sequence[dict[str, Any]]) -> dict[str, float]:
     """Mean rank of each model on test over the sets that have all of them; equal scores share a rank."""
     from scipy.stats import rankdata
 
-    whole = [one for one in found if all(one["models"].get(m, {}).get("test") for m in MODELS)]
+    whole = [result for result in results if all(result["models"].get(m, {}).get("test") for m in MODELS)]
     if not whole:
         return {}
-    rows = [rankdata([-one["models"][m]["test"]["mean"] for m in MODELS]) for one in whole]
+    rows = [rankdata([-result["models"][m]["test"]["mean"] for m in MODELS]) for result in whole]
     return {m: float(sum(row[i] for row in rows) / len(rows)) for i, m in enumerate(MODELS)}
 
 
-def table(found: Sequence[dict[str, Any]]) -> list[str]:
+def table(results: Sequence[dict[str, Any]]) -> list[str]:
     """Markdown of all sets."""
     heads = ["set", "train labels", "length", "classes", *MODELS, "gain of self-pretraining", "best on validation"]
     lines = ["| " + " | ".join(heads) + " |", "| --- | ---: | ---: | ---: |" + " ---: |" * (len(MODELS) + 1) + " --- |"]
-    for one in found:
-        gain = one["gain"]
-        told = (
+    for result in results:
+        gain = result["gain"]
+        text = (
             ""
             if gain is None
             else f"{gain['mean']:+.3f}"
             + (f" [{gain['low']:+.3f}, {gain['high']:+.3f}]" if gain["low"] is not None else "")
             + _fewer(gain["n"])
         )
-        cells = [one["name"], f"{one['sizes']['labelled']:,}", f"{one['lengths']['median']:,.0f}", str(one["classes"])]
-        cells += [_cell(one, m) for m in MODELS]
-        lines.append("| " + " | ".join([*cells, told.replace("-", "\N{MINUS SIGN}"), one["winner"]]) + " |")
+        cells = [
+            result["name"],
+            f"{result['sizes']['labelled']:,}",
+            f"{result['lengths']['median']:,.0f}",
+            str(result["classes"]),
+        ]
+        cells += [_cell(result, m) for m in MODELS]
+        lines.append("| " + " | ".join([*cells, text.replace("-", "\N{MINUS SIGN}"), result["winner"]]) + " |")
     return lines
 
 
-def _cell(one: dict[str, Any], model: str) -> str:
-    scored = one["models"].get(model, {}).get("test")
+def _cell(result: dict[str, Any], model: str) -> str:
+    scored = result["models"].get(model, {}).get("test")
     if not scored:
         return "\N{EM DASH}"
     text = score(scored["mean"]) + (f" ± {scored['sem']:.3f}" if scored["sem"] is not None else "")
-    text += _fewer(one["models"][model]["n"]) if model in SEEDED else ""
-    best = max((m["test"]["mean"] for m in one["models"].values() if m.get("test")), default=0.0)
+    text += _fewer(result["models"][model]["n"]) if model in SEEDED else ""
+    best = max((m["test"]["mean"] for m in result["models"].values() if m.get("test")), default=0.0)
     return f"**{text}**" if scored["mean"] == best else text
 
 
@@ -264,20 +269,24 @@ def _fewer(n: int) -> str:
     return f" (n {n})" if n != SEEDS else ""
 
 
-def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
+def plot(results: Sequence[dict[str, Any]], path: Path) -> None:
     """Gain of self-pretraining against the number of labels, with intervals."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(7.6, 4.2), layout="constrained")
     axes = figure.add_subplot()
-    families = list(dict.fromkeys(one["family"] for one in found))
+    families = list(dict.fromkeys(result["family"] for result in results))
     for i, family in enumerate(families):
-        some = [one for one in found if one["family"] == family and one["gain"] and one["gain"]["low"] is not None]
-        labels = [one["sizes"]["labelled"] for one in some]
-        means = [one["gain"]["mean"] for one in some]
+        some = [
+            result
+            for result in results
+            if result["family"] == family and result["gain"] and result["gain"]["low"] is not None
+        ]
+        labels = [result["sizes"]["labelled"] for result in some]
+        means = [result["gain"]["mean"] for result in some]
         reach = [
-            [one["gain"]["mean"] - one["gain"]["low"] for one in some],
-            [one["gain"]["high"] - one["gain"]["mean"] for one in some],
+            [result["gain"]["mean"] - result["gain"]["low"] for result in some],
+            [result["gain"]["high"] - result["gain"]["mean"] for result in some],
         ]
         axes.errorbar(labels, means, reach, fmt="os^Dv"[i % 5], markersize=5, linewidth=0.8, label=family, alpha=0.85)
     axes.axhline(0, color="#808080", linewidth=0.8)
@@ -289,36 +298,38 @@ def plot(found: Sequence[dict[str, Any]], path: Path) -> None:
     figure.savefig(path, dpi=150)
 
 
-def page(found: Sequence[dict[str, Any]]) -> str:
+def page(results: Sequence[dict[str, Any]]) -> str:
     """The page of results."""
-    times = [one.get("given", 90.0) for one in found]
+    times = [result.get("given", 90.0) for result in results]
     seconds = max(set(times), key=times.count)
     longer = [
-        f"{one['name']} ({duration(one['given'])})" for one, given in zip(found, times, strict=True) if given != seconds
+        f"{result['name']} ({duration(result['given'])})"
+        for result, limit in zip(results, times, strict=True)
+        if limit != seconds
     ]
-    order = sorted(ranks(found).items(), key=lambda pair: pair[1])
-    gains = [one["gain"] for one in found if one["gain"]]
+    order = sorted(ranks(results).items(), key=lambda pair: pair[1])
+    gains = [result["gain"] for result in results if result["gain"]]
     clear = [g for g in gains if g["low"] is not None and (g["low"] > 0 or g["high"] < 0)]
     helped = sum(g["mean"] > 0 for g in clear)
     nets = [
         max(
-            (one["models"][m]["test"]["mean"] for m in ("scratch", "self_pretrained") if one["models"].get(m)),
+            (result["models"][m]["test"]["mean"] for m in ("scratch", "self_pretrained") if result["models"].get(m)),
             default=0.0,
         )
-        for one in found
+        for result in results
     ]  # none of those that were not trained to their end
-    kernels = [one["models"]["kernels"]["test"]["mean"] for one in found]
+    kernels = [result["models"]["kernels"]["test"]["mean"] for result in results]
     ahead = sum(a > b for a, b in zip(nets, kernels, strict=True))
     middle = sorted(g["mean"] for g in gains)[len(gains) // 2] if gains else 0.0
-    many, unclear = len(found), len(gains) - len(clear)
-    short = [one["name"] for one in found if any("too little for networks" in line for line in one["plan"])]
+    many, unclear = len(results), len(gains) - len(clear)
+    short = [result["name"] for result in results if any("too little for networks" in line for line in result["plan"])]
     starved = (
         f" On {len(short)} of the sets ({', '.join(short)}) the time is too little for networks to learn from, "
         "as `fit` says itself."
         if short
         else ""
     )
-    took = duration(sum(one["seconds"] for one in found))
+    took = duration(sum(result["seconds"] for result in results))
     where = f"{machine()}, torch {version('torch')}, headstart {version('headstart')}"
     more = f"; more time had {', '.join(longer)}" if longer else ""
     return "\n".join(
@@ -334,7 +345,7 @@ def page(found: Sequence[dict[str, Any]]) -> str:
             "",
             "## Table",
             "",
-            *table(found),
+            *table(results),
             "",
             NOTE,
             "",
@@ -349,9 +360,9 @@ def page(found: Sequence[dict[str, Any]]) -> str:
             "What each set was given:",
             "",
             *(
-                f"- {one['name']}: {'; '.join(line for line in one['plan'] if 'steps' in line or 'positions' in line)} "
-                f"({duration(one['seconds'])})"
-                for one in found
+                f"- {result['name']}: {'; '.join(line for line in result['plan'] if 'steps' in line or 'positions' in line)} "
+                f"({duration(result['seconds'])})"
+                for result in results
             ),
             "",
             f"Measured {date.today().isoformat()} on {where}, {took} in all. {CHOSEN}",
@@ -389,19 +400,21 @@ def main() -> None:
     words.add_argument("--time", type=float, default=300.0)
     words.add_argument("--workers", type=int, default=2)
     words.add_argument("sets", nargs="*")
-    given = words.parse_args()
-    chosen = [one for one in all_sets(given.data, given.work) if not given.sets or one.name in given.sets]
-    found = []
-    for one in chosen:
-        found.append(measure(one, given.work, given.time, given.workers))
-        told = ", ".join(f"{m} {_cell(found[-1], m)}" for m in MODELS)
-        print(f"{one.name}: {told} ({duration(found[-1]['seconds'])})", flush=True)
-    if given.sets:
+    options = words.parse_args()
+    chosen = [
+        dataset for dataset in all_sets(options.data, options.work) if not options.sets or dataset.name in options.sets
+    ]
+    results = []
+    for dataset in chosen:
+        results.append(measure(dataset, options.work, options.time, options.workers))
+        text = ", ".join(f"{m} {_cell(results[-1], m)}" for m in MODELS)
+        print(f"{dataset.name}: {text} ({duration(results[-1]['seconds'])})", flush=True)
+    if options.sets:
         return  # the page is of all sets: the same command without names makes it of what is finished
     figures = PAGE.parent / "figures"
     figures.mkdir(parents=True, exist_ok=True)
-    plot(found, figures / "own-gain.png")
-    PAGE.write_text(page(found), "utf-8")
+    plot(results, figures / "own-gain.png")
+    PAGE.write_text(page(results), "utf-8")
     print(PAGE)
 
 

@@ -42,10 +42,10 @@ def measure(size: int, images: int, threads: int, limit: float | None = None) ->
     return opened < 1.0 and (limit is None or built < limit)
 
 
-def main(given: list[int]) -> int:
+def main(numbers: list[int]) -> int:
     """All claims, or one size. Exit code 1 where one does not hold."""
-    if given:
-        size, images, threads = [*given, 0, 0, 0][:3]
+    if numbers:
+        size, images, threads = [*numbers, 0, 0, 0][:3]
         return 0 if measure(size, images or 10_000, threads or 2) else 1
     held = [measure(size, images, 2, limit) for (size, images), limit in CLAIMS.items()]
     return 0 if all(held) else 1

@@ -87,8 +87,8 @@ def train_cnn(
             pixels, label = draw("train", contour, first, AT_ONCE)
             model.train()
             for i in range(0, AT_ONCE - batch + 1, batch):
-                said = answer(model, pixels[i : i + batch])
-                loss = nn.functional.cross_entropy(said, torch.from_numpy(label[i : i + batch]))
+                logits = answer(model, pixels[i : i + batch])
+                loss = nn.functional.cross_entropy(logits, torch.from_numpy(label[i : i + batch]))
                 optim.zero_grad()
                 loss.backward()  # type: ignore[no-untyped-call]
                 optim.step()
@@ -108,8 +108,8 @@ def accuracy(model: nn.Module, split: Split) -> float:
     """Share of right answers."""
     model.eval()
     with torch.no_grad():
-        said = [answer(model, split[0][i : i + 500]).argmax(1) for i in range(0, len(split[0]), 500)]
-    return float((torch.cat(said).numpy() == split[1]).mean())
+        answers = [answer(model, split[0][i : i + 500]).argmax(1) for i in range(0, len(split[0]), 500)]
+    return float((torch.cat(answers).numpy() == split[1]).mean())
 
 
 def logistic_scores(train: Split, test: Split) -> dict[str, float]:

@@ -33,14 +33,14 @@ def measure(kind: str, data: Path) -> dict[str, float]:
     from headstart.tasks import open_task
 
     imports = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    given = {
+    document = {
         "task": {"kind": kind},
         "objective": {"kind": "masked"},
         "budget": {"steps": 30},
         "model": {"width": 16, "blocks": 1, "mixer": {"kind": "linear_attention", "heads": 2}},
         "optim": {"batch_size": BATCH, "length_pool": POOL},
     }
-    spec = read(StageSpec, given)
+    spec = read(StageSpec, document)
     began = time.perf_counter()
     open_task(spec.task, data)
     first = time.perf_counter() - began
@@ -67,14 +67,14 @@ def main() -> None:
     words.add_argument("--data", default="data")
     words.add_argument("--tasks", default="listops,text")
     words.add_argument("--one", help=argparse.SUPPRESS)
-    given = words.parse_args()
-    if given.one:
-        print(json.dumps(measure(given.one, Path(given.data))))
+    options = words.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.one, Path(options.data))))
         return
     print("| task | train | first opening | opening | padding, random | padding, buckets | memory beyond imports |")
     print("|---|---|---|---|---|---|---|")
-    for kind in given.tasks.split(","):
-        command = [sys.executable, __file__, "--data", given.data, "--one", kind]
+    for kind in options.tasks.split(","):
+        command = [sys.executable, __file__, "--data", options.data, "--one", kind]
         out = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         f = json.loads(out.splitlines()[-1])
         opened = f"{f['first_open_s']:.1f} s | {f['open_s']:.2f} s"

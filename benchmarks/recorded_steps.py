@@ -128,11 +128,13 @@ def taken(spec: StageSpec, task: Task, device: str, record: Recorder | None) -> 
     )
 
 
-def apart(one: Taken, two: Taken) -> float:
+def apart(first: Taken, second: Taken) -> float:
     """Largest difference of losses and of weights, each as a share of the largest of them; NaN stays NaN."""
-    loss = float((one.losses - two.losses).abs().max() / one.losses.abs().max())
-    scale = max(float(value.abs().max()) for value in one.weights.values())
-    far = [float((one.weights[name] - two.weights[name]).abs().max()) for name in one.weights if NOISE not in name]
+    loss = float((first.losses - second.losses).abs().max() / first.losses.abs().max())
+    scale = max(float(value.abs().max()) for value in first.weights.values())
+    far = [
+        float((first.weights[name] - second.weights[name]).abs().max()) for name in first.weights if NOISE not in name
+    ]
     return float(np.max([loss, max(far) / scale if not any(map(np.isnan, far)) else np.nan]))
 
 
@@ -173,13 +175,13 @@ def kernels(spec: StageSpec, task: Task, device: str, record: Recorder | None) -
         pass
     wait_for(device)
     kind = ProfilerActivity.CUDA if device == "cuda" else ProfilerActivity.CPU
-    with profile(activities=[kind]) as found:
+    with profile(activities=[kind]) as profiled:
         for _ in itertools.islice(ticks, PROFILED):
             pass
         wait_for(device)
     spent = "self_device_time_total" if device == "cuda" else "self_cpu_time_total"
     rows = [
-        (event.key, event.count / PROFILED, getattr(event, spent) / 1e3 / PROFILED) for event in found.key_averages()
+        (event.key, event.count / PROFILED, getattr(event, spent) / 1e3 / PROFILED) for event in profiled.key_averages()
     ]
     return sorted((row for row in rows if row[2] > 0), key=lambda row: -row[2])
 
@@ -223,25 +225,25 @@ def main() -> int:
     parser.add_argument("--only", choices=["pretrain", "finetune"])
     for name, value in (("steps", 200), ("units", 2000), ("length", 1024), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
-    given = parser.parse_args()
-    torch.set_num_threads(given.threads)
-    device, task, wrong = choose_device(given.device), made_up(given.units, given.length), 0
-    words = [f"{stage}.optim.precision={given.precision}" for stage in ("pretrain", "finetune")]
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    device, task, wrong = choose_device(options.device), made_up(options.units, options.length), 0
+    words = [f"{stage}.optim.precision={options.precision}" for stage in ("pretrain", "finetune")]
     study = Study("coser-1-described", ["columns=image", "seed=[0]", *words], scale="paper", absent="open")
-    where: dict[str, Any] = setting(device, given.threads)
+    where: dict[str, Any] = setting(device, options.threads)
     print(", ".join(f"{key} {value}" for key, value in where.items()))
     for phase, spec in phases(study).items():
-        if given.only not in (None, phase):
+        if options.only not in (None, phase):
             continue
-        found = agreement(phase, spec, task, device)
-        print(found)
-        if found.problem is not None:
-            print(f"{phase}: {found.problem}")
+        comparison = agreement(phase, spec, task, device)
+        print(comparison)
+        if comparison.problem is not None:
+            print(f"{phase}: {comparison.problem}")
             wrong = 1
             continue
-        plain, played = (pace(spec, task, device, way, given.steps) for way in (None, recorder(device)))
+        plain, played = (pace(spec, task, device, way, options.steps) for way in (None, recorder(device)))
         print(
-            f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {found.how} "
+            f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {comparison.how} "
             f"{1e3 * played:.3f} ms; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s"
         )
         print("\n".join(kernel_lines(kernels(spec, task, device, recorder(device)))))

@@ -59,12 +59,12 @@ def main() -> None:
     causal, both = (measured(modules, asked.width, asked.length, asked.rounds) for modules in ways)
     for name in names:
         low, _, high = statistics.quantiles(causal[name], n=4)
-        one, two = (statistics.median(times[name]) for times in (causal, both))
+        causal_ms, both_ms = (statistics.median(times[name]) for times in (causal, both))
         first, second = (statistics.median(times["attention"]) for times in (causal, both))
         size = sum(parameter.numel() for parameter in ways[0][name].parameters())
         print(
-            f"| {name} | {size:,} | {one:.1f} ms | {low:.1f} to {high:.1f} | {one / first:.2f} | "
-            f"{two:.1f} ms | {two / second:.2f} |"
+            f"| {name} | {size:,} | {causal_ms:.1f} ms | {low:.1f} to {high:.1f} | {causal_ms / first:.2f} | "
+            f"{both_ms:.1f} ms | {both_ms / second:.2f} |"
         )
 
 

@@ -152,8 +152,8 @@ def main() -> None:
     lines = [
         "# A sweep as one stack",
         "",
-        f"Measured {sentence(where)}; {where['cores']} cores. {options.stages} stages of five learning rates, "
-        f"{options.rounds} rounds in which the ways take turns; medians.",
+        f"Measured {sentence(where)}. {options.stages} stages of five learning rates; medians of {options.rounds} "
+        "rounds, in each of which every way takes its turn.",
         "",
     ]
     for name in options.models.split(","):

@@ -69,7 +69,7 @@ def plain_s4(kernel: Any, length: int) -> Tensor:
     # z = -1 is a pole of the textbook form, which rounding of pi keeps plain code from hitting.
     root = torch.polar(torch.ones_like(angle), -angle)
     node = (1 - root) / (1 + root) / half
-    weight = torch.stack([one * other for one in (*row, low.conj()) for other in (column, low)])
+    weight = torch.stack([value * other for value in (*row, low.conj()) for other in (column, low)])
     sums = torch.einsum("jdn,dnf->jdf", weight, 1 / (node[:, None] - state.unsqueeze(-1)))
     sums = sums + torch.einsum("jdn,dnf->jdf", weight.conj(), 1 / (node[:, None] - state.conj().unsqueeze(-1)))
     share = sums[-2] / (1 + sums[-1])
@@ -197,14 +197,14 @@ def rounds(count: int, threads: int, available: float) -> dict[tuple[str, int, s
                 for which in ("ours", "plain"):
                     if which == "plain" and needs(kind, length) >= available:
                         continue
-                    found, before = in_process(kind, which, length, batch, threads), best.get((kind, length, which))
-                    print(kind, length, which, found, flush=True)
-                    if found and before:
-                        found = {
-                            "seconds": min(found["seconds"], before["seconds"]),
-                            "memory": max(found["memory"], before["memory"]),
+                    figures, before = in_process(kind, which, length, batch, threads), best.get((kind, length, which))
+                    print(kind, length, which, figures, flush=True)
+                    if figures and before:
+                        figures = {
+                            "seconds": min(figures["seconds"], before["seconds"]),
+                            "memory": max(figures["memory"], before["memory"]),
                         }
-                    best[kind, length, which] = found
+                    best[kind, length, which] = figures
     return best
 
 
@@ -233,16 +233,16 @@ def main() -> None:
     parser.add_argument("--date", default=date.today().isoformat())
     parser.add_argument("--write", type=Path, help="the page to write")
     parser.add_argument("--case", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    if given.case:
-        print(json.dumps(measure(*json.loads(given.case))))
+    options = parser.parse_args()
+    if options.case:
+        print(json.dumps(measure(*json.loads(options.case))))
         return
     apart = {kind: disagreement(kind) for kind in SPECS}
     assert max(apart.values()) < 1e-3, f"the two are not the same layer: {apart}"
-    rows = table(rounds(given.rounds, given.threads, given.available))
+    rows = table(rounds(options.rounds, options.threads, options.available))
     print("\n".join(rows))
-    if given.write:
-        given.write.write_text(page(machine(given.threads), given.date, apart, rows))
+    if options.write:
+        options.write.write_text(page(machine(options.threads), options.date, apart, rows))
 
 
 def page(where: str, day: str, apart: dict[str, float], rows: list[str]) -> str:

@@ -113,13 +113,13 @@ def main() -> None:
         (folder / "many.toml").write_text(to_toml(study_of(words.stages)))
         (folder / "empty").mkdir()
         dry = ["run", "many.toml", "--dry-run", "--workers", "1"]
-        one = [*dry, "seed=[0]", f"finetune.optim.lr=[{study_of(SEEDS)['axes']['finetune.optim.lr'][0]!r}]"]
+        single = [*dry, "seed=[0]", f"finetune.optim.lr=[{study_of(SEEDS)['axes']['finetune.optim.lr'][0]!r}]"]
         cases: dict[str, Any] = {
             "`headstart ls`, an empty store": lambda _: timed(["ls", "--store", "empty"], folder, words.rounds, True),
             "`headstart ls`": lambda index: timed(["ls"], folder, words.rounds, index),
             "the states of all stages, as `run --dry-run` asks": lambda index: asked(study, words.rounds, index),
             "`headstart run --dry-run`, a study of one of the stages": lambda index: timed(
-                one, folder, words.rounds, index
+                single, folder, words.rounds, index
             ),
             "`headstart run --dry-run`, the study of all stages": lambda index: timed(dry, folder, 1, index),
         }

@@ -63,10 +63,10 @@ def test_load_gives_the_model_that_made_the_predictions(results: headstart.Resul
     planned = next(cell.chain[-1] for cell in study.plan.cells if cell.arm == "frozen")
     model = headstart.load(planned.identity[:12], store=store)
     test = open_task(planned.spec.task, study.data).test
-    kept = Store(store).predictions(planned.identity)
+    predictions = Store(store).predictions(planned.identity)
     with torch.no_grad():
         answer = model(collate(test, np.arange(test.units)))
-    assert torch.allclose(answer, kept["test/output"], atol=1e-5)
+    assert torch.allclose(answer, predictions["test/output"], atol=1e-5)
     score = float((answer.argmax(-1) == torch.from_numpy(test.target)).float().mean())
     result = Store(store).result(planned.identity)
     assert result is not None

@@ -409,3 +409,9 @@ def test_data_that_are_no_sequences_are_named(X, text):
     fresh = quick() if len(y) > 1 else SequenceRegressor(**QUICK)
     with pytest.raises(ValueError, match=text):
         fresh.fit(X, y)
+
+
+@pytest.mark.parametrize("estimator", [SequenceClassifier, SequenceRegressor])
+def test_several_targets_of_a_sequence_are_refused_with_what_to_do(estimator: type) -> None:
+    with pytest.raises(BadInput, match=r"y: has 3 targets for each sequence; fit one estimator on each column of y"):
+        estimator().fit(np.zeros((6, 4)), np.eye(6, 3))

@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 import torch
+from support.processes import alive
+from support.store_content import content, differences
 
 from headstart.runner.events import Notice, Skipped
 from headstart.runner.job import Runtime
@@ -114,36 +116,10 @@ def finish(root: Path, workers: int = 2, only: str = "") -> str:
         return text
 
 
-def content(root: Path, only: str) -> dict[str, Any]:
-    """All of a store that must be equal: times, memory and how it came about left out."""
-    store = Store(root)
-    out: dict[str, Any] = {}
-    for identity in (identity for identity, stage in plan().stages.items() if stage.name.startswith(only)):
-        result = store.result(identity)
-        assert result is not None, identity
-        assert store.problem(identity) is None
-        kept = {k: result[k] for k in ("status", "monitor", "scores", "parameters", "references")}
-        kept["budget"] = {k: v for k, v in result["budget"].items() if k not in ("seconds", "peak_memory")}
-        out[f"{identity}/result"] = kept
-        out[f"{identity}/records"] = [
-            {k: v for k, v in record.items() if k != "seconds"} for record in store.records(identity)
-        ]
-        for which in ("best", "last"):
-            out |= {f"{identity}/{which}/{k}": v for k, v in store.weights(identity, which).items()}  # type: ignore[arg-type]
-        out |= {f"{identity}/predictions/{k}": v for k, v in store.predictions(identity).items()}
-    return out
-
-
 def assert_equal_bits(root: Path, reference: Path, only: str = "") -> None:
-    first, two = content(root, only), content(reference, only)
-    assert first
-    assert first.keys() == two.keys()
-    for name, value in first.items():
-        if isinstance(value, torch.Tensor):
-            assert value.dtype == two[name].dtype, name
-            assert torch.equal(value, two[name]), name
-        else:
-            assert value == two[name], name
+    identities = [identity for identity, stage in plan().stages.items() if stage.name.startswith(only)]
+    assert identities
+    assert not differences(Store(root), content(Store(reference), identities))
 
 
 @pytest.fixture(scope="module")
@@ -167,7 +143,7 @@ def test_a_study_killed_again_and_again_ends_with_the_bits_of_one_in_one_go(tmp_
             process.kill()
             killed = time.monotonic()
             process.wait()
-            while any(map(_alive, workers)):
+            while any(map(alive, workers)):
                 assert time.monotonic() - killed < 2, "workers outlived the driver by more than 2 s"
                 time.sleep(0.02)
         for identity, when in finished.items():
@@ -287,7 +263,7 @@ def test_ctrl_c_in_the_terminal_saves_and_leaves_no_worker(tmp_path: Path) -> No
         process.stdout.read()
         process.wait(10)
         assert time.monotonic() - began < 10
-    assert not any(map(_alive, workers))
+    assert not any(map(alive, workers))
     assert {entry.status for entry in Store(tmp_path).listing()} == {"partial"}
     assert list(tmp_path.glob("*/state-*.safetensors"))
 
@@ -299,11 +275,6 @@ def _step(path: Path) -> int:
 def _children(pid: int) -> list[int]:
     pairs = [tuple(map(int, line.split())) for line in _ps("-A", "-o", "pid=,ppid=").splitlines()]
     return [child for child, parent in pairs if parent == pid]
-
-
-def _alive(pid: int) -> bool:
-    state = _ps("-o", "stat=", "-p", str(pid)).strip()
-    return bool(state) and not state.startswith("Z")
 
 
 def _ps(*words: str) -> str:

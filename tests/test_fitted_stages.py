@@ -83,8 +83,8 @@ def test_a_fitted_stage_leaves_what_a_network_leaves_and_comes_back_from_it(kind
     assert torch.equal(done.predictions["test/index"], torch.from_numpy(test.index))
     assert len(done.predictions["test/output"]) == test.units
     model = load_model(stage, task, done.best, {"model": done.model})
-    predicted, kept = model.predict(test), done.predictions["test/output"].numpy()
-    table = np.exp(kept) if shape != "numbers" else kept
+    predicted, output = model.predict(test), done.predictions["test/output"].numpy()
+    table = np.exp(output) if shape != "numbers" else output
     assert table == pytest.approx(predicted.reshape(len(predicted), -1), abs=1e-5)
     if shape != "numbers" and test.target is not None:
         target = test.target[:: 2 if test.paired else 1]

@@ -169,7 +169,9 @@ def test_a_prefix_is_about_rows_alone(theirs: tuple[int, ...], fits: bool) -> No
         with pytest.raises(BadInput, match=r"position\.table.*give both stages the same sizes"):
             started("take(position, rows='prefix')", parent=parent)
         return
-    fresh, now, _ = started("take(position, rows='prefix')", parent=parent)
+    fresh, now, account = started("take(position, rows='prefix')", parent=parent)
+    row = next(row for row in account if row["part"] == "position")
+    assert (row["taken"], row["fresh"]) == (16 * min(10, theirs[0]), 16 * max(10 - theirs[0], 0))
     expected = fresh["position.table"].clone()
     for row in range(min(len(expected), theirs[0])):
         expected[row] = parent["position.table"][row]

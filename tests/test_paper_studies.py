@@ -153,8 +153,8 @@ def ran(folder: Path, *more: str) -> dict[str, Any]:
 
 
 def quiet(folder: Path) -> dict[str, str]:
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("HEADSTART_")}
-    return {**kept, "HEADSTART_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
+    variables = {k: v for k, v in os.environ.items() if not k.startswith("HEADSTART_")}
+    return {**variables, "HEADSTART_CACHE": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
 
 
 def test_a_study_that_is_killed_and_resumed_prints_the_same_table(tmp_path: Path) -> None:
@@ -177,8 +177,8 @@ def test_a_study_that_is_killed_and_resumed_prints_the_same_table(tmp_path: Path
     if finished is None:
         os.killpg(child.pid, signal.SIGKILL)
     child.wait()
-    kept = len(list(broken.glob("runs/*/result.json")))
-    assert kept >= 1
+    results = len(list(broken.glob("runs/*/result.json")))
+    assert results >= 1
     again = ran(broken, "--workers", "2")
     assert again["rows"] == expected["rows"]
     assert again["caveats"] == expected["caveats"]

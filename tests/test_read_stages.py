@@ -90,9 +90,9 @@ def test_a_checkpoint_is_a_parent_like_any_other_read_once_for_all_arms_and_seed
     assert {row.n for row in results.table} == {2}
     store = Store(tmp_path / "runs")
     ours = dict(read_checkpoint(folder).tensors())
-    kept = store.weights(stage.identity)
-    assert kept.keys() == ours.keys()
-    assert all(torch.equal(kept[name], ours[name]) for name in ours)
+    weights = store.weights(stage.identity)
+    assert weights.keys() == ours.keys()
+    assert all(torch.equal(weights[name], ours[name]) for name in ours)
     result = store.result(stage.identity)
     assert result is not None
     assert result["budget"]["steps"] == 0

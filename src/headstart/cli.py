@@ -9,36 +9,9 @@ from typing import Annotated, Any, Literal
 import typer
 
 from headstart.errors import BadInput
+from headstart.verbs import options as opt
 from headstart.verbs.data import layout_options
 from headstart.verbs.groups import bench, store_verbs
-from headstart.verbs.options import (
-    BackboneOption,
-    DataOption,
-    DeviceOption,
-    DryRunOption,
-    GpusOption,
-    JsonOption,
-    MixerOption,
-    OnOption,
-    Overrides,
-    PivotOption,
-    PluginOption,
-    RanksOption,
-    ScaleOption,
-    ServeOption,
-    StackOption,
-    StoreOption,
-    StudyArgument,
-    ThreadsOption,
-    TidyOption,
-    TrackOption,
-    UseOption,
-    WeightsOption,
-    WidthOption,
-    WorkersOption,
-    lasting_command,
-    use_weights,
-)
 
 app = typer.Typer(
     name="headstart",
@@ -54,9 +27,12 @@ app.add_typer(bench, name="bench")
 app.add_typer(store_verbs, name="store")
 
 
-@lasting_command(app)
+@opt.lasting_command(app)
 def demo(
-    store: StoreOption = None, workers: WorkersOption = None, threads: ThreadsOption = 1, json: JsonOption = None
+    store: opt.StoreOption = None,
+    workers: opt.WorkersOption = None,
+    threads: opt.ThreadsOption = 1,
+    json: opt.JsonOption = None,
 ) -> None:
     """From scratch against self-pretraining, at equal FLOPs, on 40 labels: a table and a page in minutes."""
     from headstart.api import Study
@@ -71,32 +47,32 @@ def demo(
     raise typer.Exit(done)
 
 
-@lasting_command(app)
+@opt.lasting_command(app)
 def run(
-    study: StudyArgument,
-    overrides: Overrides = None,
-    dry_run: DryRunOption = False,
-    workers: WorkersOption = None,
-    threads: ThreadsOption = 1,
-    device: DeviceOption = "auto",
-    stack: StackOption = "auto",
-    on: OnOption = "",
-    gpus_per_stage: GpusOption = None,
-    ranks: RanksOption = None,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    json: JsonOption = None,
-    tidy: TidyOption = None,
-    figure_width: WidthOption = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
-    scale: ScaleOption = None,
-    pivot: PivotOption = False,
-    track: TrackOption = None,
+    study: opt.StudyArgument,
+    overrides: opt.Overrides = None,
+    dry_run: opt.DryRunOption = False,
+    workers: opt.WorkersOption = None,
+    threads: opt.ThreadsOption = 1,
+    device: opt.DeviceOption = "auto",
+    stack: opt.StackOption = "auto",
+    on: opt.OnOption = "",
+    gpus_per_stage: opt.GpusOption = None,
+    ranks: opt.RanksOption = None,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    json: opt.JsonOption = None,
+    tidy: opt.TidyOption = None,
+    figure_width: opt.WidthOption = None,
+    mixer: opt.MixerOption = None,
+    plugin: opt.PluginOption = None,
+    scale: opt.ScaleOption = None,
+    pivot: opt.PivotOption = False,
+    track: opt.TrackOption = None,
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.api import Study
     from headstart.runner.stacks import read_stack
     from headstart.verbs.perform import Outputs, dry_run_study, run_study
@@ -114,26 +90,26 @@ def run(
     raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))
 
 
-@lasting_command(app)
+@opt.lasting_command(app)
 def report(
     words: Annotated[list[str] | None, typer.Argument(metavar="[STUDY [name=value ...]]", help="As of `run`.")] = None,
     files: Annotated[list[str] | None, typer.Option("--from", metavar="FILE ...", help="Files of --json.")] = None,
     out: Annotated[str | None, typer.Option("-o", "--out", metavar="FOLDER|NAME.md", help="Where it goes.")] = None,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    json: JsonOption = None,
-    tidy: TidyOption = None,
-    figure_width: WidthOption = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
-    scale: ScaleOption = None,
-    pivot: PivotOption = False,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    json: opt.JsonOption = None,
+    tidy: opt.TidyOption = None,
+    figure_width: opt.WidthOption = None,
+    mixer: opt.MixerOption = None,
+    plugin: opt.PluginOption = None,
+    scale: opt.ScaleOption = None,
+    pivot: opt.PivotOption = False,
     pool: Annotated[bool, typer.Option("--pool", help="Pool gains over the files of --from.")] = False,
     checklist: Annotated[bool, typer.Option("--checklist", help="Print the checklist of conferences.")] = False,
 ) -> None:
     """Print a study's table from the store, or from files of results, and write its page; trains nothing."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.perform import Outputs, report
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
@@ -145,13 +121,13 @@ def report(
 def compare(
     first: Annotated[str, typer.Argument(metavar="A", help="A stage's id, a study, a report's folder or JSON.")],
     second: Annotated[str, typer.Argument(metavar="B", help="What it is compared with, of the same sort.")],
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    scale: ScaleOption = None,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    scale: opt.ScaleOption = None,
 ) -> None:
     """Show two stages, studies or reports side by side: settings, scores and curves; trains nothing."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.compare import print_comparison
 
     print_comparison(first, second, store, data, scale)
@@ -169,14 +145,17 @@ def predict(
         str | None,
         typer.Option("-o", "--out", metavar="FILE", help=".csv, .tsv, .jsonl or .parquet (default: CSV, printed)."),
     ] = None,
-    use: UseOption = None,
-    plugin: PluginOption = None,
+    confidence: Annotated[
+        float | None, typer.Option("--confidence", metavar="SHARE", help="Sets or intervals that hold so many, as 0.9.")
+    ] = None,
+    use: opt.UseOption = None,
+    plugin: opt.PluginOption = None,
     layout: Any = None,
 ) -> None:
     """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
     from headstart.verbs.predict import predict_file
 
-    predict_file(model, file, out, use, layout, settings or [], plugin or [])
+    predict_file(model, file, out, use, layout, settings or [], plugin or [], confidence)
 
 
 @app.command()
@@ -185,9 +164,9 @@ def export(
     onnx: Annotated[str | None, typer.Option("--onnx", metavar="FILE", help="Write a model's network.")] = None,
     out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Write a stage's weights.")] = None,
     last: Annotated[bool, typer.Option("--last", help="The stage's last weights instead of its best.")] = False,
-    use: UseOption = None,
-    plugin: PluginOption = None,
-    store: StoreOption = None,
+    use: opt.UseOption = None,
+    plugin: opt.PluginOption = None,
+    store: opt.StoreOption = None,
 ) -> None:
     """Write the network of a model folder as ONNX, checked against torch, or a stage's weights as safetensors."""
     from headstart.verbs.predict import export
@@ -195,7 +174,7 @@ def export(
     export(model, onnx, out, last, use, plugin or [], store)
 
 
-@lasting_command(app)
+@opt.lasting_command(app)
 @layout_options
 def fit(
     file: Annotated[str, typer.Argument(metavar="FILE", help="Sequences with labels: a file, or a folder.")],
@@ -220,58 +199,36 @@ def fit(
     seeds: Annotated[int | None, typer.Option("--seeds", min=1, max=100, metavar="N", help="Runs (3, or K).")] = None,
     folds: Annotated[int | None, typer.Option("--folds", min=1, metavar="K", help="Validation in folds.")] = None,
     balanced: Annotated[bool, typer.Option("--balanced", help="Each class weighs the same, however rare.")] = False,
-    serve: ServeOption = "auto",
+    serve: opt.ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
+    split: Annotated[
+        str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")
+    ] = "random",
     test_share: Annotated[
         float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
     ] = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")] = False,
     show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
-    dry_run: DryRunOption = False,
-    workers: WorkersOption = None,
-    threads: ThreadsOption = 1,
-    device: DeviceOption = "auto",
-    store: StoreOption = None,
-    plugin: PluginOption = None,
-    backbone: BackboneOption = None,
-    weights: WeightsOption = None,
+    dry_run: opt.DryRunOption = False,
+    workers: opt.WorkersOption = None,
+    threads: opt.ThreadsOption = 1,
+    device: opt.DeviceOption = "auto",
+    store: opt.StoreOption = None,
+    plugin: opt.PluginOption = None,
+    backbone: opt.BackboneOption = None,
+    weights: opt.WeightsOption = None,
 ) -> None:
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
     from headstart.verbs.fit import fit_file
 
-    use_weights(weights)
-    settings = {
-        "val": val,
-        "test": test,
-        "unlabelled": unlabelled,
-        "time": time,
-        "seeds": seeds,
-        "folds": folds,
-        "balanced": balanced,
-        "serve": serve,
-        "split_seed": split_seed,
-        "val_share": val_share,
-        "test_share": test_share,
-        "by_group": not no_group,
-        "backbone": backbone,
-    }
-    raise typer.Exit(
-        fit_file(
-            file,
-            out,
-            layout,
-            overrides or [],
-            settings,
-            store=store,
-            workers=workers,
-            threads=threads,
-            device=device,
-            dry_run=dry_run,
-            show_examples=show_examples,
-            plugins=plugin or [],
-        )
-    )
+    opt.use_weights(weights)
+    settings: dict[str, Any] = {"val": val, "test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds}
+    settings |= {"folds": folds, "balanced": balanced, "serve": serve, "split_seed": split_seed, "val_share": val_share}
+    settings |= {"split": split, "test_share": test_share, "by_group": not no_group, "backbone": backbone}
+    ways: dict[str, Any] = {"store": store, "workers": workers, "threads": threads, "device": device}
+    ways |= {"dry_run": dry_run, "show_examples": show_examples, "plugins": plugin or []}
+    raise typer.Exit(fit_file(file, out, layout, overrides or [], settings, **ways))
 
 
 @app.command()
@@ -279,13 +236,13 @@ def ls(
     words: Annotated[
         list[str] | None, typer.Argument(metavar="[tasks|mixers|checkpoints|studies|column=pattern ...]")
     ] = None,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    json: JsonOption = None,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    json: opt.JsonOption = None,
 ) -> None:
     """List stages (all, or those that fit, as arm=scratch or task=list*), tasks, mixers, checkpoints or studies."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.look import print_listing
 
     print_listing(words or ["stages"], store, json, data)
@@ -301,13 +258,13 @@ def show(
         list[str] | None,
         typer.Argument(metavar="[name=value ...]", help="Settings of a task (fraction=0.1), or of a file's layout."),
     ] = None,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
     layout: Any = None,
 ) -> None:
     """Show a stage, study, task, mixer or checkpoint; the keys of optim, model, ...; of a data file its card."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.look import print_one
 
     print_one(what, overrides or [], store, data, layout)
@@ -319,15 +276,15 @@ def check(
         str | None,
         typer.Argument(metavar="[WHAT]", help="A study, a task, a mixer, a model of your own, or module:Class."),
     ] = None,
-    overrides: Overrides = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
-    scale: ScaleOption = None,
+    overrides: opt.Overrides = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    mixer: opt.MixerOption = None,
+    plugin: opt.PluginOption = None,
+    scale: opt.ScaleOption = None,
 ) -> None:
     """Check a study, a task, a mixer or a model of your own, and say in words what is wrong."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.checks import check_one
 
     check_one(what, overrides or [], data, mixer, scale, plugin or [])
@@ -336,15 +293,15 @@ def check(
 @app.command()
 def prepare(
     what: Annotated[str | None, typer.Argument(metavar="TASK|MODEL", help="A task, or a checkpoint.")] = None,
-    overrides: Overrides = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    workers: WorkersOption = None,
+    overrides: opt.Overrides = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    workers: opt.WorkersOption = None,
     listed: Annotated[bool, typer.Option("--list", help="List the prepared data in the cache, with sizes.")] = False,
     clear: Annotated[bool, typer.Option("--clear", help="Remove all prepared data from the cache.")] = False,
 ) -> None:
     """Generate or read a task's data once; or read the weights of a checkpoint, downloaded where they are not here."""
-    use_weights(weights)
+    opt.use_weights(weights)
     if listed or clear:
         from headstart.verbs.data import show_cache
 
@@ -360,25 +317,25 @@ def prepare(
 
 @app.command()
 def slurm(
-    study: StudyArgument,
-    overrides: Overrides = None,
+    study: opt.StudyArgument,
+    overrides: opt.Overrides = None,
     nodes: Annotated[int, typer.Option("--nodes", min=1, metavar="N", help="Machines.")] = 1,
     cpus: Annotated[int, typer.Option("--cpus", min=1, metavar="N", help="CPUs of each machine.")] = 4,
     gpus: Annotated[int, typer.Option("--gpus", min=0, metavar="N", help="GPUs of each machine.")] = 0,
     time: Annotated[str, typer.Option("--time", metavar="TIME", help="Limit, as Slurm takes it.")] = "04:00:00",
     partition: Annotated[str | None, typer.Option("--partition", metavar="NAME", help="Which nodes.")] = None,
-    gpus_per_stage: GpusOption = None,
-    workers: WorkersOption = None,
-    threads: ThreadsOption = 1,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
-    scale: ScaleOption = None,
+    gpus_per_stage: opt.GpusOption = None,
+    workers: opt.WorkersOption = None,
+    threads: opt.ThreadsOption = 1,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    mixer: opt.MixerOption = None,
+    plugin: opt.PluginOption = None,
+    scale: opt.ScaleOption = None,
 ) -> None:
     """Print a batch file for Slurm: it starts Ray inside an allocation and performs a study there."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.slurm import batch_file
 
     settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
@@ -398,9 +355,9 @@ def schema() -> None:
 
 
 @app.command()
-def doctor(store: StoreOption = None, data: DataOption = None, weights: WeightsOption = None) -> None:
+def doctor(store: opt.StoreOption = None, data: opt.DataOption = None, weights: opt.WeightsOption = None) -> None:
     """Say what this machine has and whether the folders can be used."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.checks import examine_machine
 
     raise typer.Exit(examine_machine(store, data))

@@ -1,4 +1,4 @@
-"""The one exception for wrong input, a list that gathers mistakes before it is raised, where rows stand, and names."""
+"""Wrong input: its one exception and mistakes gathered for it; any error on one line, where rows stand, and names."""
 
 from __future__ import annotations
 
@@ -34,6 +34,17 @@ def lacks_memory(error: BaseException) -> bool:
     return isinstance(error, MemoryError) or (
         isinstance(error, RuntimeError) and ("out of memory" in text or "allocate" in text)
     )
+
+
+def one_line(error: BaseException, most: int | None = None) -> str:
+    """All that an error says on one line, of at most so many characters; its type where it says nothing."""
+    return " ".join(str(error).split())[:most] or type(error).__name__
+
+
+def first_line(error: BaseException, *, typed: bool = False) -> str:
+    """The first line of what an error says, behind its type where `typed`; its type where it says nothing."""
+    name, text = type(error).__name__, str(error).strip().partition("\n")[0]
+    return f"{name}: {text}" if typed and text else text or name
 
 
 def nearest(value: Any, known: Iterable[str]) -> str:

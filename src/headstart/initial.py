@@ -125,6 +125,7 @@ def apply_start(
     own = model.state_dict()
     parameters = dict(model.named_parameters())
     sources: dict[str, Source] = dict.fromkeys(of, "fresh")
+    taken: dict[str, int] = {}
     for text in start:
         entry = _read(text)
         chosen = select(entry.part, of, entry.place)
@@ -133,7 +134,7 @@ def apply_start(
                 source = _parents(parent, name, entry)
                 if entry.rows == "symbols" and name == TOKENS:
                     source = _by_symbol(own[name], source, parent or {}, symbols, entry)
-                _take(own[name], name, source, entry)
+                taken[name] = _take(own[name], name, source, entry)
                 sources[name] = "taken"
             continue
         for name in (name for name in chosen if name in parameters):
@@ -151,7 +152,7 @@ def apply_start(
             count = torch.arange(own[name].numel())
             drawn = mean + std * normal(seed, f"start/{entry.verb}/{name}", count).to(mean)
             own[name].copy_(drawn.view(own[name].shape))
-    return _account(model, of, sources, parameters if trained is None else trained)
+    return _account(model, of, sources, parameters if trained is None else trained, taken)
 
 
 def _parents(parent: Tensors | None, name: str, entry: _Entry) -> torch.Tensor:
@@ -171,14 +172,13 @@ def _part(name: str) -> str:
     return "mixer" if first in ("blocks", OWN) else first
 
 
-def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> None:
-    """Copy the parent's tensor into ours; of a prefix, the rows that both have."""
+def _take(own: torch.Tensor, name: str, source: torch.Tensor, entry: _Entry) -> int:
+    """Copy the parent's tensor into ours; of a prefix, the rows that both have. Returns how many numbers that were."""
     if entry.rows == "prefix" and _differ_in_rows(own, source):
         rows = min(len(own), len(source))
-        own[:rows].copy_(source[:rows])
-        return
+        return own[:rows].copy_(source[:rows]).numel()
     _agree(own, source, name, entry)
-    own.copy_(source)
+    return own.copy_(source).numel()
 
 
 def symbol_tensor(symbols: Iterable[str]) -> torch.Tensor:
@@ -241,9 +241,16 @@ def _way_out(own: torch.Tensor, source: torch.Tensor, name: str, entry: _Entry) 
 
 
 def _account(
-    model: nn.Module, of: Mapping[str, str], sources: Mapping[str, Source], trained: Collection[str]
+    model: nn.Module,
+    of: Mapping[str, str],
+    sources: Mapping[str, Source],
+    trained: Collection[str],
+    taken: Mapping[str, int],
 ) -> Account:
-    """Count numbers by leaf and source; let the statistics of norms that do not learn stand still."""
+    """Count numbers by leaf and source; let the statistics of norms that do not learn stand still.
+
+    taken: numbers that the parent gave of each tensor; the rest of it is fresh.
+    """
     still: set[str] = set()
     for path, module in model.named_modules():
         if isinstance(module, BatchNorm):
@@ -259,6 +266,8 @@ def _account(
         row: dict[str, Any] = {"part": leaf, "total": sum(own[name].numel() for name in names)}
         for source in ("taken", "matched", "drawn", "fresh"):
             row[source] = sum(own[name].numel() for name in names if sources[name] == source)
+        short = sum(own[name].numel() - taken[name] for name in names if sources[name] == "taken")
+        row |= {"taken": row["taken"] - short, "fresh": row["fresh"] + short}
         row["frozen"] = sum(
             own[name].numel() for name in names if name in still or (name in parameters and name not in trained)
         )

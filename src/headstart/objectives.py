@@ -206,8 +206,8 @@ class _Reconstruction(ObjectiveSpec):
             return cross_entropy_sums(output.reshape(-1, signature.levels), levels.flatten())
         error = _full(output) - truth
         # Zero before the sum: 0 * inf would carry a padded position's overflow into the loss.
-        kept = torch.where(there, error, 0.0)
-        size = kept.abs().sum() if loss == "l1" else kept.square().sum()
+        residual = torch.where(there, error, 0.0)
+        size = residual.abs().sum() if loss == "l1" else residual.square().sum()
         flat = there.flatten(0, 1)
         with torch.no_grad():
             moments = _moments(error.detach().flatten(0, 1), truth.flatten(0, 1), flat)

@@ -123,9 +123,9 @@ def _in_blocks(cut: str, of: Mapping[str, str], setting: str) -> set[str]:
         raise BadInput(f"{setting}: blocks are [i], [i:j], [i:], [:j] or [-1]")
     first, colon, last = match.groups()
     if colon:
-        kept = range(count)[slice(int(first) if first else None, int(last) if last else None)]
+        blocks = range(count)[slice(int(first) if first else None, int(last) if last else None)]
     elif -count <= int(first) < count:
-        kept = range(count)[int(first) % count :][:1]
+        blocks = range(count)[int(first) % count :][:1]
     else:
         raise BadInput(f"{setting}: this model has {count} blocks, 0 to {count - 1}")
-    return {name for name, number in numbers.items() if number is not None and number in kept}
+    return {name for name, number in numbers.items() if number is not None and number in blocks}

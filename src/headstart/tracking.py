@@ -20,7 +20,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, Protocol
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput, first_line, nearest
 from headstart.guard import guarded
 from headstart.runner.events import Event, Failed, Finished, Notice, Progress, Started, Stopped
 from headstart.store import Store, publish
@@ -281,8 +281,8 @@ class Tracking:
                     self._pass_on(name, tracker, event)
             except (Exception, SystemExit) as error:
                 del self._trackers[name]
-                text = f"{type(error).__name__}: {error}".strip().partition("\n")[0]
-                text = f"tracking with {name} failed ({text}); it is left out from here on, and the run goes on"
+                reason = first_line(error, typed=True)
+                text = f"tracking with {name} failed ({reason}); it is left out from here on, and the run goes on"
                 yield Notice(event.identity, event.name, text)
 
     def close(self) -> None:

@@ -112,9 +112,9 @@ def test_a_parent_that_is_gone_is_named(store: Path, tmp_path: Path) -> None:
 def test_the_first_batch_is_masked_as_validation_is(store: Path) -> None:
     parent = stage(store, "self_pretrained", -2)
     prepared = first_batch(parent, 3)
-    kept = Store(store).predictions(parent.identity)
+    predictions = Store(store).predictions(parent.identity)
     assert prepared.masked is not None
-    assert torch.equal(prepared.masked, kept["val/masked"][:3].bool())
+    assert torch.equal(prepared.masked, predictions["val/masked"][:3].bool())
     plain = first_batch(stage(store, "scratch"))
     assert plain.masked is None
     assert len(plain) == 16

@@ -53,8 +53,8 @@ def test_a_ridge_regression_solves_its_equations_and_a_left_out_prediction_is_on
     rows = np.concatenate([scaled, np.ones((n, 1))], axis=1)
     assert readout.scores(features) == pytest.approx(rows @ solved(scaled, wanted, weights, alpha), rel=1e-4, abs=1e-4)
     for out in (0, n // 2):
-        kept = np.arange(n) != out
-        alone = rows[out] @ solved(scaled[kept], wanted[kept], weights[kept], alpha)
+        others = np.arange(n) != out
+        alone = rows[out] @ solved(scaled[others], wanted[others], weights[others], alpha)
         assert left_out[out] == pytest.approx(alone, rel=1e-4, abs=1e-4)
 
 

@@ -204,8 +204,8 @@ def test_train_may_show_one_class_only(method: str) -> None:
 @pytest.mark.parametrize("method", ["summary", "kernels"])
 def test_a_class_that_train_never_shows_is_never_predicted(method: str) -> None:
     train, val = waves(80, 0), waves(40, 1)
-    kept = np.flatnonzero(train.target != 1)
-    predicted = fit(method, train.take(kept), val, signature("waves")).predict(val)
+    units = np.flatnonzero(train.target != 1)
+    predicted = fit(method, train.take(units), val, signature("waves")).predict(val)
     assert not (predicted.argmax(1) == 1).any()
     assert predicted[:, 1].min() > 0
 
@@ -221,8 +221,8 @@ def test_a_handful_of_rows_is_enough_to_fit(method: str, rows: int) -> None:
 def test_balanced_weights_find_more_of_a_rare_class(method: str) -> None:
     def noisy(n: int, seed: int) -> Examples:
         x, rng = waves(n, seed), np.random.default_rng(seed)
-        kept = np.flatnonzero((x.target != 1) | (np.arange(n) % 8 == 0))
-        return replace(x, values=(x.values + rng.normal(size=x.values.shape)).astype(np.float32)).take(kept)
+        units = np.flatnonzero((x.target != 1) | (np.arange(n) % 8 == 0))
+        return replace(x, values=(x.values + rng.normal(size=x.values.shape)).astype(np.float32)).take(units)
 
     train, val, test = noisy(400, 0), noisy(200, 1), noisy(800, 2)
     result = []

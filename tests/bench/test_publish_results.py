@@ -34,11 +34,11 @@ def test_a_published_page_is_what_report_from_makes_of_its_results(file: Path, t
     page = tmp_path / f"{file.stem}.md"
     report_files([str(file)], Outputs(out=str(page)))
     assert page.read_text() == file.with_suffix(".md").read_text(), "run: make results"
-    made, kept = (
+    made, content = (
         {k: v for k, v in json.loads(p.read_text()).items() if k not in SUMMARY}
         for p in (page.with_suffix(".json"), file)
     )
-    assert made == kept
+    assert made == content
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == set(re.findall(r"\]\(figures/([^)]+)\)", page.read_text()))
     assert all((published.RESULTS / "figures" / name).is_file() for name in names)

@@ -167,9 +167,9 @@ def test_a_fraction_holds_each_class_in_proportion(task, opened):
     target = unit_targets(task.train)
     if target is None or task.signature.target != "class":
         pytest.skip("no class per sequence")
-    kept = unit_targets(opened(fraction=0.5).train)
+    targets = unit_targets(opened(fraction=0.5).train)
     counts = np.bincount(target, minlength=task.signature.classes)
-    assert np.abs(np.bincount(kept, minlength=task.signature.classes) - counts / 2).max() <= 1
+    assert np.abs(np.bincount(targets, minlength=task.signature.classes) - counts / 2).max() <= 1
 
 
 def test_another_split_seed_gives_another_fraction(opened):
@@ -183,8 +183,8 @@ def test_labelled_keeps_that_many_labels_and_all_sequences(task, opened):
     assert forty.units == task.train.units
     assert len(forty.labelled_units()) == 40
     assert set(twenty.labelled_units()) < set(forty.labelled_units())
-    kept = forty.labelled_units()
-    assert np.array_equal(forty.take(kept).target, task.train.take(kept).target)
+    units = forty.labelled_units()
+    assert np.array_equal(forty.take(units).target, task.train.take(units).target)
     assert len(opened(labelled=20, fraction=0.5).train.labelled_units()) == 20
 
 

@@ -244,9 +244,9 @@ def test_missing_cells_are_unobserved_and_those_at_the_end_are_cut(tmp_path):
     assert result.lengths.tolist() == [4, 2, 4]
     assert result.observed[:, 0].tolist() == [True, False, True, True, False, True, True, True, True, True]
     assert result.notes == ('1 sequences end in missing values, which are cut off (ends="missing" keeps them)',)
-    kept = read(path, ends="missing")
-    assert kept.lengths.tolist() == [4, 4, 4]
-    assert kept.observed.sum() == 8
+    sequences = read(path, ends="missing")
+    assert sequences.lengths.tolist() == [4, 4, 4]
+    assert sequences.observed.sum() == 8
 
 
 def test_a_row_without_any_value_is_refused_never_dropped(tmp_path):

@@ -19,8 +19,8 @@ def test_a_wide_table_with_labels_ids_and_gaps():
     assert result.ids == tuple(f"s{i}" for i in range(6))
     assert result.observed is not None
     assert not result.observed.reshape(6, 4)[2, 1]
-    kept = result.observed.reshape(6, 4)
-    assert result.values.reshape(6, 4)[kept] == pytest.approx(values[kept], rel=1e-6)
+    observed = result.observed.reshape(6, 4)
+    assert result.values.reshape(6, 4)[observed] == pytest.approx(values[observed], rel=1e-6)
 
 
 def test_list_columns_are_channels_of_unequal_length():

@@ -62,8 +62,8 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
 
 
 def test_a_whole_model_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> None:
-    kept, small, checked, ran = walk("your-own-model.md", tmp_path)
-    assert kept.stdout.count(" ok") == small.stdout.count(" ok") == 9
+    checks, small, checked, ran = walk("your-own-model.md", tmp_path)
+    assert checks.stdout.count(" ok") == small.stdout.count(" ok") == 9
     assert (tmp_path / "my_net.py").read_text() == (GUIDES.parents[1] / "examples" / "my_net.py").read_text()
     assert "is sound" in checked.stdout
     assert "my_net_self_pretrained" in ran.stdout

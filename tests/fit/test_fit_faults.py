@@ -86,8 +86,8 @@ def test_a_killed_fit_goes_on_and_ends_with_the_model_of_one_in_one_go(tmp_path:
     second, error = again.communicate(timeout=240)
     assert again.returncode == 0, error
     for name, attempts in finished.items():
-        kept = json.loads((broken / "runs" / name / "result.json").read_text())
-        assert kept["provenance"]["attempts"] == attempts, "what was finished is not done again"
+        result = json.loads((broken / "runs" / name / "result.json").read_text())
+        assert result["provenance"]["attempts"] == attempts, "what was finished is not done again"
     tables = [
         [SECONDS.sub("", line) for line in text.splitlines() if line.strip().startswith(SHOWN)]
         for text in (out, second)
@@ -123,3 +123,27 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     _, error = going.communicate(timeout=60)
     assert going.returncode == 130
     assert "the same command continues from there" in error
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals of POSIX")
+def test_ctrl_c_after_a_first_usable_model_leaves_a_folder_that_serves(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "one")
+    going = _start(folder, "finetune.budget.steps=40000")
+    assert going.stdout is not None
+    lines = iter(going.stdout.readline, "")
+    assert any(line.startswith("a first usable model after") for line in lines)
+    while not any(path.stat().st_size for path in (folder / "runs").glob("*/records.jsonl")):
+        assert going.poll() is None
+        time.sleep(0.05)
+    going.send_signal(signal.SIGINT)
+    out, _ = going.communicate(timeout=240)
+    assert going.returncode == 130
+    assert "interrupted: what is finished is written as a model" in out
+    card = (folder / "model" / "README.md").read_text("utf-8")
+    assert "The fit was interrupted before" in card
+    assert "Left out for that reason: fitting the model that is served again" in card
+    command = [sys.executable, "-m", "headstart", "predict", "model", "train.csv"]
+    answers = subprocess.run(command, cwd=folder, text=True, capture_output=True, check=True).stdout.splitlines()
+    assert len(answers) == 61
+    right = sum(line.split(",")[1] == "ab"[i % 2] for i, line in enumerate(answers[1:]))
+    assert right > 45

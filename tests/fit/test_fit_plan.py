@@ -1,6 +1,7 @@
 """How much is trained in the time that there is."""
 
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +9,13 @@ import numpy as np
 import pytest
 
 from headstart.errors import BadInput
-from headstart.fit import budget, plan
+from headstart.fit import budget, perform, plan
 from headstart.fit.defaults import LEAST_STEPS, Shape, batch_size, model_table, shape_of
+from headstart.fit.perform import Fit
 from headstart.fit.settings import FitSettings
 from headstart.runner.events import StepTime
 from headstart.sequence import Signature
-from headstart.study.plan import make_plan
+from headstart.study.plan import Plan, make_plan
 from headstart.study.spec import read_study
 
 SIGNATURE = Signature("floats", 1, 100, 100, "class", classes=3)
@@ -104,9 +106,33 @@ def test_a_damaged_plan_is_told(tmp_path) -> None:
         plan.kept_plan(tmp_path, "abc")
 
 
-def test_a_machine_does_between_one_and_all_of_the_work_side_by_side() -> None:
-    assert budget.side_by_side(1) == 1.0
-    assert 1.0 <= budget.side_by_side(2) <= 2.0
+def test_no_step_is_timed_where_the_time_is_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    timed: list[Shape] = []
+    monkeypatch.setattr(plan, "_timed", lambda _, shape, *__: timed.append(shape) or {})
+    monkeypatch.setattr(plan, "_fitted", lambda *_: (None, False))
+    for spent, ways in ((19.0, 0), (1.0, 3)):
+        timed.clear()
+        plan.plan_for(_known(length=900), FitSettings(time=20.0), "", spent, 1, "cpu")
+        assert len(timed) == ways
+
+
+@pytest.mark.parametrize(
+    ("serve", "usable", "limits"), [("auto", True, []), ("network", True, [1.0]), ("auto", False, [1.0])]
+)
+def test_a_network_that_is_asked_for_begins_also_where_the_time_is_over(serve, usable, limits, monkeypatch) -> None:
+    fit, seen = Fit.__new__(Fit), []
+    fit.study, fit.settings, fit.usable, fit.store = (
+        Plan(None, (), {}),
+        FitSettings(time=1.0, serve=serve),
+        usable,
+        None,
+    )
+    fit.begun, fit.baseline_seconds, fit.data, fit.device = time.monotonic() - 5, 4.0, Path(), "cpu"
+    monkeypatch.setattr(perform, "perform", lambda *words: seen.append(words[-1].limit) or [])
+    assert list(fit.train()) == []
+    assert seen == limits
 
 
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:

@@ -10,10 +10,12 @@ import pytest
 from headstart import data
 from headstart.baselines import FittedSpec
 from headstart.data import LayoutSpec, read_sequences
+from headstart.data.splits import dealt_in_time
 from headstart.errors import BadInput
 from headstart.fit.settings import SERVABLE, FitSettings
 from headstart.fit.source import from_memory, read_source
 from headstart.models import MODELS
+from headstart.sequence import IGNORE
 from headstart.spec import read
 from headstart.tasks.own import OwnSpec
 from headstart.verbs.data import layout_of
@@ -154,3 +156,122 @@ def test_whether_whole_numbers_are_classes_is_asked_and_taken_as_an_option_or_a_
         ["target_kind=class", "layout.na=['x']"],
         ("finetune.optim.lr=[1e-3]",),
     )
+
+
+TAGS = ("cat", "dog", "bird", "fish")
+
+
+def _rows(head: str, cells: list[str]) -> str:
+    return f"id,{head},t0,t1,t2\n" + "".join(f"s{i},{cell},{i % 3}.5,{i % 5},{i % 7}\n" for i, cell in enumerate(cells))
+
+
+SEVERAL = {
+    "a mark in the cell": (
+        "train.csv",
+        _rows("label", [";".join(t for j, t in enumerate(TAGS) if (i + j) % 3) for i in range(40)]),
+        (),
+        "train.csv: labels such as 'dog;bird' look like several targets separated by ';' (--target-kind class takes each "
+        "such label for one class), and fit learns one target of a sequence; fit each target by itself, from a column",
+    ),
+    "columns": (
+        "train.csv",
+        _rows("label_cat,label_dog", [f"{i % 2},{i // 2 % 2}" for i in range(40)]),
+        (),
+        "train.csv: columns 'label_cat', 'label_dog' look like several targets, and fit learns one target",
+    ),
+    "columns by name": (
+        "train.csv",
+        _rows("label_cat,label_dog", [f"{i % 2},{i // 2 % 2}" for i in range(40)]),
+        ("--target", "label_cat,label_dog"),
+        "train.csv: target: 'label_cat,label_dog' names several columns; name one, and fit each by itself",
+    ),
+    "lists": (
+        "train.jsonl",
+        "".join(f'{{"label": ["cat", "dog"], "x": [{i % 3}.5, {i % 5}, {i % 7}]}}\n' for i in range(40)),
+        (),
+        "train.jsonl: column 'label' holds a list for each sequence, and fit learns one target",
+    ),
+    "lists by name": (
+        "train.jsonl",
+        "".join(f'{{"label": ["cat", "dog"], "x": [{i % 3}.5, {i % 5}, {i % 7}]}}\n' for i in range(40)),
+        ("--target", "label"),
+        "labels: column 'label' holds a list for each sequence; give one value for each, a column for each of several",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+def test_several_targets_of_a_sequence_are_refused_in_a_sentence(case: str, tmp_path: Path) -> None:
+    name, text, words, message = SEVERAL[case]
+    (tmp_path / name).write_text(text, "utf-8")
+    command = [sys.executable, "-m", "headstart", "fit", name, *words]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
+
+
+@pytest.mark.parametrize(
+    ("layout", "cells"),
+    [
+        (LayoutSpec(), ["sitting", '"walking, upstairs"', '"walking, downstairs"', "walking"] * 10),
+        (LayoutSpec(target_kind="class"), ["cat;dog", "cat;bird", "dog;bird", "cat"] * 10),
+        (LayoutSpec(), ["high/low", "low/high", "high", "low"] * 10),
+    ],
+    ids=["commas in names", "classes as they stand", "another mark"],
+)
+def test_a_mark_in_the_name_of_a_class_is_no_second_target(layout: LayoutSpec, cells: list[str], tmp_path) -> None:
+    (tmp_path / "train.csv").write_text(_rows("label", cells), "utf-8")
+    source = read_source(tmp_path / "train.csv", FitSettings(layout=layout), tmp_path)
+    assert len(source.sequences.classes) == len(set(cells))
+
+
+def _dated(tmp_path: Path, count: int = 120) -> Path:
+    """Rows in no order of time, whose classes change places half-way through it."""
+    order = np.random.default_rng(1).permutation(count)
+    rows = [
+        f"2024-{1 + i // 28:02d}-{1 + i % 28:02d},{'ab'[i % 2]},{i % 2 + i / 50},{i},{i % 7}" for i in order.tolist()
+    ]
+    (tmp_path / "dated.csv").write_text("day,label,t0,t1,t2\n" + "\n".join(rows), "utf-8")
+    return tmp_path / "dated.csv"
+
+
+def test_split_by_time_trains_on_the_earliest_and_tests_on_the_latest(tmp_path: Path) -> None:
+    layout = LayoutSpec(target="label", time="day", values=("t*",))
+    source = read_source(_dated(tmp_path), FitSettings(layout=layout, split="time"), tmp_path)
+    task = read(OwnSpec, {**source.task, "standardise": False}).load(tmp_path)
+    ages = [task.split(name).values.reshape(-1, 3)[:, 1] for name in ("train", "val", "test")]
+    assert [len(part) for part in ages] == [72, 24, 24]
+    assert ages[0].max() < ages[1].min()
+    assert ages[1].max() < ages[2].min()
+    assert any(note.startswith("split by time: train is earlier than validation") for note in task.notes)
+    assert source.layout.time == "", "a model serves files without the column"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--values", "t*", "--id", ""), "a column of times, and none is named; name it with --time-column"),
+        (("--time-column", "day", "--group", "t2"), "'time' and groups cannot both say where a row goes"),
+        (("--time-column", "day", "--folds", "3"), "folds: 3 of rows that are split by time would train on later ones"),
+        (("--time-column", "label", "--target", "t2"), "the time 'a' is neither a number nor a date"),
+    ],
+    ids=["no column", "groups", "folds", "no times"],
+)
+def test_a_split_by_time_that_cannot_be_is_refused(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
+    path = _dated(tmp_path)
+    command = [sys.executable, "-m", "headstart", "fit", path.name, "--split", "time", *words]
+    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert result.returncode == 2
+    assert message in " ".join(result.stderr.split())
+
+
+def test_copies_and_rows_of_one_time_stay_on_one_side_of_a_split_by_time() -> None:
+    target = np.array([0, 1, 0, 1, 0, 1, 0, IGNORE, IGNORE, 1])
+    times = np.array([0.0, 1, 2, 3, 4, 4, 6, 7, 1, 9])
+    block = np.array([0, 1, 2, 3, 4, 5, 0, 7, 8, 9])
+    sides = dealt_in_time(target, block, times, {"val": 0.25, "test": 0.25})
+    assert {name: rows.tolist() for name, rows in sides.items()} == {
+        "train": [0, 1, 2, 3, 8],
+        "val": [4, 5],
+        "test": [9],
+    }

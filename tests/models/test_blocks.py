@@ -98,11 +98,11 @@ def test_norms_and_residuals_stand_where_the_spec_says(order: Any, residual: boo
         (block.norm_mixer, lambda y: block.mixer(y, None)),
         (block.norm_feed_forward, block.feed_forward),
     ):
-        kept = expected if residual else 0.0
+        residue = expected if residual else 0.0
         if order == "before":
-            expected = kept + layer(norm(expected, None, None))
+            expected = residue + layer(norm(expected, None, None))
         else:
-            expected = norm(kept + layer(expected), None, None)
+            expected = norm(residue + layer(expected), None, None)
     assert torch.equal(block(x, None, None, None), expected)
     assert (len(list(model.norm.parameters())) == 0) == (order == "after")
 

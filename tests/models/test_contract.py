@@ -25,12 +25,12 @@ class Mean(nn.Module):
         self.causal, self.output = causal, nn.Linear(width, width)
 
     def forward(self, x: Tensor, valid: Tensor | None, draw: Any = None) -> Tensor:
-        kept = x if valid is None else x.masked_fill(~valid[:, :, None], 0.0)
+        values = x if valid is None else x.masked_fill(~valid[:, :, None], 0.0)
         there = torch.ones_like(x[..., :1]) if valid is None else valid[:, :, None].to(x.dtype)
         if self.causal:
-            mean = kept.cumsum(1) / there.cumsum(1)
+            mean = values.cumsum(1) / there.cumsum(1)
         else:
-            mean = kept.sum(1, keepdim=True).expand_as(x) / there.sum(1, keepdim=True)
+            mean = values.sum(1, keepdim=True).expand_as(x) / there.sum(1, keepdim=True)
         out: Tensor = self.output(mean)
         return out
 

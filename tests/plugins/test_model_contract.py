@@ -38,7 +38,7 @@ def test_the_model_of_the_guide_keeps_every_promise() -> None:
 def test_a_model_that_gives_outputs_itself_is_held_to_their_shape_where_it_can_give_them() -> None:
     problems, notes = checked(OUTPUTS.replace("self.steps = self.steps", "pass"))
     assert problems["padding"] is not None, "it counts tokens of the padding"
-    kept = (
+    source = (
         OUTPUTS.replace("forward(self, x)", "forward(self, x, lengths)")
         .replace(
             "one_hot(x, self.layer.in_features).float().sum(1)",
@@ -49,7 +49,7 @@ def test_a_model_that_gives_outputs_itself_is_held_to_their_shape_where_it_can_g
             "        valid = torch.arange(x.shape[1]) < lengths[:, None]\n        if self.training",
         )
     )
-    problems, notes = checked(kept)
+    problems, notes = checked(source)
     assert problems == dict.fromkeys(CHECKS)
     assert notes[0].startswith(
         "not on tokens, a class per position: it gives (3, 3) for inputs (3, 12); let it give (3, 12, 3)"

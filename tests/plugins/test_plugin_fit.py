@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,22 @@ from headstart.plugins.load import load_plugin
 from headstart.serve.folder import load_model
 
 FIT = ["fit", "data.csv", "--target", "label", "--seeds", "1", "--workers", "0", "--serve", "network", "-o", "model"]
+PRETRAINS = """
+from typing import Literal
+import headstart
+from headstart.objectives import MaskedSpec
+
+
+class HiddenSpec(MaskedSpec):
+    kind: Literal["hidden"] = "hidden"
+
+    def measure(self, output, batch, signature):
+        sums = super().measure(output, batch, signature)
+        return {**sums, "loss": 2 * sums["loss"]}
+
+
+headstart.register_objective("hidden", HiddenSpec)
+"""
 SMALL = ["finetune.budget.steps=2", "pretrain.budget.steps=2", "model.width=8"]
 
 
@@ -86,4 +103,16 @@ def test_what_a_fit_cannot_serve_is_refused_before_anything_is_trained(
 ) -> None:
     (folder / "my_loss.py").write_text(OBJECTIVE)
     assert headstart(*FIT, *SMALL, "-o", "new", "--plugin", "my_loss.py", "finetune.objective.kind=sure") == 2
-    assert "override: finetune: 'sure' comes from a plugin, and of those a fit serves mixers" in capsys.readouterr().err
+    error = " ".join(capsys.readouterr().err.split())
+    assert "override: finetune: the objective 'sure' comes from a plugin, and what is served must answer with" in error
+    assert "name it as pretrain.objective.kind=sure, or compare" in error
+
+
+def test_an_objective_of_a_plugin_self_pretrains(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "my_masked.py").write_text(PRETRAINS)
+    words = ("--plugin", "my_masked.py", "pretrain.objective.kind=hidden")
+    assert headstart(*FIT, *SMALL, "-o", "new", *words) == 0
+    assert "train sequences, the objective hidden, of your own" in " ".join(capsys.readouterr().out.split())
+    assert "my_masked" in tomllib.loads((folder / "new" / "study.toml").read_text())["requires"]
+    # What is served was self-pretrained by it, and answers without it.
+    assert headstart("predict", "new", "data.csv", "-o", "p.csv") == 0

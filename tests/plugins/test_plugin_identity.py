@@ -221,6 +221,14 @@ def test_a_coding_comment_decides_how_bytes_are_read() -> None:
         ("import runpy", 1, "runpy"),
         ("x = eval(text)", 1, "eval"),
         ("__import__(name)", 1, "__import__"),
+        ("import importlib\nimportlib.import_module(name)", 2, "import_module"),
+        ("from importlib import import_module as load", 1, "import_module"),
+        ("import importlib\nload = importlib.import_module", 2, "import_module"),
+        ("import sys\nhelper = sys.modules[name]", 2, "sys.modules"),
+        ("import sys\nsys.modules.get('helper')", 2, "sys.modules"),
+        ("from sys import modules", 1, "sys.modules"),
+        ("import __main__", 1, "__main__"),
+        ("import sys\nsys.modules['__main__'].K", 2, "sys.modules"),
     ],
 )
 def test_code_that_the_text_does_not_show_is_refused(tmp_path: Path, code: str, line: int, name: str) -> None:
@@ -235,3 +243,26 @@ def test_code_that_the_text_does_not_show_is_refused(tmp_path: Path, code: str, 
 def test_the_mode_of_a_network_and_constant_text_are_no_hidden_code(tmp_path: Path) -> None:
     code = "def f(net): net.eval(); exec('x = 1'); __import__('os'); import importlib; importlib.import_module('json')"
     assert digest(tmp_path, {"my_mixer.py": code})
+    code = "import sys\nme = sys.modules[__name__]\nfast = 'numba' in sys.modules\nfor m in me.net.modules(): pass"
+    assert digest(tmp_path, {"my_mixer.py": code})
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import importlib\nK = importlib.import_module('helper').K",
+        "from importlib import import_module\ndef f():\n    return import_module('helper').K",
+        "K = __import__('helper').K",
+        "import sys\nK = sys.modules['helper'].K",
+    ],
+)
+def test_a_module_that_is_imported_by_a_constant_name_counts(tmp_path: Path, code: str) -> None:
+    digests = [digest(tmp_path, {"my_mixer.py": code, "helper.py": f"K = {value}\n"}) for value in (1, 2)]
+    assert digests[0] != digests[1]
+
+
+def test_a_module_that_is_imported_by_a_relative_name_counts(tmp_path: Path) -> None:
+    code = "import importlib\nK = importlib.import_module('.helper', __package__).K"
+    files = {"pack/__init__.py": "", "pack/mixer.py": code}
+    digests = [digest(tmp_path, {**files, "pack/helper.py": f"K = {k}\n"}, "pack/mixer.py") for k in (1, 2)]
+    assert digests[0] != digests[1]

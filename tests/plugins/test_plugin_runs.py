@@ -12,9 +12,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.own_code import HELPED, LISTOPS, MIXER, MODEL, OBJECTIVE, REGISTERED, TASK, Cells, clean_process, study
+from support.own_code import (
+    EXAMPLE,
+    HELPED,
+    LISTOPS,
+    MIXER,
+    MODEL,
+    OBJECTIVE,
+    REGISTERED,
+    TASK,
+    Cells,
+    clean_process,
+    study,
+)
+from support.own_code import headstart as main_verb
 
 import headstart
+from headstart.bench import train
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
 from headstart.models.model import ModelSpec
@@ -119,11 +133,41 @@ def test_a_module_imported_late_is_the_one_that_was_hashed(folder: Path) -> None
 
 def test_an_import_that_its_text_does_not_show_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(folder))
-    hidden = "import importlib\nFACTOR = importlib.import_module('my_' + 'factor').FACTOR"
+    hidden = "import importlib\nFACTOR = getattr(importlib, 'import_' + 'module')('my_factor').FACTOR"
     (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", hidden))
     (folder / "my_factor.py").write_text("FACTOR = 1.0\n")
     with pytest.raises(BadInput, match="imports my_factor in a way that its text does not show"):
         load_plugin("my_mixer.py")
+
+
+def test_a_helper_that_another_plugin_has_imported_counts(folder: Path) -> None:
+    (folder / "other.py").write_text(HELPED.replace("scale", "other"))
+    by_name = "import importlib\nFACTOR = importlib.import_module('my_factor').FACTOR"
+    (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", by_name))
+    losses = {}
+    for factor in (1.0, 9.0):
+        (folder / "my_factor.py").write_text(f"FACTOR = {factor}\n")
+        bound = headstart.Study(study(), plugins=["other.py", "my_mixer.py"])
+        list(bound.perform())
+        (identity,) = bound.plan.stages
+        losses[identity] = result_of(bound)["scores"]["best"]["val"]["loss"]
+    assert len(losses) == len(set(losses.values())) == 2
+
+
+def test_each_of_two_folders_has_its_own_helper(folder: Path) -> None:
+    late = HELPED.replace("from my_factor import FACTOR", "").replace(
+        "return FACTOR *", "from my_factor import FACTOR\n        return FACTOR *"
+    )
+    for name, factor in (("first", 1.0), ("second", 9.0)):
+        (folder / name).mkdir()
+        (folder / name / f"{name}.py").write_text(late.replace("scale", name))
+        (folder / name / "my_factor.py").write_text(f"FACTOR = {factor}\n")
+    fresh = headstart.Study(study("first"), plugins=["first/first.py"], store="one")
+    list(fresh.perform())
+    headstart.Study(study("second"), plugins=["second/second.py"], store="two")
+    again = headstart.Study(study("first"), plugins=["first/first.py"], store="two")
+    list(again.perform())
+    assert result_of(again)["scores"] == result_of(fresh)["scores"]
 
 
 def test_the_identity_is_the_same_whatever_the_file_is_called_and_however_it_is_named(folder: Path) -> None:
@@ -425,6 +469,39 @@ def test_check_and_bench_take_plugins(folder: Path) -> None:
     done = headstart_verb("bench", "mixers", "--plugin", "my_mixer.py", *words)
     assert done.returncode == 0, done.stderr
     assert "scale" in (folder / "out" / "mixers.md").read_text()
+
+
+def test_training_is_measured_with_mixers_and_models_of_a_plugin(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    (folder / "my_net.py").write_text(EXAMPLE)
+    (folder / "my_loss.py").write_text(OBJECTIVE)
+    monkeypatch.setattr(train, "ENOUGH", 0.0)
+    bench = ["bench", "train", "-o", "out", "--device", "cpu", "--models", "digits"]
+    assert main_verb(*bench, "--plugin", "my_mixer.py", "--plugin", "my_net.py") == 0
+    rows = json.loads((folder / "out" / "train.json").read_text())["rows"]
+    assert [row["model"] for row in rows] == ["digits", "scale on digits", "my_conv on digits"]
+    assert [row["failed"] for row in rows] == [None] * 3
+    assert len({row["parameters"] for row in rows}) == 3
+    assert all(0 < row["seconds"] < 60 and 0 < row["plain_seconds"] < 60 for row in rows)
+    assert main_verb(*bench, "--plugin", "my_loss.py") == 2
+    assert "--plugin: registers no mixer and no network that could be measured" in capsys.readouterr().err
+    (folder / "my_net.py").write_text(EXAMPLE.replace("def build(self, signature", "def construct(self, signature"))
+    assert main_verb(*bench, "--plugin", "my_net.py") == 2
+    assert "--models: 'my_conv' does not suit the batch of 'digits'" in capsys.readouterr().err
+
+
+def test_a_plugin_that_cannot_be_imported_or_is_named_without_its_option_says_the_way_out(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (folder / "my_task.py").write_text("from headstart.tasks import no_such_name\n")
+    assert main_verb("check", "my_task") == 2
+    assert "'my_task.py' is code; `headstart check --plugin my_task.py` checks" in capsys.readouterr().err
+    assert main_verb("check", "--plugin", "my_task.py") == 2
+    error = capsys.readouterr().err
+    assert "my_task.py cannot be imported: cannot import name 'no_such_name'" in error
+    assert "run from its folder" not in error
 
 
 def test_twins_that_say_nothing_are_left_out_and_said(folder: Path) -> None:

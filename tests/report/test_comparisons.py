@@ -5,6 +5,7 @@ from typing import Any
 
 from support import made_up
 
+from headstart.report.answer import answer
 from headstart.report.claims import claims_note, verdicts
 from headstart.study.collect import task_key
 from headstart.study.plan import make_plan
@@ -76,3 +77,15 @@ def test_verdicts_of_one_page_are_corrected_for_their_number() -> None:
     assert f"{why} p below 0.25)" in str(verdict)
     assert "each with its own 95 % t-interval" in claims_note([verdict])
     assert "stands Holm's correction for the number of verdicts" in claims_note([verdict])
+
+
+def test_the_answer_is_about_the_arm_that_leads_beside_the_one_it_is_held_against() -> None:
+    """`wide` leads in one column of three; `plain` leads in the others, where `deep` comes next."""
+    arms = {"plain": {}, "wide": {"model": {"blocks": 5}}, "deep": {"model": {"blocks": 3}}}
+    plan = make_plan(read_study({**STUDY, "arms": arms, "claims": []}), Path("nowhere"))
+    scores = {}
+    for cell in plan.cells:
+        first = cell.chain[-1].spec.model.width == 16
+        score = {"plain": 0.8, "wide": 0.9 if first else 0.3, "deep": 0.7}[cell.arm] + cell.seed / 1000
+        scores[cell.chain[-1].identity] = made_up.result(cell.chain[-1].identity, score, score)
+    assert answer(summarise(plan, scores.get)).startswith("deep is ")

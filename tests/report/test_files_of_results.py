@@ -257,13 +257,14 @@ def test_files_that_are_not_whole_results_are_refused_with_a_way_out(tmp_path: P
             r"the plugin mine \(digest 0123\) is needed and not",
         ),
         (lambda d: d["settings"].clear(), "is not a whole file of results"),
+        (lambda d: d.pop("stages"), r"of results of format 1 \(it holds the table without the stages\)"),
         (lambda d: d["settings"][0]["spec"]["optim"].update(rate=1), "no 'rate'"),
         (lambda d: [stage.pop("scores", None) for stage in d["stages"].values()], "no run of 'tried' is finished"),
     ]
     for name, message in (
         ("none.json", "cannot be read: No such file"),
         ("text.json", "is not JSON"),
-        ("old.json", r"is not a file of results of format 1 \(its format is None\).*--json FILE"),
+        ("old.json", r"is not a whole file of results of format 1 \(its format is None\).*--json FILE"),
     ):
         with pytest.raises(BadInput, match=f"--from: .*{name}.*{message}"):
             read_snapshot([tmp_path / name])

@@ -268,7 +268,9 @@ def test_the_study_beside_the_page_reads_back_as_the_same_study(done: Done) -> N
     again = read_study(str(page.parent / "study.toml"))
     assert again == plan.study
     assert list(make_plan(again, plan.data).stages) == list(plan.stages)
-    assert "headstart run study.toml" in page.read_text()
+    text = page.read_text()
+    assert "headstart run study.toml" in text
+    assert "In the folder of this page, whose <code>study.toml</code> holds the study with its overrides." in text
 
 
 @pytest.mark.parametrize("name", ["coser-4", "coser-5", "amos-8", "amos-f3", "rothermel-1", "digits"])

@@ -138,6 +138,21 @@ def test_data_of_this_machine_are_sent_and_prepared_once_by_their_content(
     assert len({id(task["args"][3][1]) for task in ray.tasks}) == 1, "one object for all stages"
 
 
+def test_folds_of_a_file_are_dealt_from_one_copy_of_its_data_and_keep_its_groups_together(
+    tmp_path: Path, ray: FakeRay
+) -> None:
+    rows = (f"{i % 7},{i % 5},{i % 3},{'ab'[i // 3 % 2]},g{i // 3}\n" for i in range(60))
+    (tmp_path / "waves.csv").write_text("x0,x1,x2,label,group\n" + "".join(rows))
+    task = {"kind": "own", "file": "waves.csv", "target": "label", "folds": 3, "fold": "seed"}
+    study = {**_with(STUDY, task=task), "arms": {"scratch": {}}, "axes": {"seed": [0, 1, 2]}}
+    home, away = (headstart.Study(study, store=tmp_path / name, data=tmp_path) for name in ("home", "away"))
+    headstart.run(home)
+    on_cluster(away)
+    assert len(ray.tasks) == 3
+    assert len({id(task["args"][3][1]) for task in ray.tasks}) == 1, "one object for all folds"
+    assert_equal(away.store, home.store)
+
+
 def test_a_checkpoint_is_read_here_and_its_children_start_from_it_there(
     tmp_path: Path, ray: FakeRay, monkeypatch: pytest.MonkeyPatch
 ) -> None:

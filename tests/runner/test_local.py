@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.processes import alive
 
 from headstart.runner.local import Inline, Pool, WorkerDied, WorkerDone, WorkerMessage, WorkerReport, Workers
 
@@ -200,17 +201,9 @@ def test_workers_end_within_two_seconds_of_a_killed_driver_even_in_a_long_operat
         pids = [int(pid) for pid in driver.stdout.readline().split()]
         assert len(pids) == 2
         time.sleep(0.3)
-        assert all(_alive(pid) for pid in pids)
+        assert all(alive(pid) for pid in pids)
         driver.kill()
         end = time.monotonic() + 2
-    while any(_alive(pid) for pid in pids) and time.monotonic() < end:
+    while any(alive(pid) for pid in pids) and time.monotonic() < end:
         time.sleep(0.05)
-    assert not any(_alive(pid) for pid in pids)
-
-
-def _alive(pid: int) -> bool:
-    """Whether it runs; a dead one that nobody has waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    assert not any(alive(pid) for pid in pids)

@@ -19,6 +19,7 @@ import pytest
 import torch
 from support import stand_ins
 from support.stand_ins import ENGINE, FakeStage, child, renamed, stage
+from support.store_content import content, differences
 
 from headstart.errors import BadInput
 from headstart.runner import worker
@@ -42,26 +43,8 @@ def kinds(events: list[Any]) -> list[str]:
     return [f"{type(e).__name__} {e.name}" for e in events if not isinstance(e, Progress)]
 
 
-def content(store: Store, *stages: FakeStage) -> Any:
-    """All that must be equal between two ways to the same stages."""
-    out = []
-    for spec in stages:
-        result = store.result(spec.identity)
-        assert result is not None
-        weights = {
-            which: {k: v.tolist() for k, v in store.weights(spec.identity, which).items()}  # type: ignore[arg-type]
-            for which in ("best", "last")
-        }
-        out.append(
-            (
-                result["status"],
-                result["scores"],
-                weights,
-                store.records(spec.identity),
-                store.predictions(spec.identity)["val/output"].tolist(),
-            )
-        )
-    return out
+def bits(store: Store, *stages: FakeStage) -> dict[str, Any]:
+    return content(store, [spec.identity for spec in stages])
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -82,7 +65,7 @@ def test_workers_and_inline_give_equal_bits(tmp_path: Path) -> None:
     stages = (parent, child(parent, frozen=True))
     run(Store(tmp_path / "a"), *stages)
     run(Store(tmp_path / "b"), *stages, workers=1)
-    assert content(Store(tmp_path / "a"), *stages) == content(Store(tmp_path / "b"), *stages)
+    assert not differences(Store(tmp_path / "a"), bits(Store(tmp_path / "b"), *stages))
 
 
 def test_a_result_says_how_it_came_about(tmp_path: Path) -> None:
@@ -177,7 +160,7 @@ def test_a_worker_killed_once_is_replaced_and_the_stage_goes_on_with_equal_bits(
     again = [e for e in events if isinstance(e, Started) and e.name == "killed"]
     assert [(e.attempt, e.step) for e in again] == [(1, 0), (2, 4)]
     run(Store(tmp_path / "b"), killed)
-    assert content(store, killed) == content(Store(tmp_path / "b"), killed)
+    assert not differences(store, bits(Store(tmp_path / "b"), killed))
 
 
 def test_a_worker_killed_twice_makes_the_stage_failed_and_the_others_go_on(tmp_path: Path) -> None:
@@ -195,14 +178,14 @@ def test_a_damaged_finished_stage_is_done_again_with_equal_bits_and_it_is_said(t
     store, parent = Store(tmp_path), stage("pretrain")
     stages = (parent, child(parent, frozen=True))
     run(store, *stages)
-    before = content(store, *stages)
+    before = bits(store, *stages)
     path = store.folder(parent.identity) / "best.safetensors"
     path.write_bytes(path.read_bytes()[:-3])
     events = run(Store(tmp_path), *stages)
     assert kinds(events) == ["Notice pretrain", "Started pretrain", "Finished pretrain", "Skipped child"]
     assert "best.safetensors: its digest does not fit; the damaged stage is kept as" in events[0].text
     assert f"{parent.identity}.damaged-1 and is done again" in events[0].text
-    assert content(store, *stages) == before
+    assert not differences(store, before)
 
 
 def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -223,13 +206,13 @@ def test_a_full_disk_loses_nothing_and_says_what_to_do(tmp_path: Path, monkeypat
     assert "the disk is full (No space left on device); what was saved before is kept" in failed.message
     assert "Make room, or move the store" in failed.message
     monkeypatch.undo()
-    kept = list(store.folder(planned.identity).glob("state-*"))
-    assert kept
+    states = list(store.folder(planned.identity).glob("state-*"))
+    assert states
     events = run(store, planned)
     assert isinstance(events[0], Started)
     assert events[0].step > 0
     run(Store(tmp_path / "b"), planned)
-    assert content(store, planned) == content(Store(tmp_path / "b"), planned)
+    assert not differences(store, bits(Store(tmp_path / "b"), planned))
 
 
 @pytest.mark.parametrize(("save_every", "pause", "saved"), [(3.0, 1.0, [3, 6, 9]), (1e6, 25.0, [3, 6, 9])])
@@ -283,7 +266,7 @@ def test_a_time_limit_cuts_what_runs_and_the_next_run_goes_on_to_equal_bits(tmp_
     assert isinstance(started, Started)
     assert started.step > 0
     run(Store(tmp_path / "b"), slow)
-    assert content(store, slow) == content(Store(tmp_path / "b"), slow)
+    assert not differences(store, bits(Store(tmp_path / "b"), slow))
 
 
 @pytest.mark.parametrize("workers", [0, 2])
@@ -313,7 +296,7 @@ def test_ctrl_c_saves_and_the_next_run_goes_on_to_equal_bits(tmp_path: Path, wor
     resumed = run(store, *stages, workers=workers)
     assert any(isinstance(e, Started) and e.step > 10 for e in resumed)
     run(Store(tmp_path / "b"), *stages)
-    assert content(store, *stages) == content(Store(tmp_path / "b"), *stages)
+    assert not differences(store, bits(Store(tmp_path / "b"), *stages))
 
 
 SPIN = """

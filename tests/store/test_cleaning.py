@@ -56,13 +56,13 @@ def test_what_a_named_study_reaches_stays_with_its_parents_and_the_rest_goes(
     before = tree(store.root)
     file = narrow(study, tmp_path, "frozen")
     assert command("store", "gc", file, "--yes", "--store", store.root) == 0
-    kept = of_arm(study, "frozen")
-    assert len(kept) == 3, "a parent and its two children"
-    assert set(store.names()) == kept
+    stages = of_arm(study, "frozen")
+    assert len(stages) == 3, "a parent and its two children"
+    assert set(store.names()) == stages
     assert f"removed {STAGES - 3} folders" in capsys.readouterr().out
     after = tree(store.root)
-    assert after == {name: content for name, content in before.items() if name.partition("/")[0] in kept}
-    assert all(store.problem(name) is None for name in kept)
+    assert after == {name: content for name, content in before.items() if name.partition("/")[0] in stages}
+    assert all(store.problem(name) is None for name in stages)
 
 
 def test_what_it_says_it_frees_is_what_it_frees(study: headstart.Study, tmp_path: Path) -> None:

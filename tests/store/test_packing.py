@@ -27,6 +27,7 @@ from headstart.errors import BadInput
 from headstart.store import Damaged, Store, files, publish_json
 from headstart.store import packing as packing_module
 from headstart.store.packing import pack, unpack
+from headstart.study.listing import stage_rows
 
 Output = pytest.CaptureFixture[str]
 
@@ -318,6 +319,44 @@ def test_a_stage_with_a_result_of_a_newer_format_is_refused_in_words(packed: Pat
     file = write(tmp_path / "x.zip", {**members, name: (tmp_path / "result.json").read_bytes()})
     (reason,) = unpack(Store(tmp_path / "runs"), file).refused.values()
     assert reason.startswith(f"{name}: format 3 is newer than this headstart reads")
+
+
+@pytest.mark.parametrize(
+    ("file", "changes"),
+    [
+        ("stage.json", {"arms": [1]}),
+        ("stage.json", {"parent": ["x"]}),
+        ("stage.json", {"spec": []}),
+        ("result.json", {"scores": {"best": []}}),
+        ("result.json", {"budget": {"seconds": "soon"}}),
+    ],
+)
+def test_a_stage_that_a_listing_could_not_read_is_refused_and_the_others_are_listed(
+    packed: Path, tmp_path: Path, capsys: Output, file: str, changes: dict[str, Any]
+) -> None:
+    members = read(packed)
+    name = next(name for name in reversed(members) if name.endswith("/result.json")).partition("/")[0]
+    for document, change in ((file, changes), ("result.json", {})):  # the result last: it holds the other's digest
+        content = json.loads(members[f"{name}/{document}"]) | change
+        if document == "result.json":
+            content["files"]["stage.json"] = hashlib.sha256(members[f"{name}/stage.json"]).hexdigest()
+        content.pop("digest")
+        publish_json(tmp_path / document, content, content["format"])
+        members[f"{name}/{document}"] = (tmp_path / document).read_bytes()
+    assert command("store", "unpack", write(tmp_path / "x.zip", members), "--store", tmp_path / "runs") == 1
+    assert f"refused: {name}: its files cannot be read (" in capsys.readouterr().out
+    assert command("ls", "--store", tmp_path / "runs") == 0
+    assert command("store", "gc", "--store", tmp_path / "runs") == 0
+    assert len(Store(tmp_path / "runs").names()) == STAGES - 1
+
+
+def test_stages_that_began_at_no_time_are_listed_beside_others(packed: Path, tmp_path: Path) -> None:
+    store = Store(tmp_path / "runs")
+    unpack(store, packed)
+    name = store.names()[0]
+    stage = dict(store.stage(name) or {}, started=None)
+    publish_json(store.folder(name) / "stage.json", stage)
+    assert len(store.listing()) == len(stage_rows(store)) == STAGES
 
 
 def test_a_file_larger_than_the_disk_is_refused(

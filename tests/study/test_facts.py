@@ -84,9 +84,9 @@ def test_baselines_run_with_the_study_and_stand_below_its_arms(tmp_path: Path) -
     assert any(
         "no better on test than a trivial baseline: 1-nearest neighbour on flat inputs" in text for text in texts
     )
-    kept = {path.name for path in tmp_path.iterdir()}
-    assert "baselines" not in kept
-    assert set(bound.plan.every_stage) <= kept
+    names = {path.name for path in tmp_path.iterdir()}
+    assert "baselines" not in names
+    assert set(bound.plan.every_stage) <= names
 
 
 def test_rolled_digits_resist_the_methods_that_solve_them_unrolled(tmp_path: Path) -> None:

@@ -190,7 +190,11 @@ def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
             "axes: 'optim.lr' names no stage; write 'pretrain.optim.lr' or 'finetune.optim.lr'",
         ),
         ({"axes": {"finetune.optim.lr": []}}, "axes.finetune.optim.lr: the list is empty"),
-        ({"report": {"against": "scrach"}}, "report.against: no 'scrach'; did you mean 'scratch'?"),
+        (
+            {"report": {"against": "scrach"}},
+            "report.against: no 'scrach'; did you mean 'scratch'?; keep the arm where arms=[...] leaves some out, or name "
+            "another, as in report.against=scratch",
+        ),
         ({"report": {"gain": True, "against": None}}, "report.gain: a gain is one over an arm"),
         ({"report": {"sweep": "train"}}, "report.sweep: 'train' should be 'val' or 'test'"),
         (

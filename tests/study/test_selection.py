@@ -664,6 +664,13 @@ def test_printed_results_are_their_table_and_caveats() -> None:
     assert repr(results) == str(results)
 
 
+def test_results_that_are_held_against_nothing_have_no_column_of_differences() -> None:
+    plan = make_plan(against=None)
+    heads, *lines = summarise(plan, shelf(plan).find, facts=facts())._lines()
+    assert heads == ["arm", "column", "chosen", "n", "val", "test", "status"]
+    assert {len(line) for line in lines} == {7}
+
+
 def test_the_notebook_view_escapes_foreign_names() -> None:
     plan = make_plan(arms={"<script>alert(1)</script>": False}, against=None, columns={"a&b": "digits"})
     view = summarise(plan, shelf(plan).find, facts=facts())._repr_html_()

@@ -70,8 +70,8 @@ def test_the_data_never_change():
 )
 def test_the_roll_takes_the_task_from_classifiers_that_trust_positions(rolled, linear, nearest):
     task = open_task(DigitsSpec(labelled=200, rolled=rolled), NOWHERE)
-    kept = task.train.labelled_units()
-    x, y = task.train.values.reshape(-1, 64)[kept], task.train.target[kept]
+    units = task.train.labelled_units()
+    x, y = task.train.values.reshape(-1, 64)[units], task.train.target[units]
     test = task.test.values.reshape(-1, 64)
     regression = LogisticRegression(max_iter=1000).fit(x, y).score(test, task.test.target)
     neighbour = KNeighborsClassifier(1).fit(x, y).score(test, task.test.target)

@@ -40,8 +40,8 @@ def test_the_text_is_cut_into_train_val_and_test_and_each_into_windows(folder: P
     whole = {"train": TEXT[: ends[0]], "val": TEXT[ends[0] : ends[1]], "test": TEXT[ends[1] :]}
     for split in SPLITS:
         x = task.split(split)
-        kept = len(whole[split]) - (len(whole[split]) % 32 == 1)
-        assert bytes_of(task, split) == whole[split][:kept]
+        count = len(whole[split]) - (len(whole[split]) % 32 == 1)
+        assert bytes_of(task, split) == whole[split][:count]
         assert set(x.lengths[:-1]) == {32}
         assert x.lengths[-1] >= 2
         assert x.target is None

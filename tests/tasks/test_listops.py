@@ -181,8 +181,8 @@ def many():
 
 
 def test_the_share_of_draws_that_is_kept_is_the_known_one(many):
-    kept = sum(len(trees.lengths) for trees in many)
-    assert abs(kept / 32_768 - 0.082) < 4 * (0.082 * 0.918 / 32_768) ** 0.5
+    count = sum(len(trees.lengths) for trees in many)
+    assert abs(count / 32_768 - 0.082) < 4 * (0.082 * 0.918 / 32_768) ** 0.5
 
 
 def test_lengths_are_those_of_a_plain_generator(many):

@@ -111,12 +111,14 @@ def test_bytes_are_read_with_an_end(data, train, test):
 def test_characters_are_those_seen_often_enough_in_train(data, train, test):
     task = TextSpec(symbols="characters", least=40).load(data)
     counts = Counter("".join(train[row][2] for row in task.train.index))
-    kept = sorted(c for c, count in counts.items() if count >= 40)
-    assert task.signature.width == len(kept) + 2
-    slow = [[1 + kept.index(c) if c in kept else 0 for c in text] + [len(kept) + 1] for *_, text in test]
+    characters = sorted(c for c, count in counts.items() if count >= 40)
+    assert task.signature.width == len(characters) + 2
+    slow = [
+        [1 + characters.index(c) if c in characters else 0 for c in text] + [len(characters) + 1] for *_, text in test
+    ]
     assert [task.test.inputs(i).tolist() for i in range(20)] == slow
     assert 0 in slow[3]
-    assert task.text(task.test.inputs(3)) == "".join(c if c in kept else RARE for c in test[3][2]) + "∎"
+    assert task.text(task.test.inputs(3)) == "".join(c if c in characters else RARE for c in test[3][2]) + "∎"
 
 
 def test_texts_are_cut_to_the_length_with_their_end(data, test):

@@ -160,6 +160,35 @@ def test_arrays_a_dataset_and_examples_are_the_same_data() -> None:
     assert all(equal(module, modules[0]) for module in modules[1:])
 
 
+class Rows(torch.utils.data.Dataset[torch.Tensor]):
+    """Sequences without targets, each a tensor (L, F)."""
+
+    def __init__(self, rows: torch.Tensor) -> None:
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        return self.rows[index]
+
+
+def test_a_dataset_of_inputs_alone_is_pretrained_on_and_not_read_as_pairs() -> None:
+    inputs = torch.from_numpy(TRAIN[0])
+    modules = []
+    for data in (inputs, TensorDataset(inputs), Rows(inputs)):
+        modules.append(net(outputs=None))
+        result = headstart.pretrain(modules[-1], data, VAL[0], budget={"steps": 3}, optim=OPTIM)
+        assert "records" not in repr(result)
+    assert all(equal(module, modules[0]) for module in modules[1:])
+    with pytest.raises(
+        BadInput, match=r"train: items of the Dataset have \[3\] parts; let each be \(x, y\), or x alone"
+    ):
+        headstart.train(net(), TensorDataset(inputs, inputs, inputs), VAL)
+    with pytest.raises(BadInput, match=r"there is no target|differ in"):
+        headstart.train(net(), Rows(inputs), VAL)
+
+
 @pytest.mark.parametrize(
     ("shape", "per_position"), [((48,), None), ((48, 2), None), ((48, 9), False), ((48, 9), None), ((48, 9, 2), None)]
 )
@@ -315,6 +344,8 @@ def test_a_folder_holds_what_is_finished_and_refuses_other_starting_weights(tmp_
         ({}, {"optim": {"rate": 1}}, "optim.rate: no 'rate'"),
         ({}, {"optim": {"batch_size": 100}}, "optim.batch_size: 100 is more than the 96 train examples"),
         ({}, {"budget": {"epochs": 1, "steps": 2}}, "budget: give exactly one of"),
+        ({}, {"budget": 40}, r"budget: 40 is not a dict; give one, such as budget=\{\"steps\": 1000\}"),
+        ({}, {"optim": "sgd"}, r"optim: 'sgd' is not a dict; give one, such as optim=\{\"lr\": 1e-3\}"),
         ({}, {"objective": "classfy"}, "objective.kind: no 'classfy'; did you mean 'classify'"),
         ({}, {"objective": "masked"}, "'masked' asks for no target; call headstart.pretrain"),
         ({}, {"objective": "regress"}, "'regress' needs"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,7 +68,6 @@ def _mixer_inputs(model: SequenceModel, batch: Batch) -> list[tuple[int, str, An
     inputs: x (B, L, D), valid (B, L) and, where the mixer was handed one, the bias (H, L, L) of its scores.
     """
     inputs: list[tuple[int, str, Any, tuple[Tensor, ...]]] = []
-    handles = []
 
     def hook(block: int, path: str) -> Any:
         def note(module: Any, arguments: tuple[Any, ...]) -> None:
@@ -76,15 +76,12 @@ def _mixer_inputs(model: SequenceModel, batch: Batch) -> list[tuple[int, str, An
 
         return note
 
-    for number, block in enumerate(model.blocks):
-        for path, module in block.named_modules():
-            if callable(getattr(module, "attention", None)):
-                handles.append(module.register_forward_pre_hook(hook(number, path)))
-    try:
+    with ExitStack() as hooks:
+        for number, block in enumerate(model.blocks):
+            for path, module in block.named_modules():
+                if callable(getattr(module, "attention", None)):
+                    hooks.enter_context(module.register_forward_pre_hook(hook(number, path)))
         model.embed(batch)
-    finally:
-        for handle in handles:
-            handle.remove()
     return inputs
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -113,15 +114,13 @@ def activations(model: SequenceModel, batch: Batch) -> list[float]:
 
     def note(module: Any, inputs: Any, x: Tensor) -> None:
         del module, inputs
-        kept = x[batch.valid] if not batch.full else x
-        spreads.append(float(kept.double().std(correction=0)))
+        values = x[batch.valid] if not batch.full else x
+        spreads.append(float(values.double().std(correction=0)))
 
-    handles = [block.register_forward_hook(note) for block in model.blocks]
-    try:
+    with ExitStack() as hooks:
+        for block in model.blocks:
+            hooks.enter_context(block.register_forward_hook(note))
         model.embed(batch)
-    finally:
-        for handle in handles:
-            handle.remove()
     return spreads
 
 

@@ -184,8 +184,8 @@ def thinned(facts: Facts, train: Examples, most: int | None) -> tuple[Facts, Exa
     if most is None:
         return facts, train
     labelled = train.labelled_units()
-    kept = labelled[np.linspace(0, len(labelled) - 1, min(most, len(labelled))).astype(int)]
-    return facts.model_copy(update={"used": len(kept)}), train.take(kept)
+    units = labelled[np.linspace(0, len(labelled) - 1, min(most, len(labelled))).astype(int)]
+    return facts.model_copy(update={"used": len(units)}), train.take(units)
 
 
 def share_used(facts: Facts) -> str:

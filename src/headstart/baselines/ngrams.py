@@ -98,10 +98,10 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
     """
     having = np.bincount(_counted(examples, longest, np.arange(BUCKETS), BUCKETS).indices, minlength=BUCKETS)
     least = 2 if len(examples) >= 20 else 1
-    kept = np.flatnonzero(having >= least)
-    kept = np.sort(kept[np.argsort(-having[kept], kind="stable")][:MOST])
-    rarity = 1 + np.log((1 + len(examples)) / (1 + having[kept]))
-    return Ngrams(longest, kept.astype(np.int64), rarity.astype(np.float32), placed, width if placed else 0)
+    buckets = np.flatnonzero(having >= least)
+    buckets = np.sort(buckets[np.argsort(-having[buckets], kind="stable")][:MOST])
+    rarity = 1 + np.log((1 + len(examples)) / (1 + having[buckets]))
+    return Ngrams(longest, buckets.astype(np.int64), rarity.astype(np.float32), placed, width if placed else 0)
 
 
 def best_ngrams(train: Examples, signature: Signature) -> Iterator[Ngrams]:

@@ -120,8 +120,8 @@ def intervals(length: int, share: int) -> tuple[tuple[float, float, int], ...]:
         firsts = [i / count for i in range(count)]
         if level and wide > 1:
             firsts += [(i + 0.5) / count for i in range(count - 1)]
-        kept = 1 + max(int(np.ceil(wide)) - 1, 0) // share
-        out += [(first, first + 1 / count, kept) for first in firsts]
+        quantiles = 1 + max(int(np.ceil(wide)) - 1, 0) // share
+        out += [(first, first + 1 / count, quantiles) for first in firsts]
     return tuple(out)
 
 

@@ -123,8 +123,8 @@ TRAIN_TEXT = (
 )
 
 
-LABEL = 0.047
-"""Least distance of two labels, as a share of the height of the axes."""
+LABEL = 0.23
+"""Least distance of two labels, in inches."""
 
 
 def spread(places: Sequence[float], least: float) -> list[float]:
@@ -147,16 +147,18 @@ def times(cells: Sequence[Cell], dark: bool = False) -> Figure | None:
     devices = list(dict.fromkeys(cell.device for cell in cells if cell.seconds is not None))
     if not devices:
         return None
+    height = max(5.6, LABEL * len({cell.mixer for cell in cells}) + 0.9)
     with style(dark) as look:
-        figure = Figure(figsize=(7.2 * len(devices), 5.6))
+        figure = Figure(figsize=(7.2 * len(devices), height))
         for number, device in enumerate(devices, start=1):
             axes = figure.add_subplot(1, len(devices), number)
             axes.set_title(f"Forward + backward of one layer, {'CPU' if device == 'cpu' else 'GPU'}")
-            _panel(axes, [c for c in cells if c.device == device and c.seconds is not None], look)
+            timed = [cell for cell in cells if cell.device == device and cell.seconds is not None]
+            _panel(axes, timed, look, LABEL / (height - 0.9))
     return figure
 
 
-def _panel(axes: Axes, cells: Sequence[Cell], look: Look) -> None:
+def _panel(axes: Axes, cells: Sequence[Cell], look: Look, least: float) -> None:
     names = list(dict.fromkeys(cell.mixer for cell in cells))
     lengths = sorted({cell.length for cell in cells})
     ends: list[tuple[float, str, float, str]] = []
@@ -180,14 +182,19 @@ def _panel(axes: Axes, cells: Sequence[Cell], look: Look) -> None:
     axes.set_ylabel("seconds")
     axes.minorticks_off()
     axes.set_xlim(lengths[0] * 0.85, lengths[-1] * 1.18)
-    _name_lines(axes, sorted(ends), lengths[-1])
+    _name_lines(axes, sorted(ends), lengths[-1], least)
 
 
-def _name_lines(axes: Axes, ends: Sequence[tuple[float, str, float, str]], longest: int) -> None:
-    """Names right of the axes at the heights of their ends, moved apart, with a thin line to where they belong."""
+def _name_lines(axes: Axes, ends: Sequence[tuple[float, str, float, str]], longest: int, least: float) -> None:
+    """Names right of the axes at the heights of their ends, moved apart, with a thin line to where they belong.
+
+    least: distance of two names, as a share of the height of the axes.
+    """
     low, high = (math.log10(edge) for edge in axes.get_ylim())
     share = [(math.log10(seconds) - low) / (high - low) for seconds, *_ in ends]
-    for height, (seconds, name, length, colour) in zip(spread(share, LABEL), ends, strict=True):
+    # Each leaves room for those below and above it, so that all stand beside the axes.
+    share = [max(least * i, min(value, 1 - least * (len(ends) - 1 - i))) for i, value in enumerate(share)]
+    for height, (seconds, name, length, colour) in zip(spread(share, least), ends, strict=True):
         text = plain(name) if length == longest else f"{plain(name)} (to {length:,.0f})"
         axes.annotate(
             text,
@@ -198,5 +205,13 @@ def _name_lines(axes: Axes, ends: Sequence[tuple[float, str, float, str]], longe
             va="center",
             fontsize=9,
             annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.5, "alpha": 0.7, "shrinkA": 1, "shrinkB": 4},
+            arrowprops={
+                "arrowstyle": "-",
+                "relpos": (0, 0.5),
+                "color": colour,
+                "linewidth": 0.5,
+                "alpha": 0.7,
+                "shrinkA": 1,
+                "shrinkB": 4,
+            },
         )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 from unittest.mock import patch
 
@@ -17,13 +17,17 @@ from torch.profiler import ProfilerActivity, profile, record_function
 from headstart.bench.machine import matrix_peak, wait_for
 from headstart.bench.process import Failed, Measurement
 from headstart.errors import BadInput, nearest
+from headstart.models import MODELS
 from headstart.models.counting import training_flops
-from headstart.models.model import ModelSpec, SequenceModel, build_model
+from headstart.models.kind import with_kind
+from headstart.models.mixers import MIXERS
+from headstart.models.model import ModelSpec, Network
 from headstart.objectives import ClassifySpec
+from headstart.plugins import load_plugins, own_kinds, own_networks, place_of
 from headstart.runner.machine import keep_freed_memory
-from headstart.seeds import bits
+from headstart.seeds import Draw, bits
 from headstart.sequence import Examples, Signature, collate
-from headstart.spec import read
+from headstart.spec import read, spec_of_kind
 from headstart.training.batches import Batches
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
 from headstart.training.optim import FlatParameters, OptimSpec, update_
@@ -85,13 +89,62 @@ EXAMPLES: dict[str, Example] = {
 }
 
 
-def read_models(text: str) -> list[str]:
-    """`digits,image` as names. Raises: BadInput."""
-    names = [word.strip() for word in text.split(",")]
-    for name in names:
+@dataclass(frozen=True)
+class Case:
+    """One row: a model of EXAMPLES or, on its batch, a plugin's mixer in its blocks, or a plugin's whole model."""
+
+    model: str
+    own: str | None = None
+    plugin: str | None = None
+
+    @property
+    def name(self) -> str:
+        """`image`, `my_conv on image`."""
+        return self.model if self.own is None else f"{self.own} on {self.model}"
+
+    @property
+    def spec(self) -> Any:
+        """The spec of the model. Raises: BadInput where it has none of this kind."""
+        table = EXAMPLES[self.model].model
+        if self.own in MIXERS:
+            rotary = MIXERS[self.own].load().rotary
+            table = {**table, "mixer": {"kind": self.own}} | ({} if rotary else {"position": {"kind": "sinusoidal"}})
+        elif self.own is not None:
+            table = {"kind": self.own}
+        return spec_of_kind(MODELS, with_kind(table))
+
+    def network(self) -> Network:
+        """The model with fresh weights, the same each time. Raises: BadInput where it does not suit the batch."""
+        signature = EXAMPLES[self.model].signature
+        network: Network = self.spec.network(signature, OBJECTIVE.output(signature), 0)
+        return network
+
+
+def read_models(text: str, plugins: Sequence[str] = ()) -> list[Case]:
+    """`digits,image` as cases, each followed by those of the plugins' mixers and networks. Raises: BadInput."""
+    own = [
+        (kind, source)
+        for source, plugin in zip(plugins, load_plugins(plugins), strict=True)
+        for kind in (*own_kinds([plugin], "mixer"), *own_networks([plugin]))
+    ]
+    if plugins and not own:
+        raise BadInput("--plugin: registers no mixer and no network that could be measured; leave it out")
+    cases = []
+    for name in (word.strip() for word in text.split(",")):
         if name not in EXAMPLES:
             raise BadInput(f"--models: {nearest(name, EXAMPLES)}")
-    return names
+        cases += [Case(name), *(Case(name, *item) for item in own)]
+    for case in cases:
+        if case.own is not None:
+            try:
+                case.network()
+            except Exception as error:
+                why = f"{place_of(error)}{error}"
+                raise BadInput(
+                    f"--models: {case.own!r} does not suit the batch of {case.model!r} ({why}); name others, such as "
+                    "--models digits,image (numbers) or text,listops (tokens)"
+                ) from None
+    return cases
 
 
 def made_up(example: Example) -> Examples:
@@ -151,14 +204,14 @@ class Speed:
         return None if self.seconds is None else self.flops / self.seconds / self.peak
 
 
-def survey(models: list[str], device: str, threads: int, limit: float) -> Iterator[Speed]:
+def survey(cases: Iterable[Case], device: str, threads: int, limit: float) -> Iterator[Speed]:
     """Measure model after model. Ours and the plain loop take turns, each in a process of its own."""
-    for name in models:
-        job = {"model": name, "device": device, "threads": threads}
+    for case in cases:
+        job = {"case": asdict(case), "device": device, "threads": threads}
         try:
-            yield _beside(name, job, limit)
+            yield _beside(case.name, job, limit)
         except Failed as error:
-            yield Speed(name, device, failed=str(error))
+            yield Speed(case.name, device, failed=str(error))
 
 
 def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
@@ -183,10 +236,13 @@ def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
     )
 
 
-def _model(example: Example, device: str) -> SequenceModel:
-    """The same fresh weights for both."""
-    signature = example.signature
-    return build_model(example.spec, signature, OBJECTIVE.output(signature), 0).to(device)
+def _case(job: Mapping[str, Any]) -> tuple[Case, Example, Network]:
+    """What is measured in this process; both processes have the same fresh weights."""
+    torch.set_num_threads(job["threads"])
+    case = Case(**job["case"])
+    if case.plugin is not None:
+        load_plugins([case.plugin])
+    return case, EXAMPLES[case.model], case.network().to(job["device"])
 
 
 def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
@@ -194,10 +250,8 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
 
     A step is what a stage does: order, batch, objective, forward, backward, optimiser.
     """
-    torch.set_num_threads(job["threads"])
     keep_freed_memory()  # As the processes do that stages are trained in.
-    example, device = EXAMPLES[job["model"]], job["device"]
-    model = _model(example, device)
+    (case, example, model), device = _case(job), job["device"]
     examples = made_up(example)
     feed = Batches(examples, np.arange(len(examples)), torch.device(device), torch.float32)
     # Far more steps than are asked for, so that no evaluation falls among them.
@@ -215,7 +269,7 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     ticks = train(setting, Progress(model, flat))
     next(ticks)
     wait_for(device)
-    asked, last = (yield _facts(model, example, device)), PROFILED
+    asked, last = (yield _facts(case, model, device)), PROFILED
     while True:
         if asked == "shares":
             steps = min(10, max(1, round(PROFILED / last)))
@@ -228,13 +282,13 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
         asked = yield last
 
 
-def _facts(model: SequenceModel, example: Example, device: str) -> dict[str, Any]:
+def _facts(case: Case, model: Network, device: str) -> dict[str, Any]:
     """What is known without timing steps, and the machine's peak."""
-    examples, signature = made_up(example), example.signature
+    example = EXAMPLES[case.model]
+    examples, signature, spec = made_up(example), example.signature, case.spec
     output, names = OBJECTIVE.output(signature), dict(model.named_parameters())
     flops = sum(
-        training_flops(model, example.spec.layer_flops(signature, output, n), names, n)
-        for n in examples.lengths.tolist()
+        training_flops(model, spec.layer_flops(signature, output, n), names, n) for n in examples.lengths.tolist()
     )
     return {
         "parameters": sum(p.numel() for p in model.parameters()),
@@ -248,17 +302,16 @@ def _facts(model: SequenceModel, example: Example, device: str) -> dict[str, Any
 
 def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
     """In its own process: the loop that one would write, with one batch that is already there."""
-    torch.set_num_threads(job["threads"])
-    example, device = EXAMPLES[job["model"]], job["device"]
-    model = _model(example, device)
+    (_, example, model), device = _case(job), job["device"]
     examples = made_up(example)
     batch = collate(examples, np.arange(example.batch)).to(torch.device(device))
     assert batch.target is not None
+    draw = Draw(0, 0, batch.index)  # In training, as ours: dropout drops, and a batch norm counts.
     optimiser = torch.optim.AdamW(model.parameters(), lr=RATE, weight_decay=0.0)
     first = True
     while True:
         start = time.perf_counter()
-        loss = F.cross_entropy(model(batch), batch.target)
+        loss = F.cross_entropy(model(batch, draw), batch.target)
         optimiser.zero_grad()
         loss.backward()  # type: ignore[no-untyped-call]
         optimiser.step()

@@ -14,7 +14,7 @@ from headstart.data.archives import TOTAL, reading
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
 from headstart.data.table import Column, Table, arrow_lists
-from headstart.errors import BadInput, Mistakes, Places, nearest
+from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 
 MOST_ARRAYS = 10_000
 """Members that an .npz file may have."""
@@ -57,7 +57,7 @@ def read_npz(path: Path, spec: LayoutSpec) -> Table:
                         name = info.filename.removesuffix(".npy")
                         arrays[name] = _read(file, info.file_size, f"{path}, array {name!r}")
         except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
-            raise BadInput(f"{path}: is not a whole .npz file ({_short(error)}); write it again") from None
+            raise BadInput(f"{path}: is not a whole .npz file ({one_line(error, 120)}); write it again") from None
     if not arrays:
         raise BadInput(f"{path}: holds no array; write it with numpy.savez")
     return _together(arrays, path, spec)
@@ -73,7 +73,9 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
             raise ValueError(f"version {version} of the format")
         shape, fortran, dtype = header(file)
     except (ValueError, EOFError, SyntaxError, TokenError, UserWarning) as error:
-        raise BadInput(f"{source}: is not an array of numpy ({_short(error)}); write it with numpy.save") from None
+        raise BadInput(
+            f"{source}: is not an array of numpy ({one_line(error, 120)}); write it with numpy.save"
+        ) from None
     check_dtype(dtype, source)
     count = 1
     for length in shape:
@@ -87,11 +89,6 @@ def _read(file: IO[bytes], size: int, source: str) -> np.ndarray:
         raise BadInput(f"{source}: is cut short: {len(content):,} of {count * dtype.itemsize:,} bytes; write it again")
     flat = np.frombuffer(content, dtype=dtype)
     return flat.reshape(shape[::-1]).transpose() if fortran else flat.reshape(shape)
-
-
-def _short(error: Exception) -> str:
-    """What numpy or zipfile says, on one line; both quote what they have read."""
-    return " ".join(str(error).split())[:120]
 
 
 def check_dtype(dtype: np.dtype[Any], source: str) -> None:

@@ -66,6 +66,7 @@ def build(
         places=places,
         notes=(),
         channels=parts.channels,
+        times=_times(table, layout, mistakes)[parts.rows] if layout.time is not None else None,
         ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
             words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes

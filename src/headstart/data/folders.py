@@ -14,7 +14,7 @@ from headstart.data.archives import listed, members, reading
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import list_column
 from headstart.data.table import Column, Table, arrow_texts
-from headstart.errors import BadInput, Mistakes, Places
+from headstart.errors import BadInput, Mistakes, Places, one_line
 
 ENDINGS = {
     "images": (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".tif", ".tiff", ".pgm", ".ppm", ".webp"),
@@ -126,9 +126,7 @@ class _Reader:
                     plain = image if image.mode in ("I;16", "I", "F") else image.convert("L" if grey else "RGB")
                     pixels = np.asarray(plain, dtype=np.float32)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
-            mistakes.add(
-                location, f"is not an image that can be read ({' '.join(str(error).split())[:80]}); give it again"
-            )
+            mistakes.add(location, f"is not an image that can be read ({one_line(error, 80)}); give it again")
             return None
         return pixels.reshape(-1, 1 if grey else 3)
 

@@ -173,6 +173,10 @@ def _settle(view: View) -> None:
     for role in ROLES:
         name = getattr(view.spec, role)
         if name:
+            if "," in name and all(part.strip() in view.table.columns for part in name.split(",")):
+                raise BadInput(
+                    f"{view.source}: {role}: {name!r} names several columns; name one, and fit each by itself"
+                )
             if not (view.spec.optional and role != "time"):
                 view.table.column(name, role)
             view.roles[role] = name if name in view.table.columns else None

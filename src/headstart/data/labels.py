@@ -82,6 +82,11 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
     `rows` are the rows of the column that stand for the sequences. Raises: BadInput for another number of values.
     """
     if values is None:
+        if column is not None and column.type == "list":
+            raise BadInput(
+                f"{what}: column {column.name!r} holds a list for each sequence; give one value for each, a column for "
+                "each of several targets, or per_position=true where every position has a target"
+            )
         return [None if column is None else column.words[i] for i in rows.tolist()]
     if hasattr(values, "to_list"):
         values = values.to_list()

@@ -133,7 +133,7 @@ class Layout:
                 "values": values,
                 "target": self.target or "",
                 "id": self.id or "",
-                "time": self.time or "",
+                "time": (self.time or "") if self.shape == "long" else "",
                 "group": self.group or "",
                 "kind": self.kind,
                 "symbols": self.symbols,

@@ -26,7 +26,7 @@ from headstart.data.table import (
     number_name,
 )
 from headstart.data.text import lines, text_lines
-from headstart.errors import BadInput, Mistakes, Places
+from headstart.errors import BadInput, Mistakes, Places, one_line
 
 FORMS = ("jsonl", "parquet", "tsv")
 NO_LIST = "is not a list of numbers or of rows of equal length"
@@ -302,7 +302,7 @@ def _whole(path: Path, what: str) -> Iterator[None]:
         except (pyarrow.ArrowException, ValueError) as error:
             if isinstance(error, BadInput):
                 raise
-            raise BadInput(f"{path}: is not a whole {what} file ({_short(error)}); write it again") from None
+            raise BadInput(f"{path}: is not a whole {what} file ({one_line(error, 200)}); write it again") from None
 
 
 def frame(data: Any, source: str) -> Table | None:
@@ -316,7 +316,7 @@ def frame(data: Any, source: str) -> Table | None:
         table = data if isinstance(data, pyarrow.Table) else pyarrow.table(data)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
         raise BadInput(
-            f"{source}: cannot be read as a table ({_short(error)}); give each column one kind of values"
+            f"{source}: cannot be read as a table ({one_line(error, 200)}); give each column one kind of values"
         ) from None
     return arrow_table(table, source, "a table")
 
@@ -384,7 +384,3 @@ def _utf_8(data: Any, name: str, source: str) -> Any:
                     f"{error.start}); write texts as UTF-8"
                 ) from None
         raise
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:200]

@@ -34,7 +34,8 @@ class Sequences:
     offsets: (n + 1,) int64. labels: n names of classes or numbers as text (S of them where `per_position`), None where
         there is none. ids, groups: n
         texts, or None. channels: F names. places: where each row stands, for messages.
-    notes: what was done on reading that a person may want to know.
+    notes: what was done on reading that a person may want to know. times: (n,) float64 of sequences (of a
+        long table of their first positions), or None.
     """
 
     values: np.ndarray
@@ -47,6 +48,7 @@ class Sequences:
     layout: Layout
     places: Places
     notes: tuple[str, ...] = ()
+    times: np.ndarray | None = None
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -149,6 +151,7 @@ class Sequences:
             offsets=chosen.offsets,
             observed=chosen.observed,
             places=self.places.take(rows),
+            times=None if self.times is None else self.times[rows],
             labels=tuple(self.labels[i] for i in chosen.target.tolist()),
             ids=None if self.ids is None else tuple(self.ids[i] for i in picked),
             groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
@@ -176,6 +179,28 @@ class Sequences:
     def copies(self) -> np.ndarray:
         """(n,) number of the first row that holds the same sequence: equal length, values and gaps."""
         return groups(marks(Examples(self.values, self.offsets, None, np.arange(len(self)), self.observed)))
+
+
+def features_of(s: Sequences) -> dict[str, np.ndarray]:
+    """What a shift shows in, by name, (n,) float64 each: length, gaps, mean and spread of each channel;
+    of symbols how many different ones there are, and the mean of their numbers, which follows their mix."""
+    first, lengths = s.offsets[:-1], s.lengths.astype(np.float64)
+    out = {"the length": lengths}
+    if s.kind != "numbers":
+        row = np.repeat(np.arange(len(s)), s.lengths)
+        different = np.unique(row * s.width + s.values) // s.width
+        out["the number of different symbols"] = np.bincount(different, minlength=len(s)).astype(np.float64)
+        out["the mix of symbols"] = np.add.reduceat(s.values.astype(np.float64), first) / lengths
+        return out
+    there = np.ones(s.values.shape, dtype=bool) if s.observed is None else s.observed
+    out["the share of missing values"] = 1 - np.add.reduceat(there.mean(1), first) / lengths
+    values, count = s.values.astype(np.float64), np.maximum(np.add.reduceat(there.astype(np.float64), first), 1)
+    mean = np.add.reduceat(np.where(there, values, 0), first) / count
+    off = np.where(there, values - np.repeat(mean, s.lengths, axis=0), 0)
+    spread = np.sqrt(np.add.reduceat(off**2, first) / count)
+    for f, channel in enumerate(s.channels):
+        out |= {f"the mean of {channel!r}": mean[:, f], f"the spread of {channel!r}": spread[:, f]}
+    return out
 
 
 def check_alike(sequences: Sequences, kind: Kind, channels: tuple[str, ...]) -> None:

@@ -120,6 +120,24 @@ def dealt(target: np.ndarray, block: np.ndarray, shares: Mapping[str, float], se
     return {name: np.flatnonzero((side[block_of] == i) & (labelled | (i == 0))) for i, name in enumerate(names)}
 
 
+def dealt_in_time(
+    target: np.ndarray, block: np.ndarray, times: np.ndarray, shares: Mapping[str, float]
+) -> dict[str, np.ndarray]:
+    """As `dealt`, in the order of `times` (n,): train ends before the next side begins, and so on.
+
+    Rows of one time are on one side. What belongs with a row of an earlier side is on no side, and neither is what has
+    no label and is later than train.
+    """
+    order = np.sort(times[target != IGNORE])
+    begin = np.round(len(order) * np.cumsum([1 - sum(shares.values()), *shares.values()][:-1])).astype(np.int64)
+    side = np.searchsorted(order[np.minimum(begin, len(order) - 1)], times, side="right")
+    blocks, block_of = np.unique(block, return_inverse=True)
+    first = np.full(len(blocks), len(shares))
+    np.minimum.at(first, block_of, side)
+    there = (side == first[block_of]) & ((target != IGNORE) | (side == 0))
+    return {name: np.flatnonzero(there & (side == i)) for i, name in enumerate(["train", *shares])}
+
+
 def fold_of(target: np.ndarray, block: np.ndarray, folds: int, fold: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
     """Rows that train and rows that choose, in ascending order: fold number `fold` of `folds`, each dealt out once.
 

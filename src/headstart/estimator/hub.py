@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, one_line
 from headstart.serve.folder import CONFIG, WEIGHTS
 
 _NAME = re.compile(r"[\w.-]+/[\w.-]+")
@@ -36,8 +36,8 @@ def fetched(repo_id: str, revision: str | None = None, token: str | bool | None 
                 path = hub.hf_hub_download(repo_id, name, revision=revision, token=token)
             except (OSError, ValueError) as error:
                 raise BadInput(
-                    f"{repo_id}: {name} cannot be downloaded ({_short(error)}); give the folder of a model, or a "
-                    "repository that push_to_hub wrote"
+                    f"{repo_id}: {name} cannot be downloaded ({one_line(error, 160)}); give the folder of a model, or "
+                    "a repository that push_to_hub wrote"
                 ) from error
             shutil.copyfile(path, Path(folder) / name)
         yield Path(folder)
@@ -54,7 +54,8 @@ def pushed(folder: Path, repo_id: str, *, private: bool, message: str, token: st
         api.upload_folder(repo_id=repo_id, folder_path=str(folder), commit_message=message, repo_type="model")
     except (OSError, ValueError) as error:
         raise BadInput(
-            f"{repo_id}: the hub does not take it ({_short(error)}); log in with `hf auth login`, or give another name"
+            f"{repo_id}: the hub does not take it ({one_line(error, 160)}); log in with `hf auth login`, or give "
+            "another name"
         ) from error
     return str(address)
 
@@ -64,7 +65,3 @@ def _library(wish: str) -> Any:
         return import_module("huggingface_hub")
     except ImportError:
         raise ImportError(f"{wish} takes the package huggingface_hub: pip install 'headstart[hf]'") from None
-
-
-def _short(error: Exception) -> str:
-    return " ".join(str(error).split())[:160] or type(error).__name__

@@ -23,17 +23,7 @@ from sklearn.utils.validation import assert_all_finite, check_is_fitted
 
 from headstart.data import LayoutSpec, Sequences
 from headstart.errors import BadInput
-from headstart.estimator.inputs import (
-    InputData,
-    as_inputs,
-    fit_settings,
-    labels_of,
-    read_inputs,
-    safe_names,
-    served_layout,
-    with_labels,
-    workers_of,
-)
+from headstart.estimator import inputs as reading
 from headstart.plugins import load_plugins, own_networks
 from headstart.spec import read
 
@@ -157,45 +147,45 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     def _read(self, X: Any) -> Sequences:
         """Sequences to predict, read as those of the fit were."""
         layout = self.served_.config.layout
-        inputs = as_inputs(X, channels_first=layout.channels_first)
+        inputs = reading.as_inputs(X, channels_first=layout.channels_first)
         wanted = getattr(self, "_width", None)
         if inputs.whole and wanted is not None and inputs.data.ndim == 2 and inputs.width != wanted:
             raise BadInput(
                 f"X has {inputs.width} features, but {type(self).__name__} is expecting {wanted} features as input; "
                 "where sequences may be longer or shorter, give a list of them"
             )
-        return read_inputs(inputs, layout)
+        return reading.read_inputs(inputs, layout)
 
-    def _inputs(self, X: Any, name: str = "X") -> InputData:
-        return as_inputs(X, name, bool(self.channels_first))
+    def _inputs(self, X: Any, name: str = "X") -> reading.InputData:
+        return reading.as_inputs(X, name, bool(self.channels_first))
 
     def _fit(
-        self, inputs: InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
+        self, inputs: reading.InputData, labels: Any, target: Literal["class", "number"], X_unlabelled: Any, groups: Any
     ) -> Outcome:
         """Read, fit and keep what other methods need; `served_` comes with the caller."""
         from headstart.fit.perform import fit_sequences
 
         options = {"kind": self.kind, "target_kind": target, "channels_first": bool(self.channels_first)}
         layout = read(LayoutSpec, options)
-        sequences = read_inputs(inputs, layout, labels, groups)
+        sequences = reading.read_inputs(inputs, layout, labels, groups)
         if len(sequences) < 2:
             raise BadInput("X: holds 1 sample; give sequences to learn from and others to choose on")
-        fixed = served_layout(inputs, sequences)
+        fixed = reading.served_layout(inputs, sequences)
         more = None
         if X_unlabelled is not None:
-            more = read_inputs(self._inputs(X_unlabelled, "X_unlabelled"), fixed)
+            more = reading.read_inputs(self._inputs(X_unlabelled, "X_unlabelled"), fixed)
         outcome = fit_sequences(
             sequences,
-            fit_settings(self, layout, own_networks(load_plugins(self.plugins, "plugins"))),
+            reading.fit_settings(self, layout, own_networks(load_plugins(self.plugins, "plugins"))),
             unlabelled=more,
-            workers=workers_of(self.n_jobs),
+            workers=reading.workers_of(self.n_jobs),
             device=self.device,
             store=None if self.store is None else Path(self.store),
         )
         self._remember(inputs)
         return with_config(outcome, outcome.served.config.model_copy(update={"layout": fixed}))
 
-    def _remember(self, inputs: InputData) -> None:
+    def _remember(self, inputs: reading.InputData) -> None:
         """What scikit-learn keeps of X; arrays (n, L) are compared with the fit's L by `_read`."""
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self, name):
@@ -257,9 +247,9 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
         """
         inputs = self._inputs(X)
         classes, codes = _classes(y)
-        names = np.array(safe_names(classes), dtype=object)
+        names = np.array(reading.safe_names(classes), dtype=object)
         outcome = self._fit(inputs, names[codes].tolist(), "class", X_unlabelled, groups)
-        self.outcome_ = with_config(outcome, with_labels(outcome.served.config, classes))
+        self.outcome_ = with_config(outcome, reading.with_labels(outcome.served.config, classes))
         self.served_ = self.outcome_.served
         self.classes_ = classes
         return self
@@ -273,13 +263,13 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     def predict_proba(self, X: Any) -> np.ndarray:
         """(n, K) probabilities, calibrated on validation; columns in the order of `classes_`."""
         check_is_fitted(self)
-        order = np.argsort(labels_of(self.served_.config))
+        order = np.argsort(reading.labels_of(self.served_.config))
         return self.served_.predict(self._read(X))[:, order]
 
     def _adopt(self, served: Served, source: str) -> Self:
         if not served.config.preparation.classes:
             raise BadInput(f"{source}: predicts numbers; load it with SequenceRegressor")
-        self.classes_ = np.sort(labels_of(served.config))
+        self.classes_ = np.sort(reading.labels_of(served.config))
         self.served_ = served
         return self
 
@@ -321,6 +311,9 @@ def _target(y: Any) -> np.ndarray:
     """(n,) y, finite."""
     if y is None:
         raise BadInput("y: this estimator requires y to be passed, but the target y is None")
+    shape = np.asarray(y).shape
+    if len(shape) == 2 and shape[1] > 1:
+        raise BadInput(f"y: has {shape[1]} targets for each sequence; fit one estimator on each column of y")
     labels: np.ndarray = column_or_1d(y, warn=True)
     if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")

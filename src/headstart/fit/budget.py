@@ -12,17 +12,8 @@ from typing import Any
 
 import torch
 
+from headstart.fit import defaults
 from headstart.fit.backbone import Backbone
-from headstart.fit.defaults import (
-    EPOCHS,
-    LEAST_PRETRAIN_STEPS,
-    LEAST_STEPS,
-    PRETRAIN_EPOCHS,
-    PRETRAIN_STEPS,
-    RATES,
-    STEPS,
-    batch_size,
-)
 from headstart.fit.settings import BACKBONE, TUNED, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
@@ -72,15 +63,16 @@ class Amount:
 
 def whole_amount(known: Known, settings: FitSettings) -> Amount:
     """The default's training, or what was asked for, in steps."""
-    size = batch_size(known.labelled, known.rows)
+    size = defaults.batch_size(known.labelled, known.rows)
     each, every = math.ceil(known.labelled / size), math.ceil(known.rows / size)
-    steps, before = _within(EPOCHS * each, STEPS), _within(PRETRAIN_EPOCHS * every, PRETRAIN_STEPS)
+    steps = _within(defaults.EPOCHS * each, defaults.STEPS)
+    before = _within(defaults.PRETRAIN_EPOCHS * every, defaults.PRETRAIN_STEPS)
     if settings.epochs is not None:
         steps = math.ceil(settings.epochs * each)
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
     more = steps if known.backbone is not None else 0
-    return Amount(settings.rates or RATES, steps, before if settings.pretrain else 0, more, more)
+    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrain else 0, more, more)
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
@@ -101,7 +93,7 @@ def scaled_down(whole: Amount, left: float, cost: Callable[[Amount], float], set
     if cost(whole) <= left:
         return whole
     amount = _largest(at, left, cost)
-    few = min(LEAST_STEPS, whole.steps), min(LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
+    few = min(defaults.LEAST_STEPS, whole.steps), min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
     # Far too little time: less than a fifth of what shows anything does not train.
     return replace(
         amount,
@@ -114,7 +106,7 @@ def scaled_with_backbone(whole: Amount, left: float, cost: Callable[[Amount], fl
     """`scaled_down` beside a checkpoint: of the time its frozen arm has half at most, and its second arm, which is left
     out where it would hardly train, what all others leave."""
     none = replace(whole, steps=0, pretrain_steps=0, backbone_steps=0, tuned_steps=0)
-    free, first, least = settings.epochs is None, whole.backbone_steps, min(LEAST_STEPS, whole.steps)
+    free, first, least = settings.epochs is None, whole.backbone_steps, min(defaults.LEAST_STEPS, whole.steps)
 
     def frozen(part: float) -> Amount:
         return replace(none, backbone_steps=round(whole.backbone_steps * part))

@@ -18,8 +18,8 @@ from headstart.fit.settings import PRETRAINED
 from headstart.plugins import plugins_of
 from headstart.runner.machine import version
 from headstart.sequence import IGNORE
-from headstart.serve.config import NETWORK, ModelConfig, NetworkConfig, Preparation
-from headstart.serve.model import Served
+from headstart.serve.config import NETWORK, HeldOut, ModelConfig, NetworkConfig, Preparation, Profile
+from headstart.serve.model import Served, in_own_unit
 from headstart.stage.finished import FinishedStage, open_stage
 from headstart.store import Store
 from headstart.study.results import Results
@@ -29,6 +29,10 @@ from headstart.tasks.own import OwnFacts
 
 SIMPLEST = ("majority", "summary", "kernels", "scratch", "self_pretrained")
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
+ENOUGH = 100
+"""Labelled test sequences from which on they alone say how wrong a model is."""
+MOST_ERRORS = 10_000
+"""Errors on held-out sequences that a model folder holds: of more, so many quantiles."""
 NETWORKS = {"scratch": "network, from random weights", "self_pretrained": "network, self-pretrained on the sequences"}
 """Arms that are networks of headstart, in words."""
 WITHOUT_GRADIENTS = {
@@ -174,14 +178,9 @@ def candidates_of(
             tests = [model.test.scores for model in models]
             more = {name: [scores[name] for scores in tests if np.isfinite(scores[name])] for name in tests[0]}
             means = {name: value for name, values in more.items() if (value := estimate(values)) is not None}
-            out.append(Candidate(row, known.get(row.arm) or _own_text(row.arm), means, models))
+            start = "self-pretrained on the sequences" if row.arm.endswith(PRETRAINED) else "from random weights"
+            out.append(Candidate(row, known.get(row.arm, f"your own model, {start}"), means, models))
     return out
-
-
-def _own_text(arm: str) -> str:
-    """An arm with a whole model of a person's own, in words."""
-    name = arm.removesuffix(PRETRAINED)
-    return f"your own model, {'from random weights' if name == arm else 'self-pretrained on the sequences'}"
 
 
 def distinct(row: Row) -> Row:
@@ -231,14 +230,7 @@ def _answers(outputs: Mapping[str, np.ndarray], split: str, facts: OwnFacts, tem
         return Answers(np.zeros(0), np.zeros((0, len(facts.labels)) if facts.labels else 0))
     if facts.labels:
         return Answers(target.astype(np.int64), softmax(output, temperature))
-    return Answers(own_unit(target.reshape(-1), facts), own_unit(output.reshape(-1), facts))
-
-
-def own_unit(numbers: np.ndarray, facts: OwnFacts) -> np.ndarray:
-    """(n,) numbers as a task scales them, in the target's own unit."""
-    if facts.low is None or facts.high is None:
-        return numbers.astype(np.float64)
-    return (numbers.astype(np.float64) + 1) / 2 * (facts.high - facts.low) + facts.low
+    return Answers(in_own_unit(facts, target.reshape(-1)), in_own_unit(facts, output.reshape(-1)))
 
 
 def serving(serve: str, best: Candidate, candidates: Sequence[Candidate]) -> tuple[Candidate, Candidate | None]:
@@ -266,10 +258,13 @@ def served_model(
     store: Store,
     data: Path,
     again: str | None = None,
+    profile: Profile | None = None,
+    folds: bool = False,
 ) -> Served:
     """Every model that `predict` may be asked for: the best network, and each arm without gradients at its best seed.
 
-    again: identity of the stage that fitted the one that serves on train and validation.
+    again: identity of the stage that fitted the one that serves on train and validation. profile: of the sequences.
+    folds: each run chose on another fold of validation.
 
     Raises: BadInput where a stage of it is gone.
     """
@@ -297,9 +292,26 @@ def served_model(
         network=None if stage is None or network is None else _network_config(stage, network),
         classics={name: fitted.facts for name, fitted in classics.items()},
         serve=serve if serve in classics else NETWORK,
+        held_out={
+            **{item.name: held_out(item, again is not None and item.name == serve, folds) for item in without},
+            **({NETWORK: held_out(network, False, folds)} if network is not None else {}),
+        },
+        profile=profile,
         plugins={} if stage is None else {plugin.name: plugin.digest for plugin in plugins_of(stage.spec.model)},
     )
     return Served(config, None if stage is None else stage.model().float(), classics)
+
+
+def held_out(candidate: Candidate, again: bool, folds: bool) -> HeldOut:
+    """Errors on test where it is large enough, else on validation: of the best model, or of those of all folds."""
+    best, several = candidate.best(), folds and len(candidate.models) > 1
+    source, parts = "folds" if several else "validation", [m.val for m in (candidate.models if several else (best,))]
+    if len(best.test.labelled.target) >= ENOUGH:
+        source, parts = "test", [best.test]
+    pairs = [(part.labelled.target, part.labelled.predicted) for part in parts]
+    errors = np.concatenate([1 - p[np.arange(len(t)), t] if p.ndim == 2 else np.abs(p - t) for t, p in pairs])
+    few = np.linspace(0, len(errors) - 1, min(len(errors), MOST_ERRORS)).round().astype(int)  # of many, quantiles
+    return HeldOut(errors=tuple(float(f"{x:.6g}") for x in np.sort(errors)[few]), source=source, again=again)
 
 
 def _network_config(stage: FinishedStage, network: Candidate) -> NetworkConfig:

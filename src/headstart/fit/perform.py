@@ -18,24 +18,12 @@ import numpy as np
 from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
+from headstart.fit import plan as planning
 from headstart.fit.backbone import Backbone, find_backbone
 from headstart.fit.budget import Amount, Known
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, Shape, shape_of
 from headstart.fit.occlusion import affordable, where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
-from headstart.fit.plan import (
-    COLUMN,
-    FitPlan,
-    keep_plan,
-    kept_plan,
-    made_for,
-    plan_for,
-    served_arm,
-    study_fitted_again,
-    study_table,
-    study_without_networks,
-    with_places,
-)
 from headstart.fit.settings import BACKBONE, FILES, TUNED, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.wording import answer, notes
@@ -44,11 +32,13 @@ from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
-from headstart.sequence import IGNORE, Examples
+from headstart.sequence import IGNORE
+from headstart.serve.config import NETWORK, Profile
 from headstart.serve.model import check_servable
 from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder
+from headstart.study import words
 from headstart.study.caveats import caveats
 from headstart.study.collect import of_task, task_key
 from headstart.study.estimate import survey
@@ -87,10 +77,11 @@ class Fit:
         self.facts = self.spec.facts(self.data)
         self.settings, self.splits = self._in_folds()
         self.baseline_seconds = 0.0
+        self.usable = False
         self.failed: list[str] = []
         self.broken: list[str] = []
         self.served_arm: dict[str, Any] = {}
-        self.plan: FitPlan | None = None
+        self.plan: planning.FitPlan | None = None
         self.study: Plan | None = None
         self._check()
 
@@ -102,7 +93,7 @@ class Fit:
         """
         asked = self.settings
         labelled = sum(len(split.labelled_units()) for split in (self.task.train, self.task.val))
-        few = labelled < FEW_ROWS and asked.val is None
+        few = labelled < FEW_ROWS and asked.val is None and asked.split == "random"
         for folds in [asked.folds] if asked.folds is not None else [*range(FOLDS if few else 1, 0, -1)]:
             seeds = asked.seeds or (tuple(range(folds)) if folds > 1 else asked.runs)
             try:
@@ -115,37 +106,46 @@ class Fit:
             return replace(asked, folds=folds, seeds=seeds), tuple(splits)
         raise AssertionError("one fold is always there")
 
-    def fit_baselines(self) -> None:
+    def fit_baselines(self) -> Iterator[str]:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
-        With a limit of time, further seeds are left out once a fifth of it is gone, further folds once a third is: of
-        few rows, folds say more than a network.
+        Yields a sentence on the first model that could serve. With a limit of time, further seeds are left out where
+        they would take more than a fifth of it, further folds where they would take more than a third: of few rows,
+        folds say more than a network.
         """
-        begun = time.monotonic()
+        begun = last = time.monotonic()
         for seed in self.settings.runs:
-            table = with_places(study_without_networks(self.known, self.settings, seed), self.known)
+            table = planning.with_places(planning.study_without_networks(self.known, self.settings, seed), self.known)
             stages = make_plan(read_study(table), self.data).stages.values()
             list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
-            spent = time.monotonic() - begun
+            now = time.monotonic()
+            if not self.usable and any(self.store.status(stage.identity) in DONE for stage in stages):
+                self.usable = True
+                yield f"a first usable model after {words.duration(now - self.begun)}; Ctrl-C from now on leaves one"
             share = 1 / 3 if len(self.splits) > 1 else 1 / 5
-            if self.settings.time is not None and spent > share * self.settings.time:
+            spent, following = now - begun, now - last  # the next run is as long as the last
+            if self.settings.time is not None and spent + following > share * self.settings.time:
                 break
+            last = now
         self.baseline_seconds = time.monotonic() - begun
 
-    def make_plan(self, slots: int, *, keep: bool = True) -> FitPlan:
-        """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept."""
+    def make_plan(self, slots: int, *, keep: bool = True, timed: bool = True) -> planning.FitPlan:
+        """The plan that an earlier run of the same command left, or a new one for `slots` processes, which is kept.
+
+        timed: steps are taken, where there is a limit of time, to tell how many fit into it.
+        """
         digest, document = content(self.spec, self.data), self.spec.document(places=False)
-        wanted = made_for(digest, document, self.settings, self.known.backbone)
+        wanted = planning.made_for(digest, document, self.settings, self.known.backbone)
         folder = self.out or self.store.root / "plans" / wanted
-        plan = kept_plan(folder, wanted)
+        plan = planning.kept_plan(folder, wanted)
         if plan is None:
             spent = time.monotonic() - self.begun
-            timed = self.settings.time is not None or self.out is not None
-            plan = plan_for(self.known, self.settings, wanted, spent, slots, self.device, timed=timed)
+            timed = timed and (self.settings.time is not None or self.out is not None)
+            plan = planning.plan_for(self.known, self.settings, wanted, spent, slots, self.device, timed=timed)
             if keep:
-                keep_plan(folder, plan)
+                planning.keep_plan(folder, plan)
         self.plan = plan
-        table = with_places(plan.study, self.known)
+        table = planning.with_places(plan.study, self.known)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
         return plan
 
@@ -156,30 +156,41 @@ class Fit:
             shape = shape_of(known.kind, known.lengths)
             longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
             known.backbone.check(-(-longest // shape.patch), self.task.symbols)
-        table = study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 0, 1, 1))
-        study = make_plan(read_study(with_places(table, known), self.settings.overrides), self.data)
+        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 0, 1, 1))
+        study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
         if known.backbone is not None:
             survey(study)
         for stage in study.stages.values():
             model, objective = stage.spec.model, stage.spec.objective
-            if objective.source_digest or (model.source_digest and model.kind not in self.settings.models):
-                kind = objective.kind if objective.source_digest else model.kind
+            if objective.source_digest and stage.name != "pretrain":
                 raise BadInput(
-                    f"override: {stage.name}: {kind!r} comes from a plugin, and of those a fit serves mixers and "
+                    f"override: {stage.name}: the objective {objective.kind!r} comes from a plugin, and what is served "
+                    "must answer with classes or numbers as 'classify' and 'regress' do; name it as "
+                    f"pretrain.objective.kind={objective.kind}, or compare it with others by `headstart run`"
+                )
+            if model.source_digest and model.kind not in self.settings.models:
+                raise BadInput(
+                    f"override: {stage.name}: {model.kind!r} comes from a plugin, and of its models a fit serves "
                     "networks; compare it with others by `headstart run`"
                 )
             if model.source_digest:
                 check_servable(model, objective, self.task)
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
-        """Train what is not there yet, until all is done or the time is over."""
+        """Train what is not there yet, until all is done or the time is over.
+
+        Where it is over already nothing is trained, unless nothing could be served then, or a network was asked for.
+        """
         assert self.study is not None, "make_plan comes first"
         limit = None
         if self.settings.time is not None:
             # Whatever the plan promised: what is left of the time, less what comparing and writing take. To find where
             # a model without gradients looks is about half the work of having fitted it, and it is fitted again.
             after = AFTER + (0.5 + 1 / len(self.settings.runs)) * self.baseline_seconds
-            limit = max(1.0, self.settings.time - (time.monotonic() - self.begun) - after)
+            least = 0.0 if self.usable and self.settings.serve != NETWORK else 1.0
+            limit = max(least, self.settings.time - (time.monotonic() - self.begun) - after)
+            if not limit:
+                return
         runtime = Runtime(self.data, self.device, workers, threads, limit=limit)
         yield from self._noted(perform(self.study.stages.values(), self.store, runtime))
 
@@ -204,8 +215,11 @@ class Fit:
         results = replace(results, caveats=tuple(caveats(results, self.study, self.store.result)))
         return replace(results, table=tuple(map(distinct, results.table)))
 
-    def outcome(self) -> Outcome:
-        """Compare, choose on validation, and put together what is served."""
+    def outcome(self, interrupted: bool = False) -> Outcome:
+        """Compare, choose on validation, and put together what is served.
+
+        interrupted: in the least time, from what is finished; the notes say what was left out.
+        """
         assert self.plan is not None, "make_plan comes first"
         results = self.results()
         backbone = self.known.backbone
@@ -213,12 +227,27 @@ class Fit:
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
-        again = None if serves.is_network else self._fit_again(serves.name)
+        again = None if serves.is_network or interrupted else self._fit_again(serves.name)
+        profile, layout = Profile.of(self.source.sequences), self.source.layout
         served = served_model(
-            self.facts, self.source.layout, serves.name, network, candidates, self.store, self.data, again
+            self.facts,
+            layout,
+            serves.name,
+            network,
+            candidates,
+            self.store,
+            self.data,
+            again,
+            profile,
+            len(self.splits) > 1,
         )
         model, labels = serves.best(), self.facts.labels
-        split, answers = (self.task.test, model.test) if len(model.test.target) else (self._val(model.seed), model.val)
+        split, answers = self.task.test, model.test
+        if not len(answers.target):
+            split, answers = self.task.val, model.val
+            if len(self.splits) > 1:  # a run's own fold, which is a further repetition from so many seeds on
+                fold = {"folds": len(self.splits), "fold": model.seed}
+                split = open_task(self.spec.model_copy(update=fold), self.data).val
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train = self.task.train
         return Outcome(
@@ -235,30 +264,24 @@ class Fit:
             answer=answer(candidates, best, serves),
             plan=self.plan.texts,
             notes=tuple(
-                notes(results, serves, left=self.left(), labels=labels, train=train.target, failed=self.failed)
+                notes(results, serves, self.left(), interrupted, labels=labels, train=train.target, failed=self.failed)
             ),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(train.labelled_units())},
-            occlusion=where_it_looks(served, split, answers.target, most=affordable(served)),
+            occlusion=where_it_looks(served, split, answers.target, most=0 if interrupted else affordable(served)),
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.runs,
             again=again is not None,
         )
 
-    def _val(self, seed: int) -> Examples:
-        """The validation rows of the run of this seed."""
-        if len(self.splits) == 1:
-            return self.task.val
-        return open_task(self.spec.model_copy(update={"folds": len(self.splits), "fold": seed}), self.data).val
-
     def _fit_again(self, name: str) -> str | None:
         """Identity of the stage that fits a model without gradients on train and validation; None where that failed."""
-        table = with_places(study_fitted_again(self.known, self.settings, name), self.known)
+        table = planning.with_places(planning.study_fitted_again(self.known, self.settings, name), self.known)
         stages = make_plan(read_study(table), self.data).stages
         list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
         identity = next(iter(stages))
-        self.served_arm = served_arm(self.known, name)
+        self.served_arm = planning.served_arm(self.known, name)
         return identity if self.store.status(identity) in DONE else None
 
     def study_file(self) -> str:
@@ -278,7 +301,7 @@ class Fit:
 
     def examples(self) -> dict[str, np.ndarray] | None:
         """What self-pretraining fills in on validation, of the first chosen run; None where nothing was pretrained."""
-        row = self.results().row("self_pretrained", COLUMN)
+        row = self.results().row("self_pretrained", planning.COLUMN)
         runs = [run for run in row.runs if run.val is not None] if row is not None else []
         if not runs:
             return None
@@ -326,6 +349,7 @@ class Fit:
         """How the rows were dealt out, in words."""
         sizes = ", ".join(f"{self.task.split(name).units:,} {name}" for name in ("train", "val", "test"))
         how = "each class in proportion" if self.facts.labels else "drawn at random"
+        how = "in the order of time" if self.settings.split == "time" else how
         if self.source.sequences.groups is not None and self.settings.by_group:
             how = "each group on one side"
         if len(self.splits) > 1:
@@ -360,7 +384,7 @@ def fit_sequences(
         source = read_source(data, settings, root, labels, groups, unlabelled)
         fit = Fit(source, settings, root, out, device, time.monotonic() - begun)
         slots = default_workers(device) if workers is None else workers
-        fit.fit_baselines()
+        list(fit.fit_baselines())
         fit.make_plan(max(slots, 1))
         for event in fit.train(slots, threads):
             if on_event is not None:

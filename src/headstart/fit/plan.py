@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from typing import Any
 from pydantic import Field
 
 from headstart.errors import BadInput
+from headstart.fit import defaults
 from headstart.fit.backbone import Backbone
 from headstart.fit.budget import (
     EVALUATIONS,
@@ -23,21 +25,6 @@ from headstart.fit.budget import (
     side_by_side,
     stage_seconds,
     whole_amount,
-)
-from headstart.fit.defaults import (
-    KINDS,
-    LEAST_STEPS,
-    ONE_RATE,
-    PRETRAIN_RATE,
-    PRETRAIN_STEPS,
-    RATES,
-    STEPS,
-    Shape,
-    batch_size,
-    classic_table,
-    model_table,
-    objective_table,
-    shape_of,
 )
 from headstart.fit.settings import BACKBONE, FILES, PLAN, PRETRAINED, TUNED, FitSettings
 from headstart.runner.events import StepTime
@@ -52,6 +39,8 @@ SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
 START = 8.0
 """Seconds that worker processes need until they train, and the report until it is written."""
+SUPPOSED = {name: StepTime(0.02, 0.001) for name in ("pretrain", "finetune", BACKBONE, TUNED)}
+"""What steps and scores are supposed to take where there is no time left to measure it."""
 SQUEEZES = (1, 2, 4)
 """How many times fewer positions are tried where time is short."""
 COLUMN = "data"
@@ -112,14 +101,17 @@ def plan_for(
 
     timed False, where there is no limit: no step is taken to tell how long it will last.
     """
-    best: tuple[FitPlan, bool] | None = None
+    begun, best = time.monotonic() - spent, None
     share = side_by_side(slots) if timed and device == "cpu" else 1.0
     for squeeze in SQUEEZES:
-        shape = shape_of(known.kind, known.lengths, squeeze)
-        if best is not None and shape == shape_of(known.kind, known.lengths, squeeze // 2):
+        shape = defaults.shape_of(known.kind, known.lengths, squeeze)
+        if best is not None and shape == defaults.shape_of(known.kind, known.lengths, squeeze // 2):
             continue
-        seconds = _timed(known, shape, settings, device) if timed else {}
-        best = _fitted(known, shape, settings, made_for, seconds, spent, share)
+        late = settings.time is not None and time.monotonic() - begun + START > settings.time
+        if best is not None and late:
+            break
+        seconds = {} if not timed else SUPPOSED if late else _timed(known, shape, settings, device)
+        best = _fitted(known, shape, settings, made_for, seconds, time.monotonic() - begun, share)
         if best[1]:
             break
     assert best is not None
@@ -128,7 +120,7 @@ def plan_for(
 
 def _fitted(
     known: Known,
-    shape: Shape,
+    shape: defaults.Shape,
     settings: FitSettings,
     made_for: str,
     seconds: Mapping[str, StepTime],
@@ -142,13 +134,13 @@ def _fitted(
     def cost(amount: Amount) -> float:
         return cost_of(known, settings, amount, seconds, share)
 
-    rates = [whole.rates] if settings.rates is not None else [RATES, ONE_RATE]
+    rates = [whole.rates] if settings.rates is not None else [defaults.RATES, defaults.ONE_RATE]
     amount, enough = whole, False
     for tried in rates:
         scaled = scaled_down if known.backbone is None else scaled_with_backbone
         amount = scaled(replace(whole, rates=tried), left, cost, settings)
         trained = [amount.steps, *([amount.backbone_steps] if known.backbone is not None else [])]
-        enough = min(trained) >= min(LEAST_STEPS, whole.steps)
+        enough = min(trained) >= min(defaults.LEAST_STEPS, whole.steps)
         if enough:
             break
     study = study_table(known, shape, settings, amount)
@@ -197,9 +189,9 @@ def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
     return {**table, "stages": stages, "columns": columns}
 
 
-def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
+def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
     """The study of the networks, as a file would hold it, but for where its data are."""
-    size = batch_size(known.labelled, known.rows)
+    size = defaults.batch_size(known.labelled, known.rows)
     # Networks alone read patches or a cut: the other models see every position.
     read = {"patch": shape.patch} if shape.patch > 1 else {}
     read |= {"longest": shape.longest} if shape.longest is not None else {}
@@ -211,12 +203,12 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         return {"steps": steps, "evaluate_every": max(1, steps / EVALUATIONS)}
 
     pretrain = {
-        "objective": {"kind": "masked", "mask_rate": KINDS[known.kind].mask_rate},
-        "optim": optim(PRETRAIN_RATE),
+        "objective": {"kind": "masked", "mask_rate": defaults.KINDS[known.kind].mask_rate},
+        "optim": optim(defaults.PRETRAIN_RATE),
         "budget": budget(amount.pretrain_steps),
     }
     finetune = {
-        "objective": objective_table(known.signature, known.weights),
+        "objective": defaults.objective_table(known.signature, known.weights),
         "optim": optim(amount.rates[0]),
         "budget": budget(amount.steps),
     }
@@ -233,7 +225,7 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
         for name, steps in ((BACKBONE, amount.backbone_steps), (TUNED, amount.tuned_steps)):
             if steps:
                 arms[name] = {**network, **known.backbone.arm(name, steps)}
-    model = model_table(known.kind, known.labelled, known.lengths)
+    model = defaults.model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
@@ -248,7 +240,7 @@ def study_table(known: Known, shape: Shape, settings: FitSettings, amount: Amoun
 
 def _without_gradients(known: Known) -> dict[str, Any]:
     """The models without gradients, as arms of the study."""
-    return {kind: {"model": classic_table(kind, known.kind, known.lengths)} for kind in _CLASSICS}
+    return {kind: {"model": defaults.classic_table(kind, known.kind, known.lengths)} for kind in _CLASSICS}
 
 
 _CLASSICS = ("kernels", "summary", "majority")
@@ -256,7 +248,7 @@ _CLASSICS = ("kernels", "summary", "majority")
 
 def study_without_networks(known: Known, settings: FitSettings, seed: int) -> dict[str, Any]:
     """The arms without gradients of the same study, with one seed: the same stages as in the whole of it."""
-    table = study_table(known, Shape(), settings, Amount(ONE_RATE, 1, 0))
+    table = study_table(known, defaults.Shape(), settings, Amount(defaults.ONE_RATE, 1, 0))
     return {
         **table,
         "stages": {"finetune": table["stages"]["finetune"]},
@@ -278,7 +270,7 @@ def study_fitted_again(known: Known, settings: FitSettings, name: str) -> dict[s
 
 def _texts(
     known: Known,
-    shape: Shape,
+    shape: defaults.Shape,
     settings: FitSettings,
     amount: Amount,
     whole: Amount,
@@ -327,11 +319,10 @@ def _texts(
         asked = next((stage.spec.objective for stage in _networks(plan) if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
-        lines.append(
-            f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, "
-            f"{hidden}; "
-            f"{'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held"
-        )
+        how = f"{hidden}; {'absolute error' if known.kind == 'numbers' else 'cross-entropy'} of what they held"
+        if asked is not None and asked.source_digest:
+            how = f"the objective {asked.kind}, of your own"
+        lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if settings.time is not None and amount.steps < whole.steps:
@@ -341,15 +332,17 @@ def _texts(
         )
     if not enough:
         lines.append(
-            f"that is too little for networks to learn from (at least {LEAST_STEPS} steps are): give more --time"
+            "that is too little for networks to learn from (at least "
+            f"{defaults.LEAST_STEPS} steps are): give more --time"
         )
     return lines
 
 
-def _timed(known: Known, shape: Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
+def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
-    more = STEPS[1] if known.backbone is not None else 0
-    few = Amount(ONE_RATE, STEPS[1], PRETRAIN_STEPS[1] if settings.pretrain else 0, more, more)  # a few are taken
+    more = defaults.STEPS[1] if known.backbone is not None else 0
+    before = defaults.PRETRAIN_STEPS[1] if settings.pretrain else 0
+    few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _CLASSICS}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]

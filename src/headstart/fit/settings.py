@@ -27,6 +27,8 @@ TAKEN = (*SERVABLE, "scratch", "self_pretrained", BACKBONE, TUNED)
 """Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
+SPLITS = ("random", "time")
+"""How rows are dealt out to train, validation and test."""
 SEEDS = 3
 """Runs of each setting, where nothing is said and there are no folds."""
 _UNITS = {"s": 1, "m": 60, "min": 60, "h": 3600}
@@ -42,9 +44,9 @@ class FitSettings:
     (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
     training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
     `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained. val_share, test_share (0:
-    none), split_seed, by_group: of the split, as task `own` has them. overrides: settings of the study of the networks,
-    `name=value`. models: kinds of whole models of a person's own, each an arm more. backbone:
-    a checkpoint whose frozen layers are an arm more, by its name or folder.
+    none), split, split_seed, by_group: of the split, as task `own` has them. overrides: settings of the networks'
+    study, `name=value`. models: kinds of whole models of a person's own, each an arm more. backbone: a checkpoint whose
+    frozen layers are an arm more, by its name or folder.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -63,6 +65,7 @@ class FitSettings:
     val_share: float = 0.2
     test_share: float = 0.2
     split_seed: int = 0
+    split: str = "random"
     by_group: bool = True
     overrides: tuple[str, ...] = ()
     models: tuple[str, ...] = ()
@@ -75,6 +78,12 @@ class FitSettings:
             raise BadInput(f"folds: {self.folds} must be 2 or more, or 1 for the same validation rows in all runs")
         if self.val is not None and (self.folds or 1) > 1:
             raise BadInput(f"folds: {self.folds} deal validation out anew, and --val names a file of it; leave one out")
+        if self.split not in SPLITS:
+            raise BadInput(f"split: {nearest(self.split, SPLITS)}")
+        if self.split == "time" and (self.folds or 1) > 1:
+            raise BadInput(
+                f"folds: {self.folds} of rows that are split by time would train on later ones; leave one out"
+            )
         if self.rates is not None and (not self.rates or any(not 0 < rate < math.inf for rate in self.rates)):
             raise BadInput(f"rates: {list(self.rates)} must be numbers above 0")
         for kind in self.models:
@@ -110,18 +119,9 @@ class FitSettings:
 
     def document(self) -> dict[str, Any]:
         """What of the settings decides a plan, as JSON material: no place of a file."""
-        names: tuple[str, ...] = (
-            "time",
-            "seeds",
-            "rates",
-            "epochs",
-            "pretrain_epochs",
-            "balanced",
-            "pretrain",
-            "overrides",
-        )
-        names += ("models",) if self.models else ()
-        names += ("folds",) if (self.folds or 1) > 1 else ()
+        names = ["time", "seeds", "rates", "epochs", "pretrain_epochs", "balanced", "pretrain", "overrides"]
+        names += ["models"] if self.models else []
+        names += ["folds"] if (self.folds or 1) > 1 else []
         return {name: list(value) if isinstance(value := getattr(self, name), tuple) else value for name in names}
 
 

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from headstart.data import LayoutSpec, Sequences, check_ids, check_target_kind, read_sequences
+from headstart.data.layout import TARGET, by_role, plain
 from headstart.errors import BadInput
 from headstart.fit.settings import FILES, FitSettings
 from headstart.store import publish
 
+MARKS = ("|", ";", ",")
+"""What separates several targets in one cell."""
 LABEL, GROUP = "label", "group"
 """Columns of a kept file beside those of the sequence."""
 
@@ -76,7 +80,8 @@ def from_memory(data: Any, settings: FitSettings, folder: Path, labels: Any, gro
 
 def _task(settings: FitSettings) -> dict[str, Any]:
     shares = {f"{split}_share" for split in ("val", "test") if getattr(settings, split) is None}
-    return {"kind": "own", **{name: getattr(settings, name) for name in ("by_group", "split_seed", *sorted(shares))}}
+    names = ("by_group", "split_seed", *sorted(shares), *(("split",) if settings.split != "random" else ()))
+    return {"kind": "own", **{name: getattr(settings, name) for name in names}}
 
 
 def _kept(s: Sequences, folder: Path, name: str) -> dict[str, Any]:
@@ -139,6 +144,12 @@ def _check_target(source: Source, settings: FitSettings) -> None:
             "arms on a target per position, with task own"
         )
     check_ids(s)
+    several = _several_targets(s)
+    if several:
+        raise BadInput(
+            f"{source.known_as}: {several}, and fit learns one target of a sequence; fit each target by itself, from a "
+            "column of its own that --target names (yes or no for each label)"
+        )
     check_target_kind(s)
     if settings.balanced and s.target == "number":
         raise BadInput(
@@ -149,3 +160,26 @@ def _check_target(source: Source, settings: FitSettings) -> None:
         raise BadInput(f"{source.known_as}: has no target to learn; name its column with --target, or give y")
     if s.target == "class" and len(s.classes) == 1:
         raise BadInput(f"{source.known_as}: every label is {s.classes[0]!r}; give two classes or more")
+
+
+def _several_targets(s: Sequences) -> str:
+    """Where sequences have several targets each, in words: in one cell, or in columns of which nobody named one."""
+    layout = s.layout
+    if layout.spec.target is None:
+        names = [name for name in (layout.target, *layout.unused) if name and plain(name).startswith(TARGET[:3])]
+        exact = by_role("target", names)
+        if exact and layout.target is None:
+            return f"column {exact[0]!r} holds a list for each sequence"
+        if len(names) > 1 and not exact:
+            return f"columns {', '.join(map(repr, sorted(names)[:5]))} look like several targets"
+    labels = {label for label in s.labels if label is not None}
+    for mark in MARKS if layout.spec.target_kind == "auto" and s.target == "class" else ():
+        parts = Counter(part.strip() for label in labels for part in label.split(mark))
+        # Names of classes may hold a mark too ("walking, upstairs"); labels recur beside others.
+        if len(labels) < sum(parts.values()) - 1 and 2 * sum(count > 1 for count in parts.values()) > len(parts):
+            example = next(label for label in s.labels if label is not None and mark in label)
+            return (
+                f"labels such as {example!r} look like several targets separated by {mark!r} (--target-kind class "
+                "takes each such label for one class)"
+            )
+    return ""

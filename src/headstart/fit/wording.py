@@ -112,25 +112,31 @@ def draw_error(first: Candidate, second: Candidate) -> float | None:
 def notes(
     results: Results,
     serves: Candidate,
-    *,
     left: int,
+    interrupted: bool = False,
+    *,
     train: np.ndarray | None,
     labels: tuple[str, ...],
     failed: Sequence[str],
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
-    left: stages that are not done. train: targets of the train split. failed: stages, by name.
+    left: stages that are not done. interrupted: by Ctrl-C. train: targets of the train split. failed: stages, by name.
     """
     texts = []
     if failed:
         lost = words.listed(list(dict.fromkeys(failed)))
         texts.append(f"Not every stage was trained ({lost}): what depends on those is not in the table.")
     elif left:
-        verb = "was" if left == 1 else "were"
+        verb, end = "was" if left == 1 else "were", "The fit was interrupted" if interrupted else "The time was over"
         texts.append(
-            f"The time was over before {words.many(left, 'stage')} {verb} done, so that models may have other seeds, "
+            f"{end} before {words.many(left, 'stage')} {verb} done, so that models may have other seeds, "
             "and the choice may change: the same command goes on with them."
+        )
+    if interrupted:
+        texts.append(
+            "Left out for that reason: fitting the model that is served again on train and validation together, and "
+            "where it looks."
         )
     model = serves.best()
     if not len(model.test.target):

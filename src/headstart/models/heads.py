@@ -32,8 +32,8 @@ def pooled(x: torch.Tensor, valid: torch.Tensor | None, pool: Pool) -> torch.Ten
             return x.mean(1)
         return x.amax(1) if pool == "max" else x[:, -1]
     if pool == "mean":
-        kept = x.masked_fill(~valid[:, :, None], 0.0)
-        return kept.sum(1) / valid.sum(1, keepdim=True).to(x.dtype)
+        values = x.masked_fill(~valid[:, :, None], 0.0)
+        return values.sum(1) / valid.sum(1, keepdim=True).to(x.dtype)
     if pool == "max":
         return x.masked_fill(~valid[:, :, None], float("-inf")).amax(1)
     last = (valid.sum(1) - 1)[:, None, None].expand(-1, 1, x.shape[2])

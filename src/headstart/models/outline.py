@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -42,7 +43,7 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return args[0]
         if torch.Tag.pointwise in func.tags and "out" not in options:
             single = [_single(x) if isinstance(x, torch.Tensor) else x for x in args]
-            shape = torch.broadcast_shapes(*(x.shape for x in tensors))  # type: ignore[no-untyped-call]
+            shape = np.broadcast_shapes(*(tuple(x.shape) for x in tensors))  # torch's own imports sympy
             return _empty(shape, func(*single, **options).dtype)
         if torch.Tag.nondeterministic_seeded in func.tags and not tensors:
             return _empty(args[0], options.get("dtype") or torch.get_default_dtype())
@@ -50,12 +51,22 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if name is torch.ops.aten.arange:
             steps = func(*args, **{**options, "device": torch.device("cpu")})
             return _empty(steps.shape, steps.dtype)
-        if name in (torch.ops.aten.tril, torch.ops.aten.triu):
-            return torch.empty_like(args[0])
+        if name in _ALIKE:
+            return _empty(args[0].shape, options.get("dtype") or args[0].dtype)
         if name is torch.ops.aten.stack:
             first, axis = args[0][0], (args[1] if len(args) > 1 else 0) % (args[0][0].dim() + 1)
             return _empty((*first.shape[:axis], len(args[0]), *first.shape[axis:]), first.dtype)
+        if name is torch.ops.aten.repeat:
+            lead = (1,) * (len(args[1]) - args[0].dim())
+            return _empty([size * n for size, n in zip((*lead, *args[0].shape), args[1], strict=True)], args[0].dtype)
         return func(*args, **options)
+
+
+_ALIKE = tuple(
+    getattr(torch.ops.aten, name)
+    for name in ("tril", "triu", "empty_like", "zeros_like", "ones_like", "full_like", "rand_like", "randn_like")
+)
+"""Operations whose result has the shape of their first argument."""
 
 
 def _single(x: torch.Tensor) -> torch.Tensor:

@@ -13,7 +13,6 @@ import importlib.abc
 import importlib.util
 import json
 import os
-import re
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
@@ -102,7 +101,8 @@ def load_plugin(source: str | os.PathLike[str], option: str = "--plugin", classe
 
 def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
     running = _loaded.get(plugin.name)
-    if running is not None and (running.digest, running.top) == (plugin.digest, plugin.top):
+    same = running is not None and (running.digest, running.top) == (plugin.digest, plugin.top)
+    if running is not None and same and _is_served(running):
         plugin = running
     else:
         _execute(plugin, option)
@@ -115,6 +115,12 @@ def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
     plugin = replace(plugin, classes=tuple(dict.fromkeys((*plugin.classes, *classes))))
     _loaded[plugin.name] = _known[plugin.digest] = plugin
     return plugin
+
+
+def _is_served(plugin: Plugin) -> bool:
+    """Whether imports meet its modules: a plugin that was loaded later may have helpers of the same names."""
+    sources = {name: module.source for name, (module, _) in _serving.items()}
+    return all(sources.get(module.name) == module.source for module in plugin.modules)
 
 
 def load_plugins(sources: Iterable[str | os.PathLike[str]], option: str = "--plugin") -> tuple[Plugin, ...]:
@@ -209,28 +215,6 @@ def load_copy(folder: Path, name: str, digest: str, classes: Sequence[str] = ())
     return _loaded_from(plugin, "--plugin", classes)
 
 
-def with_kinds(settings: Any) -> Any:
-    """A study's table in which each `kind = "module:Class"` is registered and stands by its own kind.
-
-    So a person names code in Python, and on the command line (`word_with_kinds`), never in a file.
-    Raises: BadInput where a class cannot be had.
-    """
-    if isinstance(settings, Mapping):
-        return {
-            key: load_class(value, "kind") if key == "kind" and ":" in str(value) else with_kinds(value)
-            for key, value in settings.items()
-        }
-    return [with_kinds(item) for item in settings] if isinstance(settings, list) else settings
-
-
-def word_with_kinds(word: str) -> str:
-    """The same for a `name=value` word of the command line."""
-    path, equals, value = word.partition("=")
-    before = "" if path.strip().split(".")[-1] == "kind" else r"""kind["']?\s*=\s*"""
-    pattern = rf"""({before})["']?([\w./-]+:[^\W\d]\w*)["']?"""
-    return path + equals + re.sub(pattern, lambda hit: hit[1] + json.dumps(load_class(hit[2], path.strip())), value)
-
-
 def _execute(plugin: Plugin, option: str) -> None:
     """Run the modules afresh. Raises: BadInput in words; nothing of the plugin stays then."""
     _forget(plugin.name)
@@ -248,8 +232,8 @@ def _execute(plugin: Plugin, option: str) -> None:
         if isinstance(error, BadInput):
             raise
         if isinstance(error, ImportError):
-            why = f"{plugin.file} cannot be imported: {error}; run from its folder or install it"
-            raise BadInput(f"{option}: {why}") from None
+            way = "; run from its folder or install it" if isinstance(error, ModuleNotFoundError) else ""
+            raise BadInput(f"{option}: {plugin.file} cannot be imported: {error}{way}") from None
         if isinstance(error, SystemExit):
             raise BadInput(f"{option}: {at}ends the process; let a plugin register its kinds and do no more") from None
         raise BadInput(f"{option}: {at}{type(error).__name__}: {error}") from None

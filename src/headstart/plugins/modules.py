@@ -19,8 +19,18 @@ from headstart.plugins.normal import decoded
 CORE = ("headstart", "numpy", "torch")
 """Never a person's own code, wherever they are installed: every result records their versions anyway."""
 
-_UNSEEN = ("spec_from_file_location", "SourceFileLoader", "SourcelessFileLoader", "ExtensionFileLoader", "runpy")
-"""What runs code that no import statement names. `importlib.import_module` is looked at when it is called."""
+_UNSEEN = (
+    "spec_from_file_location",
+    "SourceFileLoader",
+    "SourcelessFileLoader",
+    "ExtensionFileLoader",
+    "runpy",
+    "__main__",
+)
+"""What runs code, or reaches a notebook's state, that no import statement names."""
+
+_IMPORTERS = ("import_module", "__import__")
+"""What imports the module of a name: of a constant one as an import statement does; a computed one is refused."""
 
 _INSTALLED = ("site-packages", "dist-packages")
 
@@ -162,19 +172,23 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
     Raises: BadInput naming the line and the way out.
     """
     hidden = []
-    nodes: Iterable[Any] = ast.walk(tree)
+    nodes: list[Any] = list(ast.walk(tree))
+    visible = {id(node) for node, name in _visible(nodes) if name not in _UNSEEN}
     for node in nodes:
-        names = [node.id] if isinstance(node, ast.Name) else [node.attr] if isinstance(node, ast.Attribute) else []
+        names: list[str] = []
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            names = [getattr(node, "module", None) or "", *(alias.name for alias in node.names)]
-        hidden += [(node.lineno, name) for name in names if name in _UNSEEN]
-        if isinstance(node, ast.Call):
-            # `model.eval()` is a method; the text of a constant is part of the text.
-            name = ast.unparse(node.func).removeprefix("builtins.")
-            constant = bool(node.args) and isinstance(node.args[0], ast.Constant)
-            hidden += [(node.lineno, name)] * (
-                name in also or (name in ("exec", "eval", "__import__") and not constant)
-            )
+            module = getattr(node, "module", None) or ""
+            names = [name for name in (module, *(alias.name for alias in node.names)) if name in _UNSEEN]
+            names += [alias.name for alias in node.names if alias.asname and alias.name in _IMPORTERS]
+            names += ["sys.modules" for alias in node.names if (module, alias.name) == ("sys", "modules")]
+        elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in visible:
+            path = _path(node)
+            last = path.rpartition(".")[2]
+            names = [last] if last in (*_UNSEEN, *_IMPORTERS) else [path] * (path == "sys.modules")
+        elif isinstance(node, ast.Call) and id(node.func) not in visible:
+            name = _path(node.func).removeprefix("builtins.")  # `model.eval()` is a method
+            names = [name] * (name in ("exec", "eval", *also))
+        hidden += [(node.lineno, name) for name in names]
     if hidden:
         line, name = min(hidden)
         raise BadInput(
@@ -183,18 +197,55 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
         )
 
 
+def _path(node: ast.AST) -> str:
+    """`importlib.import_module` of a name or an attribute; of an attribute of anything else, its name behind a dot."""
+    if isinstance(node, ast.Attribute):
+        return f"{_path(node.value)}.{node.attr}"
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def _visible(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
+    """Nodes that mean code which the text shows, with the name of the module that they import, or nothing.
+
+    They are in `exec("text")`, `import_module("name")`, `sys.modules["name"]`, `sys.modules[__name__]` and
+    `"name" in sys.modules`.
+    """
+    for node in nodes:
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            name = _path(node.func).rpartition(".")[2]
+            if name in (*_IMPORTERS, "exec", "eval"):
+                yield node.func, str(node.args[0].value) if name in _IMPORTERS else ""
+        elif isinstance(node, ast.Subscript) and _path(node.value) == "sys.modules":
+            if isinstance(node.slice, ast.Constant):
+                yield node.value, str(node.slice.value)
+            elif _path(node.slice) == "__name__":
+                yield node.value, ""
+        elif isinstance(node, ast.Compare) and isinstance(node.left, ast.Constant):
+            yield from ((right, "") for right in node.comparators)
+
+
 def imported(tree: ast.Module, name: str = "", is_package: bool = False) -> Iterator[str]:
-    """Dotted names that import statements may pull in, wherever they stand; `from a import b` is `a` and `a.b`."""
+    """Dotted names that statements may pull in, wherever they stand; `from a import b` is `a` and `a.b`."""
     package = name if is_package else name.rpartition(".")[0]
-    for node in ast.walk(tree):
+
+    def absolute(level: int, rest: str | None) -> str:
+        above = package.split(".")[: package.count(".") + 2 - level] if level else []
+        return ".".join([*above, *([rest] if rest else [])])
+
+    nodes = list(ast.walk(tree))
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            above = package.split(".")[: package.count(".") + 2 - node.level] if node.level else []
-            base = ".".join([*above, *([node.module] if node.module else [])])
+            base = absolute(node.level, node.module)
             if base and not base.startswith("."):
                 yield base
                 yield from (f"{base}.{alias.name}" for alias in node.names if alias.name != "*")
+    for _, text in _visible(nodes):
+        rest = text.lstrip(".")
+        module = absolute(len(text) - len(rest), rest)
+        if all(part.isidentifier() for part in module.split(".")):
+            yield module
 
 
 def top_path(name: str, folder: Path, also_installed: bool = False) -> Path | None:

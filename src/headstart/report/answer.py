@@ -151,9 +151,11 @@ def _below(results: Results, row: Row) -> str:
 
 
 def _columns(results: Results, scored: list[Row]) -> str:
-    """Over several columns: the arm that leads most often, and where its interval is above 0."""
+    """Over several columns: the arm that leads most often beside the one it is held against, and where its interval is
+    above 0."""
     columns = [[row for row in scored if row.column == column] for column in results.columns]
-    leads = Counter(leader(rows).arm for rows in columns if rows)
+    beside = [[row for row in rows if row.arm != results.against] or rows for rows in columns]
+    leads = Counter(leader(rows).arm for rows in beside if rows)
     arm = max([arm for arm in results.arms if arm != results.against] or results.arms, key=lambda a: leads[a])
     against, total = _base(results, arm), len(results.columns)
     ours, bases = ({row.column: row for row in scored if row.arm == name} for name in (arm, against))

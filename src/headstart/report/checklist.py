@@ -34,7 +34,7 @@ def checklist(content: Content) -> str:
         lines += [f"## {title}", ""]
         lines += [f"- **{question}** {markdown(answer or 'Not recorded.')}" for question, answer in items]
         lines.append("")
-    heads = ["arm", "column", "runs", "validation", "test", f"difference to {results.against or 'none'}"]
+    heads = ["arm", "column", "runs", "validation", "test", f"difference to {results.against}"]
     rows = [
         [
             row.arm,
@@ -46,6 +46,8 @@ def checklist(content: Content) -> str:
         ]
         for row in results.table
     ]
+    if results.against is None:
+        heads, rows = heads[:-1], [row[:-1] for row in rows]
     table = to_markdown(text_table(heads, rows, names=2)).rstrip()
     return "\n".join([*lines, "## Validation beside test", "", table, ""])
 
@@ -134,7 +136,9 @@ def _compute(finished: Sequence[Mapping[str, Any]]) -> Iterator[Item]:
 
 
 def _code(content: Content) -> Iterator[Item]:
-    yield "Which command repeats this?", command(content.plan)
+    again = command(content.plan)
+    beside = ", in the folder of the page, whose study.toml holds the study with its overrides"
+    yield "Which command repeats this?", again + beside * ("study.toml" in again)
     plugins = [f"{plugin.name} ({plugin.digest})" for plugin in content.plan.plugins]
     yield "Which code of one's own is used?", _sentence(plugins) or "None."
 

@@ -73,9 +73,9 @@ def _sizes(facts: Facts) -> str:
     if not {"train", "val", "test"} <= set(sizes):
         return ""
     labelled = sizes.get("labelled", sizes["train"])
-    kept = f" ({labelled:,} of them labelled)" if labelled != sizes["train"] else ""
+    note = f" ({labelled:,} of them labelled)" if labelled != sizes["train"] else ""
     return (
-        f"{sizes['train']:,} training examples{kept}, {sizes['val']:,} validation examples and "
+        f"{sizes['train']:,} training examples{note}, {sizes['val']:,} validation examples and "
         f"{sizes['test']:,} test examples"
     )
 

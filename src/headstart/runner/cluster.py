@@ -169,9 +169,10 @@ class ClusterPool:
 
     def _task(self, spec: Any, data: Path) -> tuple[dict[str, Any], Any]:
         """Facts, with the digest of the content, and the reference of the arrays of a loaded task."""
-        from headstart.tasks.portable import packed, whole
+        from headstart.tasks.portable import packed
+        from headstart.tasks.task import WHOLE
 
-        key = json.dumps(whole(spec).document(), sort_keys=True)
+        key = json.dumps(spec.model_copy(update=WHOLE).document(), sort_keys=True)
         if key not in self._tasks:
             facts, arrays = packed(spec, data)
             total = hashlib.sha256(json.dumps(facts, sort_keys=True).encode() + arrays)

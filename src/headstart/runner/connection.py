@@ -19,7 +19,7 @@ from types import ModuleType
 from typing import Any
 from urllib.parse import urlsplit
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, one_line
 from headstart.runner import node
 from headstart.runner.job import Runtime
 
@@ -143,8 +143,9 @@ def _init(ray: Any, on: str) -> None:
             ray.init(address=address, log_to_driver=False, logging_level="ERROR")
         except (RuntimeError, ConnectionError, ray.exceptions.RayError) as error:
             if "ersion" in str(error):  # Ray compares its own and Python's first
-                text = " ".join(str(error).split())
-                raise BadInput(f"--on: {address} runs another version: {text}; install the same on both") from None
+                raise BadInput(
+                    f"--on: {address} runs another version: {one_line(error)}; install the same on both"
+                ) from None
             raise BadInput(f"--on: {address} is not a Ray cluster that answers ({last_line(error)}); {way}") from None
 
 

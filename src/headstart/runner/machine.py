@@ -8,7 +8,6 @@ import os
 import platform
 import re
 import sys
-import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
@@ -123,15 +122,6 @@ def machine() -> str:
                 model = line.partition(":")[2].strip()
                 break
     return f"{sys.platform} {platform.machine()}, {model}, {os.cpu_count()} cores"
-
-
-def process_age() -> float:
-    """Seconds since this process began, where the system says so; else 0."""
-    with contextlib.suppress(OSError, ValueError, IndexError, AttributeError):
-        after_name = Path("/proc/self/stat").read_text("utf-8").rpartition(")")[2].split()
-        begun = int(after_name[19]) / os.sysconf("SC_CLK_TCK")
-        return max(0.0, time.clock_gettime(time.CLOCK_BOOTTIME) - begun)
-    return 0.0
 
 
 def keep_freed_memory() -> None:

@@ -59,22 +59,22 @@ class Stacks:
     def choose(self, store: Store, timer: Timer, stop: Stop) -> Iterator[Event]:
         """Time both ways for each sort of stages that has no size yet; what was kept is taken as it is."""
         file = self.runtime.stacks
-        kept = _read(file)
+        choices = _read(file)
         for key, jobs in self._jobs.items():
             left = [job for job in jobs if store.result(job.identity) is None]
-            if key in self.sizes or key in kept or len(left) < 2:
+            if key in self.sizes or key in choices or len(left) < 2:
                 continue
             choice = fastest(left[0].spec, len(left), timer)
             if stop():
                 return
             if choice is None:
                 continue
-            kept[key] = choice
+            choices[key] = choice
             if file is not None:
                 file.parent.mkdir(parents=True, exist_ok=True)
-                publish_json(file, {"stacks": kept})
+                publish_json(file, {"stacks": choices})
             yield events.Notice(left[0].identity, left[0].name, _text(choice, len(left), file))
-        self.sizes = {key: choice["models"] for key, choice in kept.items()} | self.sizes
+        self.sizes = {key: choice["models"] for key, choice in choices.items()} | self.sizes
 
     def size(self, job: Job) -> int:
         """How many stages at a time train together with this one, itself included."""

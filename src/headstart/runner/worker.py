@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
-from headstart.errors import BadInput, StackTooLarge, lacks_memory
+from headstart.errors import BadInput, StackTooLarge, first_line, lacks_memory
 from headstart.plugins import place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
@@ -389,8 +389,7 @@ def explain(error: BaseException, path: Path) -> str:
         return f"{error}; give the same command again and that stage is done anew"
     if isinstance(error, (BadInput, LostRank, RankFailed)):
         return str(error)
-    text = str(error).strip().partition("\n")[0]
-    message = place_of(error) + (f"{type(error).__name__}: {text}" if text else type(error).__name__)
+    message = place_of(error) + first_line(error, typed=True)
     if lacks_memory(error):
         message += "; use fewer --workers, a smaller optim.batch_size, or another --device"
     return message

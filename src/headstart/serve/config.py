@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
 from typing import Literal
 
+import numpy as np
 from pydantic import Field, field_validator, model_validator
 
 from headstart.baselines.contract import Facts
 from headstart.data.layout import LayoutSpec
 from headstart.data.letters import ALPHABETS
-from headstart.errors import nearest
+from headstart.data.sequences import Sequences, features_of
+from headstart.errors import BadInput, nearest
 from headstart.models.kind import ModelField, ModelKind
 from headstart.objectives import ObjectiveField
 from headstart.sequence import Signature
 from headstart.spec import Spec
 
+FEWEST = 5
+"""Sequences of which a shift of their mean says something."""
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
 
@@ -103,12 +108,81 @@ class NetworkConfig(Spec):
         return model
 
 
+class HeldOut(Spec):
+    """How wrong a model was on sequences that it was not fitted to, by which predictions get a set or an interval.
+
+    errors: in ascending order: 1 less the probability of the true class, or the distance from the true number.
+    source: test, which chose nothing; validation, which chose the model; or the folds of validation, each by its model.
+    again: the model was fitted again afterwards, on validation too.
+    """
+
+    errors: tuple[float, ...]
+    source: str
+    again: bool = False
+
+    def reach(self, confidence: float) -> float:
+        """The error that `confidence` of new sequences stay within. Raises: BadInput where too few were held out."""
+        count = len(self.errors)
+        rank = math.ceil((count + 1) * confidence) if 0 < confidence < 1 else 0
+        if not 0 < rank <= count:
+            raise BadInput(
+                f"confidence: {confidence:g} is none that {count:,} held-out sequences can vouch for; give more than 0 "
+                f"and at most {math.floor(100 * count / (count + 1)) / 100:g}, or fit with more sequences"
+            )
+        return self.errors[rank - 1]
+
+    def says(self, confidence: float) -> str:
+        """Where the sets and intervals come from, and what they promise."""
+        much = "at least" if self.source == "test" and not self.again else "about"
+        return (
+            f"conformal, by {len(self.errors):,} sequences held out ({self.source}): the truth is inside for {much} "
+            f"{confidence:.3g} of new sequences that come from where those of the fit came from"
+        )
+
+
+class Profile(Spec):
+    """Mean and deviation of each feature of the sequences of the fit (`features_of`), by which a shift is noticed."""
+
+    mean: dict[str, float]
+    deviation: dict[str, float]
+
+    @classmethod
+    def of(cls, s: Sequences) -> Profile:
+        """The profile of these sequences."""
+        named = features_of(s).items()
+        return cls(
+            mean={name: float(f"{x.mean():.6g}") for name, x in named},
+            deviation={name: float(f"{x.std():.6g}") for name, x in named},
+        )
+
+    def drift(self, s: Sequences) -> str:
+        """A sentence where others look unlike those of the fit, else nothing.
+
+        So they do where far more than a twentieth of them lie further than three deviations off in a feature, or their
+        mean by more than chance and half a deviation.
+        """
+        count, odd = len(s), []
+        for name, x in features_of(s).items():
+            mean, deviation = self.mean.get(name, float(x.mean())), self.deviation.get(name, 1.0)
+            off = np.abs(x - mean) - 1e-5 * abs(mean)  # numbers are saved with 6 digits
+            outside = int((off > 3 * deviation).sum())
+            shifted = abs(x.mean() - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
+            if outside > 2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5 or (shifted and count >= FEWEST):
+                odd.append(f"{name} (mean {x.mean():.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
+        if not odd:
+            return ""
+        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
+        text = "these sequences look unlike those of the fit, so that predictions may be wrong: "
+        return f"{text}{'; '.join(odd[:3])}{more}"
+
+
 class ModelConfig(Spec):
     """`config.json` of a model folder.
 
     layout: how the fitted file was read, so that others are read alike. serve: the model that predicts unless another
     is named: `network`, or one of `classics`. label_type: of the labels in Python (`text` from files). plugins: digests
     of the code of a person's own that the network is made of, by name; they are compared, never imported from here.
+    held_out: errors of each model, by its name. profile: of the sequences of the fit; folders of before have neither.
     """
 
     kind: Literal["headstart model"] = "headstart model"
@@ -121,6 +195,8 @@ class ModelConfig(Spec):
     serve: str
     label_type: Literal["text", "integer", "number", "boolean"] = "text"
     plugins: dict[str, str] = Field(default_factory=dict)
+    held_out: dict[str, HeldOut] = Field(default_factory=dict)
+    profile: Profile | None = None
 
     @model_validator(mode="after")
     def _together(self) -> ModelConfig:

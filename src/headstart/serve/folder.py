@@ -28,8 +28,8 @@ from headstart.plugins import own_kinds, plugins_of, require_plugins
 from headstart.serve.config import NETWORK, ModelConfig
 from headstart.serve.model import TYPES, Served
 from headstart.spec import read
-from headstart.store import Damaged, disk_full, publish, seal, unseal
-from headstart.store.files import canonical
+from headstart.store import Damaged, publish, seal, unseal
+from headstart.store.files import canonical, writing
 
 CONFIG, WEIGHTS, SOURCE = "config.json", "model.safetensors", "source"
 NEWEST = 1
@@ -58,7 +58,7 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
         if name in ("", ".", "..", CONFIG, WEIGHTS) or Path(name).name != name:
             raise BadInput(f"{name!r}: is not a name for a file beside {CONFIG} and {WEIGHTS}; give another")
     with_config = {"config": _digest(document)}
-    try:
+    with writing(path, "the model ", "folder"):
         path.mkdir(parents=True, exist_ok=True)
         publish(path / WEIGHTS, seal(_tensors(served), with_config))
         sources = [item for plugin in plugins_of(served.config) for item in plugin.sources.items()]
@@ -66,11 +66,6 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
             (path / name).parent.mkdir(parents=True, exist_ok=True)
             publish(path / name, content)
         publish(path / CONFIG, _json(document))
-    except OSError as error:
-        why = "there is no room" if disk_full(error) else error.strerror or str(error)
-        raise BadInput(
-            f"{path}: the model cannot be written ({why}); make room or give access there, or name another folder"
-        ) from None
 
 
 def load_model(folder: str | os.PathLike[str]) -> Served:

@@ -17,7 +17,8 @@ from headstart.models.model import Network
 from headstart.models.own import OwnModel, OwnModelSpec
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Examples
-from headstart.serve.config import NETWORK, ModelConfig
+from headstart.serve.config import NETWORK, ModelConfig, Preparation
+from headstart.tasks.own import OwnFacts
 from headstart.tasks.task import Task
 from headstart.tasks.task import patched as joined
 from headstart.training.batches import Batches
@@ -152,13 +153,12 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
         answers = _scores(served._network(), served._as_network(x))
         if config.preparation.classes:
             return softmax(answers, config.network.temperature)
-    return answers if config.preparation.classes else in_own_unit(config, answers)
+    return answers if config.preparation.classes else in_own_unit(config.preparation, answers)
 
 
-def in_own_unit(config: ModelConfig, numbers: np.ndarray) -> np.ndarray:
+def in_own_unit(known: Preparation | OwnFacts, numbers: np.ndarray) -> np.ndarray:
     """Numbers as a model learns them, -1 to 1 over the range of train, in the target's own unit; float64."""
-    low, high = config.preparation.low, config.preparation.high
-    numbers = numbers.astype(np.float64)
+    low, high, numbers = known.low, known.high, numbers.astype(np.float64)
     return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
 
 

@@ -28,7 +28,7 @@ from headstart.seeds import below, normal, uniform
 from headstart.sequence import Batch, ragged
 from headstart.serve.config import NETWORK, Preparation
 from headstart.serve.model import Served
-from headstart.store import disk_full, publish
+from headstart.store.files import publish, writing
 
 
 class Whole(nn.Module):
@@ -75,11 +75,11 @@ class Whole(nn.Module):
 
     def forward(self, values: Tensor, valid: Tensor, observed: Tensor | None = None) -> Tensor:
         # Picked and not sliced: of a slice torch 2.11 does not know how long it is while it makes the graph.
-        kept = torch.arange(torch.sym_min(values.shape[1], self.limit))  # type: ignore[no-untyped-call]
-        values, valid = values[:, kept], valid[:, kept]
+        positions = torch.arange(torch.sym_min(values.shape[1], self.limit))  # type: ignore[no-untyped-call]
+        values, valid = values[:, positions], valid[:, positions]
         if self.known.kind == "numbers":
             there = valid[:, :, None] & ~values.isnan()
-            batch = self._numbers(values, valid, there if observed is None else there & observed[:, kept])
+            batch = self._numbers(values, valid, there if observed is None else there & observed[:, positions])
         else:
             batch = Batch(torch.where(valid, values, 0), valid, valid)
         scores: Tensor = self.network(batch)
@@ -144,13 +144,8 @@ def export_onnx(served: Served, path: Path) -> Exported:
             "taken); nothing is written. Other versions of onnxscript and onnxruntime may do better; `headstart "
             "predict` serves the model as it is"
         )
-    try:
+    with writing(path):
         publish(path, data)
-    except OSError as error:
-        why = "there is no room" if disk_full(error) else error.strerror or str(error)
-        raise BadInput(
-            f"{path}: cannot be written ({why}); make room or give access there, or name another file"
-        ) from None
     return Exported(path, len(data), whole.inputs, whole.output, difference, runs)
 
 
@@ -188,7 +183,7 @@ def graph_of(whole: Whole, served: Served) -> bytes:
             )
         except torch.onnx.OnnxExporterError as error:
             raise BadInput(
-                f"export: torch {torch.__version__} cannot state this network as a graph ({first_line(error)}); "
+                f"export: torch {torch.__version__} cannot state this network as a graph ({_summary(error)}); "
                 "`headstart predict` serves it"
             ) from error
         assert program is not None
@@ -266,7 +261,7 @@ def answers_of(data: bytes) -> Callable[[Feeds], np.ndarray]:
         except wrong as error:
             raise BadInput(
                 f"export: onnxruntime {runtime.__version__} cannot run what torch {torch.__version__} wrote "
-                f"({first_line(error)}); nothing is written. Try other versions of either"
+                f"({_summary(error)}); nothing is written. Try other versions of either"
             ) from error
 
     session = guarded(lambda: runtime.InferenceSession(data, options, providers=["CPUExecutionProvider"]))
@@ -330,7 +325,7 @@ def made_up(served: Served, rows: int, length: int) -> Sequences:
     return Sequences(values, offsets, observed, (None,) * rows, None, None, known.channels, layout, Places("made up"))
 
 
-def first_line(error: Exception) -> str:
+def _summary(error: Exception) -> str:
     """The first line of what an error says; of torch's long ones, of the summary in them. Without colours."""
     text = str(error)
     lines = (text.partition("## Exception summary")[2] or text).strip().splitlines()

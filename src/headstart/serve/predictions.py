@@ -17,10 +17,12 @@ import numpy as np
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
-from headstart.store import disk_full, publish
+from headstart.store.files import publish, writing
 
 ROW, PREDICTION, SHARE = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
+INSIDE, LOW, HIGH = "in_", "low", "high"
+"""The same of sets of classes and of intervals."""
 MARKS = {".csv": ",", ".tsv": "\t"}
 LINES = (".jsonl", ".ndjson")
 COLUMNS = (".parquet", ".pq")
@@ -32,7 +34,8 @@ class Predictions:
     """One row per sequence.
 
     key: name of the first column, of the ids or `row`; keys: the ids, or numbers from 1. predicted: names of classes,
-    or numbers in the target's own unit. shares: (n,) probabilities by the name of their column; none for numbers.
+    or numbers in the target's own unit. shares: (n,) probabilities by the name of their column, and what a set or
+    an interval holds.
     """
 
     key: str
@@ -55,11 +58,21 @@ class Predictions:
         yield from zip(self.keys, answers, shares, strict=True)
 
 
-def predictions_of(s: Sequences, answers: np.ndarray, classes: tuple[str, ...]) -> Predictions:
-    """What a model answered for these sequences, under their own names; answers (n, K), or (n,) without classes."""
+def predictions_of(
+    s: Sequences, answers: np.ndarray, classes: tuple[str, ...], reach: float | None = None
+) -> Predictions:
+    """What a model answered for these sequences, under their own names; answers (n, K), or (n,) without classes.
+
+    reach: the error within which each class is in a set (1) or not (0; the likeliest always is), or half an interval.
+    """
     names = [_writable(name) for name in classes]
     shares = {f"{SHARE}{name}": answers[:, k] for k, name in enumerate(names)}
     predicted = [names[k] for k in answers.argmax(axis=1).tolist()] if names else answers
+    if reach is not None and names:
+        inside = (1 - answers <= reach) | (answers == answers.max(axis=1, keepdims=True))
+        shares |= {f"{INSIDE}{name}": inside[:, k].astype(np.float64) for k, name in enumerate(names)}
+    elif reach is not None:
+        shares = {LOW: answers - reach, HIGH: answers + reach}
     if s.ids is None:
         return Predictions(ROW, range(1, len(s) + 1), predicted, shares)
     key = _writable(s.layout.id or "id")
@@ -150,10 +163,5 @@ def write_predictions(predictions: Predictions, path: Path) -> None:
         content = text.encode()
     if path.name.lower().endswith(PACKED):
         content = gzip.compress(content, mtime=0)
-    try:
+    with writing(path, "the predictions "):
         publish(path, content)
-    except OSError as error:
-        why = "there is no room" if disk_full(error) else error.strerror or str(error)
-        raise BadInput(
-            f"{path}: the predictions cannot be written ({why}); make room or give access there, or name another file"
-        ) from None

@@ -150,11 +150,11 @@ def score(fitted: Fitted, examples: Examples, objective: ObjectiveSpec, signatur
     nothing = torch.zeros((len(examples), 0))
     metrics = TrainMetrics(output.device)
     metrics.add(objective.measure(output, Batch(nothing, nothing.bool(), index, target), signature))
-    kept = {"output": output.float(), "index": index, "target": target}
+    tensors = {"output": output.float(), "index": index, "target": target}
     if examples.per_position:
         first = collate(examples, np.arange(min(PICTURED, examples.units)))
         padded = output.new_zeros((*first.valid.shape, output.shape[1]))
         padded[first.valid] = output[: int(first.valid.sum())]
-        kept = {"output": padded.float(), "index": first.index, "inputs": first.inputs, "valid": first.valid}
-    outputs = {name: value.contiguous() for name, value in kept.items() if value is not None}
+        tensors = {"output": padded.float(), "index": first.index, "inputs": first.inputs, "valid": first.valid}
+    outputs = {name: value.contiguous() for name, value in tensors.items() if value is not None}
     return Evaluation(objective.scores(metrics.totals()), outputs)

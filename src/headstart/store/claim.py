@@ -131,15 +131,15 @@ class ClaimedStage:
             meta = {"identity": self.identity, "weights": which}
             publish(self.path / f"{which}.safetensors", seal(own, meta))
         publish(self.path / "predictions.safetensors", seal(predictions, {"identity": self.identity}))
-        kept = {f"source/{name}": content for name, content in (sources or {}).items()}
-        for name, content in kept.items():
+        code = {f"source/{name}": content for name, content in (sources or {}).items()}
+        for name, content in code.items():
             (self.path / name).parent.mkdir(parents=True, exist_ok=True)
             publish(self.path / name, content)
         self._records.sync()
         whole = {
             **result,
             "identity": self.identity,
-            "files": {name: file_digest(self.path / name) for name in (*_FILES, *kept)}
+            "files": {name: file_digest(self.path / name) for name in (*_FILES, *code)}
             | {file: Path(file).stem for file in tensors.values()},
             "references": elsewhere,
             **({"tensors": tensors} if tensors else {}),
@@ -228,10 +228,10 @@ class ClaimedStage:
             raise Damaged(f"{path}: is a state of stage {whole.get('identity')}")
         try:
             with (self.path / RECORDS).open("rb") as file:
-                kept = file.read(whole["records"]["bytes"])
+                records = file.read(whole["records"]["bytes"])
         except FileNotFoundError:
-            kept = b""
-        if hashlib.sha256(kept).hexdigest() != whole["records"]["sha256"]:
+            records = b""
+        if hashlib.sha256(records).hexdigest() != whole["records"]["sha256"]:
             raise Damaged(f"{path}: the records before it are damaged")
 
 

@@ -74,9 +74,9 @@ class Contents:
     def freed(self, names: Collection[str]) -> int:
         """Bytes that removing these folders sets free: their files that no other folder holds."""
         others = (self.stages.keys() | self.leftovers.keys()) - set(names)
-        kept = {inode for name in others for inode in self._at(name).files}
+        other_inodes = {inode for name in others for inode in self._at(name).files}
         files = {inode: size for name in names for inode, size in self._at(name).files.items()}
-        return sum(size for inode, size in files.items() if inode not in kept)
+        return sum(size for inode, size in files.items() if inode not in other_inodes)
 
     def cleaning(self, reached: Collection[str], *, recent: bool = False) -> Cleaning:
         """What can go where these stages are to stay. recent: unfinished stages of the last day too.
@@ -85,14 +85,14 @@ class Contents:
         last day stay as well: they may be those of its run, whose report is not written yet.
         Raises: Damaged where a stage that is to stay does not say which stages it rests on.
         """
-        kept = self.with_parents(reached)
-        for name in sorted(kept):
+        survivors = self.with_parents(reached)
+        for name in sorted(survivors):
             if self.stages[name].damage:
                 raise Damaged(f"{self.stages[name].damage}, and what it rests on is not known")
         running = any(stage.status == "running" for stage in self.stages.values())
         now = time.time()
         left: dict[str, str] = {}
-        for name in self.stages.keys() - kept:
+        for name in self.stages.keys() - survivors:
             stage = self.stages[name]
             young = now - stage.changed < DAY
             if stage.status == "running":
@@ -101,9 +101,9 @@ class Contents:
                 left[name] = f"{stage.status}, changed within the last day; --recent removes it too"
             elif young and stage.status in DONE and running:
                 left[name] = "finished within the last day while another stage runs, perhaps of the same run"
-        for name in self.with_parents(left) - kept - left.keys():
+        for name in self.with_parents(left) - survivors - left.keys():
             left[name] = "a stage that is left starts from it"
-        return Cleaning(tuple(sorted((self.stages.keys() - kept - left.keys()) | self.leftovers.keys())), left)
+        return Cleaning(tuple(sorted((self.stages.keys() - survivors - left.keys()) | self.leftovers.keys())), left)
 
     def remove(self, names: Iterable[str]) -> Iterator[tuple[str, str]]:
         """Remove folders one by one; yields each name with why it was left, or an empty text.

@@ -50,6 +50,18 @@ def disk_full(error: BaseException) -> bool:
     return isinstance(error, OSError) and error.errno in _FULL
 
 
+@contextlib.contextmanager
+def writing(path: Path, what: str = "", other: str = "file") -> Iterator[None]:
+    """Raises: BadInput where the system lets nobody write `path`. what, other: of the message."""
+    try:
+        yield
+    except OSError as error:
+        why = "there is no room" if disk_full(error) else error.strerror or str(error)
+        raise BadInput(
+            f"{path}: {what}cannot be written ({why}); make room or give access there, or name another {other}"
+        ) from None
+
+
 def write_all(file: int, data: bytes | memoryview) -> None:
     """Write all bytes to a file descriptor; every byte the store writes goes through here."""
     rest = memoryview(data)

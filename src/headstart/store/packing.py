@@ -19,7 +19,7 @@ import struct
 import tomllib
 import zipfile
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -131,10 +131,11 @@ def _copy(source: Any, write: Any) -> str:
     return digest.hexdigest()
 
 
-def unpack(store: Store, file: Path) -> Unpacked:
+def unpack(store: Store, file: Path, check: Callable[[Store], object] = Store.listing) -> Unpacked:
     """Take the stages of a packed file into a store, each whole or not at all. A stage that is there stays as it is.
 
-    A stage whose files are not what the manifest says is refused, and the others are taken.
+    A stage whose files are not what the manifest says is refused, and the others are taken. So is one that `check`
+    cannot read, by itself in a store: a value of another type would stop every listing of the store that took it.
     Raises: BadInput, before anything is written, where the file is not a packed one, is of a newer format, holds what
     a packed file does not (links, devices, other paths, more than it declares), or is too large for the disk.
     """
@@ -157,7 +158,7 @@ def unpack(store: Store, file: Path) -> Unpacked:
             aside = store.root / UNPACKED
             shutil.rmtree(aside, ignore_errors=True)  # what a kill left there
             try:
-                return _Unpacking(store, packed, manifest, aside).all()
+                return _Unpacking(store, packed, manifest, aside).all(check)
             finally:
                 shutil.rmtree(aside, ignore_errors=True)
 
@@ -237,7 +238,7 @@ class _Unpacking:
         self.stages: list[str] = manifest["stages"]
         self.outcome = Unpacked(manifest["study"], len(self.stages))
 
-    def all(self) -> Unpacked:
+    def all(self, check: Callable[[Store], object]) -> Unpacked:
         """Every stage, parents first, then the study. Raises: BadInput where the disk has no room for them."""
         states = {name: self.store.status(name) for name in self.stages}
         there = {name for name in self.stages if os.path.lexists(self.store.folder(name))}
@@ -257,7 +258,7 @@ class _Unpacking:
                     self.outcome.there[name] = "running" if lock is None else self.store.status(name)
                     continue
                 try:
-                    self._take(name)
+                    self._take(name, check)
                     self.outcome.taken.append(name)
                 except (*_UNREADABLE, Damaged, OSError) as error:
                     if disk_full(error):
@@ -273,7 +274,7 @@ class _Unpacking:
             return str(error).replace(f"{self.aside}{os.sep}", "")
         return f"its files cannot be read ({type(error).__name__}: {error})"
 
-    def _take(self, name: str) -> None:
+    def _take(self, name: str, check: Callable[[Store], object]) -> None:
         """Unpack a stage aside, check it, and give it its name."""
         folder = self.aside / name
         for member in self.files:
@@ -302,6 +303,7 @@ class _Unpacking:
             parent = optional_json(self.store.folder(source["identity"]) / RESULT)
             if parent is None or parent["status"] not in DONE:
                 raise Damaged(f"its frozen weights are those of stage {source['identity']}, which is not there")
+        check(Store(self.aside))
         for top, _, _ in os.walk(folder):
             sync_folder(Path(top))
         os.rename(folder, self.store.folder(name))

@@ -109,7 +109,7 @@ class Store:
     def listing(self) -> list[StageEntry]:
         """All stages, oldest first."""
         entries = [entry for name in self.names() if (entry := self.entry(name)).status != "absent"]
-        return sorted(entries, key=lambda e: ((e.stage or {}).get("started", ""), e.identity))
+        return sorted(entries, key=lambda e: (str((e.stage or {}).get("started", "")), e.identity))
 
     def find(self, prefix: str) -> str:
         """The identity that starts with these digits.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -38,14 +38,14 @@ class Outlines:
     def __init__(self, data: Path) -> None:
         self.data = data
         self._tasks: dict[str, Task | None] = {}
-        self._sizes: dict[str, Size | None] = {}
+        self._sizes: dict[Hashable, Size | None] = {}
 
     def size(self, spec: StageSpec) -> Size | None:
         """What a stage would do, without drawing its weights; None where only absent data know the sizes.
 
         Raises: BadInput where model, parts, batch or task do not fit.
         """
-        key = _likeness(spec)
+        key = likeness(spec)
         if key not in self._sizes:
             run = self._begun(spec)
             self._sizes[key] = None if run is None else run.size()
@@ -131,8 +131,15 @@ def lacking(spec: StageSpec | None, data: Path) -> Lack:
     return Lack(tuple(tasks), tuple(models))
 
 
-def _likeness(spec: StageSpec) -> str:
-    """Equal for stages that fit their tasks alike: seeds and learning rates do not matter."""
-    parent = None if spec.parent is None else _likeness(spec.parent)
-    plain = spec.model_copy(update={"seed": 0, "parent": None, "optim": spec.optim.model_copy(update={"lr": 1.0})})
-    return digest({**plain.document(), "parent": parent})
+def likeness(spec: StageSpec) -> Hashable:
+    """Equal for stages that fit their tasks alike: seeds and learning rates do not matter, nor, where a budget is in
+    steps, which of several folds is held out."""
+    parent = None if spec.parent is None else likeness(spec.parent)
+    task = spec.task.model_copy(update={"fold": 0}) if spec.budget.steps is not None else spec.task
+    optim = spec.optim.model_copy(update={"lr": 1.0})
+    plain = spec.model_copy(update={"seed": 0, "parent": None, "optim": optim, "task": task})
+    try:
+        hash(plain)
+    except TypeError:  # a field of a plugin's kind is a table
+        return digest(plain.document()), parent
+    return plain, parent

@@ -110,8 +110,8 @@ def _diverged(results: Results) -> Texts:
             where = f" at {settings[0]}" if len(lost) == 1 else f" at {len(lost)} of {len(row.points)} settings"
         outcome = "which were not chosen"
         if row.status == "diverged":
-            kept = "; its numbers are those at the best weights before" if row.val else ""
-            outcome = f"all its settings have such a run{kept}"
+            remark = "; its numbers are those at the best weights before" if row.val else ""
+            outcome = f"all its settings have such a run{remark}"
         last = [run.more["last_val"] for runs in lost.values() for run in runs if "last_val" in run.more]
         span = " to ".join(dict.fromkeys(words.score(value) for value in (min(last), max(last)))) if last else ""
         finite = f" The last finite validation {words.metric(row.metric)} was {span}." if last else ""

@@ -212,8 +212,8 @@ def added(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def averaged(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """The mean of each amount over those that have it."""
-    kept = {n: [a[n] for a in parts if n in a] for n in AMOUNTS}
-    return {n: mean(values) for n, values in kept.items() if values}
+    lists = {n: [a[n] for a in parts if n in a] for n in AMOUNTS}
+    return {n: mean(values) for n, values in lists.items() if values}
 
 
 def all_tried(cells: Sequence[Cell], find: Find) -> dict[str, float]:

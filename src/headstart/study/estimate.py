@@ -6,7 +6,7 @@ import heapq
 import os
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from statistics import median
 
@@ -17,7 +17,7 @@ from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
 from headstart.spec import digest
 from headstart.stage import Size, StageSpec
-from headstart.study.budgets import Outlines
+from headstart.study.budgets import Outlines, likeness
 from headstart.study.costs import Speed
 from headstart.study.plan import Plan, PlannedStage
 
@@ -72,13 +72,15 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
     outlines: those of an earlier plan with the same data folder, which know what it fitted.
     Raises: BadInput naming the place in the study of the model, parts, batch or task that do not fit.
     """
-    outlines, out = outlines or Outlines(plan.data), []
+    outlines, kinds, out = outlines or Outlines(plan.data), dict[Hashable, str](), []
     for planned in plan.every_stage.values():
         try:
             size = outlines.size(planned.spec)
             if size is not None:
                 _refuse_what_exceeds_memory(planned.spec, size)
-                out.append(Cost(planned, _kind(planned.spec), **vars(size)))
+                key = likeness(planned.spec)
+                kind = kinds[key] = kinds.get(key) or _kind(planned.spec)
+                out.append(Cost(planned, kind, **vars(size)))
         except BadInput as error:
             raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
     return out

@@ -32,7 +32,7 @@ def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]
             raise BadInput(f"ls: {word}: {nearest(name, COLUMNS)}")
         wanted.append((name, pattern))
     rows = [row for row in summaries(store, _row, _FORM).values() if row["state"] != "absent"]
-    rows.sort(key=lambda row: (row["date"] or "", row["id"]))
+    rows.sort(key=lambda row: (str(row["date"] or ""), row["id"]))
     return [row for row in rows if all(_fits(row[name], pattern) for name, pattern in wanted)]
 
 

@@ -122,13 +122,13 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
     Raises: BadInput with the study's place of what is wrong.
     """
     cells: dict[tuple[Any, ...], Cell] = {}
-    outlines = Outlines(data)
+    chains = _Chains(study, Outlines(data))
     for arm in study.arms:
         for column in study.columns or {"": {}}:
             for values in itertools.product(*study.axes.values()):
                 axes = dict(zip(study.axes, values, strict=True))
                 try:
-                    chain, seed = _chain(study, (arm,), column, axes, outlines, absent == "open")
+                    chain, seed = chains.of((arm,), column, axes, absent == "open")
                 except LacksData as error:
                     raise BadInput(f"{error}\n{_way_out(study, column)}") from None
                 except BadInput as error:
@@ -222,52 +222,106 @@ def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
     return any(planned.name == first and planned.spec.uses(rest) for planned in chain)
 
 
-def _chain(
-    study: StudySpec,
-    arms: tuple[str, ...],
-    column: str,
-    axes: Mapping[str, Any],
-    outlines: Outlines,
-    may_be_open: bool,
-) -> tuple[tuple[PlannedStage, ...], int]:
-    """(the reported stage of the last of `arms` and its ancestors, the first one first; the seed of the run).
+class _Chains:
+    """The chains of stages of a study's runs. The settings that a stage has before its axes are made once."""
 
-    arms: before it those whose budgets are to equal its own.
-    """
-    arm, wide = study.arms[arms[-1]], study.columns.get(column, {})
-    planned: list[PlannedStage] = []
-    name, seen = study.reported, [study.reported]
-    tables = [_settings(study, name, wide, arm, axes)]
-    while (parent := tables[-1].get("parent")) is not None:
-        if not isinstance(parent, str) or parent not in study.stages:
-            raise BadInput(f"{seen[-1]}.parent: {nearest(parent, study.stages)}")
-        if parent in seen:
-            raise BadInput(f"{seen[-1]}.parent: {parent!r} is its own ancestor ({' -> '.join(seen)})")
-        seen.append(parent)
-        tables.append(_settings(study, parent, wide, arm, axes))
-    seed = tables[0].get("seed", 0)
-    tables = [_with_fold(table, seed) for table in tables]
-    spec: StageSpec | None = None
-    for name, table in zip(reversed(seen), reversed(tables), strict=True):
-        spec = read(StageSpec, {**table, "parent": spec}, name=name).settled()
-        other, equal = spec.budget.flops_of, list[StageSpec]()
-        if other is not None:
-            equal = _equal_chain(study, arms, column, axes, outlines, name, other)
+    def __init__(self, study: StudySpec, outlines: Outlines) -> None:
+        self.study, self.outlines = study, outlines
+        self._bundled: dict[tuple[str, str, str], dict[str, Any]] = {}
+
+    def of(
+        self, arms: tuple[str, ...], column: str, axes: Mapping[str, Any], may_be_open: bool
+    ) -> tuple[tuple[PlannedStage, ...], int]:
+        """(the reported stage of the last of `arms` and its ancestors, the first one first; the seed of the run).
+
+        arms: before it those whose budgets are to equal its own.
+        """
+        study, arm = self.study, arms[-1]
+        planned: list[PlannedStage] = []
+        name, seen = study.reported, [study.reported]
+        tables = [self._settings(name, column, arm, axes)]
+        while (parent := tables[-1].get("parent")) is not None:
+            if not isinstance(parent, str) or parent not in study.stages:
+                raise BadInput(f"{seen[-1]}.parent: {nearest(parent, study.stages)}")
+            if parent in seen:
+                raise BadInput(f"{seen[-1]}.parent: {parent!r} is its own ancestor ({' -> '.join(seen)})")
+            seen.append(parent)
+            tables.append(self._settings(parent, column, arm, axes))
+        seed = tables[0].get("seed", 0)
+        tables = [_with_fold(table, seed) for table in tables]
+        spec: StageSpec | None = None
+        for name, table in zip(reversed(seen), reversed(tables), strict=True):
+            spec = read(StageSpec, {**table, "parent": spec}, name=name).settled()
+            other, equal = spec.budget.flops_of, list[StageSpec]()
+            if other is not None:
+                equal = self._equal(arms, column, axes, name, other)
+            try:
+                spec = self.outlines.in_steps(spec, equal)
+            except BadInput as error:
+                raise BadInput(f"{name}.{error}") from None
+            planned.append(PlannedStage(name, spec, self.outlines.identity(spec, may_be_open)))
+            if spec.parent is None:
+                # A parent that trains nothing was dropped: it is not a stage of this chain.
+                planned = planned[-1:]
+        if not planned[-1].spec.uses("objective"):
+            raise BadInput(
+                f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
+                f'write a stage after it with parent = "{study.reported}"'
+            )
+        return tuple(planned), int(seed)
+
+    def _equal(
+        self, arms: tuple[str, ...], column: str, axes: Mapping[str, Any], name: str, other: str
+    ) -> list[StageSpec]:
+        """The stages of the arm `other`, which stage `name` is to equal. Raises: BadInput where that cannot be."""
+        study, location = self.study, f"{name}.budget.flops_of"
+        if name != study.reported:
+            raise BadInput(
+                f"{location}: whole chains are made equal in their last stage, {study.reported!r}; give flops here"
+            )
+        if other not in study.arms:
+            raise BadInput(f"{location}: {nearest(other, study.arms)}")
+        if other in arms:
+            circle = " -> ".join((*arms, other))
+            raise BadInput(f"{location}: {circle} wait for each other; give one of them a budget of its own")
         try:
-            spec = outlines.in_steps(spec, equal)
+            chain, _ = self.of((*arms, other), column, axes, True)
         except BadInput as error:
-            raise BadInput(f"{name}.{error}") from None
-        named = outlines.identity(spec, may_be_open)
-        planned.append(PlannedStage(name, spec, named))
-        if spec.parent is None:
-            # A parent that trains nothing was dropped: it is not a stage of this chain.
-            planned = planned[-1:]
-    if not planned[-1].spec.uses("objective"):
-        raise BadInput(
-            f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
-            f'write a stage after it with parent = "{study.reported}"'
-        )
-    return tuple(planned), int(seed)
+            lines = [_as_written(study, other, column, line) for line in str(error).splitlines()]
+            raise BadInput("\n".join(lines)) from None
+        return [planned.spec for planned in chain]
+
+    def _settings(self, name: str, column: str, arm: str, axes: Mapping[str, Any]) -> dict[str, Any]:
+        """A stage's settings: arms win over columns and their variants, columns over stages; axes are set last.
+
+        An axis over a setting of models is for the kinds of model that have it.
+        """
+        key = name, column, arm
+        if key not in self._bundled:
+            self._bundled[key] = self._bundles(name, self.study.columns.get(column, {}), self.study.arms[arm])
+        out = self._bundled[key]
+        known = model_class(out["model"]).model_fields
+        last: dict[str, Any] = {}
+        for path, value in axes.items():
+            first, _, rest = path.partition(".")
+            own = rest if first == name else path if first in SHARED_KEYS else ""
+            if own.startswith("model.") and own.split(".")[1] not in known:
+                continue
+            last = overlay(last, nested(own, value)) if own else last
+        return overlay(out, last)
+
+    def _bundles(self, name: str, column: Mapping[str, Any], arm: Mapping[str, Any]) -> dict[str, Any]:
+        stages = self.study.stages
+        layers: list[Mapping[str, Any]] = [stages[name]]
+        variants = [column[VARIANTS][variant] for variant in names_of(arm.get("variant", ()))]
+        for bundle in (column, *variants, arm):
+            layers.append({k: v for k, v in bundle.items() if k not in stages and k not in (VARIANTS, "variant")})
+            layers.append(bundle.get(name, {}))
+        out: dict[str, Any] = {}
+        for layer in layers:
+            # A model's kind is written out first: a table of another kind replaces it whole.
+            out = overlay({**out, "model": with_kind(out.get("model", {}))}, layer)
+        return out
 
 
 def _with_fold(table: dict[str, Any], seed: Any) -> dict[str, Any]:
@@ -276,62 +330,9 @@ def _with_fold(table: dict[str, Any], seed: Any) -> dict[str, Any]:
     return {**table, "task": {**task, "fold": seed}} if isinstance(task, dict) and task.get("fold") == "seed" else table
 
 
-def _equal_chain(
-    study: StudySpec,
-    arms: tuple[str, ...],
-    column: str,
-    axes: Mapping[str, Any],
-    outlines: Outlines,
-    name: str,
-    other: str,
-) -> list[StageSpec]:
-    """The stages of the arm `other`, which stage `name` is to equal. Raises: BadInput where that cannot be."""
-    location = f"{name}.budget.flops_of"
-    if name != study.reported:
-        raise BadInput(
-            f"{location}: whole chains are made equal in their last stage, {study.reported!r}; give flops here"
-        )
-    if other not in study.arms:
-        raise BadInput(f"{location}: {nearest(other, study.arms)}")
-    if other in arms:
-        circle = " -> ".join((*arms, other))
-        raise BadInput(f"{location}: {circle} wait for each other; give one of them a budget of its own")
-    try:
-        chain, _ = _chain(study, (*arms, other), column, axes, outlines, True)
-    except BadInput as error:
-        raise BadInput("\n".join(_as_written(study, other, column, line) for line in str(error).splitlines())) from None
-    return [planned.spec for planned in chain]
-
-
 def _way_out(study: StudySpec, column: str) -> str:
     others = [name for name in study.columns if name != column]
     ways = ([f"keep others with columns={others[:3]}".replace("'", '"')] if others else []) + (
         ["take --scale tiny, which has stand-ins"] if study.scale not in (None, "tiny") else []
     )
     return f"columns.{column}: its data are not there; put them there" + "".join(f", or {way}" for way in ways)
-
-
-def _settings(
-    study: StudySpec, name: str, column: Mapping[str, Any], arm: Mapping[str, Any], axes: Mapping[str, Any]
-) -> dict[str, Any]:
-    """A stage's settings: arms win over columns and their variants, columns over stages; axes are set last.
-
-    An axis over a setting of models is for the kinds of model that have it.
-    """
-    layers: list[Mapping[str, Any]] = [study.stages[name]]
-    variants = [column[VARIANTS][variant] for variant in names_of(arm.get("variant", ()))]
-    for bundle in (column, *variants, arm):
-        layers.append({k: v for k, v in bundle.items() if k not in study.stages and k not in (VARIANTS, "variant")})
-        layers.append(bundle.get(name, {}))
-    out: dict[str, Any] = {}
-    for layer in layers:
-        # A model's kind is written out first: a table of another kind replaces it whole.
-        out = overlay({**out, "model": with_kind(out.get("model", {}))}, layer)
-    known = model_class(out["model"]).model_fields
-    for path, value in axes.items():
-        first, _, rest = path.partition(".")
-        own = rest if first == name else path if first in SHARED_KEYS else ""
-        if own.startswith("model.") and own.split(".")[1] not in known:
-            continue
-        out = overlay(out, nested(own, value)) if own else out
-    return out

@@ -320,7 +320,7 @@ class Results:
             for base in self.column_baselines(column):
                 scores = [words.score(x.mean if x else None) for x in (base.val, base.test)]
                 lines.append([base.arm, column, "", "", *scores, "", "", "baseline"])
-        return lines
+        return lines if self.against is not None else [line[:6] + line[8:] for line in lines]
 
     def _repr_html_(self) -> str:
         """The table and the caveats for a notebook; everything foreign is escaped."""

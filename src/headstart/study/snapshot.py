@@ -236,8 +236,9 @@ def read_file(path: Path) -> Snapshot:
         raise BadInput(f"--from: {str(path)!r} is not JSON ({error}); name a file that --json wrote") from None
     version = document.get("format") if isinstance(document, Mapping) else None
     if version != FORMAT or "stages" not in document:
+        why = "it holds the table without the stages" if version == FORMAT else f"its format is {version!r}"
         raise BadInput(
-            f"--from: {str(path)!r} is not a file of results of format {FORMAT} (its format is {version!r}); "
+            f"--from: {str(path)!r} is not a whole file of results of format {FORMAT} ({why}); "
             "name one that `headstart run STUDY --json FILE` or `headstart report STUDY --json FILE` wrote"
         )
     try:

@@ -208,8 +208,10 @@ def _check(study: StudySpec) -> None:
     if study.paper is not None:
         check_known(study.paper, built_in_papers(), "paper")
     for key, arm in (("against", study.report.against), ("match", study.report.match)):
-        if arm is not None:
-            check_known(arm, study.arms, f"report.{key}")
+        if arm is not None and arm not in study.arms:
+            other = f"report.{key}={next(iter(study.arms))}"
+            way = f"keep the arm where arms=[...] leaves some out, or name another, as in {other}"
+            raise BadInput(f"report.{key}: {nearest(arm, study.arms)}; {way}")
     if study.report.gain and study.report.against is None:
         raise BadInput("report.gain: a gain is one over an arm; name it in 'report.against', or leave 'gain' out")
     if study.report.mark is not None:

@@ -13,11 +13,11 @@ from pydantic import Field, model_validator
 
 from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
 from headstart.data.archives import files_of, stamps
-from headstart.data.layout import Kind
+from headstart.data.layout import Kind, by_role
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.sequences import channel_moments, check_target_kind, standardised, to_range
-from headstart.data.splits import about_copies, about_groups, about_labels, check_sides, dealt, joined
+from headstart.data.splits import about_copies, about_groups, about_labels, check_sides, dealt, dealt_in_time, joined
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
@@ -72,6 +72,8 @@ class OwnSpec(TaskSpec):
     val_share, test_share: shares of the labelled rows that `split_seed` draws, each class in proportion; exact copies
         stay together, and so do the rows of a group where there are groups, unless by_group is false. Rows without a
         label are in train alone; those that belong with a row of val or test are left out, which the notes say.
+    split: `random`, as above, or `time`: train is earlier than val, and val than test, by the column `time`; later
+        copies of earlier sequences are left out, and groups may not decide too (by_group = false).
     standardise: each channel of numbers gets mean 0 and deviation 1 over what is observed in train.
     scale_target: the smallest and largest number of train stand as -1 and 1.
     longest: positions that are kept of each sequence, the first ones (default: all).
@@ -97,6 +99,7 @@ class OwnSpec(TaskSpec):
     standardise: bool = True
     scale_target: bool = True
     longest: int | None = neutral(None, ge=1)
+    split: Literal["random", "time"] = neutral("random")
 
     shows_not: ClassVar[str] = (
         "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
@@ -125,6 +128,10 @@ class OwnSpec(TaskSpec):
                 raise ValueError(f"{split}_share: the {what} split is the file task.{split}; leave one of them out")
             if file is None and share is None:
                 self.__dict__[f"{split}_share"] = 0.2
+        if self.split == "time" and (self.folds or 1) > 1:
+            raise ValueError(
+                f"folds: {self.folds} of rows that are split by time would train on later ones; leave one out"
+            )
         if (self.val_share or 0) + (self.test_share or 0) >= 1:
             raise ValueError(f"val_share: {self.val_share} and test_share: {self.test_share} leave no train; take less")
         return self
@@ -268,18 +275,45 @@ class OwnSpec(TaskSpec):
         kinds = [copies] if groups is None or not self.by_group else [copies, groups]
         block = joined(*(kind[: len(train)] for kind in kinds))
         shares = {name: share for name, share in (("val", self.val_share), ("test", self.test_share)) if share}
-        rows = dealt(own, block, shares, self.split_seed)
+        if self.split == "time":
+            rows = dealt_in_time(own, block, self._times(train, groups is not None), shares)
+        else:
+            rows = dealt(own, block, shares, self.split_seed)
         check_sides(
             rows, own, () if train.per_position else train.classes, shares, len(np.unique(block[own != IGNORE]))
         )
         rows = {"test": np.zeros(0, dtype=np.int64), **rows}
         lost = len(train) - sum(map(len, rows.values()))
         rows |= {name: official[target[official] != IGNORE] for name, official in files.items()}
+        by_time = [
+            "split by time: train is earlier than validation, which is earlier than test, so that scores are those of "
+            f"later sequences; {lost:,} later ones, without a label or copies of earlier ones, are left out"
+        ]
         return rows, [
-            *about_labels(own, rows, lost, {name: len(files[name]) - len(rows[name]) for name in files}),
+            *(by_time if self.split == "time" else ()),
+            *about_labels(
+                own,
+                rows,
+                lost if self.split != "time" else 0,
+                {name: len(files[name]) - len(rows[name]) for name in files},
+            ),
             *about_copies(() if whole.per_position else whole.labels, copies, rows, tuple(files)),
             *about_groups(groups, rows, self.by_group, tuple(files)),
         ]
+
+    def _times(self, train: Sequences, grouped: bool) -> np.ndarray:
+        """(n,) times of the rows of `file`, before those of `unlabelled`, which have none."""
+        if train.times is None:
+            names = by_role("time", train.layout.unused) or train.layout.unused[:6]
+            raise BadInput(
+                f"task.split: 'time' takes a column of times, and none is named; name it with --time-column or "
+                f"layout.time (columns that are not used: {', '.join(map(repr, names)) or 'none'})"
+            )
+        if grouped and self.by_group:
+            raise BadInput(
+                "task.split: 'time' and groups cannot both say where a row goes; give --no-group (by_group = false)"
+            )
+        return np.concatenate([train.times, np.full(len(train) - len(train.times), -np.inf)])
 
     def _targets(
         self, whole: Sequences, classes: tuple[str, ...], train: np.ndarray

@@ -13,34 +13,28 @@ from typing import Any
 import numpy as np
 
 from headstart.data.prepared import Builder, prepared, stored
-from headstart.data.prepared import Prepared as PreparedArrays
 from headstart.errors import BadInput
-from headstart.sequence import Examples, Signature
-from headstart.tasks.task import SPLITS, Baseline, Task, TaskSpec
+from headstart.sequence import Signature
+from headstart.tasks.task import SPLITS, WHOLE, Baseline, Task, TaskSpec
 
 _ARRAYS = ("values", "offsets", "target", "index", "observed")
 _FACTS = ("per_position", "paired", "scale", "shift")
 
 
-def whole(spec: TaskSpec) -> TaskSpec:
-    """The spec without what `narrowed` does: tasks that differ there alone have the same data."""
-    return spec.model_copy(update={"fraction": 1.0, "labelled": None, "patch": 1})
-
-
 def packed(spec: TaskSpec, data: Path) -> tuple[dict[str, Any], bytes]:
-    """(facts, arrays) of a loaded task, before fraction, labels and patches.
+    """(facts, arrays) of a loaded task, before folds, fraction, labels and patches.
 
     Raises: BadInput where the data are not there, or examples change by a function that cannot be sent.
     """
     from safetensors.numpy import save
 
-    task = whole(spec).load(data)
+    task = spec.model_copy(update=WHOLE).load(data)
     if task.fresh is not None or task.augment is not None:
         raise BadInput(
             f"task.kind: {spec.kind!r} makes train examples anew in each epoch by a function that cannot be sent to "
             "another machine; leave --on out, or give its spec a method `augmentation`"
         )
-    arrays = {}
+    arrays = {} if task.blocks is None else {"blocks": np.ascontiguousarray(task.blocks)}
     for name in SPLITS:
         for part in _ARRAYS:
             if (array := getattr(task.split(name), part)) is not None:
@@ -71,19 +65,16 @@ def unpacked(facts: dict[str, Any], fetch: Callable[[], bytes]) -> Task:
         return facts
 
     ready = prepared(Path(), "received", {"content": facts["digest"]}, build)
-    kept = ready.facts
+    train, val, test = (replace(stored(ready, name), **ready.facts["splits"][name]) for name in SPLITS)
     return Task(
-        Signature(**kept["signature"]),
-        _examples(ready, "train"),
-        _examples(ready, "val"),
-        _examples(ready, "test"),
-        labels=tuple(kept["labels"]),
-        notes=tuple(kept["notes"]),
-        baselines=tuple(Baseline(**baseline) for baseline in kept["baselines"]),
-        fingerprint=kept["fingerprint"],
-        decided=kept["decided"],
+        Signature(**ready.facts["signature"]),
+        train,
+        val,
+        test,
+        labels=tuple(ready.facts["labels"]),
+        notes=tuple(ready.facts["notes"]),
+        baselines=tuple(Baseline(**baseline) for baseline in ready.facts["baselines"]),
+        fingerprint=ready.facts["fingerprint"],
+        decided=ready.facts["decided"],
+        blocks=ready.arrays.get("blocks"),
     )
-
-
-def _examples(ready: PreparedArrays, name: str) -> Examples:
-    return replace(stored(ready, name), **ready.facts["splits"][name])

@@ -308,12 +308,12 @@ def _keep_labels(train: Examples, spec: TaskSpec, order: np.ndarray) -> Examples
             f"give at most {len(have)} or leave it out"
         )
     # The order runs over the whole train split; what a fraction left out, or has no label, keeps no place in it.
-    kept = np.sort(order[: round(spec.fraction * len(order))] if spec.fraction < 1 else order)
+    units = np.sort(order[: round(spec.fraction * len(order))] if spec.fraction < 1 else order)
     there = np.zeros(len(order), dtype=bool)
-    there[kept[have]] = True
+    there[units[have]] = True
     rank = np.full(len(order), len(order), dtype=np.int64)
     rank[order[there[order]]] = np.arange(len(have))
-    chosen = rank[kept] < count
+    chosen = rank[units] < count
     target = train.target.copy()
     rows = train.rows(np.flatnonzero(~chosen))
     if train.per_position:

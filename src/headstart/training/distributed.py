@@ -26,6 +26,7 @@ import torch
 import torch.distributed as dist
 from safetensors.torch import load, save
 
+from headstart.errors import first_line
 from headstart.models.norms import BatchNorm, Tensors
 from headstart.objectives import Sums
 
@@ -119,10 +120,9 @@ def _collective(call: Callable[[], Any]) -> None:
     try:
         call()
     except RuntimeError as error:
-        reason = str(error).strip().partition("\n")[0]
         raise LostRank(
-            f"another rank has ended, or cannot be reached ({reason}); the same command goes on from the last state, "
-            "on any number of ranks"
+            f"another rank has ended, or cannot be reached ({first_line(error)}); the same command goes on from the "
+            "last state, on any number of ranks"
         ) from None
 
 

@@ -117,14 +117,14 @@ def evaluate(
     first batch holds.
     """
     metrics = TrainMetrics(batches.device)
-    kept: dict[str, list[torch.Tensor]] = {}
+    pieces: dict[str, list[torch.Tensor]] = {}
     per_position = objective.output(signature).kind == "position"
     for batch in batches.in_order():
         batch = objective.prepare(batch, signature, seed, 0)
         with forward_precision(batches.device, precision):
             output = model(batch)
         metrics.add(objective.measure(output, batch, signature))
-        if keep and not (per_position and kept):
+        if keep and not (per_position and pieces):
             parts = {
                 "output": output.to(torch.promote_types(output.dtype, torch.float32)),
                 "index": batch.index,
@@ -137,8 +137,8 @@ def evaluate(
             for name in wanted:
                 value = parts[name]
                 if value is not None:
-                    kept.setdefault(name, []).append(value[:PICTURED] if per_position else value)
-    outputs = {name: torch.cat(values).contiguous().cpu() for name, values in kept.items()}
+                    pieces.setdefault(name, []).append(value[:PICTURED] if per_position else value)
+    outputs = {name: torch.cat(values).contiguous().cpu() for name, values in pieces.items()}
     return Evaluation(objective.scores(metrics.totals()) if metrics.shapes else {}, outputs)
 
 

@@ -14,6 +14,7 @@ from typing import Any, Literal
 import numpy as np
 import torch
 
+from headstart.errors import first_line
 from headstart.sequence import Batch
 from headstart.training.batches import Batches
 
@@ -140,7 +141,6 @@ class GraphedStep:
             self.replay = record(self)
         except RuntimeError as error:
             # Kernels that cannot be recorded are not a mistake of the study: nothing was performed, so go on plainly.
-            reason = str(error).strip().partition("\n")[0]
-            self.how, self.record = f"plain: a step could not be recorded ({reason})", None
+            self.how, self.record = f"plain: a step could not be recorded ({first_line(error)})", None
             return False
         return True

@@ -6,7 +6,7 @@ import copy
 import os
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -32,8 +32,8 @@ from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train_who
 from headstart.training.optim import OptimSpec, flat_parameters
 
 Data = Any
-"""`Examples`, a torch `Dataset` of (x, y), or (X, y): arrays or tensors (n, L) or (n, L, F), or n sequences; X alone
-where there is no target."""
+"""`Examples`, a torch `Dataset` of (x, y), or (X, y): arrays or tensors (n, L) or (n, L, F), or n sequences; x or X
+alone where there is no target."""
 
 
 class _Recipe(Spec):
@@ -55,7 +55,7 @@ class Trained:
     """
 
     module: nn.Module
-    records: Sequence[Mapping[str, Any]]
+    records: Sequence[Mapping[str, Any]] = field(repr=False)
     scores: Mapping[str, float]
     best_step: int
     steps: int
@@ -200,38 +200,38 @@ def _trained(
         recipe.objective, signature, recipe.optim, recipe.budget, recipe.seed, batches["train"], batches["val"]
     )
     try:
-        with claimed_folder(folder, network, recipe.document(), sets) as kept:
+        with claimed_folder(folder, network, recipe.document(), sets) as claim:
             trained = [name for name, learns in learn.items() if learns]
             features = _features(network, trained, config, batches)
             batches |= features
             config = replace(config, train=batches["train"], val=batches["val"])
             progress = Progress(network, flat_parameters(network, trained, recipe.optim), features=features)
-            records = kept.records
-            if kept.state is not None:
-                progress.restore(*kept.state)
-            if kept.result is None:
+            records = claim.records
+            if claim.state is not None:
+                progress.restore(*claim.state)
+            if claim.result is None:
                 saves = SaveTimes(save_every, time.monotonic())
                 for info in train_whole(config, progress):
                     if info.record is not None:
                         records.append(info.record)
-                        if kept.stage is not None:
-                            kept.stage.append(info.record)
+                        if claim.stage is not None:
+                            claim.stage.append(info.record)
                         if on_record is not None:
                             on_record(copy.deepcopy(info.record))
-                    if kept.stage is not None and saves.due(began := time.monotonic()):
+                    if claim.stage is not None and saves.due(began := time.monotonic()):
                         state = info.state()
                         if saves.affordable(state[0], began):
-                            kept.stage.save(info.step, *state)
+                            claim.stage.save(info.step, *state)
                             saves.saved(began, time.monotonic())
                 progress.load_best()
                 status = "diverged" if progress.diverged else "complete"
                 result: Mapping[str, Any] = {"status": status, "best_step": progress.best_step, "steps": progress.step}
-                if kept.stage is not None:
+                if claim.stage is not None:
                     best = {name: value.detach().clone().cpu() for name, value in network.state_dict().items()}
-                    kept.stage.finish(result, best, best, {})
+                    claim.stage.finish(result, best, best, {})
             else:
-                result = kept.result
-                network.load_state_dict(kept.weights)
+                result = claim.result
+                network.load_state_dict(claim.weights)
             scores = evaluate_batches(
                 network, batches["val"], recipe.objective, signature, seed=recipe.seed, precision=recipe.optim.precision
             ).scores
@@ -263,7 +263,12 @@ def _examples(data: Data, name: str) -> Examples:
     X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
     if isinstance(data, torch.utils.data.Dataset):
         items = [data[number] for number in range(len(data))]  # type: ignore[arg-type]
-        X, y = [item[0] for item in items], [item[1] for item in items]
+        # An item that is one tensor is a sequence: its first two positions are no (x, y).
+        items = [item if isinstance(item, (tuple, list)) else (item,) for item in items]
+        sizes = {len(item) for item in items}
+        if sizes not in ({1}, {2}):
+            raise BadInput(f"{name}: items of the Dataset have {sorted(sizes)} parts; let each be (x, y), or x alone")
+        X, y = [item[0] for item in items], [item[1] for item in items] if sizes == {2} else None
     try:
         return Examples.from_arrays(_plain(X), None if y is None else _plain(y))
     except BadInput as error:
@@ -312,6 +317,9 @@ def _by_target(signature: Signature) -> str:
 
 def _recipe(objective: Any, optim: Any, budget: Any, seed: int) -> _Recipe:
     table = {"kind": objective} if isinstance(objective, str) else objective
+    for name, value, way in (("budget", budget, '{"steps": 1000}'), ("optim", optim, '{"lr": 1e-3}')):
+        if isinstance(value, (int, float, str)):
+            raise BadInput(f"{name}: {value!r} is not a dict; give one, such as {name}={way}")
     settings = {"objective": table, "budget": budget or {"epochs": 10}, "seed": seed}
     recipe = read(_Recipe, settings if optim is None else {**settings, "optim": optim})
     if recipe.objective.kind == "masked" and recipe.objective.mask_rate is None:

@@ -25,7 +25,7 @@ from torch import Tensor
 from torch.func import vmap
 from torch.nn.functional import pad
 
-from headstart.errors import StackTooLarge, lacks_memory
+from headstart.errors import StackTooLarge, first_line, lacks_memory
 from headstart.models.norms import Tensors
 from headstart.objectives import Sums
 from headstart.sequence import IGNORE, Batch
@@ -113,7 +113,7 @@ class Stack:
             if lacks_memory(error):
                 raise StackTooLarge(len(self.members)) from error
             # Nothing of those that were to take it has changed: what fails for one will fail again, under its own name.
-            self.refusal = str(error).strip().partition("\n")[0] or type(error).__name__
+            self.refusal = first_line(error)
         for member in self.members:
             member.share = (time.perf_counter() - began) / sum(map(len, groups.values()))
 

@@ -51,13 +51,13 @@ def bench_mixers(
     _publish(folder, "mixers", "Mixers: time and memory against length", where, blocks, document)
 
 
-def bench_train(models: str, device: str, threads: int, limit: float, out: str) -> None:
+def bench_train(models: str, plugins: Sequence[str], device: str, threads: int, limit: float, out: str) -> None:
     """Training steps beside a plain loop."""
-    names = train.read_models(models)
+    cases = train.read_models(models, plugins)
     folder, targets = writable_folder("-o", out), devices(choose_device(device), device)
     where = [setting(target, threads) for target in targets]
-    measured = (speed for target in targets for speed in train.survey(names, target, threads, limit))
-    speeds = list(_with_bar(measured, len(names) * len(targets), "models"))
+    measured = (speed for target in targets for speed in train.survey(cases, target, threads, limit))
+    speeds = list(_with_bar(measured, len(cases) * len(targets), "models"))
     blocks: list[str | pages.Table] = [
         pages.TRAIN_TEXT,
         pages.train_table(speeds),

@@ -135,8 +135,9 @@ def check_one(
     if is_built_in(what) or what.endswith(".toml"):
         _check_study(what, overrides, data, mixer, scale, plugins)
         return
-    if what.endswith(".py"):
-        raise BadInput(f"check: {what!r} is code; `headstart check --plugin {what}` checks the kinds that it registers")
+    file = what if what.endswith(".py") else f"{what}.py"
+    if file == what or Path(file).is_file():
+        raise BadInput(f"check: {file!r} is code; `headstart check --plugin {file}` checks the kinds that it registers")
     known = [*TASKS, *MIXERS, *(k for k in MODELS if isinstance(MODELS[k], PluginEntry)), *built_in_studies()]
     raise BadInput(f"check: {nearest(what, known)} (a study file ends in .toml)")
 

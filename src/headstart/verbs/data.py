@@ -15,12 +15,13 @@ import typer
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:
-    from headstart.data import LayoutSpec, Sequences
+    from headstart.data import LayoutSpec
+    from headstart.data.card import Card
 
 OPTIONS = {
     "target": ("--target", "NAME", "Column of the target (its number without a header)."),
     "id": ("--id", "NAME", "Column of the ids."),
-    "time": ("--time-column", "NAME", "Column of the time, of a long table."),
+    "time": ("--time-column", "NAME", "Column of the time: of each position of a long table, else of each sequence."),
     "group": ("--group", "NAME", "Column of the subject that several rows may share."),
     "values": ("--values", "NAME", "A column of the sequence, or a run such as 't*' (repeatable)."),
     "shape": ("--layout", "SHAPE", "wide, text, list or long."),
@@ -88,19 +89,20 @@ def layout_of(flags: Mapping[str, Any], settings: Sequence[str] = ()) -> LayoutS
 def show_file(path: str, flags: Mapping[str, Any], settings: Sequence[str]) -> None:
     """`headstart show FILE`: the data card."""
     from headstart.data import read_sequences
+    from headstart.data.card import data_card
 
-    print_card(read_sequences(Path(path), layout_of(flags, settings)))
+    print_card(data_card(read_sequences(Path(path), layout_of(flags, settings))))
 
 
-def print_card(sequences: Sequences) -> None:
+def print_card(card: Card) -> None:
     """A data card. Its texts come from files of others: none is markup, and control characters are spelt out."""
     from rich.table import Table
     from rich.text import Text
 
-    from headstart.data.card import CHANNELS, CLASSES, data_card
+    from headstart.data.card import CHANNELS, CLASSES
     from headstart.verbs.terminal import console, hanging, table
 
-    card, out = data_card(sequences), console()
+    out = console()
     grid = Table.grid(padding=(0, 2))
     for name, text in card.head:
         grid.add_row(Text(name), Text(text))

@@ -13,17 +13,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from headstart.runner.events import (
-    Event,
-    Failed,
-    Finished,
-    Notice,
-    Progress,
-    Skipped,
-    Started,
-    Stopped,
-    Waiting,
-)
+from headstart.runner import events
 from headstart.store import DONE, Store
 from headstart.study.costs import Speed
 from headstart.study.estimate import Cost, TimeLeft
@@ -92,33 +82,33 @@ class Display:
         """A line that stays."""
         self.console.print(Text(text))
 
-    def show(self, event: Event) -> None:
+    def show(self, event: events.Event) -> None:
         """Take an event of the run into account, and print what is to stay."""
         self.left.follow(event)
         run = self.runs.get(event.identity)
         name = f"{event.name} {event.identity}" + (f" ({run})" if run else "")
-        if isinstance(event, Started):
+        if isinstance(event, events.Started):
             self.running[event.identity] = {"name": event.name, "step": event.step, "steps": 0, "scores": ""}
-        elif isinstance(event, Progress):
+        elif isinstance(event, events.Progress):
             self._progress(event)
-        elif isinstance(event, (Finished, Skipped)):
+        elif isinstance(event, (events.Finished, events.Skipped)):
             self.done += event.identity in self.left.costs
-            if isinstance(event, Finished) and event.result["status"] == "diverged":
+            if isinstance(event, events.Finished) and event.result["status"] == "diverged":
                 self.say(f"diverged {name}: its loss is not a finite number; the study goes on")
-        elif isinstance(event, Failed):
+        elif isinstance(event, events.Failed):
             self.failed[event.identity] = event.message
             self.say(f"failed   {name}: {event.message}")
-        elif isinstance(event, Waiting):
+        elif isinstance(event, events.Waiting):
             self.say(f"waiting  {name}: another process is training it; its result will be used")
-        elif isinstance(event, Stopped):
+        elif isinstance(event, events.Stopped):
             self.say(f"saved    {name}: the same command continues from there")
-        elif isinstance(event, Notice):
+        elif isinstance(event, events.Notice):
             self.say(f"note     {name}: {event.text}")
-        if isinstance(event, (Finished, Skipped, Failed, Stopped)):
+        if isinstance(event, (events.Finished, events.Skipped, events.Failed, events.Stopped)):
             self.running.pop(event.identity, None)
         self._tell()
 
-    def _progress(self, event: Progress) -> None:
+    def _progress(self, event: events.Progress) -> None:
         if (state := self.running.get(event.identity)) is None:
             return
         state.update(step=event.step, steps=event.steps)
@@ -141,7 +131,9 @@ class Display:
 
     def _summary(self) -> str:
         left = self.left.seconds()
-        parts = [f"{self.done} of {self.total} stages done", f"{len(self.running)} running"]
+        names = "; ".join(self.runs.get(i) or state["name"] for i, state in list(self.running.items())[:2])
+        what = f" ({names})" if self.live is None and names else ""
+        parts = [f"{self.done} of {self.total} stages done", f"{len(self.running)} running{what}"]
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
         parts.append(f"{duration(time.monotonic() - self.begun)} elapsed")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,7 +18,7 @@ from headstart.errors import BadInput
 from headstart.fit.settings import DEFAULT_TIME, FILES, PLAN, FitSettings, read_time
 from headstart.fit.source import read_source
 from headstart.plugins import load_plugins, own_networks, plugin_options
-from headstart.runner.machine import choose_device, default_workers, keep_freed_memory, process_age
+from headstart.runner.machine import choose_device, default_workers, keep_freed_memory
 from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
@@ -57,6 +58,7 @@ def fit_file(
     plugins: Sequence[str] = (),
 ) -> int:
     """Fit a file. Returns the exit code. Raises: BadInput before anything is trained, where something is wrong."""
+    begun = time.monotonic()
     models = own_networks(load_plugins(plugins))
     of_layout, of_study = split_settings(overrides)
     wanted = _settings(layout_of(flags, of_layout), of_study, settings, models)
@@ -76,27 +78,35 @@ def fit_file(
     from headstart.serve.folder import save_model
 
     keep_freed_memory()
-    fit = Fit(source, wanted, root, folder, device, process_age())
+    fit = Fit(source, wanted, root, folder, device, time.monotonic() - begun)
     slots = default_workers(device) if workers is None else workers
     if dry_run:
-        print_card(fit.source.sequences)
+        print_card(fit.card)
         screen.print()
         _print_plan(fit, fit.make_plan(max(slots, 1), keep=False), slots)
         screen.print("  - models without a network are fitted first, and what they take is not in this")
         return 0
     _print_head(fit.card)
-    fit.fit_baselines()
-    _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
-    _train(fit, slots, threads)
-    outcome = fit.outcome()
+    interruption: KeyboardInterrupt | None = None
+    try:
+        for text in fit.fit_baselines():
+            screen.print(Text(text))
+        _print_plan(fit, fit.make_plan(max(slots, 1)), slots)
+        _train(fit, slots, threads)
+    except KeyboardInterrupt as error:
+        if not fit.usable:
+            raise
+        interruption = error
+        screen.print(Text("interrupted: what is finished is written as a model (Ctrl-C again stops at once)"))
+        if fit.study is None:
+            fit.make_plan(max(slots, 1), keep=False, timed=False)
+    outcome = fit.outcome(interruption is not None)
     examples = fit.examples() if show_examples else None
-    more = {
-        PAGE: write_page(outcome, examples).encode(),
-        CARD: model_card(outcome).encode(),
-        STUDY: fit.study_file().encode(),
-    }
-    save_model(outcome.served, folder, more)
+    texts = {PAGE: write_page(outcome, examples), CARD: model_card(outcome), STUDY: fit.study_file()}
+    save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
     _print_outcome(outcome, folder)
+    if interruption is not None:
+        raise interruption
     return 1 if fit.broken else 0
 
 
@@ -104,17 +114,11 @@ def _settings(
     layout: LayoutSpec, of_study: tuple[str, ...], options: Mapping[str, Any], models: tuple[str, ...]
 ) -> FitSettings:
     """The settings as the command line gave them, with the time limit of a CPU where none was given."""
-    files: dict[str, Any] = {name: Path(options[name]) if options[name] is not None else None for name in FILES[1:]}
-    names = ("balanced", "serve", "split_seed", "val_share", "test_share", "by_group", "backbone")
+    files = {name: Path(options[name]) for name in FILES[1:] if options[name] is not None}
+    time = DEFAULT_TIME if options["time"] is None else read_time(options["time"])
+    seeds = None if options["seeds"] is None else tuple(range(options["seeds"]))
     return FitSettings(
-        layout=layout,
-        time=DEFAULT_TIME if options["time"] is None else read_time(options["time"]),
-        seeds=None if options["seeds"] is None else tuple(range(options["seeds"])),
-        folds=options["folds"],
-        overrides=of_study,
-        models=models,
-        **files,
-        **{name: options[name] for name in names},
+        layout=layout, overrides=of_study, models=models, **{**options, **files, "time": time, "seeds": seeds}
     )
 
 

@@ -6,18 +6,7 @@ from typing import Annotated
 
 import typer
 
-from headstart.verbs.options import (
-    DataOption,
-    MixerOption,
-    Overrides,
-    PluginOption,
-    ScaleOption,
-    StoreOption,
-    StudyArgument,
-    ThreadsOption,
-    WeightsOption,
-    use_weights,
-)
+from headstart.verbs import options as opt
 
 bench = typer.Typer(no_args_is_help=True, help="Measure time and memory: of mixers, or of training.")
 store_verbs = typer.Typer(no_args_is_help=True, help="Clean, pack, unpack and verify the folder of stages.")
@@ -38,13 +27,13 @@ def bench_mixers_verb(
     mixers: Annotated[
         str | None, typer.Option("--mixers", metavar="A,B", help="Only these (default: all; `headstart ls mixers`).")
     ] = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
+    mixer: opt.MixerOption = None,
+    plugin: opt.PluginOption = None,
     lengths: Annotated[str, typer.Option("--lengths", metavar="L,L", help="Lengths.")] = "256,1024,4096,16384",
     width: Annotated[int, typer.Option("--width", metavar="D", help="Width of the layer.")] = 128,
     batch: Annotated[int, typer.Option("--batch", min=1, metavar="B", help="Sequences at a time.")] = 1,
     device: BenchDeviceOption = "auto",
-    threads: ThreadsOption = 1,
+    threads: opt.ThreadsOption = 1,
     limit: LimitOption = 120.0,
     out: BenchOutOption = "bench",
 ) -> None:
@@ -57,15 +46,19 @@ def bench_mixers_verb(
 @bench.command("train")
 def bench_train_verb(
     models: Annotated[str, typer.Option("--models", metavar="A,B", help="Which models.")] = "digits,image,text,listops",
+    plugin: opt.PluginOption = None,
     device: BenchDeviceOption = "auto",
-    threads: ThreadsOption = 1,
+    threads: opt.ThreadsOption = 1,
     limit: LimitOption = 300.0,
     out: BenchOutOption = "bench",
 ) -> None:
-    """Tokens per second, share of the machine's peak and where time goes, beside a plain PyTorch loop."""
+    """Tokens per second, share of the machine's peak and where time goes, beside a plain PyTorch loop.
+
+    Mixers and networks of a plugin are measured on the batch of each of the models, too.
+    """
     from headstart.verbs.bench import bench_train
 
-    bench_train(models, device, threads, limit, out)
+    bench_train(models, plugin or [], device, threads, limit, out)
 
 
 @store_verbs.command()
@@ -77,13 +70,13 @@ def gc(
     recent: Annotated[
         bool, typer.Option("--recent", help="Also unfinished stages that changed within the last day.")
     ] = False,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    plugin: PluginOption = None,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    plugin: opt.PluginOption = None,
 ) -> None:
     """Show which stages the named studies and the store's reports reach, and remove the others."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.verbs.store import clean_store
 
     clean_store(studies or [], store, data, plugin or [], yes=yes, recent=recent)
@@ -91,18 +84,18 @@ def gc(
 
 @store_verbs.command()
 def pack(
-    study: StudyArgument,
+    study: opt.StudyArgument,
     out: Annotated[str, typer.Option("-o", "--out", metavar="FILE", help="The file, a zip.")],
-    overrides: Overrides = None,
-    store: StoreOption = None,
-    data: DataOption = None,
-    weights: WeightsOption = None,
-    mixer: MixerOption = None,
-    plugin: PluginOption = None,
-    scale: ScaleOption = None,
+    overrides: opt.Overrides = None,
+    store: opt.StoreOption = None,
+    data: opt.DataOption = None,
+    weights: opt.WeightsOption = None,
+    mixer: opt.MixerOption = None,
+    plugin: opt.PluginOption = None,
+    scale: opt.ScaleOption = None,
 ) -> None:
     """Write a study's finished stages into one file, with the study and a digest of each file."""
-    use_weights(weights)
+    opt.use_weights(weights)
     from headstart.api import Study
     from headstart.verbs.store import pack_study
 
@@ -113,7 +106,7 @@ def pack(
 @store_verbs.command()
 def unpack(
     file: Annotated[str, typer.Argument(metavar="FILE", help="A file that `headstart store pack` wrote.")],
-    store: StoreOption = None,
+    store: opt.StoreOption = None,
 ) -> None:
     """Take the stages of a packed file into the store, checked; a stage that is there is not replaced."""
     from headstart.verbs.store import unpack_file
@@ -126,7 +119,7 @@ def verify(
     stages: Annotated[
         list[str] | None, typer.Argument(metavar="[ID ...]", help="Stages, by the first digits (default: all).")
     ] = None,
-    store: StoreOption = None,
+    store: opt.StoreOption = None,
 ) -> None:
     """Compare every file of the finished stages with its digest, and name those that are damaged (exit code 1)."""
     from headstart.verbs.store import verify_store

@@ -64,10 +64,10 @@ def _stages(store: str | None, filters: Sequence[str], json: str | None) -> None
     if not rows:
         out.print("no stage fits" if filters else "no stages yet; `headstart demo` makes some")
         return
-    out.print(table(COLUMNS, [_cells(row) for row in rows], right=(5, 6, 7, 8, 11, 12)))
+    out.print(table(COLUMNS, [printed_cells(row) for row in rows], right=(5, 6, 7, 8, 11, 12)))
 
 
-def _cells(row: Mapping[str, Any]) -> list[str]:
+def printed_cells(row: Mapping[str, Any]) -> list[str]:
     """The values of a stage as they are printed."""
     forms = {"val": ".4f", "test": ".4f", "rate": ".4g", "epochs": ".4g", "seconds": ".4g"}
     texts = {name: "" if row[name] is None else format(row[name], forms.get(name, "")) for name in COLUMNS}

@@ -33,6 +33,7 @@ def predict_file(
     flags: Mapping[str, Any],
     settings: Sequence[str] = (),
     plugins: Sequence[str] = (),
+    confidence: float | None = None,
 ) -> None:
     """Predict every sequence of a file, which is read as the fitted one was; flags and settings win over that.
 
@@ -53,16 +54,23 @@ def predict_file(
     load_plugins(plugins)
     served = load_model(folder)
     name = served.chosen(use)
+    held_out = served.config.held_out.get(name)
+    reach = None if confidence is None or held_out is None else held_out.reach(confidence)
+    if confidence is not None and reach is None:
+        raise BadInput(f"--confidence: {folder} holds no errors of {name} on held-out sequences; fit it again")
     options = layout_of(flags, settings)
-    sequences = read_sequences(Path(source), _layout(served.config.layout, options))
+    fixed = {name: getattr(options, name) for name in options.model_fields_set}
+    sequences = read_sequences(Path(source), served.config.layout.model_copy(update=fixed))
     _check_roles(sequences, options)
     answers = served.predict(sequences, name)
-    table = predictions_of(sequences, answers, served.config.preparation.classes)
+    table = predictions_of(sequences, answers, served.config.preparation.classes, reach)
     if target is None:
         _to_terminal(to_csv(table))
     else:
         write_predictions(table, target)
     say = console(stderr=True)
+    if confidence is not None and held_out is not None:
+        say.print(Text(held_out.says(confidence)))
     for line in _remarks(served, sequences, name, answers):
         say.print(Text(printable(line)))
     if target is not None:
@@ -74,11 +82,6 @@ def _to_terminal(text: str) -> None:
     if sys.stdout.isatty():
         text = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
     typer.echo(text, nl=False)
-
-
-def _layout(fitted: LayoutSpec, options: LayoutSpec) -> LayoutSpec:
-    """The layout of the fit, but for what was given now."""
-    return fitted.model_copy(update={name: getattr(options, name) for name in options.model_fields_set})
 
 
 def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
@@ -94,6 +97,8 @@ def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
 def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarray) -> Iterator[str]:
     """What a person should know of these predictions."""
     yield from sequences.notes
+    if served.config.profile is not None and (drift := served.config.profile.drift(sequences)):
+        yield drift
     limit = served.limit(name)
     long = 0 if limit is None else int((sequences.lengths > limit).sum())
     if long:

@@ -14,6 +14,7 @@ from headstart.store import DONE, Store, store_folder
 from headstart.store.cleaning import Contents, read_contents
 from headstart.store.files import canonical
 from headstart.store.tensors import damaged_files
+from headstart.study.listing import stage_rows
 from headstart.study.words import measure
 from headstart.verbs.terminal import console, table, writable_file
 
@@ -75,20 +76,27 @@ def pack_study(study: Study, file: str) -> None:
         out.print(f"{left:,} stages of the study are not finished, and not in it")
 
 
+def check_listing(store: Store) -> None:
+    """Read and print all that `ls` and `gc` do of a store. Raises: whatever values of wrong types lead to."""
+    from headstart.verbs.look import printed_cells
+
+    for row in stage_rows(store):
+        printed_cells(row)
+    read_contents(store)
+
+
 def unpack_file(file: str, folder: str | None) -> int:
     """Take the stages of a packed file into a store; the exit code: 1 where some were refused."""
     from headstart.store.packing import unpack
 
     store, out = Store(store_folder(folder)), console()
     out.print(f"store {store.root}")
-    outcome = unpack(store, Path(file))
+    outcome = unpack(store, Path(file), check_listing)
     for name, status in outcome.there.items():
         out.print(f"left as it is: {name} is there already ({status})")
     for name, reason in outcome.refused.items():
         out.print(Text(f"refused: {name}: {reason}"), soft_wrap=True)
-    out.print(
-        f"unpacked {len(outcome.taken):,} of {len(outcome.taken) + len(outcome.there) + len(outcome.refused):,} stages"
-    )
+    out.print(f"unpacked {len(outcome.taken):,} of {outcome.stages:,} stages")
     if outcome.report is not None:
         out.print(Text(f"`headstart report {outcome.report}` prints the study's table"))
     return 1 if outcome.refused else 0

@@ -64,8 +64,8 @@ def test_the_shapes_that_a_config_implies_are_those_of_the_model_and_of_the_file
     signature = Signature("tokens" if fields.vocabulary else "floats", fields.vocabulary or 1, 1, 1, "class", classes=2)
     model = build_model(fields.spec, signature, Output("sequence", 2), 0)
     state = {name: tuple(x.shape) for name, x in model.state_dict().items()}
-    kept = {name for name in state if name.split(".")[0] not in ("encoder", "head")}
-    assert shapes.keys() == kept | ({"encoder.weight"} if fields.vocabulary else set())
+    backbone = {name for name in state if name.split(".")[0] not in ("encoder", "head")}
+    assert shapes.keys() == backbone | ({"encoder.weight"} if fields.vocabulary else set())
     assert all(state[name] == shape for name, shape in shapes.items())
     assert {name: tuple(x.shape) for name, x in checkpoint.tensors()} == shapes
 

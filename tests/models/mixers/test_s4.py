@@ -27,9 +27,9 @@ def bilinear(matrix, column, row, dt, length):
     half = dt[:, None, None] / 2 * matrix
     stepped = torch.linalg.solve(identity - half, identity + half)
     entering = torch.linalg.solve(identity - half, (dt[:, None] * column)[..., None])[..., 0]
-    kept = identity - torch.linalg.matrix_power(stepped, length)
-    # x kept = row for each row vector
-    return stepped, entering, torch.linalg.solve(kept.mT, row[..., None])[..., 0]
+    difference = identity - torch.linalg.matrix_power(stepped, length)
+    # x difference = row for each row vector
+    return stepped, entering, torch.linalg.solve(difference.mT, row[..., None])[..., 0]
 
 
 def full(pairs):

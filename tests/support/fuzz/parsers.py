@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import io
 import json
 import wave
+import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+
+from headstart.errors import BadInput
+from headstart.store.files import canonical
 
 Files = Mapping[str, bytes]
 """Content of files by their path within a folder."""
@@ -19,13 +25,11 @@ Files = Mapping[str, bytes]
 class Parser:
     """What is fuzzed.
 
-    seeds: good inputs, each a folder's files. entry: the name within the folder that is opened, "" for the folder. read:
-    opens it. fixed: files that are never damaged. text: names of files whose damage is mostly written in words.
+    seeds: good inputs, each a folder's files, of which the first or the folder it lies in is opened. read: opens it.
     """
 
     seeds: Callable[[], list[Files]]
     read: Callable[[Path], object]
-    fixed: tuple[str, ...] = ()
 
 
 def _read_data(path: Path) -> object:
@@ -60,6 +64,64 @@ def _read_results(path: Path) -> object:
     from headstart.study.snapshot import read_snapshot
 
     return read_snapshot([path])
+
+
+def _read_packed_store(path: Path) -> object:
+    """Unpack into an empty store, in which there must then be sound stages and nothing else."""
+    from headstart.store import Store
+    from headstart.store.packing import unpack
+    from headstart.verbs.store import check_listing
+
+    store = Store(path.parent / "runs")
+    file = _zipped(path) if path.is_dir() else path
+    try:
+        outcome = unpack(store, file, check_listing)
+    except BadInput:
+        assert not store.root.exists() or {entry.name for entry in store.root.iterdir()} <= {".locks"}
+        raise
+    for reason in outcome.refused.values():
+        assert reason.isprintable(), reason
+        assert len(reason) < 500, reason
+    assert {entry.identity for entry in store.listing()} == set(outcome.taken)
+    check_listing(store)
+    for name in outcome.taken:
+        assert store.problem(name) is None
+        assert not store.damages(name)
+    assert {entry.name for entry in store.root.iterdir()} - set(outcome.taken) <= {
+        ".index",
+        ".locks",
+        ".tensors",
+        "reports",
+    }
+    return outcome
+
+
+def _zipped(folder: Path) -> Path:
+    """The members of a packed store as one file, in which digests are those of the members as they are now."""
+    members = {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+    def digest(name: str) -> str:
+        return hashlib.sha256(members[name]).hexdigest()
+
+    order = ("stage.json", "result.json", "manifest.json")  # each holds digests of those before
+    for name in sorted((name for name in members if Path(name).name in order), key=lambda n: order.index(Path(n).name)):
+        with contextlib.suppress(ValueError, TypeError, LookupError, AttributeError, RecursionError):
+            document = json.loads(members[name])
+            if name == "manifest.json":
+                for member, entry in document["files"].items():
+                    entry |= {"size": len(members[member]), "digest": digest(member)}
+            else:
+                for inner in document.get("files", {}):
+                    if (member := f"{name.partition('/')[0]}/{inner}") in members:
+                        document["files"][inner] = digest(member)
+                del document["digest"]
+                document["digest"] = hashlib.sha256(canonical(document)).hexdigest()
+            members[name] = json.dumps(document).encode()
+    file = folder.with_suffix(".zip")
+    with zipfile.ZipFile(file, "w") as packed:
+        for name, content in members.items():
+            packed.writestr(name, content)
+    return file
 
 
 CSV = b'''id,label,x_0,x_1,x_2,x_3
@@ -285,6 +347,23 @@ def _results() -> list[Files]:
     return [{"data.json": (pages / "mqar-rates.json").read_bytes()}]
 
 
+def _packed_stores() -> list[Files]:
+    """Stages with references and shared tensors in one file, and as its members, which are damaged before they are packed."""
+    import tempfile
+
+    from headstart.store.packing import pack
+    from support.kept_store import make_store
+
+    with tempfile.TemporaryDirectory() as folder:
+        study = make_store(Path(folder))
+        by_arm = {cell.arm: [stage.identity for stage in cell.chain] for cell in study.plan.cells}
+        file = Path(folder) / "data.zip"
+        pack(study.store, [*by_arm["frozen"], *by_arm["drawn"]], "kept", Path(study.source).read_bytes(), file)
+        with zipfile.ZipFile(file) as packed:
+            members = {f"data/{name}": packed.read(name) for name in packed.namelist()}
+        return [{file.name: file.read_bytes()}, members]
+
+
 PARSERS: dict[str, Parser] = {
     "study": Parser(_study, _read_study),
     "csv": Parser(_csv, _read_data),
@@ -301,5 +380,6 @@ PARSERS: dict[str, Parser] = {
     "packed": Parser(_archives, _read_data),
     "model": Parser(_model, _read_model),
     "checkpoint": Parser(_checkpoint, _read_checkpoint),
+    "packed_store": Parser(_packed_stores, _read_packed_store),
     "results": Parser(_results, _read_results),
 }

@@ -130,12 +130,12 @@ def run(name: str, minutes: float, first_seed: int, folder: Path, report: Path) 
             search(seed(number)(given(damaged(samples))(attempt)))()
         except Exception as error:
             key = signature(error)
-            kept = folder / f"finding-{len(findings)}"
-            current.rename(kept)
+            sample = folder / f"finding-{len(findings)}"
+            current.rename(sample)
             current.mkdir()
             text = "".join(traceback.format_exception(error)[-4:])[-1500:]
-            (kept.with_suffix(".txt")).write_text(text)
-            findings[key] = str(kept)
+            (sample.with_suffix(".txt")).write_text(text)
+            findings[key] = str(sample)
             print(f"{name}: {key}\n{text}", flush=True)
         number += 1
         document = {"parser": name, "seeds": [first_seed, number - 1], **counts, "findings": findings}

@@ -1,8 +1,7 @@
-"""A study of seconds, performed in forked processes, and what of a store must be equal bit by bit."""
+"""A study of seconds, performed in forked processes, and what it writes."""
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import sys
@@ -12,8 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
-
-import torch
 
 from headstart.runner.events import Failed
 from headstart.runner.job import Runtime
@@ -91,40 +88,6 @@ def ended(child: int, seconds: float) -> int | None:
         if time.monotonic() >= end:
             return None
         time.sleep(0.002)
-
-
-def content(root: Path) -> dict[str, Any]:
-    """All of a finished store that must be equal: times, memory and how it came about left out."""
-    store = Store(root)
-    out: dict[str, Any] = {}
-    for identity in stages():
-        result = store.result(identity)
-        problem = store.problem(identity)
-        if result is None or problem:
-            out[identity] = problem or "not finished"
-            continue
-        facts = {key: result[key] for key in ("status", "monitor", "scores", "parameters", "references")}
-        facts["budget"] = {k: v for k, v in result["budget"].items() if k not in ("seconds", "peak_memory")}
-        out[f"{identity}/result"] = json.dumps(facts, sort_keys=True)
-        records = [{k: v for k, v in record.items() if k != "seconds"} for record in store.records(identity)]
-        out[f"{identity}/records"] = json.dumps(records, sort_keys=True)
-        for which in ("best", "last"):
-            if result["files"].get(f"{which}.safetensors") or result.get("references"):
-                weights: Any = store.weights(identity, which)
-                out |= {f"{identity}/{which}/{name}": x for name, x in weights.items()}
-        out |= {f"{identity}/predictions/{name}": x for name, x in store.predictions(identity).items()}
-    return out
-
-
-def differences(root: Path, reference: Mapping[str, Any]) -> list[str]:
-    """What of a store is not as in the reference; nothing where all bits are equal."""
-    now = content(root)
-    out = [f"{name} is {'lacking' if name in reference else 'new'}" for name in now.keys() ^ reference.keys()]
-    for name in now.keys() & reference.keys():
-        first, second = now[name], reference[name]
-        same = torch.equal(first, second) if isinstance(first, torch.Tensor) else bool(first == second)
-        out += [] if same else [f"{name} differs"]
-    return out
 
 
 def results(root: Path) -> dict[str, tuple[int, int]]:

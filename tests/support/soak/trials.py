@@ -18,7 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from support.soak.study import content, differences, ended, forked, perform_study, results
+from headstart.store import Store
+from support.processes import alive
+from support.soak.study import ended, forked, perform_study, results, stages
+from support.store_content import content, differences
 
 LONGEST = 120.0
 """Seconds after which a run that does not end is a finding."""
@@ -52,7 +55,7 @@ def _finish(root: Path, log: Path, workers: int = 0) -> None:
 
 
 def _compare(root: Path, reference: Reference) -> None:
-    if lines := differences(root, reference.content):
+    if lines := differences(Store(root), reference.content):
         raise Broken("; ".join(sorted(lines)[:5]))
     if states := [*root.glob("*/state-*"), *root.glob("*/.*.tmp")]:
         raise Broken(f"{len(states)} files are left over, {states[0].name}")
@@ -116,7 +119,7 @@ def kill_workers(numbers: random.Random, reference: Reference, folder: Path, cou
         process.wait()
         raise Broken(f"a run whose {who} was killed does not end: {log.read_text()[-600:]}") from None
     deadline = time.monotonic() + 10
-    while any(map(_alive, workers)):
+    while any(map(alive, workers)):
         if time.monotonic() > deadline:
             raise Broken("workers outlived their driver")
         time.sleep(0.02)
@@ -324,13 +327,6 @@ def _kill(pid: int) -> None:
         return
 
 
-def _alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 TRIALS: dict[str, tuple[Trial, int]] = {
     "kill": (kill, 10),
     "kill_workers": (kill_workers, 5),
@@ -351,4 +347,4 @@ def make_reference(folder: Path) -> Reference:
     perform_study(folder / "first")
     began = time.monotonic()
     perform_study(folder / "second")
-    return Reference(content(folder / "second"), folder / "second", time.monotonic() - began)
+    return Reference(content(Store(folder / "second"), stages()), folder / "second", time.monotonic() - began)

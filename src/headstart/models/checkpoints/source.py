@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, one_line
 from headstart.models.checkpoints.folder import CARD, CONFIG, INDEX, PICKLED, VOCABULARY, WEIGHTS
 from headstart.models.checkpoints.known import REPOSITORIES
 
@@ -85,9 +85,9 @@ def download(source: str) -> Path:
     try:
         folder = Path(hub.snapshot_download(repository, allow_patterns=list(FETCHED)))
     except (OSError, ValueError) as error:
-        short = " ".join(str(error).split())[:160] or type(error).__name__
         raise BadInput(
-            f"prepare: {repository} cannot be downloaded ({short}); check the name and the connection, or {way}"
+            f"prepare: {repository} cannot be downloaded ({one_line(error, 160)}); check the name and the connection, "
+            f"or {way}"
         ) from None
     _cached.cache_clear()
     return folder

@@ -270,14 +270,14 @@ class _StepBack(torch.autograd.Function):
             inner,
             gates,
         )
-        for grad, kept, bend, ends, slopes, first, rest, all_four in zip(
+        for grad, decay, bend, ends, slopes, first, rest, all_four in zip(
             *(reversed(v.unbind()) for v in views), strict=True
         ):
             state = torch.baddbmm(grad, later, back)
             cell = torch.addcmul(cell * keep, state.unsqueeze(-2), bend)
             torch.mul(ends, state, out=first)
             torch.mul(slopes, cell, out=rest)
-            later, keep = all_four, kept
+            later, keep = all_four, decay
         earlier = hidden[:-1].movedim(0, 1).flatten(1, 2)
         return gates, earlier.mT @ gates[1:].movedim(0, 1).flatten(1, 2)
 

@@ -125,8 +125,8 @@ def _truncated(row: Tensor, vectors: Tensor, dt: Tensor, length: int) -> Tensor:
     identity = torch.eye(vectors.shape[0], dtype=torch.float64)
     power = torch.linalg.matrix_power(torch.linalg.solve(identity - half, identity + half), length)
     real = 2 * (torch.view_as_complex(row.double()) @ vectors.conj().T).real
-    kept = real - torch.einsum("cdn,dnm->cdm", real, power)
-    return torch.view_as_real(kept.to(vectors.dtype) @ vectors)
+    difference = real - torch.einsum("cdn,dnm->cdm", real, power)
+    return torch.view_as_real(difference.to(vectors.dtype) @ vectors)
 
 
 def half_circle(length: int, like: Tensor) -> Pair:

@@ -53,8 +53,10 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     panels = _panels(rows)
     with canvas(dark, 3.1 * len(panels) + 0.3, 2.9) as (figure, look):
         empty, columns = True, across(figure, len(panels), 2.2)
+        stacked = math.ceil(len(panels) / columns)
+        figure.set_figheight(figure.get_figheight() * (1.0 if stacked < 3 else 0.75))
         for number, (stage, metric) in enumerate(panels, start=1):
-            axes = figure.add_subplot(math.ceil(len(panels) / columns), columns, number)
+            axes = figure.add_subplot(stacked, columns, number)
             axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
             axes.set_xlabel("epoch")
             for identities, arms in sharing_stage(rows, stage).items():

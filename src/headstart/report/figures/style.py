@@ -54,6 +54,8 @@ APART = 7
 """Colours that are told apart without a mark."""
 MARKS = ("o", "s", "D", "^", "v", "P", "X", "*", "<", ">", "h", "d", "p")
 """One more than there are colours: an arm that has the colour of another has another mark."""
+TALLEST = 8.4
+"""Inches of a figure with its legend, so that it stands on a page with its caption."""
 DASHES, DOTS = (0, (3, 2)), (0, (1, 2))
 
 
@@ -322,17 +324,24 @@ def dashed(look: Look, label: str, dashes: Any = DASHES) -> Any:
 
 
 def legend(figure: Figure, handles: Sequence[Any], loc: Any = "outside upper left") -> None:
-    """A legend outside the panels, as wide as the figure; what it takes beyond one line is added to the height."""
+    """A legend outside the panels, as wide as the figure; what it takes beyond one line is added to the height.
+
+    Where that would be too much for a page, names are cut to one line each, and then the panels get lower.
+    """
     from matplotlib import rcParams
 
-    points, width = rcParams["legend.fontsize"], figure.get_figwidth()
-    for handle in handles:
-        handle.set_label(folded(handle.get_label(), width - 0.65, points))
-    each = max(text_width(handle.get_label(), points) for handle in handles) + 5.2 * points / 72
-    number = max(1, min(len(handles), int((width - 0.15) / each)))
-    rows = math.ceil(len(handles) / number)
-    lines = max(handle.get_label().count("\n") + 1 for handle in handles) * rows
-    figure.set_figheight(figure.get_figheight() + (lines - 1) * points * 1.55 / 72)
+    points, width, before = rcParams["legend.fontsize"], figure.get_figwidth() - 0.65, figure.get_figheight()
+    names = [handle.get_label() for handle in handles]
+    for texts in ([folded(name, width, points) for name in names], shortened(names, width, points)):
+        each = max(text_width(text, points) for text in texts) + 5.2 * points / 72
+        number = max(1, min(len(handles), int((width + 0.5) / each)))
+        lines = max(text.count("\n") + 1 for text in texts) * math.ceil(len(handles) / number)
+        more = (lines - 1) * points * 1.55 / 72
+        if before + more <= TALLEST:
+            break
+    for handle, text in zip(handles, texts, strict=True):
+        handle.set_label(text)
+    figure.set_figheight(min(before + more, max(TALLEST, more + 0.55 * before)))
     figure.legend(handles=handles, loc=loc, ncols=number)
 
 

@@ -102,9 +102,9 @@ def before(counts: np.ndarray) -> np.ndarray:
 def grow(rules: Rules, first: int, count: int) -> Trees:
     """Trees number first .. first + count - 1, those whose length is in the range."""
     levels, length = _levels(rules, first, count)
-    kept = (rules.min_length < length) & (length < rules.max_length)
-    levels = [_only(level, kept) for level in levels]
-    return _written([level for level in levels if len(level.tree)], length[kept])
+    mask = (rules.min_length < length) & (length < rules.max_length)
+    levels = [_only(level, mask) for level in levels]
+    return _written([level for level in levels if len(level.tree)], length[mask])
 
 
 def _levels(rules: Rules, first: int, count: int) -> tuple[list[_Level], np.ndarray]:
@@ -135,9 +135,9 @@ def _levels(rules: Rules, first: int, count: int) -> tuple[list[_Level], np.ndar
     return levels, length
 
 
-def _only(level: _Level, kept: np.ndarray) -> _Level:
+def _only(level: _Level, mask: np.ndarray) -> _Level:
     """The nodes of kept trees."""
-    stays = kept[level.tree]
+    stays = mask[level.tree]
     position, split = np.cumsum(stays) - 1, stays[level.splits]
     return _Level(level.tree[stays], level.symbol[stays], position[level.splits[split]], level.counts[split])
 

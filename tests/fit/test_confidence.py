@@ -1,0 +1,99 @@
+"""Sets of classes and intervals: how sure the held-out sequences of a fit make its predictions."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from headstart.errors import BadInput
+from headstart.fit.outcome import Answers, Candidate, TrainedModel, held_out
+from headstart.serve.config import HeldOut
+
+
+def _rows(count: int, seed: int, number: bool) -> str:
+    rng = np.random.default_rng(seed)
+    lines = ["label," + ",".join(f"t{i}" for i in range(16))]
+    for i in range(count):
+        wave = np.sin(np.arange(16) * (0.5 + 0.2 * (i % 3)) + rng.uniform(0, 6)) + rng.normal(0, 0.9, 16)
+        label = f"{wave.mean() + rng.normal(0, 0.3):.4f}" if number else "abc"[i % 3]
+        lines.append(label + "," + ",".join(f"{x:.3f}" for x in wave))
+    return "\n".join(lines)
+
+
+def _headstart(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "headstart", *words]
+    return subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False)
+
+
+@pytest.mark.parametrize("number", [False, True], ids=["classes", "numbers"])
+def test_sets_and_intervals_of_a_real_fit_hold_the_truth_as_often_as_asked(number: bool, tmp_path: Path) -> None:
+    (tmp_path / "train.csv").write_text(_rows(600, 0, number))
+    (tmp_path / "new.csv").write_text(_rows(900, 1, number))
+    fitted = _headstart(
+        tmp_path, "fit", "train.csv", "--serve", "summary", "--time", "8s", "--workers", "0", "--seeds", "1"
+    )
+    assert fitted.returncode == 0, fitted.stderr
+    done = _headstart(tmp_path, "predict", "model", "new.csv", "-o", "out.csv", "--confidence", "0.8")
+    assert done.returncode == 0, done.stderr
+    assert "look unlike" not in done.stderr, "they come from the same source"
+    assert "conformal, by 120 sequences held out (test): the truth is inside for about 0.8" in done.stderr
+    truth = [row["label"] for row in csv.DictReader((tmp_path / "new.csv").read_text().splitlines())]
+    rows = list(csv.DictReader((tmp_path / "out.csv").read_text().splitlines()))
+    if number:
+        inside = [
+            float(row["low"]) <= float(label) <= float(row["high"]) for row, label in zip(rows, truth, strict=True)
+        ]
+    else:
+        inside = [row[f"in_{label}"] == "1" for row, label in zip(rows, truth, strict=True)]
+        assert all(row[f"in_{row['prediction']}"] == "1" for row in rows)
+        assert 1.0 < np.mean([sum(row[f"in_{name}"] == "1" for name in "abc") for row in rows]) < 3.0
+    # The 120 held-out errors leave a standard deviation of 0.037, the 900 new ones one of 0.013.
+    assert 0.8 - 0.12 < np.mean(inside) < 0.8 + 0.12
+    lines = (tmp_path / "new.csv").read_text().splitlines()
+    moved = [",".join([row.split(",")[0], *(f"{float(x) + 9:.3f}" for x in row.split(",")[1:])]) for row in lines[1:]]
+    (tmp_path / "moved.csv").write_text("\n".join([lines[0], *moved]))
+    shifted = _headstart(tmp_path, "predict", "model", "moved.csv", "-o", "moved-out.csv")
+    assert (
+        "these sequences look unlike those of the fit, so that predictions may be wrong: the mean of" in shifted.stderr
+    )
+    refused = _headstart(tmp_path, "predict", "model", "new.csv", "--confidence", "0.999")
+    assert refused.returncode == 2
+    assert (
+        "0.999 is none that 120 held-out sequences can vouch for; give more than 0 and at most 0.99" in refused.stderr
+    )
+
+
+def test_coverage_over_many_draws_is_what_was_asked() -> None:
+    rng, covered = np.random.default_rng(0), []
+    for _ in range(400):
+        held_out = HeldOut(errors=tuple(np.sort(rng.exponential(size=99)).tolist()), source="test")
+        covered.append(1 - np.exp(-held_out.reach(0.9)))
+    assert abs(np.mean(covered) - 0.9) < 3 * 0.03 / 400**0.5
+
+
+def test_the_guarantee_says_whether_it_is_exact() -> None:
+    errors = tuple(np.linspace(0, 1, 50).tolist())
+    assert "for at least 0.9 of new" in HeldOut(errors=errors, source="test").says(0.9)
+    assert "for about 0.9 of new" in HeldOut(errors=errors, source="test", again=True).says(0.9)
+    assert "for about 0.9 of new" in HeldOut(errors=errors, source="folds").says(0.9)
+    for confidence in (0.0, 1.0, 0.99, float("nan")):
+        with pytest.raises(BadInput, match=r"at most 0\.98"):
+            HeldOut(errors=errors, source="test").reach(confidence)
+
+
+def test_errors_are_those_of_all_folds_of_one_split_or_of_a_large_test() -> None:
+    def model(fold: int, tests: int) -> TrainedModel:
+        shares = np.tile([[0.9 - fold / 10, 0.1 + fold / 10]], (4, 1))
+        tested = Answers(np.zeros(tests, dtype=np.int64), np.tile([[0.75, 0.25]], (tests, 1)))
+        # Folds in proportion may have equal targets in equal order.
+        return TrainedModel(fold, f"{fold}", Answers(np.array([0, 1, 0, 1]), shares), tested, (fold, 0.0))
+
+    few = Candidate(None, "", models=(model(0, 3), model(1, 3)))
+    assert held_out(few, False, True).errors == (0.1, 0.1, 0.2, 0.2, 0.8, 0.8, 0.9, 0.9)
+    assert held_out(few, False, True).source == "folds"
+    assert held_out(few, False, False) == HeldOut(errors=(0.2, 0.2, 0.8, 0.8), source="validation")
+    large = held_out(Candidate(None, "", models=(model(0, 100),)), True, False)
+    assert (large.source, large.again, len(large.errors), set(large.errors)) == ("test", True, 100, {0.25})

@@ -1,0 +1,81 @@
+"""New sequences that look unlike those of the fit are noticed, and others are not."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from support.made_models import made, walks
+
+from headstart.data import read_sequences
+from headstart.data.sequences import Sequences, features_of
+from headstart.serve.config import ModelConfig, Profile
+from headstart.serve.folder import load_model, save_model
+from headstart.spec import read
+
+
+def _numbers(count: int, seed: int = 0, length: int = 30, mean: float = 0.0, gaps: float = 0.0) -> Sequences:
+    rng = np.random.default_rng(seed)
+    values = rng.normal(rng.normal(mean, 1, (count, 1, 2)), 2, (count, length, 2))
+    values[rng.random(values.shape) < gaps] = np.nan
+    return read_sequences(list(values))
+
+
+def test_features_are_those_of_each_sequence_by_itself() -> None:
+    s = read_sequences([np.array([[1.0, np.nan], [3.0, 5.0]]), np.array([[2.0, 4.0], [2.0, 8.0], [5.0, 0.0]])])
+    features = features_of(s)
+    assert features["the length"].tolist() == [2, 3]
+    assert features["the share of missing values"].tolist() == [0.25, 0.0]
+    first, second = s.channels
+    assert features[f"the mean of {first!r}"].tolist() == [2.0, 3.0]
+    assert features[f"the mean of {second!r}"].tolist() == [5.0, 4.0]
+    assert features[f"the spread of {second!r}"] == pytest.approx([0.0, np.std([4.0, 8.0, 0.0])])
+
+
+SHIFTED = {
+    "the length": {"length": 40},
+    "the mean of": {"mean": 6.0},
+    "the share of missing values": {"gaps": 0.2},
+}
+
+
+@pytest.mark.parametrize("name", SHIFTED)
+def test_a_shift_is_said_with_what_shifted(name: str) -> None:
+    text = Profile.of(_numbers(300)).drift(_numbers(60, 1, **SHIFTED[name]))
+    assert text.startswith("these sequences look unlike those of the fit")
+    assert name in text
+
+
+@pytest.mark.parametrize("count", [1, 3, 20, 500])
+def test_sequences_from_the_same_source_raise_no_alarm(count: int) -> None:
+    profile = Profile.of(_numbers(200))
+    assert [text for seed in range(40) if (text := profile.drift(_numbers(count, 10 + seed)))] == []
+
+
+def test_another_mix_of_letters_is_a_shift() -> None:
+    rng = np.random.default_rng(0)
+
+    def dna(share: float) -> Sequences:
+        letters = [0.5 - share / 2, share / 2, share / 2, 0.5 - share / 2]
+        return read_sequences(["".join(rng.choice(list("ACGT"), 80, p=letters)) for _ in range(100)])
+
+    profile = Profile.of(dna(0.5))
+    assert profile.drift(dna(0.5)) == ""
+    skewed = read_sequences(["".join(rng.choice(list("ACGT"), 80, p=[0.7, 0.1, 0.1, 0.1])) for _ in range(100)])
+    assert "the mix of symbols" in profile.drift(skewed)
+
+
+def test_a_profile_comes_back_from_its_folder(tmp_path: Path) -> None:
+    s = walks()
+    served = made(s)
+    profiled = served.config.model_copy(update={"profile": Profile.of(s)})
+    save_model(replace(served, config=profiled), tmp_path / "model")
+    assert load_model(tmp_path / "model").config.profile == Profile.of(s)
+
+
+def test_a_config_of_before_has_no_profile_and_no_held_out_errors() -> None:
+    document = made(walks()).config.model_dump(mode="json")
+    del document["profile"], document["held_out"]
+    config = read(ModelConfig, document)
+    assert config.profile is None
+    assert config.held_out == {}
