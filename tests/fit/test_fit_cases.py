@@ -5,12 +5,14 @@ import json
 import os
 import re
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from headstart.cli import main
+from headstart.fit.perform import Fit
 
 QUICK = [
     "--seeds",
@@ -273,6 +275,16 @@ def test_a_diverged_network_costs_itself_alone(tmp_path, capsys) -> None:
     assert "Whether self-pretraining helped is not known" in " ".join(out.split())
     assert "Not every stage was trained (finetune, whose parent failed or diverged)" in out
     assert (tmp_path / "model" / "config.json").exists()
+
+
+def test_the_time_of_a_fit_counts_from_its_command_however_old_the_process_is(tmp_path, capsys, monkeypatch) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    spent: list[float] = []
+    original = Fit.__init__
+    monkeypatch.setattr(Fit, "__init__", lambda self, *words: spent.append(words[-1]) or original(self, *words))
+    begun = time.monotonic()
+    assert fit(tmp_path, "train.csv", "--target", "label", "--dry-run") == 0
+    assert 0 < spent[0] <= time.monotonic() - begun
 
 
 def test_validation_of_one_value_chooses_by_squared_error_and_says_so(tmp_path, capsys) -> None:
