@@ -218,7 +218,7 @@ def test_a_config_that_asks_for_something_else_allocates_nothing(
     def never(*_: Any) -> Any:
         raise AssertionError("weights were read, or a network was built")
 
-    monkeypatch.setattr(folder_module, "unseal", never)
+    monkeypatch.setattr(folder_module, "unseal_arrays", never)
     monkeypatch.setattr(folder_module, "_network", never)
     reason = why(saved)
     assert message in reason

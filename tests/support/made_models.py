@@ -16,8 +16,9 @@ from headstart.models import MODELS
 from headstart.models.model import SequenceModel
 from headstart.sequence import Examples, Signature
 from headstart.serve.config import ModelConfig
-from headstart.serve.folder import _digest, build
+from headstart.serve.folder import _digest
 from headstart.serve.model import Served
+from headstart.serve.network import build
 from headstart.spec import read
 from headstart.store import seal, unseal
 

@@ -62,10 +62,10 @@ def scores_of(target: np.ndarray, predicted: np.ndarray, classes: int) -> dict[s
 
 
 def softmax(scores: np.ndarray, temperature: float = 1.0) -> np.ndarray:
-    """(n, K) float64 probabilities of scores divided by a temperature."""
-    from scipy.special import softmax as of_scores
-
-    return np.asarray(of_scores(scores.astype(np.float64) / temperature, axis=-1))
+    """(n, K) float64 probabilities of scores divided by a temperature; `scipy.special` takes long to import."""
+    scaled = scores.astype(np.float64) / temperature
+    raised = np.exp(scaled - scaled.max(axis=-1, keepdims=True))
+    return np.asarray(raised / raised.sum(axis=-1, keepdims=True))
 
 
 def log_loss(target: np.ndarray, probabilities: np.ndarray, weights: np.ndarray | None = None) -> float:

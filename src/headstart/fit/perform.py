@@ -34,7 +34,7 @@ from headstart.runner.perform import perform
 from headstart.runner.worker import close_tasks
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, Profile
-from headstart.serve.model import check_servable
+from headstart.serve.network import check_servable
 from headstart.spec import read
 from headstart.stage import look_again
 from headstart.store import DONE, Store, store_folder

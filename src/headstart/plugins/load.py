@@ -396,7 +396,8 @@ def require_plugins(needed: Mapping[str, str], option: str, document: Any = None
     Raises: BadInput saying which plugin is missing, or whose code differs, and how it is named.
     """
     digests, text = {plugin.digest: plugin for plugin in _loaded.values()}, json.dumps(document, default=str)
-    others = [_loaded[entry.plugin] for _, kind, entry in _own_entries() if f'"kind": "{kind}"' in text]
+    entries = _own_entries() if _loaded else []  # the tables import torch
+    others = [_loaded[entry.plugin] for _, kind, entry in entries if f'"kind": "{kind}"' in text]
     for name, digest in needed.items():
         other = _loaded.get(name) or next((p for p in others if p.digest not in needed.values()), None)
         if digest not in digests:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import Field, field_validator, model_validator
+from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, model_validator
 
 from headstart.baselines.contract import Facts
 from headstart.data.layout import LayoutSpec
@@ -14,14 +14,26 @@ from headstart.data.letters import ALPHABETS
 from headstart.data.sequences import Sequences, features_of
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import ModelField, ModelKind
-from headstart.objectives import ObjectiveField
 from headstart.sequence import Signature
-from headstart.spec import Spec
+from headstart.spec import Spec, spec_of_kind
 
 FEWEST = 5
 """Sequences of which a shift of their mean says something."""
 NETWORK = "network"
 """Name of the neural network among the models of a folder; the others have their kinds in `models.MODELS`."""
+
+TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
+"""Types of numpy and torch that a model folder holds, in the words of safetensors."""
+
+
+def _objective(value: Any) -> Any:
+    from headstart.objectives import OBJECTIVES  # imports torch, which only a network needs
+
+    return spec_of_kind(OBJECTIVES, value)
+
+
+ObjectiveField: Any = Annotated[SerializeAsAny[Spec], BeforeValidator(_objective)]
+"""A field that holds an objective, as `objectives.ObjectiveField`."""
 
 
 class Preparation(Spec):

@@ -9,12 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
 
 from headstart.baselines import from_arrays, shapes
 from headstart.data.archives import reading
@@ -22,14 +21,15 @@ from headstart.errors import BadInput, nearest
 from headstart.models.checkpoints.folder import Header, read_header
 from headstart.models.kind import DEFAULT
 from headstart.models.mixers import MIXERS
-from headstart.models.model import ModelSpec, Network
-from headstart.models.outline import without_numbers
 from headstart.plugins import own_kinds, plugins_of, require_plugins
-from headstart.serve.config import NETWORK, ModelConfig
-from headstart.serve.model import TYPES, Served
+from headstart.serve.config import NETWORK, TYPES, ModelConfig
+from headstart.serve.model import Served
 from headstart.spec import read
-from headstart.store import Damaged, publish, seal, unseal
-from headstart.store.files import canonical, writing
+from headstart.store import Damaged, publish, seal
+from headstart.store.files import canonical, unseal_arrays, writing
+
+if TYPE_CHECKING:
+    from headstart.models.model import Network
 
 CONFIG, WEIGHTS, SOURCE = "config.json", "model.safetensors", "source"
 NEWEST = 1
@@ -68,21 +68,27 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
         publish(path / CONFIG, _json(document))
 
 
-def load_model(folder: str | os.PathLike[str]) -> Served:
+def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others: bool = True) -> Served:
     """The models of a folder.
 
+    others=False: a network that does not answer, since `use` (default: what serves) is another model, is left out, and
+    torch is not imported.
     Raises: BadInput where the folder is none of `save_model`: each time with what is wrong and a way out. Names, types
     and shapes of the weights are compared with the config before anything of their size is allocated.
     """
     path = Path(folder)
     _check_folder(path)
     document = _document(_inside(path, CONFIG))
-    config = _config(document, path / CONFIG)
+    served = document if others else _without_idle_network(document, use)
+    config = _config(served, path / CONFIG)
     weights = _inside(path, WEIGHTS)
     try:
-        check_header(read_header(weights), config, weights)
+        header = read_header(weights)
+        if config.network is None and document.get("network") is not None:
+            header = {name: entry for name, entry in header.items() if not name.startswith(f"{NETWORK}.")}
+        check_header(header, config, weights)
         with reading(weights):
-            tensors, meta = unseal(weights)
+            arrays, meta = unseal_arrays(weights)
     except Damaged as error:
         raise BadInput(f"{error}; save or download the model again") from None
     if meta.get("config") != _digest(document):
@@ -90,39 +96,53 @@ def load_model(folder: str | os.PathLike[str]) -> Served:
             f"{path}: {CONFIG} was changed, or comes from another model than {WEIGHTS}; take both from one "
             "save (another model of the folder is chosen with --use, not in the file)"
         )
-    _check_finite(tensors, weights)
+    _check_finite(arrays, weights)
     classics = {
-        name: from_arrays(facts.model_dump(mode="json"), arrays_of(tensors, name))
+        name: from_arrays(facts.model_dump(mode="json"), _arrays_of(arrays, name))
         for name, facts in config.classics.items()
     }
-    return Served(config, _network(config, tensors), classics)
+    return Served(config, _network(config, arrays), classics)
 
 
-def _tensors(served: Served) -> dict[str, torch.Tensor]:
+def _without_idle_network(document: dict[str, Any], use: str | None) -> dict[str, Any]:
+    """A config without its network, where another model of it answers."""
+    name, classics = use or document.get("serve"), document.get("classics")
+    idle = isinstance(classics, Mapping) and isinstance(name, str) and name in classics
+    return {**document, "network": None, "serve": name} if idle else document
+
+
+def _tensors(served: Served) -> dict[str, Any]:
     """All that is saved, by name. Raises: BadInput where config and models do not name the same."""
     there = (*((NETWORK,) if served.config.network is not None else ()), *served.config.classics)
     if set(there) != set(served.choices):
         raise BadInput(f"model: its config names {', '.join(there)}, there are {', '.join(served.choices)}")
-    out: dict[str, torch.Tensor] = {}
+    import torch
+
+    out: dict[str, Any] = {}
     if served.network is not None:
         out |= {f"{NETWORK}.{name}": tensor for name, tensor in served.network.state_dict().items()}
     for name, fitted in served.classics.items():
-        out |= tensors_of(fitted.arrays(), name)
+        arrays = {key: torch.from_numpy(np.ascontiguousarray(x)) for key, x in fitted.arrays().items()}
+        out |= {f"{name}.{key}": tensor for key, tensor in arrays.items()}
     return out
 
 
-def _network(config: ModelConfig, tensors: Mapping[str, torch.Tensor]) -> Network | None:
+def _arrays_of(arrays: Mapping[str, np.ndarray], model: str) -> dict[str, np.ndarray]:
+    """Those of one model, under their own names."""
+    return {name.removeprefix(f"{model}."): x for name, x in arrays.items() if name.startswith(f"{model}.")}
+
+
+def _network(config: ModelConfig, arrays: Mapping[str, np.ndarray]) -> Network | None:
     if config.network is None:
         return None
-    network = build(config)
-    start = f"{NETWORK}."
-    network.load_state_dict({name.removeprefix(start): x for name, x in tensors.items() if name.startswith(start)})
-    return network.eval()
+    from headstart.serve.network import restored
+
+    return restored(config, _arrays_of(arrays, NETWORK))
 
 
-def _check_finite(tensors: Mapping[str, torch.Tensor], path: Path) -> None:
-    for name, tensor in tensors.items():
-        if tensor.is_floating_point() and not bool(torch.isfinite(tensor).all()):
+def _check_finite(arrays: Mapping[str, np.ndarray], path: Path) -> None:
+    for name, x in arrays.items():
+        if x.dtype.kind == "f" and not np.isfinite(x).all():
             raise BadInput(f"{path}: {name!r} holds a number that is not finite; fit the model again")
 
 
@@ -237,16 +257,6 @@ def _json(document: Mapping[str, Any]) -> bytes:
         return (json.dumps(document, indent=2) + "\n").encode()
 
 
-MOST_BESIDE = 2**28
-"""Bytes of constants that a network makes for itself, which no file of weights vouches for."""
-MOST_SIZE = 2**28
-"""Of every whole number of a network's config; those of its mixers are smaller."""
-MOST_STATE = 4_096
-"""States of a channel: some mixers solve for the eigenvectors of a matrix of this size."""
-MOST_OTHER = 65_536
-"""Of every other whole number of a mixer's spec."""
-
-
 def check_header(header: Header, config: ModelConfig, path: Path) -> None:
     """Raises: BadInput unless names, types and shapes are those that the config implies.
 
@@ -255,8 +265,9 @@ def check_header(header: Header, config: ModelConfig, path: Path) -> None:
     """
     wanted: Header = {}
     if config.network is not None:
-        _check_small(header, config, path)
-        wanted |= {f"{NETWORK}.{name}": what for name, what in _of_network(config, path).items()}
+        from headstart.serve.network import header_of
+
+        wanted |= header_of(config, header, path)
     for name, facts in config.classics.items():
         try:
             arrays = shapes(facts.model_dump(mode="json"))
@@ -275,84 +286,5 @@ def check_header(header: Header, config: ModelConfig, path: Path) -> None:
             )
 
 
-def build(config: ModelConfig) -> Network:
-    """A fresh network in float32. Raises: BadInput where the parts of its spec do not fit."""
-    assert config.network is not None
-    signature = config.signature
-    network: Network = config.network.model.network(signature, config.network.objective.output(signature), 0)
-    return network.float()
-
-
-def _of_network(config: ModelConfig, path: Path) -> Header:
-    assert config.network is not None
-    try:
-        with without_numbers():
-            model = build(config)
-    except BadInput as error:
-        raise BadInput(f"{path.with_name('config.json')}: network.{error}") from None
-    except (NotImplementedError, RuntimeError):
-        if isinstance(config.network.model, ModelSpec):
-            raise
-        model = build(config)  # a module of a person's own that looks at its numbers
-    saved = model.state_dict()
-    beside = sum(x.numel() * x.element_size() for name, x in model.named_buffers() if name not in saved)
-    if beside > MOST_BESIDE:
-        raise BadInput(
-            f"{path.with_name('config.json')}: the network asks for {beside:,} bytes of constants, at most "
-            f"{MOST_BESIDE:,} are made; lower its length"
-        )
-    return {name: (TYPES[str(x.dtype).removeprefix("torch.")], tuple(x.shape)) for name, x in saved.items()}
-
-
-def _check_small(header: Header, config: ModelConfig, path: Path) -> None:
-    """Raises: BadInput where building the network could cost far more than its file is large."""
-    assert config.network is not None
-    model, source = config.network.model, path.with_name("config.json")
-    if isinstance(model, ModelSpec):
-        _check_blocks(header, model, path)
-    sizes = {"length": config.network.length, "patch": config.preparation.patch, "model": model.model_dump()}
-    for where, value in _whole_numbers(sizes):
-        most = MOST_SIZE
-        if where.startswith("model.mixer"):
-            most = MOST_STATE if where.endswith(".state") else MOST_OTHER
-        if not where.endswith("seed") and value > most:
-            raise BadInput(f"{source}: network.{where}: {value:,} is more than is read, at most {most:,}; lower it")
-
-
-def _check_blocks(header: Header, model: ModelSpec, path: Path) -> None:
-    """Raises: BadInput where the file holds another number of blocks, or another width, than its config says."""
-    blocks = len({name.split(".")[2] for name in header if name.startswith(f"{NETWORK}.blocks.")})
-    _, shape = header.get(f"{NETWORK}.head.output.weight", ("", ()))
-    if (blocks, shape[1:]) != (model.blocks, (model.width,)):
-        size = f"{blocks} blocks of width {shape[1] if len(shape) == 2 else 'unknown'}"
-        raise BadInput(
-            f"{path}: holds a network of {size}, by {CONFIG} it has {model.blocks} of width {model.width}; save the "
-            "model again"
-        )
-
-
-def _whole_numbers(value: Any, name: str = "") -> Iterator[tuple[str, int]]:
-    """(dotted name, value) of each whole number in tables and lists."""
-    if isinstance(value, Mapping):
-        for key, item in value.items():
-            yield from _whole_numbers(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)):
-        for item in value:
-            yield from _whole_numbers(item, name)
-    elif isinstance(value, int) and not isinstance(value, bool):
-        yield name, value
-
-
 def _text(entry: tuple[str, tuple[int, ...]]) -> str:
     return f"{entry[0]} {list(entry[1])}"
-
-
-def tensors_of(arrays: Mapping[str, np.ndarray], prefix: str) -> dict[str, torch.Tensor]:
-    """Arrays as tensors under `prefix.name`."""
-    return {f"{prefix}.{name}": torch.from_numpy(np.ascontiguousarray(array)) for name, array in arrays.items()}
-
-
-def arrays_of(tensors: Mapping[str, torch.Tensor], prefix: str) -> dict[str, np.ndarray]:
-    """The arrays among tensors that stand under `prefix.`."""
-    start = f"{prefix}."
-    return {name.removeprefix(start): x.numpy() for name, x in tensors.items() if name.startswith(start)}

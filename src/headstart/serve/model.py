@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
 
 from headstart.baselines import Fitted
 from headstart.baselines.measures import softmax
 from headstart.data.sequences import Sequences, check_alike, standardised
 from headstart.errors import BadInput, Mistakes, nearest
-from headstart.models.heads import SequenceHead, pooled
-from headstart.models.model import Network
-from headstart.models.own import OwnModel, OwnModelSpec
-from headstart.objectives import ObjectiveSpec
-from headstart.sequence import Batch, Examples
+from headstart.sequence import Examples
 from headstart.serve.config import NETWORK, ModelConfig, Preparation
-from headstart.tasks.own import OwnFacts
-from headstart.tasks.task import Task
-from headstart.tasks.task import patched as joined
-from headstart.training.batches import Batches
 
-TYPES = {"float64": "F64", "float32": "F32", "int64": "I64", "int32": "I32", "uint8": "U8", "bool": "BOOL"}
-"""Types of numpy and torch that a model folder holds, in the words of safetensors."""
+if TYPE_CHECKING:
+    from headstart.models.model import Network
+    from headstart.tasks.own import OwnFacts
 
 
 @dataclass(frozen=True)
@@ -88,26 +81,25 @@ class Served:
 
         Raises: BadInput where there is no network, and as `examples`.
         """
-        return _scores(self._network(), self.examples(s, patched=True))
+        from headstart.serve.network import scores_of
+
+        return scores_of(self._network(), self.examples(s, patched=True))
 
     def embed(self, s: Sequences) -> np.ndarray:
         """(n, D) float32: what the network's head looks at, one vector per sequence.
 
         Raises: BadInput where there is no network, and as `examples`.
         """
-        network, size = self._network(), self.vector_size
-        head = _head(network)
-        assert head is not None
+        from headstart.serve.network import vectors_of
 
-        def vector(batch: Batch) -> torch.Tensor:
-            return pooled(network.embed(batch), None if batch.full else batch.valid, head.pool)
-
-        return _each(vector, self.examples(s, patched=True), size)
+        return vectors_of(self._network(), self.examples(s, patched=True), self.vector_size)
 
     @property
     def vector_size(self) -> int:
         """D of `embed`. Raises: BadInput where there is no network, or no head of headstart's on top of it."""
-        head = _head(self._network())
+        from headstart.serve.network import head_of
+
+        head = head_of(self._network())
         if head is None:
             raise BadInput(
                 "model: it gives its outputs itself (head = False) and has no vector; use a model with a head"
@@ -122,23 +114,11 @@ class Served:
 
     def _as_network(self, plain: Examples) -> Examples:
         self._network()
+        from headstart.tasks.task import patched
+
         known = self.config.preparation
         cut = _cut(plain, self.limit(NETWORK))
-        return joined(cut, known.patch, known.missing) if known.patch > 1 else cut
-
-
-def check_servable(model: OwnModelSpec, objective: ObjectiveSpec, task: Task) -> None:
-    """Raises: BadInput where a whole model of a person's own does not answer this task, or could not be saved."""
-    network = model.network(task.signature, objective.output(task.signature), 0).float().eval()
-    few = Batches(task.train, np.arange(min(2, task.train.units)), torch.device("cpu"), torch.float32)
-    with torch.no_grad():
-        network(next(few.in_order()))
-    for name, value in network.state_dict().items():
-        if str(value.dtype).removeprefix("torch.") not in TYPES:
-            raise BadInput(
-                f"model.kind: {model.kind!r}: {name.removeprefix('net.')!r} is of type {value.dtype}, which a model "
-                "folder does not hold; keep it in float32 or int64"
-            )
+        return patched(cut, known.patch, known.missing) if known.patch > 1 else cut
 
 
 def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarray:
@@ -150,7 +130,9 @@ def of_examples(served: Served, x: Examples, use: str | None = None) -> np.ndarr
     if name != NETWORK or config.network is None:
         answers = served.classics[name].predict(x)
     else:
-        answers = _scores(served._network(), served._as_network(x))
+        from headstart.serve.network import scores_of
+
+        answers = scores_of(served._network(), served._as_network(x))
         if config.preparation.classes:
             return softmax(answers, config.network.temperature)
     return answers if config.preparation.classes else in_own_unit(config.preparation, answers)
@@ -160,33 +142,6 @@ def in_own_unit(known: Preparation | OwnFacts, numbers: np.ndarray) -> np.ndarra
     """Numbers as a model learns them, -1 to 1 over the range of train, in the target's own unit; float64."""
     low, high, numbers = known.low, known.high, numbers.astype(np.float64)
     return numbers if low is None or high is None else (numbers + 1) / 2 * (high - low) + low
-
-
-def _head(network: Network) -> SequenceHead | None:
-    """The head of a network that answers once per sequence; None where a model of one's own gives outputs itself."""
-    head = network.head
-    assert head is None or isinstance(head, SequenceHead)
-    return head
-
-
-def _scores(network: Network, x: Examples) -> np.ndarray:
-    head = _head(network)
-    size = network.size if isinstance(network, OwnModel) and head is None else head and head.output.out_features
-    assert isinstance(size, int)
-    scores = _each(network, x, size).astype(np.float64)
-    return scores[:, 0] if scores.shape[1] == 1 else scores
-
-
-def _each(answer: Callable[[Batch], torch.Tensor], x: Examples, size: int) -> np.ndarray:
-    """(n, size) float32 answers in the order of the examples, made in batches of like length."""
-    order = np.argsort(x.lengths, kind="stable")
-    out = np.empty((len(x), size), dtype=np.float32)
-    first = 0
-    with torch.no_grad():
-        for batch in Batches(x, order, torch.device("cpu"), torch.float32).in_order():
-            out[order[first : first + len(batch)]] = answer(batch).numpy()
-            first += len(batch)
-    return out
 
 
 def _cut(x: Examples, most: int | None) -> Examples:

@@ -12,14 +12,17 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:
+    import numpy as np
     import torch
+
+T = TypeVar("T")
 
 FORMAT = 1
 """Of every file that is written here. Raised when an older reader would misread a newer file."""
@@ -174,7 +177,7 @@ def seal(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> bytes:
 
     # A copy each: safetensors refuses tensors that share memory, as the best and the current weights may.
     copies = {name: tensors[name].detach().cpu().contiguous().clone() for name in sorted(tensors)}
-    note = {"format": FORMAT, "digest": _digest(copies, meta), "meta": plain(meta)}
+    note = {"format": FORMAT, "digest": _digest(copies, meta, _bytes_of), "meta": plain(meta)}
     return bytes(save(copies, {_KEY: json.dumps(note, sort_keys=True, allow_nan=False)}))
 
 
@@ -183,30 +186,52 @@ def unseal(path: Path) -> tuple[dict[str, torch.Tensor], dict[str, Any]]:
 
     Raises: FileNotFoundError; Damaged where anything differs from what was sealed.
     """
-    from safetensors import SafetensorError
     from safetensors.torch import load
+
+    return _unsealed(path, lambda data: {name: tensor.clone() for name, tensor in load(data).items()}, _bytes_of)
+
+
+def unseal_arrays(path: Path) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """As `unseal`, as arrays of numpy, which has fewer types; without torch."""
+    from safetensors.numpy import load
+
+    def content(array: np.ndarray) -> Any:
+        return array.reshape(-1).view("u1").data
+
+    return _unsealed(path, lambda data: {name: x.copy() for name, x in load(data).items()}, content, "torch.")
+
+
+def _unsealed(
+    path: Path, load: Callable[[bytes], dict[str, T]], content: Callable[[T], Any], types: str = ""
+) -> tuple[dict[str, T], dict[str, Any]]:
+    from safetensors import SafetensorError
 
     data = path.read_bytes()
     try:
         size = int.from_bytes(data[:8], "little")
         note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
         meta, digest, written = note["meta"], note["digest"], note["format"]
-        tensors = {name: tensor.clone() for name, tensor in load(data).items()}
+        tensors = load(data)
     except (*_UNREADABLE, SafetensorError) as error:
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
-    if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta):
+    if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta, content, types):
         raise Damaged(f"{path}: its digest does not fit")
     return tensors, meta
 
 
-def _digest(tensors: Mapping[str, torch.Tensor], meta: Mapping[str, Any]) -> str:
+def _bytes_of(tensor: torch.Tensor) -> Any:
     import torch
 
+    return tensor.reshape(-1).view(torch.uint8).numpy().data
+
+
+def _digest(tensors: Mapping[str, T], meta: Mapping[str, Any], content: Callable[[T], Any], types: str = "") -> str:
+    """Of names, types (which begin with `types` besides), shapes, bytes (`content`) and `meta`."""
     total = hashlib.sha256(canonical(meta))
     for name in sorted(tensors):
-        tensor = tensors[name]
-        total.update(canonical([name, str(tensor.dtype), list(tensor.shape)]))
-        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+        tensor: Any = tensors[name]
+        total.update(canonical([name, f"{types}{tensor.dtype}", list(tensor.shape)]))
+        total.update(content(tensor))
     return total.hexdigest()
 
 

@@ -52,7 +52,7 @@ def predict_file(
         if target.exists() and Path(source).exists() and target.samefile(source):
             raise BadInput(f"{target}: is the file that is read; name another for the predictions")
     load_plugins(plugins)
-    served = load_model(folder)
+    served = load_model(folder, use, others=False)
     name = served.chosen(use)
     held_out = served.config.held_out.get(name)
     reach = None if confidence is None or held_out is None else held_out.reach(confidence)
@@ -96,6 +96,8 @@ def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
 
 def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarray) -> Iterator[str]:
     """What a person should know of these predictions."""
+    from headstart.serve.config import NETWORK
+
     yield from sequences.notes
     if served.config.profile is not None and (drift := served.config.profile.drift(sequences)):
         yield drift
@@ -106,10 +108,11 @@ def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarra
             f"{long:,} of {len(sequences):,} sequences are longer than the {limit:,} positions that {name} was "
             "fitted to; only the first count"
         )
-    if sequences.observed is not None and served.network is not None and not served.config.preparation.missing:
+    if sequences.observed is not None and name == NETWORK and not served.config.preparation.missing:
         share = 100 * float((~sequences.observed).mean())
         yield (
-            f"{share:.2g} % of the values are missing, in the fit none were: no model has learned what a gap means here"
+            f"{share:.2g} % of the values are missing, in the fit none were, so that the network has "
+            "not learned what a gap means"
         )
     yield from _score(served, sequences, answers)
 
