@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from support.planning import SCALES, planned
 
+from headstart.models.checkpoints.known import known_config
 from headstart.models.heads import Output
 from headstart.models.mixers.parallel import ParallelSpec
 from headstart.models.mixers.s4 import S4Spec
@@ -70,6 +71,8 @@ def test_tiny_runs_every_arm_of_the_paper_with_three_seeds(name: str, nowhere: P
 def test_a_scale_keeps_rates_budgets_and_batches_legal(name: str, scale: str, nowhere: Path) -> None:
     for stage in planned(name, scale, nowhere).stages.values():
         spec = stage.spec
+        if stage.name == "language" and scale == "paper":  # a checkpoint, which is not trained
+            continue
         assert 0 < spec.optim.lr <= 1e-2
         assert not spec.budget.empty
         assert spec.optim.decay == "all-kernel", "kernels of state spaces do not decay"
@@ -97,6 +100,8 @@ def _examples(spec: StageSpec) -> int:
 @pytest.mark.parametrize("name", ALL)
 def test_the_rate_is_constant_after_a_warm_up_since_the_paper_names_no_schedule(name: str, nowhere: Path) -> None:
     for stage in planned(name, "paper", nowhere).stages.values():
+        if stage.name == "language":  # a checkpoint, which is not trained
+            continue
         assert (stage.spec.optim.schedule, stage.spec.optim.warmup_steps) == ("constant", 2000)
 
 
@@ -222,6 +227,31 @@ def test_spade_has_a_frozen_s4_in_its_first_block_and_local_attention_above(scal
         assert isinstance(first, ParallelSpec)
         assert [first.mixers[number].kind for number in first.frozen] == ["s4"]
         assert {mixer.kind for mixer in above} == {"local_attention"}
+
+
+def test_pythia_is_the_published_checkpoint_and_at_random_its_architecture(nowhere: Path) -> None:
+    plan = planned("amos-2", "paper", nowhere)
+    sizes = known_config("EleutherAI/pythia-70m-deduped")
+    assert sizes is not None
+    for cell in [*cells(plan, "pythia"), *cells(plan, "pythia_random")]:
+        network = cell.chain[-1].spec.model
+        assert (network.width, network.blocks, network.mixer.heads) == (512, 6, 8)
+        assert (network.causal, network.parallel, network.position.share) == (True, True, sizes["rotary_pct"])
+        assert network.feed_forward.width == sizes["intermediate_size"]
+    for cell in cells(plan, "pythia"):
+        assert cell.chain[0].spec.model.source == "EleutherAI/pythia-70m-deduped"
+    spec = cells(plan, "pythia", "text")[0].chain[-1].spec
+    assert (spec.optim.lr, spec.optim.batch_size, spec.optim.weight_decay) == (5e-4, 16, 0.0)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "small"])
+def test_in_place_of_pythia_a_language_model_of_that_size_has_learnt_from_text(scale: str, nowhere: Path) -> None:
+    plan = planned("amos-2", scale, nowhere)
+    for cell in cells(plan, "pythia"):
+        parent, child = (planned.spec for planned in cell.chain)
+        assert parent.task.kind == ("pairs" if scale == "tiny" else "text")
+        for field in ("width", "blocks", "mixer", "feed_forward", "position", "causal", "parallel"):
+            assert getattr(parent.model, field) == getattr(child.model, field), field
 
 
 # Table 3

@@ -25,15 +25,19 @@ def _t5(width: int, blocks: int, heads: int, hidden: int) -> dict[str, Any]:
     return {"model_type": "t5", **sizes}
 
 
+_PYTHIA_70M: Mapping[str, Any] = {
+    **{"model_type": "gpt_neox", "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8},
+    **{"intermediate_size": 2048, "rotary_pct": 0.25, "use_parallel_residual": True},
+}
+
+
 KNOWN: Mapping[str, Mapping[str, Any]] = {
     "gpt2": _gpt2(768, 12, 12),
     "gpt2-medium": _gpt2(1024, 24, 16),
     "gpt2-large": _gpt2(1280, 36, 20),
     "distilgpt2": _gpt2(768, 6, 12),
-    "pythia-70m": {
-        **{"model_type": "gpt_neox", "hidden_size": 512, "num_hidden_layers": 6, "num_attention_heads": 8},
-        **{"intermediate_size": 2048, "rotary_pct": 0.25, "use_parallel_residual": True},
-    },
+    "pythia-70m": _PYTHIA_70M,
+    "pythia-70m-deduped": _PYTHIA_70M,
     "bert-base-uncased": {"model_type": "bert"},
     "t5-small": _t5(512, 6, 8, 2048),
     "t5-base": _t5(768, 12, 12, 3072),
@@ -51,6 +55,7 @@ REPOSITORIES: Mapping[str, str] = {
     "gpt2-large": "openai-community/gpt2-large",
     "distilgpt2": "distilbert/distilgpt2",
     "pythia-70m": "EleutherAI/pythia-70m",
+    "pythia-70m-deduped": "EleutherAI/pythia-70m-deduped",
     "bert-base-uncased": "google-bert/bert-base-uncased",
     "t5-small": "google-t5/t5-small",
     "t5-base": "google-t5/t5-base",
