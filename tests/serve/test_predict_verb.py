@@ -14,7 +14,7 @@ import pytest
 from support.made_models import made, texts
 
 from headstart.cli import main
-from headstart.data import LayoutSpec, read_sequences
+from headstart.data import LayoutSpec, blocks, read_sequences
 from headstart.serve.folder import save_model
 
 Case = tuple[Path, Path]
@@ -258,3 +258,38 @@ def test_a_class_may_have_any_name(tmp_path: Path, capsys: Any) -> None:
     _, out, _ = run(capsys, tmp_path / "model", file)
     assert out.splitlines()[0] == "id,prediction,p_=1+1,p_calm,p_wild,p_\U0001f600"
     assert {row["prediction"] for row in rows(out)} == {"'=1+1"}
+
+
+@pytest.mark.parametrize("name", ["out.csv", "out.jsonl", "out.parquet", "out.csv.gz"])
+def test_a_file_of_several_blocks_is_answered_as_one(
+    name: str, fitted: Case, capsys: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    model, _ = fitted
+    file = tmp_path / "new.csv"
+    file.write_text(table(300, r299_kind="odd", r298_t9=""))
+    remarks: list[str] = []
+    for size in (2**24, 2_000):
+        monkeypatch.setattr(blocks.read_blocks, "__defaults__", (size,))
+        code, _, err = run(capsys, model, file, "-o", tmp_path / f"{len(remarks)}{name}")
+        assert code == 0
+        remarks.append(err.replace(f"{len(remarks)}{name}", name))
+    assert remarks[0] == remarks[1]
+    assert "1 sequences end in missing values" in remarks[0]
+    assert "1 rows have labels that the fit did not see ('odd')" in remarks[0]
+    whole, parts = (read_sequences(tmp_path / f"{i}{name}", LayoutSpec(target="prediction")) for i in range(2))
+    assert (whole.ids, whole.labels) == (parts.ids, parts.labels)
+    np.testing.assert_allclose(whole.values, parts.values, atol=1e-6)
+
+
+def test_nothing_is_written_or_printed_of_a_file_whose_last_block_is_wrong(
+    fitted: Case, capsys: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    model, _ = fitted
+    file = tmp_path / "new.csv"
+    file.write_text(table(300, r290_t3="bad"))
+    monkeypatch.setattr(blocks.read_blocks, "__defaults__", (2_000,))
+    for options in ((), ("-o", tmp_path / "out.csv")):
+        code, out, err = run(capsys, model, file, *options)
+        assert (code, out) == (2, "")
+        assert "new.csv:292 column 't3': 'bad' is not a number" in err
+    assert not list(tmp_path.glob("*out.csv*"))

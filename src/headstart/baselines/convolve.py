@@ -20,6 +20,8 @@ PLACES = np.array(list(combinations(range(TAPS), 3)))
 """(84, 3) places of the weights 2 of each kernel."""
 _WIDE = 1_024
 """Counts that are summed side by side: rows of fewer sequences are joined to so many."""
+_CACHED = 1 << 18
+"""Comparisons that a core's cache holds beside the outputs."""
 _BYTE = 255
 """A byte counts so far."""
 
@@ -144,23 +146,28 @@ def _of_several(
 
 
 class Counter:
-    """How many outputs of each sequence exceed a bias: a comparison, then bytes that are summed side by side."""
+    """How many outputs of each sequence exceed biases: comparisons, then bytes that are summed side by side."""
 
     def __init__(self, size: int) -> None:
-        self.over = np.empty(size, dtype=bool)
+        self.over = np.empty(max(size, _CACHED), dtype=bool)
 
-    def __call__(self, outputs: np.ndarray, bias: np.float32) -> np.ndarray:
-        """(n,) int64 counts over the rows of outputs (R, n)."""
-        rows, n = outputs.shape
-        over = self.over[: rows * n]
-        np.greater(outputs, bias, out=over.reshape(rows, n))
+    def __call__(self, outputs: np.ndarray, biases: np.ndarray) -> np.ndarray:
+        """(b, n) int64 counts over the rows of outputs (R, n), for biases (b,)."""
+        most = max(1, len(self.over) // outputs.size)
+        parts = [self._count(outputs, biases[first : first + most]) for first in range(0, len(biases), most)]
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _count(self, outputs: np.ndarray, biases: np.ndarray) -> np.ndarray:
+        (rows, n), several = outputs.shape, len(biases)
+        over = self.over[: several * rows * n].reshape(several, rows, n)
+        np.greater(outputs, biases[:, None, None], out=over)
         joined = max(1, _WIDE // n)
         high = rows // joined
-        main = over[: high * joined * n].view(np.uint8).reshape(high, joined * n)
-        counts = np.zeros(joined * n, dtype=np.int64)
+        main = over[:, : high * joined].view(np.uint8).reshape(several, high, joined * n)
+        counts = np.zeros((several, joined * n), dtype=np.int64)
         for first in range(0, high, _BYTE):
-            counts += np.add.reduce(main[first : first + _BYTE], axis=0, dtype=np.uint8)
-        total = counts.reshape(joined, n).sum(axis=0) if joined > 1 else counts
+            counts += np.add.reduce(main[:, first : first + _BYTE], axis=1, dtype=np.uint8)
+        total = counts.reshape(several, joined, n).sum(axis=1) if joined > 1 else counts
         if high * joined < rows:
-            total = total + over[high * joined * n :].reshape(-1, n).sum(axis=0)
+            total = total + over[:, high * joined :].sum(axis=1)
         return np.asarray(total)

@@ -25,7 +25,7 @@ SIDES = 2
 CHANNELS = 8
 """Channels that a group sums, at most."""
 AT_ONCE = 1 << 13
-"""Positions that are convolved at once: their outputs stay in a core's cache."""
+"""Positions that are convolved at once: the outputs of a group stay in a core's cache."""
 
 
 @dataclass(frozen=True)
@@ -101,22 +101,26 @@ class Hydra(Features):
 
         Of kernels with equal outputs each counts: on a straight stretch all do.
         """
-        weights, channels = self.weights[at, side], self.channels[at, side]
         n, length = there.shape
-        if taps.shape[1] == 1:
-            outputs = (weights.reshape(-1, TAPS) @ taps.reshape(TAPS, -1)).reshape(GROUPS, KERNELS, n, length)
-        else:
-            summed = (taps[:, chosen].sum(axis=1).reshape(TAPS, -1) for chosen in channels)
-            outputs = np.stack([own @ x for own, x in zip(weights, summed, strict=True)])
-            outputs = outputs.reshape(GROUPS, KERNELS, n, length)
-        most, least = outputs.max(axis=1, keepdims=True), outputs.min(axis=1, keepdims=True)
-        first, last = outputs == most, outputs == least
-        if not there.all():
-            first &= there
-            last &= there
-        # A largest output below 0 adds nothing, as the published code clamps it.
-        sums = np.einsum("gknl,gnl->ngk", first, np.maximum(most[:, 0], 0), dtype=np.float32)
-        return np.stack([sums, np.moveaxis(last.sum(axis=3, dtype=np.float32), 2, 0)], axis=3)
+        whole, ones = bool(there.all()), np.ones(length, np.float32)
+        outputs = np.empty((KERNELS, n * length), np.float32)
+        first, last = np.empty((2, KERNELS, n, length), bool)
+        most, least = np.empty((2, n * length), np.float32)
+        out = np.empty((GROUPS, 2, KERNELS, n), np.float32)
+        for group, chosen in enumerate(self.channels[at, side]):
+            summed = taps[:, 0] if taps.shape[1] == 1 else taps[:, chosen].sum(axis=1)
+            np.matmul(self.weights[at, side, group], summed.reshape(TAPS, -1), out=outputs)
+            np.equal(outputs, outputs.max(axis=0, out=most), out=first.reshape(KERNELS, -1))
+            np.equal(outputs, outputs.min(axis=0, out=least), out=last.reshape(KERNELS, -1))
+            if not whole:
+                first &= there
+                last &= there
+            # A largest output below 0 adds nothing, as the published code clamps it.
+            np.maximum(most, 0, out=most)
+            np.einsum("knl,nl->kn", first, most.reshape(n, length), out=out[group, 0])
+            np.copyto(outputs, last.reshape(KERNELS, -1))
+            np.matmul(outputs.reshape(-1, length), ones, out=out[group, 1].reshape(-1))
+        return np.transpose(out, (3, 0, 2, 1))
 
 
 def channels_of(width: int) -> int:

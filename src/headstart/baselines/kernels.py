@@ -104,7 +104,7 @@ class Kernels(Features):
         out = np.empty((len(examples), self.size), dtype=np.float32)
         values = filled(examples, self.mean, self.spread)
         for rows, block in _blocks(values, examples.offsets):
-            out[rows] = _shares(self, block).T
+            _fill(self, block, rows, out)
         return out
 
 
@@ -260,27 +260,30 @@ def _held(block: Block, dilation: int) -> bool:
     return bool(block.lengths.min() > REACH * dilation)
 
 
-def _shares(kernels: Kernels, block: Block) -> np.ndarray:
-    """(P, n) float32 features of a block, its sequences from the shortest to the longest."""
-    out = np.empty((kernels.size, len(block.lengths)), dtype=np.float32)
+def _fill(kernels: Kernels, block: Block, rows: np.ndarray, out: np.ndarray) -> None:
+    """Write the features of a block, from its shortest to its longest sequence, into these rows of `out` (n, P)."""
     count, first = Counter(block.values.shape[1] * len(block.lengths)), 0
     for at, (dilation, each) in enumerate(zip(kernels.dilations.tolist(), kernels.each.tolist(), strict=True)):
         split = int(np.searchsorted(block.lengths, REACH * dilation, side="right"))
         for columns in (slice(0, split), slice(split, len(block.lengths))):
             if columns.start < columns.stop:
-                _fill(kernels, block.columns(columns), at, count, out[first : first + KERNELS * each, columns])
+                # Dilation by dilation: what is turned around fits into a core's cache.
+                out[rows[columns], first : first + KERNELS * each] = _shares(
+                    kernels, block.columns(columns), at, count
+                ).T
         first += KERNELS * each
-    return out
 
 
-def _fill(kernels: Kernels, block: Block, at: int, count: Counter, out: np.ndarray) -> None:
-    """Write the features of one dilation, (84 x biases, n)."""
+def _shares(kernels: Kernels, block: Block, at: int, count: Counter) -> np.ndarray:
+    """(84 x biases, n) float32 features of one dilation."""
     dilation, each, offset = int(kernels.dilations[at]), int(kernels.each[at]), KERNELS * int(kernels.each[:at].sum())
+    out = np.empty((KERNELS, each, len(block.lengths)), dtype=np.float32)
+    biases = kernels.biases[offset : offset + KERNELS * each].reshape(KERNELS, each)
     inner, padded = block.lengths - REACH * dilation, padded_kernels(at) | (not _held(block, dilation))
     for kernel, outputs in enumerate(_outputs(kernels, block, at, range(KERNELS))):
-        held = (block.lengths if padded[kernel] else inner).astype(np.float32)
-        for row in range(kernel * each, (kernel + 1) * each):
-            np.divide(count(outputs, kernels.biases[offset + row]), held, out=out[row], casting="same_kind")
+        lengths = (block.lengths if padded[kernel] else inner).astype(np.float32)
+        np.divide(count(outputs, biases[kernel]), lengths, out=out[kernel], casting="same_kind")
+    return out.reshape(KERNELS * each, -1)
 
 
 def _blocks(values: np.ndarray, offsets: np.ndarray) -> Iterator[tuple[np.ndarray, Block]]:

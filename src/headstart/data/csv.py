@@ -69,6 +69,17 @@ class Form:
 def read_csv(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     """A text table. Raises: BadInput where it is empty or no text; what is wrong with a row goes to `mistakes`."""
     lines = text_lines(path, spec.encoding, mistakes)
+    sample, form, body = recognised(path, spec, lines)
+    if form.names:
+        types = column_types(form, body)
+        table = _plain_table(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
+        if table is not None:
+            return typed(table, types, spec, form)
+    return _uneven_table(text_lines(path, spec.encoding, mistakes), form, spec, mistakes)
+
+
+def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list[str], Form, list[list[str]]]:
+    """(first lines, how the file is written, some rows). Raises: BadInput where it is empty, or has no row."""
     sample = _sample(lines)
     form = _form(path, spec, sample)
     rows = _parsed(sample, form)
@@ -82,14 +93,14 @@ def read_csv(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
     body = rows[1:] if form.header else rows
     body = body[: max(50, CELLS // max(len(rows[0]), 1))]
     form.name_columns(rows[0], len({len(row) for row in body}) == 1)
-    if form.names:
-        types = column_types(form, body)
-        table = _plain_table(path, form, spec) or _any_table(itertools.chain(sample, lines), form, types, mistakes)
-        if table is not None:
-            for column, kind in zip(table.columns.values(), types, strict=True):
-                column.type = kind if kind != "empty" else _later_type(column, spec, form)
-            return table
-    return _uneven_table(text_lines(path, spec.encoding, mistakes), form, spec, mistakes)
+    return sample, form, body
+
+
+def typed(table: Table, types: list[Type], spec: LayoutSpec, form: Form) -> Table:
+    """The table with the types of its columns; one that the sample shows empty has a type from its cells."""
+    for column, kind in zip(table.columns.values(), types, strict=True):
+        column.type = kind if kind != "empty" else _later_type(column, spec, form)
+    return table
 
 
 def _form(path: Path, spec: LayoutSpec, sample: Sequence[str]) -> Form:
@@ -166,29 +177,34 @@ def _plain_table(path: Path, form: Form, spec: LayoutSpec) -> Table | None:
 
     None otherwise, and where anything is wrong: the reader that knows lines tells what, and where.
     """
+    with reading(path), unpacked(path) as file:
+        content = file.read()
+    return None if len(content) < LARGE else of_lines(content, form, spec)
+
+
+def of_lines(content: bytes, form: Form, spec: LayoutSpec, first: int = 1, threads: bool = True) -> Table | None:
+    """As `_plain_table`, of whole lines, the first of which has this number in its file."""
     import pyarrow as pa
     import pyarrow.csv as arrow_csv
 
     if form.mark == " " or codecs.lookup(spec.encoding).name != "utf-8":
         return None
-    with reading(path), unpacked(path) as file:
-        content = file.read()
-    lines = content.count(b"\n") + (not content.endswith(b"\n"))
+    lines, head = content.count(b"\n") + (not content.endswith(b"\n")), form.header and first == 1
     quoted = bool(form.quote) and form.quote.encode() in content
-    if len(content) < LARGE or quoted or content.count(b"\r") != content.count(b"\r\n"):
+    if quoted or content.count(b"\r") != content.count(b"\r\n"):
         return None
     try:
         columns = arrow_csv.read_csv(
             pa.BufferReader(content),
-            arrow_csv.ReadOptions(column_names=form.names, skip_rows=int(form.header)),
+            arrow_csv.ReadOptions(column_names=form.names, skip_rows=int(head), use_threads=threads),
             arrow_csv.ParseOptions(delimiter=form.mark or "\x1f", quote_char=False),
             arrow_csv.ConvertOptions(column_types=dict.fromkeys(form.names, pa.string())),
         )
     except pa.ArrowInvalid:
         return None
-    if columns.num_rows + form.header != lines:  # there are empty lines
+    if columns.num_rows + head != lines:  # there are empty lines
         return None
-    return _table(columns, form, np.arange(1 + form.header, lines + 1))
+    return _table(columns, form, np.arange(first + head, first + lines))
 
 
 def _any_table(lines: Iterator[str], form: Form, types: list[Type], mistakes: Mistakes) -> Table | None:

@@ -287,13 +287,15 @@ class Cells:
             values = np.fromiter(map(float, plain), np.float64, len(plain))
         except ValueError:
             values = np.array([to_float(word) for word in plain])
-        return self._checked(values, words, lambda i: (row, name(i)))
+        return self._checked(values, lambda: words, lambda i: (row, name(i)))
 
     def numbers(self, column: Column) -> np.ndarray:
         """(n,) float64 (or float32) of a column, NaN where missing. What is wrong is noted and becomes NaN."""
         if column.numbers is not None:
             return self._finite(column.numbers, lambda i: (i, column.name))
-        return self._checked(parse(column.data, self.decimal, self.na), column.words, lambda i: (i, column.name))
+        return self._checked(
+            parse(column.data, self.decimal, self.na), lambda: column.words, lambda i: (i, column.name)
+        )
 
     def sequences(self, column: Column) -> Ragged:
         """Sequences of numbers of a column: as they are, or read from texts such as `[1, 2, 3]` or `1 2 3`."""
@@ -311,12 +313,13 @@ class Cells:
 
         if isinstance(values, np.ndarray):
             return Ragged(self._finite(values, cell), offsets)
-        return Ragged(self._checked(parse(values, self.decimal, self.na), texts_of(values), cell), offsets)
+        return Ragged(self._checked(parse(values, self.decimal, self.na), lambda: texts_of(values), cell), offsets)
 
     def _checked(
-        self, values: np.ndarray, words: Sequence[str | None], cell: Callable[[int], tuple[int, str]]
+        self, values: np.ndarray, texts: Callable[[], Sequence[str | None]], cell: Callable[[int], tuple[int, str]]
     ) -> np.ndarray:
         wrong = np.flatnonzero(~(np.abs(values) <= LARGEST))
+        words = texts() if len(wrong) else ()
         for i in wrong.tolist():
             if not self.missing(words[i]):
                 self.refuse(*cell(i), words[i] or "", NOT_A_NUMBER if np.isnan(values[i]) else TOO_LARGE)

@@ -168,19 +168,44 @@ class Profile(Spec):
         )
 
     def drift(self, s: Sequences) -> str:
-        """A sentence where others look unlike those of the fit, else nothing.
+        """`Drift.sentence` of these sequences."""
+        drift = Drift(self)
+        drift.add(s)
+        return drift.sentence()
+
+
+class Drift:
+    """Whether sequences look unlike those of a fit, noticed block by block."""
+
+    def __init__(self, profile: Profile) -> None:
+        self.profile, self.count = profile, 0
+        self._sums: dict[str, float] = {}
+        self._outside: dict[str, int] = {}
+
+    def add(self, s: Sequences) -> None:
+        """Look at some sequences; what the fit did not have is not compared."""
+        self.count += len(s)
+        for name, x in features_of(s).items():
+            if name in self.profile.mean:
+                mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
+                off = np.abs(x - mean) - 1e-5 * abs(mean)  # numbers are saved with 6 digits
+                self._outside[name] = self._outside.get(name, 0) + int((off > 3 * deviation).sum())
+                self._sums[name] = self._sums.get(name, 0.0) + float(x.sum())
+
+    def sentence(self) -> str:
+        """A sentence where they look unlike those of the fit, else nothing.
 
         So they do where far more than a twentieth of them lie further than three deviations off in a feature, or their
         mean by more than chance and half a deviation.
         """
-        count, odd = len(s), []
-        for name, x in features_of(s).items():
-            mean, deviation = self.mean.get(name, float(x.mean())), self.deviation.get(name, 1.0)
-            off = np.abs(x - mean) - 1e-5 * abs(mean)  # numbers are saved with 6 digits
-            outside = int((off > 3 * deviation).sum())
-            shifted = abs(x.mean() - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
-            if outside > 2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5 or (shifted and count >= FEWEST):
-                odd.append(f"{name} (mean {x.mean():.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
+        count, odd = self.count, []
+        for name, total in self._sums.items():
+            mean, deviation = self.profile.mean[name], self.profile.deviation.get(name, 1.0)
+            own = total / count
+            shifted = abs(own - mean) - 1e-5 * abs(mean) > deviation * (0.5 + 5 / count**0.5)
+            most = 2 + 0.05 * count + 4 * (0.0475 * count) ** 0.5
+            if self._outside[name] > most or (shifted and count >= FEWEST):
+                odd.append(f"{name} (mean {own:.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
         if not odd:
             return ""
         more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""

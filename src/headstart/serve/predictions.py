@@ -8,6 +8,7 @@ import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 from headstart.data.sequences import Sequences
 from headstart.errors import BadInput
 from headstart.guard import guarded
-from headstart.store.files import publish, writing
+from headstart.store.files import Writable, published, writing
 
 ROW, PREDICTION, SHARE = "row", "prediction", "p_"
 """Names of columns: of the number of a row where it has no id, of the answer, and what stands before a class."""
@@ -59,10 +60,11 @@ class Predictions:
 
 
 def predictions_of(
-    s: Sequences, answers: np.ndarray, classes: tuple[str, ...], reach: float | None = None
+    s: Sequences, answers: np.ndarray, classes: tuple[str, ...], reach: float | None = None, before: int = 0
 ) -> Predictions:
     """What a model answered for these sequences, under their own names; answers (n, K), or (n,) without classes.
 
+    before: how many sequences of the file stand before these.
     reach: the error within which each class is in a set (1) or not (0; the likeliest always is), or half an interval.
     """
     names = [_writable(name) for name in classes]
@@ -74,7 +76,7 @@ def predictions_of(
     elif reach is not None:
         shares = {LOW: answers - reach, HIGH: answers + reach}
     if s.ids is None:
-        return Predictions(ROW, range(1, len(s) + 1), predicted, shares)
+        return Predictions(ROW, range(before + 1, before + len(s) + 1), predicted, shares)
     key = _writable(s.layout.id or "id")
     # A column of the input may have one of our names; two columns of one name would be lost in most readers.
     return Predictions(
@@ -90,14 +92,15 @@ def _writable(text: str) -> str:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def to_csv(predictions: Predictions, mark: str = ",") -> str:
+def to_csv(predictions: Predictions, mark: str = ",", header: bool = True) -> str:
     """CSV with a header. Text that a spreadsheet would run as a formula stands behind a `'`.
 
     Probabilities have 6 digits, predicted numbers 9: all that single precision holds.
     """
     out = io.StringIO()
     writer = csv.writer(out, delimiter=mark, lineterminator="\n")
-    writer.writerow([guarded(head) for head in predictions.heads])
+    if header:
+        writer.writerow([guarded(head) for head in predictions.heads])
     for key, answer, shares in predictions.rows():
         writer.writerow([_cell(key), _cell(answer), *(f"{share:.6g}" for share in shares)])
     return out.getvalue()
@@ -122,17 +125,48 @@ def to_json_lines(predictions: Predictions) -> str:
 
 def to_parquet(predictions: Predictions) -> bytes:
     """Parquet: ids and classes as text, row numbers as int64, the rest as float64."""
-    import pyarrow as pa
-    from pyarrow import parquet
-
-    columns: dict[str, Any] = {
-        predictions.key: list(predictions.keys),
-        PREDICTION: predictions.predicted,
-        **predictions.shares,
-    }
     out = io.BytesIO()
-    parquet.write_table(pa.table({name: pa.array(column) for name, column in columns.items()}), out)
+    writer = Output(out, ".parquet")
+    writer.add(predictions)
+    writer.close()
     return out.getvalue()
+
+
+class Output:
+    """Predictions that are written block by block to a binary file, as the ending says (of `check_path`)."""
+
+    def __init__(self, file: Any, ending: str) -> None:
+        self.file, self.ending, self.rows = file, ending, 0
+        self._parquet: Any = None
+
+    def add(self, predictions: Predictions) -> None:
+        """Write a block; all have the same columns."""
+        first = not self.rows
+        self.rows += len(predictions)
+        if self.ending in COLUMNS:
+            self._add_columns(predictions)
+        elif self.ending in MARKS:
+            self.file.write(to_csv(predictions, MARKS[self.ending], first).encode())
+        else:
+            self.file.write(to_json_lines(predictions).encode())
+
+    def close(self) -> None:
+        """Write what stands at the end of a file; it stays open."""
+        if self._parquet is not None:
+            self._parquet.close()
+
+    def _add_columns(self, predictions: Predictions) -> None:
+        import pyarrow as pa
+        from pyarrow import parquet
+
+        columns: dict[str, Any] = {
+            predictions.key: list(predictions.keys),
+            PREDICTION: predictions.predicted,
+            **predictions.shares,
+        }
+        table = pa.table({name: pa.array(column) for name, column in columns.items()})
+        self._parquet = self._parquet or parquet.ParquetWriter(self.file, table.schema)
+        self._parquet.write_table(table)
 
 
 def check_path(path: Path) -> str:
@@ -150,18 +184,24 @@ def check_path(path: Path) -> str:
     return ending
 
 
-def write_predictions(predictions: Predictions, path: Path) -> None:
-    """Write them as the ending of the name says; the file is whole or absent.
+@contextmanager
+def writing_predictions(path: Path) -> Iterator[Output]:
+    """Where predictions are written block by block, as the ending of the name says; the file is whole or absent.
 
     Raises: BadInput for an unknown ending, and where there is no room or no right to write.
     """
     ending = check_path(path)
-    if ending in COLUMNS:
-        content = to_parquet(predictions)
-    else:
-        text = to_csv(predictions, MARKS[ending]) if ending in MARKS else to_json_lines(predictions)
-        content = text.encode()
-    if path.name.lower().endswith(PACKED):
-        content = gzip.compress(content, mtime=0)
-    with writing(path, "the predictions "):
-        publish(path, content)
+    packed = path.name.lower().endswith(PACKED)
+    with writing(path, "the predictions "), published(path) as descriptor, ExitStack() as files:
+        file: Any = Writable(descriptor)
+        if packed:
+            file = files.enter_context(gzip.GzipFile("", "wb", fileobj=file, mtime=0))
+        output = Output(file, ending)
+        yield output
+        output.close()
+
+
+def write_predictions(predictions: Predictions, path: Path) -> None:
+    """Write them at once, as `writing_predictions`."""
+    with writing_predictions(path) as output:
+        output.add(predictions)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import hashlib
+import io
 import json
 import math
 import os
@@ -97,6 +98,22 @@ def published(path: Path) -> Iterator[int]:
         temporary.unlink(missing_ok=True)
         raise
     sync_folder(path.parent)
+
+
+class Writable(io.RawIOBase):
+    """The descriptor of `published` as a file, for what writes to one."""
+
+    def __init__(self, file: int) -> None:
+        self.descriptor = file
+
+    def writable(self) -> bool:
+        """It is."""
+        return True
+
+    def write(self, data: Any) -> int:
+        """All of the bytes."""
+        write_all(self.descriptor, data)
+        return len(data)
 
 
 def sync_folder(folder: Path) -> None:

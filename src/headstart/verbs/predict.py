@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from tempfile import SpooledTemporaryFile
+from typing import IO, TYPE_CHECKING, Any
 
 import typer
 from rich.text import Text
 
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
-from headstart.study import words
 from headstart.verbs.data import layout_of
 from headstart.verbs.terminal import console
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from headstart.data import LayoutSpec, Sequences
     from headstart.serve.model import Served
 
 ROLES = ("target", "id", "group")
+SPOOLED = 2**24
+"""Bytes of predictions that wait in memory before they are printed; more wait in a file."""
 
 
 def predict_file(
@@ -41,10 +43,11 @@ def predict_file(
     sequences were cut, gaps that the fit did not know, and the score where the file has labels.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
-    from headstart.data import read_sequences
+    from headstart.data.blocks import read_blocks
     from headstart.data.text import printable
     from headstart.serve.folder import load_model
-    from headstart.serve.predictions import check_path, predictions_of, to_csv, write_predictions
+    from headstart.serve.predictions import Output, check_path, predictions_of, writing_predictions
+    from headstart.verbs.remarks import Remarks
 
     target = None if out is None else Path(out)
     if target is not None:
@@ -60,28 +63,36 @@ def predict_file(
         raise BadInput(f"--confidence: {folder} holds no errors of {name} on held-out sequences; fit it again")
     options = layout_of(flags, settings)
     fixed = {name: getattr(options, name) for name in options.model_fields_set}
-    sequences = read_sequences(Path(source), served.config.layout.model_copy(update=fixed))
-    _check_roles(sequences, options)
-    answers = served.predict(sequences, name)
-    table = predictions_of(sequences, answers, served.config.preparation.classes, reach)
-    if target is None:
-        _to_terminal(to_csv(table))
-    else:
-        write_predictions(table, target)
+    layout, remarks = served.config.layout.model_copy(update=fixed), Remarks(served, name)
+    with ExitStack() as files:
+        if target is not None:
+            output = files.enter_context(writing_predictions(target))
+        else:  # nothing is printed of a file with a mistake
+            output = Output(files.enter_context(SpooledTemporaryFile(SPOOLED)), ".csv")
+        for sequences in read_blocks(Path(source), layout):
+            _check_roles(sequences, options)
+            answers = served.predict(sequences, name)
+            classes = served.config.preparation.classes
+            output.add(predictions_of(sequences, answers, classes, reach, output.rows))
+            remarks.add(sequences, answers)
+        if target is None:
+            _to_terminal(output.file)
     say = console(stderr=True)
     if confidence is not None and held_out is not None:
         say.print(Text(held_out.says(confidence)))
-    for line in _remarks(served, sequences, name, answers):
+    for line in remarks.lines():
         say.print(Text(printable(line)))
     if target is not None:
-        say.print(Text(printable(f"{len(table):,} predictions of {name} in {target}")))
+        say.print(Text(printable(f"{output.rows:,} predictions of {name} in {target}")))
 
 
-def _to_terminal(text: str) -> None:
+def _to_terminal(file: IO[bytes]) -> None:
     """To standard output: as it is to a pipe or file, without what a terminal would obey to a terminal."""
-    if sys.stdout.isatty():
-        text = "".join(c if c.isprintable() or c == "\n" else " " for c in text)
-    typer.echo(text, nl=False)
+    file.seek(0)
+    for line in io.TextIOWrapper(file, "utf-8", newline=""):
+        if sys.stdout.isatty():
+            line = "".join(c if c.isprintable() or c == "\n" else " " for c in line)
+        typer.echo(line, nl=False)
 
 
 def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
@@ -92,57 +103,6 @@ def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
             raise BadInput(
                 f"{sequences.layout.source}: {role}: there is no column {wanted!r}; name another, or leave --{role} out"
             )
-
-
-def _remarks(served: Served, sequences: Sequences, name: str, answers: np.ndarray) -> Iterator[str]:
-    """What a person should know of these predictions."""
-    from headstart.serve.config import NETWORK
-
-    yield from sequences.notes
-    if served.config.profile is not None and (drift := served.config.profile.drift(sequences)):
-        yield drift
-    limit = served.limit(name)
-    long = 0 if limit is None else int((sequences.lengths > limit).sum())
-    if long:
-        yield (
-            f"{long:,} of {len(sequences):,} sequences are longer than the {limit:,} positions that {name} was "
-            "fitted to; only the first count"
-        )
-    if sequences.observed is not None and name == NETWORK and not served.config.preparation.missing:
-        share = 100 * float((~sequences.observed).mean())
-        yield (
-            f"{share:.2g} % of the values are missing, in the fit none were, so that the network has "
-            "not learned what a gap means"
-        )
-    yield from _score(served, sequences, answers)
-
-
-def _score(served: Served, sequences: Sequences, answers: np.ndarray) -> Iterator[str]:
-    """The score on the rows that have a label; labels that the fit did not see are counted and left out."""
-    import numpy as np
-
-    from headstart.baselines.measures import scores_of
-    from headstart.sequence import IGNORE
-
-    classes = served.config.preparation.classes
-    if not sequences.labelled.any():
-        return
-    if not classes:
-        target = sequences.numbers()
-        there = ~np.isnan(target)
-    else:
-        number_of = {label: k for k, label in enumerate(classes)}
-        target = np.array([IGNORE if label is None else number_of.get(label, IGNORE) for label in sequences.labels])
-        there = target != IGNORE
-        unseen = sorted({label for label in sequences.labels if label is not None and label not in number_of})
-        if unseen:
-            count = int(sequences.labelled.sum() - there.sum())
-            names = ", ".join(map(repr, unseen[:5])) + (" and others" if len(unseen) > 5 else "")
-            yield f"{count:,} rows have labels that the fit did not see ({names}); they are not scored"
-    if there.any():
-        scores = scores_of(target[there], answers[there], len(classes))
-        text = ", ".join(f"{words.metric(name)} {score:.4g}" for name, score in scores.items() if name in words.METRICS)
-        yield f"on the {int(there.sum()):,} rows with a label: {text}"
 
 
 def export(
