@@ -7,7 +7,7 @@ import pytest
 from support.made_tables import numbers, read, why, wide, write
 
 from headstart.data import LayoutSpec, read_sequences
-from headstart.data.layout import matching, numbered
+from headstart.data.layout import TARGET, matching, numbered
 
 
 def long(count=6, length=5, order=1, extra=""):
@@ -352,3 +352,20 @@ def test_runs_with_steps_of_their_own_are_taken_as_they_are(tmp_path):
         head = "id,label," + ",".join(f"mz{n}" for n in numbers_)
         lines = [head, *wide(length=6)[1:]]
         assert read(write(tmp_path / "train.csv", "\n".join(lines))).lengths.tolist() == [6] * 12
+
+
+@pytest.mark.parametrize(("first", "second"), [("label", "target"), ("Label", "class"), ("class", "labels")])
+def test_two_columns_that_may_be_the_target_are_refused(first: str, second: str, tmp_path) -> None:
+    rows = [f"{'ab'[i % 2]},{'xyz'[i % 3]},{i}.5,{i}.25,{i}.75" for i in range(12)]
+    path = write(tmp_path / "f.csv", "\n".join([f"{first},{second},t0,t1,t2", *rows]) + "\n")
+    names = sorted((first, second), key=lambda name: TARGET.index(name.lower()))
+    text = f"f.csv: target: the columns {names[0]!r} and {names[1]!r} may both be the target, and differ; name one with --target"
+    assert why(path).startswith(text)
+    assert read(path, target=second).layout.target == second
+    assert read(path, target="").target == "none"
+
+
+def test_a_second_name_for_the_same_classes_is_no_doubt(tmp_path) -> None:
+    rows = [f"{'ab'[i % 2]},{i % 2},{i}.5,{i}.25,{i}.75" for i in range(12)]
+    path = write(tmp_path / "f.csv", "\n".join(["label,target,t0,t1,t2", *rows]) + "\n")
+    assert read(path).layout.target == "label"

@@ -10,7 +10,9 @@ from itertools import pairwise
 
 import numpy as np
 
+from headstart.data.labels import check_one_target
 from headstart.data.layout import (
+    PLAIN_TARGET,
     ROLES,
     TEXTS,
     Channel,
@@ -235,6 +237,8 @@ def _name_roles(view: View, shape: Shape) -> None:
         _name_long(view)
     if "target" not in view.roles:
         names = [name for name in view.named("target") if shape != "long" or view.one_each(name)]
+        columns = view.table.columns
+        check_one_target(view.source, {name: columns[name].words for name in names if plain(name) in PLAIN_TARGET})
         view.take("target", names or (_of_fasta(view) if fasta else _target(view, shape)))
     if "id" not in view.roles:
         names = view.named("id") or _index(view)

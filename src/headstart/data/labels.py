@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -15,6 +15,18 @@ from headstart.errors import BadInput, Mistakes, Places
 _WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
 MANY = 20
 """Different numbers from which on a target of numbers is not a class, unless they count up from 0 or 1."""
+
+
+def check_one_target(source: str, columns: Mapping[str, Words]) -> None:
+    """Raises: BadInput where two columns of these may be the target and do not hold the same classes by other names."""
+    names = list(columns)
+    for name in names[1:]:
+        pairs = set(zip(columns[names[0]], columns[name], strict=True))
+        if len({first for first, _ in pairs}) < len(pairs) or len({second for _, second in pairs}) < len(pairs):
+            raise BadInput(
+                f"{source}: target: the columns {names[0]!r} and {name!r} may both be the target, and differ; name one "
+                f"with --target (target in Python and in a layout), or --target '' for none"
+            )
 
 
 def class_names(words: Words, cells: Cells) -> Words:

@@ -180,6 +180,7 @@ def _some(names: list[str] | tuple[str, ...], most: int = 6) -> str:
 # fmt: off
 TARGET = ("label", "target", "class", "y", "category", "outcome", "diagnosis", "labels", "targets", "classlabel",
     "classname", "classid")
+PLAIN_TARGET = ("label", "target", "class", "labels", "targets", "classlabel")
 IDS = ("id", "ids", "uid", "uuid", "key", "sampleid", "seriesid", "sequenceid", "seqid", "recordid", "record",
     "caseid", "case", "rowid", "series", "sample", "accession", "filename", "file", "path", "name", "trial",
     "trialid", "episode", "session", "sessionid",
