@@ -176,7 +176,8 @@ def test_a_module_is_found_by_its_name_without_being_imported(tmp_path: Path, mo
     [
         ("nowhere.py", "no file 'nowhere.py'"),
         ("nowhere", "nowhere cannot be imported"),
-        ("a/b", "is neither a .py file nor a module"),
+        ("a/b", "'a/b' is neither a .py file nor a module"),
+        ("", "'' is neither a .py file nor a module"),
         ("mine.toml", "mine.toml: is not a file of Python; name one that ends in .py"),
         ("random.py", "'random' is a module that Python needs"),
         ("torch.py", "'torch' is a module that headstart needs"),
@@ -201,6 +202,7 @@ def test_what_is_no_plugin_is_refused_in_words(
         plugin_identity(source)
     assert str(error.value).startswith("--plugin: ")
     assert message in str(error.value)
+    assert str(error.value).count("--plugin: ") == 1
 
 
 def test_a_coding_comment_decides_how_bytes_are_read() -> None:

@@ -296,6 +296,7 @@ def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(f
         (('Literal["scale"] = "scale"', 'Literal["s4"] = "s4"'), "names no kind 'scale'"),
         (('"scale"', '"s4"'), "'s4' is a mixer of headstart's own; give yours another name"),
         (("register_mixer", "register_task"), "ScaleSpec is not a subclass of TaskSpec"),
+        (("ScaleSpec)\n", "3)\n"), "register_mixer: 3 is not a class; write a subclass of headstart"),
         (('headstart.register_mixer("scale", ScaleSpec)', ""), "my_mixer.py registers nothing"),
         (("FACTOR = 1.0", "FACTOR = 1.0 / 0"), "my_mixer.py, line 32: ZeroDivisionError"),
         (("FACTOR = 1.0", "raise SystemExit(3)"), "my_mixer.py, line 32: ends the process; let a plugin register"),
@@ -522,6 +523,9 @@ def test_twins_that_say_nothing_are_left_out_and_said(folder: Path) -> None:
     bound = headstart.Study(table, mixer="my_mixer:ScaleSpec")
     assert list(bound.spec.arms) == ["a", "b", "a with scale"]
     assert bound.notes == ["the arm 'b with scale' is left out: its stages are those of the arm 'a with scale'"]
+    own = {**table, "arms": {**table["arms"], "mine": {"model": {"mixer": {"kind": "scale"}}}}}
+    bound = headstart.Study(own, ['arms=["a with scale", "mine"]'], mixer="my_mixer:ScaleSpec")
+    assert list(bound.spec.arms) == ["mine"], "an arm of the study stays, in whatever order arms are named"
     del table["arms"]["a"]
     table["arms"]["b"]["finetune"] = {"trainable": "query_key"}
     with pytest.raises(BadInput, match=r"arms: none is left: 'b with scale': trainable: 'query_key' selects nothing"):

@@ -28,7 +28,7 @@ def plugin_identity(source: str | os.PathLike[str] | type | types.FunctionType, 
         return cell_identity(source, option)
     text = os.fspath(source)
     is_name = re.fullmatch(r"[^\W\d]\w*(\.[^\W\d]\w*)*", text) is not None and not text.endswith(".py")
-    name, top = (text, None) if is_name else _file_top(Path(text), option)
+    name, top = (text, None) if is_name else _file_top(text, option)
     head = name.partition(".")[0]
     if head in sys.stdlib_module_names or head in CORE:
         owner = "headstart" if head in CORE else "Python"
@@ -97,10 +97,11 @@ def _digest(modules: Iterable[Module], option: str) -> str:
     return total.hexdigest()[:16]
 
 
-def _file_top(path: Path, option: str) -> tuple[str, Path]:
+def _file_top(text: str, option: str) -> tuple[str, Path]:
     """(dotted name, file or folder of its first part) of a file; folders with an `__init__.py` are packages."""
+    path = Path(text)
     if path.suffix != ".py" or not path.is_file():
-        what = f"no file {str(path)!r}" if path.suffix == ".py" else f"{str(path)!r} is neither a .py file nor a module"
+        what = f"no file {text!r}" if path.suffix == ".py" else f"{text!r} is neither a .py file nor a module"
         raise BadInput(f"{option}: {what}; name a Python file or a module")
     path = path.absolute()
     parts, top = [re.sub(r"^(?=\d)|\W", "_", path.stem)], path

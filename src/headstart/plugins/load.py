@@ -323,6 +323,8 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
     Raises: BadInput for a name that is taken, a class of another base or kind, or one whose source cannot be had.
     """
     option = f"register_{sort}"
+    if not isinstance(cls, type):
+        raise BadInput(f"{option}: {cls!r} is not a class; {_way_out(sort)}")
     if _running:
         plugin = _running[-1]
         if cls.__module__ not in {module.name for module in plugin.modules}:

@@ -159,8 +159,9 @@ def _read(name: str, path: Path, option: str, is_package: bool = False) -> Modul
 
 def _tree(module: Module, option: str) -> ast.Module:
     """The syntax tree. Raises: BadInput naming the line where it is not Python."""
+    text = module_text(module, option)
     try:
-        return ast.parse(module_text(module, option))
+        return ast.parse(text)
     except (SyntaxError, ValueError) as error:
         line = f" line {error.lineno}:" if isinstance(error, SyntaxError) else ""
         raise BadInput(f"{option}: {module.path}:{line} {getattr(error, 'msg', error)}") from None

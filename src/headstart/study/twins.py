@@ -56,11 +56,11 @@ def _position(bundle: Mapping[str, Any]) -> Any:
 
 
 def idle_twins(plan: Plan, twins: Iterable[str]) -> dict[str, str]:
-    """Twins that are left out, each with the reason: a start that selects nothing, or the stages of an earlier arm."""
+    """Twins that are left out, each with the reason: a start that selects nothing, or the stages of another arm."""
     reasons: dict[str, str] = {}
     arms: dict[Any, str] = {}
     wanted = set(twins)
-    for arm in plan.study.arms:
+    for arm in sorted(plan.study.arms, key=wanted.__contains__):  # the study's own arms first, whose rows stay
         cells = [cell for cell in plan.cells if cell.arm == arm]
         key = frozenset((cell.column, cell.seed, tuple(planned.identity for planned in cell.chain)) for cell in cells)
         nothing = next(_nothing(planned.spec for cell in cells for planned in cell.chain), "") if arm in wanted else ""
