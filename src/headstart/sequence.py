@@ -81,6 +81,8 @@ class Examples:
         Raises: BadInput where shapes, types or lengths do not fit each other.
         """
         rows = [np.asarray(row) for row in X]
+        if not rows:
+            raise BadInput("X: holds no sequence; give at least one")
         shapes = {(row.ndim, row.shape[1:], row.dtype.kind in "biu") for row in rows if len(np.atleast_1d(row))}
         if len(shapes) != 1 or rows[0].ndim not in (1, 2):
             raise BadInput("X: give (n, L) or (n, L, F) numbers, or n sequences of numbers, all of one type and width")

@@ -350,10 +350,31 @@ def test_a_folder_holds_what_is_finished_and_refuses_other_starting_weights(tmp_
         ({}, {"objective": "masked"}, "'masked' asks for no target; call headstart.pretrain"),
         ({}, {"objective": "regress"}, "'regress' needs"),
         ({}, {"device": "gpu"}, "device: no 'gpu'; give auto, cpu, cuda or cuda:N"),
-        ({}, {"val": VAL[0]}, "train and val: differ in channels or in the kind of their targets"),
+        ({}, {"device": "cuda:99"}, r"device: 'cuda:99', but torch sees \d+ GPU\(s\) here; give auto or cpu"),
+        ({}, {"device": "meta"}, "device: no 'meta'; give auto, cpu, cuda or cuda:N"),
+        ({}, {"val": VAL[0]}, r"val: there is no target; give \(X, y\), or call headstart.pretrain"),
+        ({}, {"val": None}, r"val: is None; give \(X, y\), Examples, or a Dataset"),
+        ({}, {"val": (VAL[0][:, :, :1], VAL[1])}, "train and val: differ in channels or in the kind of their targets"),
+        ({}, {"train": torch.utils.data.DataLoader([])}, "train: is a DataLoader; give"),
+        ({}, {"train": (TRAIN[0][:0], TRAIN[1][:0])}, "train: X: holds no sequence"),
+        ({}, {"on_record": 3}, "on_record: 3 cannot be called; give a function of one record"),
+        ({}, {"folder": __file__}, r"folder: '.*test_library.py' cannot be used: File exists; name another one"),
         ({}, {"train": (TRAIN[0], TRAIN[1][:3])}, "train: y: give 96 targets"),
     ],
 )
 def test_what_does_not_fit_is_said(module: dict[str, Any], settings: dict[str, Any], message: str) -> None:
     with pytest.raises(BadInput, match=message):
         headstart.train(net(**module), **{"train": TRAIN, "val": VAL, "device": "cpu", **settings})
+
+
+def test_what_is_not_a_module_or_has_nothing_to_train_is_said() -> None:
+    for module in (3, nn.Linear):
+        with pytest.raises(BadInput, match=r"is not an instance of torch\.nn\.Module; give one, such as"):
+            headstart.train(module, TRAIN, VAL)  # type: ignore[arg-type]
+        with pytest.raises(BadInput, match=r"is not an instance of torch\.nn\.Module"):
+            headstart.evaluate(module, VAL)  # type: ignore[arg-type]
+    with pytest.raises(BadInput, match="module: has no weight that trains; set requires_grad = True for some"):
+        headstart.train(net().requires_grad_(False), TRAIN, VAL)
+    with pytest.raises(RuntimeError) as error:
+        headstart.train(net(), (TRAIN[0][:, :, :1], TRAIN[1]), (VAL[0][:, :, :1], VAL[1]))
+    assert error.value.__notes__ == ["headstart called the module with x of shape (1, 6, 1) and its lengths"]

@@ -9,6 +9,7 @@ import os
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch import nn
@@ -38,11 +39,16 @@ def claimed_folder(
 ) -> Iterator[Kept]:
     """The folder of this training, for one process alone; nothing is kept without a folder.
 
-    Raises: BadInput where the folder holds the same run from other starting weights, or another process has it.
+    Raises: BadInput where the folder cannot be used, holds the same run from other starting weights, or another process
+    has it.
     """
     if folder is None:
         yield Kept()
         return
+    try:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BadInput(f"folder: {os.fspath(folder)!r} cannot be used: {error.strerror}; name another one") from None
     store = Store(folder)
     shapes = {name: [str(value.dtype), *value.shape] for name, value in network.state_dict().items()}
     classes = {type(module) for module in network.modules() if not type(module).__module__.startswith("torch.")}

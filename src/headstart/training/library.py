@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,16 +25,13 @@ from headstart.objectives import ObjectiveField, ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature
 from headstart.spec import Seed, Spec, read
 from headstart.store import SaveTimes
+from headstart.training.arrays import Data, examples_of, labelled_examples
 from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate as evaluate_batches
 from headstart.training.features import FeatureBatches, feature_batches
 from headstart.training.kept import claimed_folder
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train_whole
 from headstart.training.optim import OptimSpec, flat_parameters
-
-Data = Any
-"""`Examples`, a torch `Dataset` of (x, y), or (X, y): arrays or tensors (n, L) or (n, L, F), or n sequences; x or X
-alone where there is no target."""
 
 
 class _Recipe(Spec):
@@ -93,7 +91,8 @@ def train(
     `cuda:N`.
     Raises: BadInput where module, data and settings do not fit, or the folder holds a run from other weights.
     """
-    sets = {"train": _examples(train, "train"), "val": _examples(val, "val")}
+    _check_call(module, on_record)
+    sets = {"train": labelled_examples(train, "train"), "val": labelled_examples(val, "val")}
     signature = _signature(sets)
     recipe = _recipe(objective or _by_target(signature), optim, budget, seed)
     if not recipe.objective.uses_target:
@@ -127,7 +126,8 @@ def pretrain(
     one above the largest token of train and val), for which the module's embedding needs a row.
     Other arguments, result and errors are those of `train`; targets are not looked at.
     """
-    sets = {name: replace(_examples(data, name), target=None) for name, data in (("train", train), ("val", val))}
+    _check_call(module, on_record)
+    sets = {name: replace(examples_of(data, name), target=None) for name, data in (("train", train), ("val", val))}
     signature = _signature(sets, vocabulary)
     recipe = _recipe(objective, optim, budget, seed)
     if recipe.objective.uses_target:
@@ -158,7 +158,8 @@ def evaluate(
 
     Raises: BadInput where module, data and objective do not fit.
     """
-    examples = _examples(data, "data")
+    _check_call(module)
+    examples = labelled_examples(data, "data")
     signature = _signature({"data": examples})
     recipe = _recipe(objective or _by_target(signature), None, None, seed)
     accelerator = _device(device)
@@ -184,6 +185,8 @@ def _trained(
 ) -> Trained:
     """Drive the loop to its end; records, states and best weights are what is done with its steps."""
     learn = {name: weight.requires_grad for name, weight in network.named_parameters()}
+    if not any(learn.values()):
+        raise BadInput("module: has no weight that trains; set requires_grad = True for some")
     first = next(network.parameters())
     batches: dict[str, Batches] = {}
     for name, examples in sets.items():
@@ -257,29 +260,12 @@ def _features(
     return feature_batches(network, level, width, batches, config.objective, config.signature, config.optim)
 
 
-def _examples(data: Data, name: str) -> Examples:
-    if isinstance(data, Examples):
-        return data
-    X, y = data if isinstance(data, tuple) and len(data) == 2 else (data, None)
-    if isinstance(data, torch.utils.data.Dataset):
-        items = [data[number] for number in range(len(data))]  # type: ignore[arg-type]
-        # An item that is one tensor is a sequence: its first two positions are no (x, y).
-        items = [item if isinstance(item, (tuple, list)) else (item,) for item in items]
-        sizes = {len(item) for item in items}
-        if sizes not in ({1}, {2}):
-            raise BadInput(f"{name}: items of the Dataset have {sorted(sizes)} parts; let each be (x, y), or x alone")
-        X, y = [item[0] for item in items], [item[1] for item in items] if sizes == {2} else None
-    try:
-        return Examples.from_arrays(_plain(X), None if y is None else _plain(y))
-    except BadInput as error:
-        raise BadInput(f"{name}: {error}") from None
-
-
-def _plain(values: Any) -> Any:
-    """Tensors as arrays, also within a list."""
-    if isinstance(values, torch.Tensor):
-        return values.detach().cpu().numpy()
-    return [_plain(value) for value in values] if isinstance(values, (list, tuple)) else values
+def _check_call(module: Any, on_record: Any = None) -> None:
+    """Raises: BadInput where these are not what their names say."""
+    if not isinstance(module, nn.Module):
+        raise BadInput(f"module: {module!r} is not an instance of torch.nn.Module; give one, such as Net()")
+    if on_record is not None and not callable(on_record):
+        raise BadInput(f"on_record: {on_record!r} cannot be called; give a function of one record")
 
 
 def _signature(sets: Mapping[str, Examples], vocabulary: int | None = None) -> Signature:
@@ -310,8 +296,6 @@ def _signature(sets: Mapping[str, Examples], vocabulary: int | None = None) -> S
 
 
 def _by_target(signature: Signature) -> str:
-    if signature.target == "none":
-        raise BadInput("data: there is no target; give (X, y), or call headstart.pretrain")
     return "classify" if signature.target == "class" else "regress"
 
 
@@ -364,13 +348,20 @@ def _probe(network: Network, batch: Batch) -> torch.Tensor:
             f"module: cannot take these tokens ({error}); give its embedding a row for each, and in pretraining one "
             "more for what is masked (`vocabulary` says how many tokens there are)"
         ) from None
+    except Exception as error:  # of the person's own code, whose traceback says where
+        error.add_note(f"headstart called the module with x of shape {tuple(batch.inputs.shape)} and its lengths")
+        raise
     return answer
 
 
 def _device(name: str) -> torch.device:
+    """Raises: BadInput for a device that is not known, or not there."""
+    count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.device(name)
-    except RuntimeError:
-        raise BadInput(f"device: no {name!r}; give auto, cpu, cuda or cuda:N") from None
+        return torch.device("cuda" if count else "cpu")
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", str(name)):
+        raise BadInput(f"device: no {str(name)!r}; give auto, cpu, cuda or cuda:N")
+    device = torch.device(name)
+    if device.type == "cuda" and (device.index or 0) >= count:
+        raise BadInput(f"device: {str(name)!r}, but torch sees {count} GPU(s) here; give auto or cpu")
+    return device
