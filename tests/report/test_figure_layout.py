@@ -201,6 +201,12 @@ def test_dots_of_many_arms_have_short_names_that_differ() -> None:
     assert shortened(names, 9.0, 8.0) == names
     assert shortened(names, 0.7, 8.0) == ["b: gru_…", "b: lstm_…", "c: lstm_…"]
     assert shortened(["a" * 100], 0.7, 8.0)[0].startswith("aaaaa")
+    ways = ("from_scratch", "self_pretrained")
+    many = [f"{c}: {m}_{way}_with_a_name" for c in ("listops_deep", "digits") for m in ("s4", "gru") for way in ways]
+    for width in (0.7, 1.4):
+        lines = shortened(many, width, 8.0)
+        assert len(set(lines)) == len(many), "what tells names apart stays"
+        assert max(text_width(line, 8.0) for line in lines) <= width
     assert text_width(shortened(["a" * 100], 0.7, 8.0)[0], 8.0) <= 0.7
 
 

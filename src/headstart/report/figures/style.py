@@ -258,18 +258,26 @@ def folded(text: str, width: float, points: float) -> str:
 
 
 def shortened(names: Sequence[str], width: float, points: float) -> list[str]:
-    """Each name in a line of at most so many inches: parts that most names share give way to `…`, then its end."""
+    """Each name in a line of at most so many inches.
+
+    Parts that most names share give way to `…`, but for those that tell the name from the others; then the ends of its
+    longest parts do.
+    """
     parts = [re.findall(r"[^\s_/-]*[\s_/-]+|[^\s_/-]+$|.", name) for name in names]
     sharing = Counter(part for each in parts for part in set(each))
     lines = []
-    for each in parts:
-        line, left = "".join(each), list(range(len(each)))
-        while text_width(line, points) > width and len(left) > 1:
-            left.remove(max(left, key=lambda i: (sharing[each[i]], i)))
-            line = "".join(each[i] if i in left else "…" for i in range(len(each)))
-            line = re.sub("…+", "…", line)
-        while text_width(line, points) > width and len(line) > 2:
-            line = line.rstrip("…")[:-1] + "…"
+    for name, each in zip(names, parts, strict=True):
+        others = [set(other) for other in parts if not set(each) <= set(other)]
+        line, pieces = name, list(each)
+        for i in sorted(range(len(each)), key=lambda i: (sharing[each[i]], i), reverse=True):
+            left = {piece for j, piece in enumerate(pieces) if j != i} - {"…"}
+            if text_width(line, points) > width and left and not any(left <= other for other in others):
+                pieces[i] = "…"
+                line = re.sub("…+", "…", "".join(pieces))
+        while text_width(line, points) > width and max(map(len, pieces)) > 2:
+            i = max(range(len(pieces)), key=lambda i: len(pieces[i]))
+            pieces[i] = pieces[i].rstrip("…")[:-1] + "…"
+            line = re.sub("…+", "…", "".join(pieces))
         lines.append(line)
     return lines
 
