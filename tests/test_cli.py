@@ -444,6 +444,7 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "seed=100000000000000000000"], "override: seed: 100000000000000000000 should be less than"),
     (["run", "tiny.toml", "task.split_seed=99999999999999999999"], "override: task.split_seed: 99999999999999999999"),
     (["run", "tiny.toml", "model.width=1000000000000"], "override: model.width: 1000000000000 should"),
+    (["check", "attention", "haeds=3"], "mixer.haeds: no 'haeds'; did you mean 'heads'?"),
     (["check", "digits", "columns.digits.model.widht=8"], "override: columns.digits.model.widht: no 'widht'; did you"),
     (["check", "digits", "arms.scratch.model.widht=8"], "override: arms.scratch.model.widht: no 'widht'; did you"),
     (["run", "tiny.toml", "--dry-run", "--device", "cuda:9"], "--device"),

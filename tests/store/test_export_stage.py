@@ -118,7 +118,7 @@ def test_a_stage_whose_frozen_tensors_are_shared_by_content_is_exported_whole(tm
         ([], "export: name one file: --onnx FILE for a model folder, or -o FILE.safetensors for a stage"),
         (["-o", "a.safetensors", "--onnx", "b"], "export: name one file"),
         (["-o", "weights.pt"], "is not a .safetensors file; give one, as in -o weights.safetensors"),
-        (["-o", "nowhere/a.safetensors"], "No such file or directory; make room or give access there"),
+        (["-o", "nowhere/a.safetensors"], "-o: 'nowhere/a.safetensors' is not a file in an existing folder"),
     ],
 )
 def test_what_cannot_be_exported_is_said(

@@ -256,13 +256,15 @@ def test_a_newer_format_is_refused(tmp_path: Path) -> None:
 
 def test_an_identity_is_found_by_its_first_digits_and_nothing_else_is_a_folder(tmp_path: Path) -> None:
     store = Store(tmp_path)
-    with pytest.raises(BadInput, match="no '01'; it is empty"):
+    with pytest.raises(BadInput, match="no stage's id begins with '01'; it is empty"):
         store.find("01")
     finish(store, ONE)
     finish(store, "01" + "0" * 14)
     assert store.find("0123") == ONE
     with pytest.raises(BadInput, match="give more"):
         store.find("01")
+    with pytest.raises(BadInput, match="no stage's id begins with '02'; `headstart ls` lists its 2 stages"):
+        store.find("02")
     with pytest.raises(BadInput, match="did you mean '0123456789abcdef'"):
         store.find("0123456789abcdee")
     with pytest.raises(BadInput, match="is not an identity"):

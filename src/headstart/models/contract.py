@@ -410,10 +410,10 @@ def check_facts(cls: type[MixerSpec], facts: Mapping[str, Any]) -> None:
             raise Broken(f"mixer {cls.__name__!r}: the table's {name} is {value!r}, the module's {measured[name]!r}")
 
 
-def check_mixer(cls: type[MixerSpec]) -> dict[str, str | None]:
-    """All checks of a mixer's class: what is wrong with each, or None where it holds."""
+def check_mixer(cls: type[MixerSpec], settings: Mapping[str, Any] | None = None) -> dict[str, str | None]:
+    """All checks of a mixer with these settings over its example: what is wrong with each, or None where it holds."""
     problems: dict[str, str | None] = dict.fromkeys(CHECKS)
-    spec = example_of(cls)
+    spec = read(cls, {**cls.example, **(settings or {})}, "mixer")
     for name, check in CHECKS.items():
         try:
             check(spec)

@@ -9,6 +9,7 @@ neither torch nor numpy.
 from __future__ import annotations
 
 import contextlib
+import difflib
 import json
 import os
 import re
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from headstart.errors import BadInput, nearest
+from headstart.errors import BadInput
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import (
     NOTES,
@@ -119,8 +120,10 @@ class Store:
         names = self.names()
         matches = sorted(name for name in names if name.startswith(prefix))
         if not matches:
-            known = nearest(prefix, names) if names else f"no {prefix!r}; it is empty"
-            raise BadInput(f"store {self.root}: {known}")
+            close = difflib.get_close_matches(prefix, names, n=1)
+            known = f"`headstart ls` lists its {len(names)} stages" if names else "it is empty"
+            known = f"did you mean {close[0]!r}?" if close else known
+            raise BadInput(f"store {self.root}: no stage's id begins with {prefix!r}; {known}")
         if len(matches) > 1:
             raise BadInput(f"store {self.root}: {prefix!r} is the start of {', '.join(matches[:5])}; give more")
         return matches[0]

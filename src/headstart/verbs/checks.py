@@ -38,13 +38,17 @@ def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
 
 def _with_settings(cls: type[S], name: str, overrides: Sequence[str], sort: str) -> S:
     """A spec of this kind with `field=value` settings."""
+    return read(cls, _settings(name, overrides, sort), name=sort)
+
+
+def _settings(name: str, overrides: Sequence[str], sort: str) -> dict[str, Any]:
     from headstart.study.scales import parse_override
 
     fields: dict[str, Any] = {"kind": name}
     for word in overrides:
         path, value = parse_override(word)
         set_path(fields, path.removeprefix(f"{sort}.").split("."), value)
-    return read(cls, fields, name=sort)
+    return fields
 
 
 def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
@@ -124,7 +128,7 @@ def check_one(
     if ":" in what:
         what = load_class(what, "check")
     if what in MIXERS:
-        _check_mixer(what)
+        _check_mixer(what, overrides)
         return
     if what in TASKS and not is_built_in(what):
         _check_task(what, overrides, data)
@@ -146,7 +150,7 @@ def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: st
     """Every kind that plugins have registered and that has a contract. Raises: BadInput with all that fails."""
     problems = []
     checks: dict[str, Callable[[str], None]] = {
-        "mixer": _check_mixer,
+        "mixer": lambda kind: _check_mixer(kind, overrides),
         "task": lambda kind: _check_task(kind, overrides, data),
         "model": lambda kind: _check_model(kind, overrides),
     }
@@ -164,10 +168,10 @@ def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: st
         raise BadInput("\n".join(problems))
 
 
-def _check_mixer(name: str) -> None:
+def _check_mixer(name: str, overrides: Sequence[str]) -> None:
     from headstart.models.contract import check_mixer
 
-    _print_checks(f"mixer {name!r}", check_mixer(MIXERS[name].load()))
+    _print_checks(f"mixer {name!r}", check_mixer(MIXERS[name].load(), _settings(name, overrides, "mixer")))
 
 
 def _check_model(name: str, overrides: Sequence[str]) -> None:

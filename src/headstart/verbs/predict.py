@@ -16,7 +16,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.verbs.data import layout_of
-from headstart.verbs.terminal import console
+from headstart.verbs.terminal import console, writable_file
 
 if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
@@ -110,10 +110,12 @@ def export(
 ) -> None:
     """Write the network of a model folder to `onnx`, or the weights of a stage to `out`.
 
-    Raises: BadInput unless just one of the two files is named, and as `export_model` and `export_stage`.
+    Raises: BadInput unless just one of the two files is named and can be written, and as `export_model` and
+    `export_stage`.
     """
     if (onnx is None) == (out is None):
         raise BadInput("export: name one file: --onnx FILE for a model folder, or -o FILE.safetensors for a stage")
+    writable_file("-o" if onnx is None else "--onnx", str(out or onnx))
     if onnx is not None:
         return export_model(name, onnx, use, plugins)
     from headstart.store import Store, export_stage, store_folder
