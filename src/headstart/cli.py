@@ -148,6 +148,10 @@ def predict(
     confidence: Annotated[
         float | None, typer.Option("--confidence", metavar="SHARE", help="Sets or intervals that hold so many, as 0.9.")
     ] = None,
+    explain: Annotated[
+        str | None,
+        typer.Option("--explain", metavar="FILE", help="Where the model looks in each sequence: a table, and a page."),
+    ] = None,
     use: opt.UseOption = None,
     plugin: opt.PluginOption = None,
     layout: Any = None,
@@ -155,7 +159,7 @@ def predict(
     """Predict the sequences of a file with a fitted model: its ids, its order, a probability per class."""
     from headstart.verbs.predict import predict_file
 
-    predict_file(model, file, out, use, layout, settings or [], plugin or [], confidence)
+    predict_file(model, file, out, use, layout, settings or [], plugin or [], confidence, explain)
 
 
 @app.command()

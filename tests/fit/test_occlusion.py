@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from headstart.fit.occlusion import exchanged, looked
+from headstart.fit.occlusion import exchanged, explained, looked
 from headstart.sequence import IGNORE, Examples, ragged
 
 
@@ -116,3 +116,27 @@ def test_one_of_two_sequences_too_short_for_a_window_is_not_counted_there() -> N
     assert result is not None
     assert result.drop[4] > 0
     assert np.delete(result.drop, 4) == pytest.approx(0)
+
+
+def test_each_sequence_is_explained_by_the_windows_that_move_its_own_answer() -> None:
+    x = sequences([20, 40, 80, 7] * 10)
+    result = explained(first_quarter, x, first_quarter(x), True)
+    assert result.drop.shape == (40, 20)
+    assert np.nanmax(result.drop[:, 6:]) == 0
+    assert (np.nanmax(result.drop[:, :5], axis=1) > 0).mean() > 0.5
+    short, long = 3, 2
+    assert np.isnan(result.drop[short]).sum() == 13, "seven positions lie in seven of the windows"
+    assert result.first[long, :2].tolist() == [1, 5]
+    assert result.last[long, [0, -1]].tolist() == [4, 80]
+
+
+def test_a_number_is_explained_by_how_far_it_moves() -> None:
+    x = sequences([10] * 30)
+
+    def answer(some: Examples) -> np.ndarray:
+        return np.array([some.inputs(row)[-1, 0] for row in range(len(some))]).astype(np.float64)
+
+    result = explained(answer, x, answer(x), False)
+    assert (result.drop[:, :9] == 0).all()
+    assert (result.drop[:, 9] > 0).all()
+    assert (result.first == np.arange(1, 11)).all()

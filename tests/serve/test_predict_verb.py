@@ -293,3 +293,44 @@ def test_nothing_is_written_or_printed_of_a_file_whose_last_block_is_wrong(
         assert (code, out) == (2, "")
         assert "new.csv:292 column 't3': 'bad' is not a number" in err
     assert not list(tmp_path.glob("*out.csv*"))
+
+
+@pytest.mark.parametrize("use", ["kernels", "network", "majority"])
+def test_explanations_are_a_row_for_each_window_and_a_page(
+    fitted: Case, tmp_path: Path, use: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, file = fitted
+    path = tmp_path / "looks.csv"
+    code, out, err = run(capsys, model, file, "--use", use, "--explain", path)
+    assert code == 0
+    assert rows(out) == rows(run(capsys, model, file, "--use", use)[1])
+    assert f"where {use} looks in 24 sequences: {path}, and the first 24 on {tmp_path / 'looks.html'}" in " ".join(
+        err.split()
+    ).replace("- ", "-")
+    table = rows(path.read_text())
+    assert [row["first"] for row in table[:10]] == [str(i) for i in range(1, 11)]
+    assert [row["prediction"] for row in table[::10]] == [row["prediction"] for row in rows(out)]
+    drops = np.array([float(row["drop"]) for row in table])
+    assert (drops == 0).all() if use == "majority" else (drops != 0).any()
+    page = (tmp_path / "looks.html").read_text()
+    assert page.count('<tr><th scope="row">s') == 24
+    assert "s00" in page
+    assert "<script" not in page
+
+
+def test_explanations_are_refused_where_they_cannot_be_had(
+    fitted: Case, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model, file = fitted
+    (tmp_path / "alone.csv").write_text("\n".join(file.read_text().splitlines()[:2]) + "\n")
+    cases: dict[tuple[object, ...], str] = {
+        (tmp_path / "alone.csv", "--explain", tmp_path / "x.csv"): "holds one sequence",
+        (file, "--explain", file): "is the file that is read; name another for the explanations",
+        (file, "-o", tmp_path / "x.csv", "--explain", tmp_path / "x.csv"): "is the file of -o, too",
+        (file, "--explain", tmp_path / "x.pdf"): ".csv",
+        (file, "--explain", tmp_path / "none" / "x.csv"): "is not a file in an existing folder",
+    }
+    for words, message in cases.items():
+        code, _, err = run(capsys, model, *words)
+        assert (code, message in err) == (2, True), (words, err)
+        assert not (tmp_path / "x.csv").exists()

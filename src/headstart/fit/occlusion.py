@@ -20,6 +20,8 @@ Answer = Callable[[Examples], np.ndarray]
 WINDOWS = 20
 MOST = 200
 """Sequences that are looked at; each is answered once per window."""
+DRAWS = 3
+"""Partners of each sequence where every one is explained: one alone may hold what the sequence holds."""
 FLOPS, FEWEST = 4e11, 10
 """What all answers of a checkpoint's layers may cost, about ten seconds of one core; below so many sequences nothing is
 looked at."""
@@ -37,6 +39,20 @@ class Occlusion:
     error: np.ndarray
     what: str
     rows: int
+
+
+@dataclass(frozen=True)
+class Explained:
+    """Where a model looks in each of n sequences.
+
+    drop: (n, windows) by how much the probability of the predicted class falls, or the predicted number moves, where
+    that window holds another sequence's values; NaN where a short sequence has no position in it. first, last:
+    (n, windows) the window's positions, counted from 1.
+    """
+
+    drop: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
 
 
 def affordable(served: Served) -> int:
@@ -98,6 +114,24 @@ def looked(
         error[number] = lost.std(ddof=1) / np.sqrt(len(lost)) if len(lost) > 1 else np.nan
     what = "probability of the true class" if classes else "absolute error"
     return Occlusion(drop, error, what, len(x))
+
+
+def explained(answer: Answer, x: Examples, answers: np.ndarray, classes: bool, seed: int = 0) -> Explained:
+    """Where anything that answers looks in each of at least two sequences. answers: what it says of them as they are.
+
+    Each is answered windows x DRAWS times more.
+    """
+    target = answers.argmax(axis=1) if classes else answers
+    windows = min(WINDOWS, int(x.lengths.max()))
+    window, best = _windows(x, windows), _scores(answers, target, classes)
+    count = np.stack([np.add.reduceat(window == number, x.offsets[:-1]) for number in range(windows)], axis=1)
+    drop = np.zeros(count.shape)
+    for number in range(windows):
+        for draw in range(DRAWS):
+            other = exchanged(x, window == number, _partners(len(x), seed, number + draw * windows))
+            drop[:, number] += (best - _scores(answer(other), target, classes)) / DRAWS
+    last = count.cumsum(axis=1)
+    return Explained(np.where(count > 0, drop, np.nan), last - count + 1, last)
 
 
 def exchanged(x: Examples, where: np.ndarray, partner: np.ndarray) -> Examples:

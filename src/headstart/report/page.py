@@ -148,6 +148,21 @@ def fill_template(template: Path, table: Table, results: Results, anchors: Ancho
     context: what the template names besides the table and the runs behind it.
     Raises: jinja2.UndefinedError for a name that is not there.
     """
+    return filled(
+        template,
+        results=results,
+        anchors=anchors,
+        table=page_table(table, results, anchors),
+        evidence=[row_evidence(row, results, anchors) for row in results.table],
+        **context,
+    )
+
+
+def filled(template: Path, **context: Any) -> str:
+    """A template with this context and the style of all pages; every foreign text is escaped.
+
+    Raises: jinja2.UndefinedError for a name that is not there.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -159,14 +174,8 @@ def fill_template(template: Path, table: Table, results: Results, anchors: Ancho
         lstrip_blocks=True,
     )
     templates.filters.update(score=words.score)
-    return templates.get_template(template.name).render(
-        style=Markup(STYLE.read_text(encoding="utf-8")),  # noqa: S704 -- the package's own file
-        results=results,
-        anchors=anchors,
-        table=page_table(table, results, anchors),
-        evidence=[row_evidence(row, results, anchors) for row in results.table],
-        **context,
-    )
+    style = Markup(STYLE.read_text(encoding="utf-8"))  # noqa: S704 -- the package's own file
+    return templates.get_template(template.name).render(style=style, **context)
 
 
 class Anchors:

@@ -36,24 +36,32 @@ def predict_file(
     settings: Sequence[str] = (),
     plugins: Sequence[str] = (),
     confidence: float | None = None,
+    explain: str | None = None,
 ) -> None:
     """Predict every sequence of a file, which is read as the fitted one was; flags and settings win over that.
 
     Predictions go to `out`, or as CSV to standard output; what a person should know goes to standard error: how many
-    sequences were cut, gaps that the fit did not know, and the score where the file has labels.
+    sequences were cut, gaps that the fit did not know, and the score where the file has labels. explain: the table of
+    where the model looks in each sequence, beside which its page stands; the file is then read at once.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
-    from headstart.data.blocks import read_blocks
+    from headstart.data.blocks import BLOCK, read_blocks
     from headstart.data.text import printable
     from headstart.serve.folder import load_model
     from headstart.serve.predictions import Output, check_path, predictions_of, writing_predictions
     from headstart.verbs.remarks import Remarks
 
     target = None if out is None else Path(out)
-    if target is not None:
-        check_path(target)
-        if target.exists() and Path(source).exists() and target.samefile(source):
-            raise BadInput(f"{target}: is the file that is read; name another for the predictions")
+    table = None if explain is None else Path(explain)
+    for path, what in ((target, "predictions"), (table, "explanations")):
+        if path is not None:
+            check_path(path)
+            if path.exists() and Path(source).exists() and path.samefile(source):
+                raise BadInput(f"{path}: is the file that is read; name another for the {what}")
+    if table is not None:
+        writable_file("--explain", str(table))
+        if target is not None and target.absolute() == table.absolute():
+            raise BadInput(f"--explain: {table} is the file of -o, too; name another for the explanations")
     load_plugins(plugins)
     served = load_model(folder, use, others=False)
     name = served.chosen(use)
@@ -69,12 +77,18 @@ def predict_file(
             output = files.enter_context(writing_predictions(target))
         else:  # nothing is printed of a file with a mistake
             output = Output(files.enter_context(SpooledTemporaryFile(SPOOLED)), ".csv")
-        for sequences in read_blocks(Path(source), layout):
+        size = BLOCK if table is None else sys.maxsize
+        looks = ""
+        for sequences in read_blocks(Path(source), layout, size):
             _check_roles(sequences, options)
             answers = served.predict(sequences, name)
             classes = served.config.preparation.classes
             output.add(predictions_of(sequences, answers, classes, reach, output.rows))
             remarks.add(sequences, answers)
+            if table is not None:
+                from headstart.verbs.explain import write_explanations
+
+                looks = write_explanations(served, name, sequences, answers, table)
         if target is None:
             _to_terminal(output.file)
     say = console(stderr=True)
@@ -84,6 +98,8 @@ def predict_file(
         say.print(Text(printable(line)))
     if target is not None:
         say.print(Text(printable(f"{output.rows:,} predictions of {name} in {target}")))
+    if looks:
+        say.print(Text(printable(looks)))
 
 
 def _to_terminal(file: IO[bytes]) -> None:

@@ -1,0 +1,99 @@
+"""`headstart predict --explain`: where a model looks in each sequence, as a table and as a page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+
+from headstart.data import Sequences
+from headstart.errors import BadInput
+from headstart.fit import occlusion
+from headstart.report.page import filled
+from headstart.serve.model import Served, of_examples
+from headstart.serve.predictions import Predictions, check_path, predictions_of, write_predictions
+from headstart.store.files import publish, writing
+
+TEMPLATE = Path(occlusion.__file__).with_name("explain.html")
+FIRST, LAST, DROP = "first", "last", "drop"
+"""Names of columns: the positions of a window, counted from 1, and what the answer loses without its values."""
+SHOWN = 100
+"""Sequences on the page; the table has all."""
+FALLS, RISES = "0 90 181", "220 50 32"
+"""Colours of a window without which the answer falls, and of one without which it rises."""
+
+
+def page_of(table: Path) -> Path:
+    """The page beside a table of explanations. Raises: BadInput for an ending that no table has."""
+    ending = check_path(table)
+    name = table.name[: table.name.lower().rindex(ending)]
+    return table.with_name(f"{name}.html")
+
+
+def write_explanations(served: Served, name: str, s: Sequences, answers: np.ndarray, path: Path) -> str:
+    """Write where the model `name` looks in each of these sequences to `path`, a row for each window, and to the page
+    beside it. answers: what it says of them. Returns a sentence on both.
+
+    Raises: BadInput where there is one sequence alone, and where there is no room or no right to write.
+    """
+    if len(s) < 2:
+        raise BadInput(
+            f"--explain: {s.layout.source or 'the file'} holds one sequence, and a window is explained by another "
+            "sequence's values; give at least two"
+        )
+    classes = served.config.preparation.classes
+    x = served.examples(s, patched=False)
+    explained = occlusion.explained(lambda some: of_examples(served, some, name), x, answers, bool(classes))
+    predictions = predictions_of(s, answers, classes)
+    write_predictions(_table(predictions, explained), path)
+    page = page_of(path)
+    with writing(page, "the page "):
+        publish(page, _page(predictions, explained, name, bool(classes), path.name).encode())
+    return f"where {name} looks in {len(s):,} sequences: {path}, and the first {min(len(s), SHOWN):,} on {page}"
+
+
+def _table(predictions: Predictions, explained: occlusion.Explained) -> Predictions:
+    """A row for each window that a sequence has positions in."""
+    row, window = np.nonzero(~np.isnan(explained.drop))
+    columns = {FIRST: explained.first, LAST: explained.last, DROP: explained.drop}
+    answers = predictions.predicted
+    return Predictions(
+        predictions.key,
+        [predictions.keys[i] for i in row.tolist()],
+        answers[row] if isinstance(answers, np.ndarray) else [answers[i] for i in row.tolist()],
+        {name: column[row, window].astype(np.float64) for name, column in columns.items()},
+    )
+
+
+def _page(predictions: Predictions, explained: occlusion.Explained, name: str, classes: bool, table: str) -> str:
+    """The page as HTML."""
+    shown = explained.drop[:SHOWN]
+    largest = float(np.nanmax(np.abs(shown))) or 1.0
+    rows = []
+    for i, (key, answer, _) in zip(range(len(shown)), predictions.rows(), strict=False):
+        places = [
+            f"{a} to {b}" if b > a else f"{a}" for a, b in zip(explained.first[i], explained.last[i], strict=True)
+        ]
+        cells = [
+            (FALLS if drop >= 0 else RISES, f"{abs(drop) / largest:.3f}", f"positions {place}: {drop:+.3g}")
+            for drop, place in zip(np.nan_to_num(shown[i]).tolist(), places, strict=True)
+        ]
+        most = int(np.nanargmax(shown[i]))
+        row = {"key": key, "answer": answer if isinstance(answer, str) else f"{answer:.6g}", "cells": cells}
+        rows.append({**row, "most": f"{places[most]} ({shown[i, most]:.3g})" if shown[i, most] > 0 else "none alone"})
+    if classes:
+        answer = "the probability of the predicted class falls"
+        hint = "Blue: without the window's own values the probability falls; red: it rises"
+    else:
+        answer, hint = "the predicted number moves", "The darker a window, the more the number moves"
+    return filled(
+        TEMPLATE,
+        title=f"Where {name} looks",
+        answer=f"By how much {answer} where a window of the sequence holds another sequence's values, in the mean over "
+        f"{occlusion.DRAWS} other sequences of the same file.",
+        hint=f"{hint}; the darkest colour stands for {largest:.3g}. Where several windows say the same, none of them "
+        f"costs the model anything alone. Positions count from 1; {table} has all numbers.",
+        key=predictions.key,
+        windows=shown.shape[1],
+        rows=rows,
+    )
