@@ -96,7 +96,7 @@ def test_a_start_without_its_parent_is_refused(store: Path) -> None:
 
 
 def test_what_is_not_finished_is_refused(store: Path) -> None:
-    with pytest.raises(headstart.BadInput, match="no '0123456789abcdef'"):
+    with pytest.raises(headstart.BadInput, match="no stage's id begins with '0123456789abcdef'"):
         opened("0123456789abcdef", store=store)
 
 

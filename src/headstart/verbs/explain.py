@@ -75,7 +75,7 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
             f"{a} to {b}" if b > a else f"{a}" for a, b in zip(explained.first[i], explained.last[i], strict=True)
         ]
         cells = [
-            (FALLS if drop >= 0 else RISES, f"{abs(drop) / largest:.3f}", f"positions {place}: {drop:+.3g}")
+            (FALLS if drop >= 0 else RISES, f"{(abs(drop) / largest) ** 0.5:.3f}", f"positions {place}: {drop:+.3g}")
             for drop, place in zip(np.nan_to_num(shown[i]).tolist(), places, strict=True)
         ]
         most = int(np.nanargmax(shown[i]))
@@ -88,7 +88,7 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
         answer, hint = "the predicted number moves", "The darker a window, the more the number moves"
     return filled(
         TEMPLATE,
-        title=f"Where {name} looks",
+        title=f"Where the model {name} looks",
         answer=f"By how much {answer} where a window of the sequence holds another sequence's values, in the mean over "
         f"{occlusion.DRAWS} other sequences of the same file.",
         hint=f"{hint}; the darkest colour stands for {largest:.3g}. Where several windows say the same, none of them "
