@@ -172,19 +172,39 @@ def test_where_files_have_one_name_each_stage_has_a_copy(
 def test_a_file_that_another_process_prunes_before_it_is_linked_is_written_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    real, times = os.link, []
+    store = Store(tmp_path)
+    finish(store, 1)
+    real, pruned = os.link, []
 
-    def pruned(source: Any, target: Any) -> None:
-        times.append(1)
-        if len(times) < 3:
+    def pruning(source: Path, target: Path) -> None:
+        if source.parent.name == tensors.INDEX and source.name not in pruned:
+            pruned.append(source.name)
             os.unlink(source)
         real(source, target)
 
-    monkeypatch.setattr(os, "link", pruned)
+    monkeypatch.setattr(os, "link", pruning)
+    finish(store, 2)
+    assert len(pruned) == 2, "the large tensor and the small ones"
+    assert store.problem(name(2)) is None
+    assert large_file(store, 2).samefile(tmp_path / tensors.INDEX / large_file(store, 2).name)
+
+
+def test_of_two_processes_that_write_a_file_at_once_the_second_takes_that_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     store = Store(tmp_path)
-    finish(store, 1)
-    assert len(times) == 4, "the large tensor thrice, the small ones once"
-    assert store.problem(name(1)) is None
+    real = tensors.publish
+
+    def publish(path: Path, content: bytes) -> None:
+        monkeypatch.setattr(tensors, "publish", real)
+        finish(store, 1)
+        real(path, content)
+
+    monkeypatch.setattr(tensors, "publish", publish)
+    finish(store, 2)
+    for number in (1, 2):
+        assert store.problem(name(number)) is None
+        assert large_file(store, number).samefile(tmp_path / tensors.INDEX / large_file(store, number).name)
 
 
 def test_a_full_disk_ends_the_stage_and_a_later_attempt_finishes_it(
@@ -255,6 +275,7 @@ def test_processes_that_write_the_same_content_at_once_both_hold_it(tmp_path: Pa
         for backbone in range(6):
             assert store.problem(name(100 * number + backbone)) is None
             assert float(store.weights(name(100 * number + backbone))["large"].mean()) == backbone
+            assert large_file(store, 100 + backbone).samefile(large_file(store, 200 + backbone))
 
 
 def test_a_result_of_an_older_store_is_read_and_a_newer_format_is_refused(tmp_path: Path) -> None:

@@ -88,7 +88,7 @@ def test_a_target_may_be_several_numbers_of_a_sequence_or_of_each_position() -> 
     ("X", "y", "lengths", "words"),
     [
         ([[1, 2], [[1.0], [2.0]]], None, None, "X: give"),
-        ([], None, None, "X: give"),
+        ([], None, None, "X: holds no sequence; give at least one"),
         (["ab", "cd"], None, None, "X: give"),
         ([["a"], ["b"]], None, None, "X: has values of type <U1; give integers"),
         ([[1, -2]], None, None, "X: has a negative token"),

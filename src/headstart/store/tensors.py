@@ -145,13 +145,19 @@ def _link(index: Path, path: Path, content: bytes) -> None:
     """Publish `path` with this content, as a link to the one file of the index where that can be."""
     source = index / path.name
     try:
-        for _ in range(3):  # another process may prune the file between its publication and the link
-            if not _holds(source, path.stem):
+        for _ in range(3):  # another process may keep the same file at this moment, or prune it
+            if _holds(source, path.stem):
+                path.unlink(missing_ok=True)
+                with contextlib.suppress(FileNotFoundError):
+                    os.link(source, path)
+                    return
+            elif source.exists():  # damaged
                 publish(source, content)
-            path.unlink(missing_ok=True)
-            with contextlib.suppress(FileNotFoundError):
-                os.link(source, path)
-                return
+            else:
+                publish(path, content)
+                with contextlib.suppress(FileExistsError):
+                    os.link(path, source)
+                    return
     except OSError as error:
         if disk_full(error):
             raise
