@@ -75,8 +75,12 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
             f"{a} to {b}" if b > a else f"{a}" for a, b in zip(explained.first[i], explained.last[i], strict=True)
         ]
         cells = [
-            (FALLS if drop >= 0 else RISES, f"{(abs(drop) / largest) ** 0.5:.3f}", f"positions {place}: {drop:+.3g}")
-            for drop, place in zip(np.nan_to_num(shown[i]).tolist(), places, strict=True)
+            (
+                FALLS if drop >= 0 else RISES,
+                f"{(abs(drop) / largest) ** 0.5:.3f}",
+                f"positions {positions}: {drop:+.3g}",
+            )
+            for drop, positions in zip(np.nan_to_num(shown[i]).tolist(), places, strict=True)
         ]
         most = int(np.nanargmax(shown[i]))
         row = {"key": key, "answer": answer if isinstance(answer, str) else f"{answer:.6g}", "cells": cells}
