@@ -41,6 +41,11 @@ def specs(plan: Plan, arm: str, column: str = "") -> Iterator[StageSpec]:
             yield stage.spec
 
 
+def trained(plan: Plan) -> list[StageSpec]:
+    """The specs of all stages but checkpoints, which are read."""
+    return [stage.spec for stage in plan.stages.values() if stage.spec.model.kind != "checkpoint"]
+
+
 def identities(plan: Plan, arm: str, column: str, stage: str) -> set[str]:
     return {s.identity for cell in cells(plan, arm, column) for s in cell.chain if s.name == stage}
 
@@ -69,10 +74,7 @@ def test_tiny_runs_every_arm_of_the_paper_with_three_seeds(name: str, nowhere: P
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize("name", ALL)
 def test_a_scale_keeps_rates_budgets_and_batches_legal(name: str, scale: str, nowhere: Path) -> None:
-    for stage in planned(name, scale, nowhere).stages.values():
-        spec = stage.spec
-        if stage.name == "language" and scale == "paper":  # a checkpoint, which is not trained
-            continue
+    for spec in trained(planned(name, scale, nowhere)):
         assert 0 < spec.optim.lr <= 1e-2
         assert not spec.budget.empty
         assert spec.optim.decay == "all-kernel", "kernels of state spaces do not decay"
@@ -99,10 +101,8 @@ def _examples(spec: StageSpec) -> int:
 
 @pytest.mark.parametrize("name", ALL)
 def test_the_rate_is_constant_after_a_warm_up_since_the_paper_names_no_schedule(name: str, nowhere: Path) -> None:
-    for stage in planned(name, "paper", nowhere).stages.values():
-        if stage.name == "language":  # a checkpoint, which is not trained
-            continue
-        assert (stage.spec.optim.schedule, stage.spec.optim.warmup_steps) == ("constant", 2000)
+    for spec in trained(planned(name, "paper", nowhere)):
+        assert (spec.optim.schedule, spec.optim.warmup_steps) == ("constant", 2000)
 
 
 def test_state_space_models_fine_tune_for_at_most_200_epochs(nowhere: Path) -> None:

@@ -67,10 +67,10 @@ def _table(predictions: Predictions, explained: occlusion.Explained) -> Predicti
 
 def _page(predictions: Predictions, explained: occlusion.Explained, name: str, classes: bool, table: str) -> str:
     """The page as HTML."""
-    shown = explained.drop[:SHOWN]
-    largest = float(np.nanmax(np.abs(shown))) or 1.0
+    drops = explained.drop[:SHOWN]
+    largest = float(np.nanmax(np.abs(drops))) or 1.0
     rows = []
-    for i, (key, answer, _) in zip(range(len(shown)), predictions.rows(), strict=False):
+    for i, (key, answer, _) in zip(range(len(drops)), predictions.rows(), strict=False):
         places = [
             f"{a} to {b}" if b > a else f"{a}" for a, b in zip(explained.first[i], explained.last[i], strict=True)
         ]
@@ -80,24 +80,24 @@ def _page(predictions: Predictions, explained: occlusion.Explained, name: str, c
                 f"{(abs(drop) / largest) ** 0.5:.3f}",
                 f"positions {positions}: {drop:+.3g}",
             )
-            for drop, positions in zip(np.nan_to_num(shown[i]).tolist(), places, strict=True)
+            for drop, positions in zip(np.nan_to_num(drops[i]).tolist(), places, strict=True)
         ]
-        most = int(np.nanargmax(shown[i]))
+        most = int(np.nanargmax(drops[i]))
         row = {"key": key, "answer": answer if isinstance(answer, str) else f"{answer:.6g}", "cells": cells}
-        rows.append({**row, "most": f"{places[most]} ({shown[i, most]:.3g})" if shown[i, most] > 0 else "none alone"})
+        rows.append({**row, "most": f"{places[most]} ({drops[i, most]:.3g})" if drops[i, most] > 0 else "none alone"})
     if classes:
-        answer = "the probability of the predicted class falls"
+        change = "the probability of the predicted class falls"
         hint = "Blue: without the window's own values the probability falls; red: it rises"
     else:
-        answer, hint = "the predicted number moves", "The darker a window, the more the number moves"
+        change, hint = "the predicted number moves", "The darker a window, the more the number moves"
     return filled(
         TEMPLATE,
         title=f"Where the model {name} looks",
-        answer=f"By how much {answer} where a window of the sequence holds another sequence's values, in the mean over "
+        answer=f"By how much {change} where a window of the sequence holds another sequence's values, on average over "
         f"{occlusion.DRAWS} other sequences of the same file.",
         hint=f"{hint}; the darkest colour stands for {largest:.3g}. Where several windows say the same, none of them "
         f"costs the model anything alone. Positions count from 1; {table} has all numbers.",
         key=predictions.key,
-        windows=shown.shape[1],
+        windows=drops.shape[1],
         rows=rows,
     )
