@@ -306,18 +306,24 @@ class Batch:
         """Valid positions of the batch (what a budget in tokens counts)."""
         return int(self.valid.sum())
 
+    def tensors(self) -> dict[str, torch.Tensor]:
+        """What of it is there, by name."""
+        names = ("inputs", "valid", "index", "target", "observed", "masked", "features")
+        return {name: x for name in names if (x := getattr(self, name)) is not None}
+
+    def mapped(self, change: Callable[[torch.Tensor], torch.Tensor]) -> Batch:
+        """The same with each tensor changed."""
+        changed: dict[str, Any] = {name: change(x) for name, x in self.tensors().items()}
+        return replace(self, **changed)
+
     def to(self, device: torch.device, dtype: torch.dtype | None = None) -> Batch:
         """The same batch on a device; floats in `dtype` where it is given."""
 
-        def move(x: torch.Tensor | None) -> torch.Tensor | None:
-            if x is None:
-                return None
+        def move(x: torch.Tensor) -> torch.Tensor:
             x = x.to(device, non_blocking=True)
             return x.to(dtype) if dtype is not None and x.is_floating_point() else x
 
-        names = ("inputs", "valid", "index", "target", "observed", "masked", "features")
-        moved: Any = {name: move(getattr(self, name)) for name in names}
-        return Batch(**moved, full=self.full, level=self.level)
+        return self.mapped(move)
 
 
 def collate(examples: Examples, units: np.ndarray, length: int | None = None) -> Batch:

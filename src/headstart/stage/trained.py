@@ -21,7 +21,7 @@ from headstart.models.norms import Tensors
 from headstart.spec import digest
 from headstart.stage.spec import Outcome, Size, StageRun, StageSpec, finite, peak_memory
 from headstart.tasks import Task
-from headstart.training.batches import Batches
+from headstart.training.batches import Ahead, Batches
 from headstart.training.distributed import Ranks
 from headstart.training.evaluate import Evaluation, evaluate
 from headstart.training.features import FeatureBatches, feature_batches
@@ -85,6 +85,9 @@ class TrainedRun(StageRun):
             self.feeds["val"],
             None if task.fresh is None and task.augment is None else self._fresh,
         )
+        if self.setting.fresh is not None and self.device.type == "cuda":
+            epochs = math.ceil(self.setting.total / self.setting.per_epoch)
+            self.setting = replace(self.setting, fresh=Ahead(self.setting.fresh, epochs))
         self.progress = Progress(self.model, flat_parameters(self.model, names, spec.optim), features=self._features())
         if self.progress.features:
             self.feeds |= self.progress.features

@@ -1,18 +1,143 @@
-"""From examples to batches on a device: dense sets once as a whole, ragged ones batch by batch."""
+"""From examples to batches on a device: a set that fits is held there as a whole, others come batch by batch.
+
+A set of equal lengths is held as a table (`Dense`), one of different lengths position after position (`Flat`). On a CPU
+the latter is not held: its batches are put together from the arrays as they are.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Generic, Protocol, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
-from headstart.sequence import Batch, Examples, collate
+from headstart.sequence import IGNORE, Batch, Examples, collate
+
+T = TypeVar("T")
 
 DENSE_LIMIT = 2**31
-"""Bytes up to which a set of equal lengths is held as one tensor on the device."""
+"""Bytes up to which a set is held as a whole in the memory of a CPU."""
+GPU_SHARE = 0.25
+"""Share of a GPU's free memory that one set may take; what does not fit comes batch by batch, one ahead."""
 IN_ORDER = {"cpu": 2**16, "cuda": 2**18}
 """Padded positions of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
+BUCKETS = 4
+"""Padded lengths between one power of two and the next: at most a quarter of a batch is padding for their sake."""
+
+
+def bucket(length: int, longest: int) -> int:
+    """The padded length, of few, of a batch whose longest example has `length` positions; at most `longest`."""
+    step = max(8, 2 ** ((length - 1).bit_length() - 1) // BUCKETS) if length > 1 else 8
+    return min(-(-length // step) * step, longest)
+
+
+def room(device: torch.device) -> float:
+    """Bytes up to which a set is held as a whole on a device."""
+    return GPU_SHARE * torch.cuda.mem_get_info(device)[0] if device.type == "cuda" else DENSE_LIMIT
+
+
+class Held(Protocol):
+    """A set as a whole on a device."""
+
+    def picked(self, rows: Tensor, length: int) -> Batch:
+        """The batch of these rows (n,) int64, padded to `length` as `collate` does, without waiting for the device."""
+        ...
+
+    def tensors(self) -> dict[str, Tensor]:
+        """All of it, by name."""
+        ...
+
+    def widened(self, share: float) -> Held:
+        """The same with room for so many more positions, where examples differ in length."""
+        ...
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Examples of one length, as one batch."""
+
+    batch: Batch
+
+    def picked(self, rows: Tensor, length: int) -> Batch:
+        """The batch of these rows; all have the one length."""
+        del length
+        return self.batch.mapped(lambda x: x.index_select(0, rows))
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name."""
+        return self.batch.tensors()
+
+    def widened(self, share: float) -> Held:
+        """Itself."""
+        del share
+        return self
+
+
+@dataclass(frozen=True)
+class Flat:
+    """Examples of different lengths, position after position: S of n examples.
+
+    Shapes: `batch` holds inputs and valid (S, ...), observed (S, F) or None, index (n,), and targets (n, ...) or, where
+    they stand `per_position`, (S, ...); `starts` and `lengths` (n,) int64.
+    """
+
+    batch: Batch
+    starts: Tensor
+    lengths: Tensor
+    per_position: bool
+
+    def picked(self, rows: Tensor, length: int) -> Batch:
+        """The batch of these rows, padded."""
+        own = self.lengths.index_select(0, rows)[:, None]
+        offsets = torch.arange(length, device=rows.device)
+        valid = offsets < own
+        places = (self.starts.index_select(0, rows)[:, None] + offsets.minimum(own - 1)).reshape(-1)
+
+        def spread(x: Tensor, empty: float) -> Tensor:
+            values = torch.unflatten(x.index_select(0, places), 0, (len(rows), length))
+            return values.masked_fill(~valid.reshape(*valid.shape, *[1] * (x.ndim - 1)), empty)
+
+        flat, target = self.batch, self.batch.target
+        if target is not None and self.per_position:
+            target = spread(target, float("nan") if target.is_floating_point() else IGNORE)
+        elif target is not None:
+            target = target.index_select(0, rows)
+        observed = None if flat.observed is None else spread(flat.observed, False)
+        return Batch(spread(flat.inputs, 0), valid, flat.index.index_select(0, rows), target, observed)
+
+    def tensors(self) -> dict[str, Tensor]:
+        """By name."""
+        return {**self.batch.tensors(), "starts": self.starts, "lengths": self.lengths}
+
+    def widened(self, share: float) -> Held:
+        """The same with room for so many more positions."""
+        more = int(share * len(self.batch.inputs)) + 1
+        each = ("inputs", "valid", "observed", *(["target"] if self.per_position else []))
+        wide: dict[str, Any] = {
+            name: torch.cat([x, x.new_zeros(more, *x.shape[1:])]) if name in each else x
+            for name, x in self.batch.tensors().items()
+        }
+        return replace(self, batch=replace(self.batch, **wide))
+
+
+def refill(held: Held, other: Held) -> bool:
+    """Take another set's numbers into the memory of one; False, and nothing is changed, where that is too small."""
+    ours, theirs = held.tensors(), other.tensors()
+    if type(held) is not type(other) or ours.keys() != theirs.keys():
+        return False
+    for name, x in ours.items():
+        wide = isinstance(held, Flat) and name not in ("index", "starts", "lengths")
+        count, rest = len(theirs[name]), theirs[name].shape[1:]
+        if rest != x.shape[1:] or count > len(x) or (count < len(x) and not wide):
+            return False
+    for name, x in ours.items():
+        x[: len(theirs[name])].copy_(theirs[name])
+    return True
 
 
 class Batches:
@@ -26,45 +151,57 @@ class Batches:
         self.examples, self.units, self.device, self.dtype = examples, units, device, dtype
         self.lengths = examples.unit_lengths[units]
         self.tokens = examples.lengths.reshape(-1, 2).sum(1)[units] if examples.paired else self.lengths
-        self._whole: Batch | None = None
         lengths = examples.lengths
         self.equal = len(lengths) > 0 and bool((lengths == lengths[0]).all())
-        # Four times the bytes on disk: bytes may become float32 on the way.
-        self._dense = self.equal and 4 * examples.values.nbytes <= DENSE_LIMIT
 
-    def whole(self) -> Batch | None:
-        """All units as one batch, put on the device once; None where lengths differ or they are too many."""
-        if self._dense and self._whole is None:
-            self._whole = collate(self.examples, self.units).to(self.device, self.dtype)
-        return self._whole
+    @cached_property
+    def fits(self) -> bool:
+        """Whether the set can be held on the device as a whole."""
+        # Four times the bytes on disk: bytes may become float32 on the way.
+        return len(self.units) > 0 and 4 * self.examples.values.nbytes <= room(self.device)
+
+    @cached_property
+    def held(self) -> Held | None:
+        """All units on the device, put there once; None where they are too many."""
+        if not self.fits:
+            return None
+        if self.equal:
+            return Dense(collate(self.examples, self.units).to(self.device, self.dtype))
+        flat = self.examples.take(self.units)
+        lengths = torch.from_numpy(flat.lengths)
+        target = None
+        if flat.target is not None:
+            target = torch.from_numpy(flat.target.astype(np.float32 if flat.target.dtype.kind == "f" else np.int64))
+        batch = Batch(
+            torch.from_numpy(flat.as_seen(flat.values)),
+            torch.ones(len(flat.values), dtype=torch.bool),
+            torch.from_numpy(flat.index.astype(np.int64)),
+            target,
+            None if flat.observed is None else torch.from_numpy(flat.observed),
+        ).to(self.device, self.dtype)
+        starts = torch.from_numpy(flat.offsets[:-1])
+        return Flat(batch, starts.to(self.device), lengths.to(self.device), flat.per_position)
 
     def rows(self, places: np.ndarray) -> np.ndarray:
-        """Rows of `whole` that the units at these places of `units` have: of a pair, two."""
+        """Rows of `held` that the units at these places of `units` have: of a pair, two."""
         return np.stack([2 * places, 2 * places + 1], 1).reshape(-1) if self.examples.paired else places
 
     def batch(self, places: np.ndarray) -> Batch:
         """The batch of the units at these places of `units`."""
-        if self.whole() is None:
-            return collate(self.examples, self.units[places]).to(self.device, self.dtype)
+        if not self.fits or (self.device.type == "cpu" and not self.equal):
+            return self.gathered(places).to(self.device, self.dtype)
         # Without waiting: a plain copy would first wait for all that the GPU has been given.
-        return self.picked(torch.from_numpy(self.rows(places)).to(self.device, non_blocking=True))
+        rows = torch.from_numpy(self.rows(places)).to(self.device, non_blocking=True)
+        return self.picked(rows, int(self.lengths[places].max()))
 
-    def picked(self, rows: torch.Tensor) -> Batch:
-        """The batch of these rows of `whole`; rows (n,) int64 on the device."""
-        whole = self.whole()
-        assert whole is not None
+    def gathered(self, places: np.ndarray) -> Batch:
+        """The same batch out of the arrays, on the CPU."""
+        return collate(self.examples, self.units[places])
 
-        def pick(x: torch.Tensor | None) -> torch.Tensor | None:
-            return None if x is None else x.index_select(0, rows)
-
-        return Batch(
-            whole.inputs.index_select(0, rows),
-            whole.valid.index_select(0, rows),
-            whole.index.index_select(0, rows),
-            pick(whole.target),
-            pick(whole.observed),
-            full=whole.full,
-        )
+    def picked(self, rows: Tensor, length: int) -> Batch:
+        """The batch of these rows of `held`, padded to `length`; rows (n,) int64 on the device."""
+        assert self.held is not None
+        return self.held.picked(rows, length)
 
     def in_order(self, positions: int | None = None, most: int = 512) -> Iterator[Batch]:
         """Every unit once, in order, about `positions` padded positions a batch and at most `most` units."""
@@ -77,3 +214,33 @@ class Batches:
             last = first + max(fits, 1)
             yield self.batch(np.arange(first, last))
             first = last
+
+
+class Ahead(Generic[T]):
+    """What `make` gives for 0, 1 and so on up to `count`: while one is used, a thread makes the next."""
+
+    def __init__(self, make: Callable[[int], T], count: int) -> None:
+        self.make, self.count = make, count
+        self.thread = ThreadPoolExecutor(1)
+        self.next: tuple[int, Future[T]] | None = None
+
+    def __call__(self, number: int) -> T:
+        """The one of this number; out of turn it is made while the caller waits."""
+        ready = self.next is not None and self.next[0] == number
+        future = self.next[1] if self.next is not None and ready else self.thread.submit(self.make, number)
+        self.next = (number + 1, self.thread.submit(self.make, number + 1)) if number + 1 < self.count else None
+        return future.result()
+
+
+def batches_ahead(batches: Batches, order: Sequence[np.ndarray]) -> Callable[[int], Batch] | None:
+    """Batches of an epoch by their position, where a GPU does not hold the set; None where nothing is to be gained."""
+    if batches.device.type == "cpu" or batches.fits or type(batches) is not Batches:
+        return None
+
+    def make(position: int) -> Batch:
+        batch = batches.gathered(order[position])
+        # From such memory a GPU copies by itself.
+        return batch.mapped(Tensor.pin_memory) if batches.device.type == "cuda" else batch
+
+    ahead = Ahead(make, len(order))
+    return lambda position: ahead(position).to(batches.device, batches.dtype)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +22,21 @@ STATE = "running"
 """Its name in a saved state: `running/NAME` per sum; in older states `running` alone, (2,): loss and count."""
 
 
+Reading = Callable[[], float | None]
+
+
+def read_later(number: torch.Tensor) -> Reading:
+    """A number () on its way from a GPU, which nobody waits for: what is returned gives None until it is there."""
+    if number.device.type == "cpu":
+        value = float(number)
+        return lambda: value
+    copy = torch.empty((), dtype=number.dtype, pin_memory=True)
+    copy.copy_(number, non_blocking=True)
+    arrived: Any = torch.cuda.Event()  # type: ignore[no-untyped-call]
+    arrived.record()
+    return lambda: float(copy) if arrived.query() else None
+
+
 class TrainMetrics:
     """An objective's sums over batches, float64, in one tensor on the device, so that a recorded step can add to it.
 
@@ -32,6 +47,7 @@ class TrainMetrics:
     def __init__(self, device: torch.device) -> None:
         self.flat = torch.zeros(0, dtype=torch.float64, device=device)
         self.shapes: dict[str, torch.Size] = {}
+        self.reading: Reading = lambda: 0.0
 
     @torch.no_grad()
     def add(self, sums: Sums) -> None:
@@ -64,6 +80,14 @@ class TrainMetrics:
     def loss(self) -> float:
         """The sum of the loss."""
         return float(self.parts()["loss"])
+
+    def glance(self) -> float:
+        """The sum of the loss as far as it is known without waiting for a GPU: now, at the last glance, or before."""
+        before, self.reading = self.reading, read_later(self.parts()["loss"])
+        now = self.reading()
+        if now is None:
+            now = before()
+        return 0.0 if now is None else now
 
     def scores(self, objective: ObjectiveSpec) -> dict[str, float]:
         """The objective's scores of these batches; the loss alone where another sum is unknown or not finite."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import torch
@@ -84,20 +85,27 @@ class FeatureBatches(Batches):
         batch = super().batch(places)
         if batch.features is not None or self.done < len(self.units):
             return batch
-        rows = self.rows(places)
-        lengths = self._lengths[rows, None]
-        index = self._starts[rows, None] + np.minimum(np.arange(lengths.max()), lengths - 1)
-        return self._with(batch, self.known()[torch.from_numpy(index).to(self.device)])
+        return self._with(batch, torch.from_numpy(self.rows(places)).to(self.device), batch.inputs.shape[1])
 
-    def picked(self, rows: torch.Tensor) -> Batch:
-        batch = super().picked(rows)
-        if self.done < len(self.units):
-            return batch
+    def picked(self, rows: torch.Tensor, length: int) -> Batch:
+        batch = super().picked(rows, length)
+        return batch if self.done < len(self.units) else self._with(batch, rows, length)
+
+    def _with(self, batch: Batch, rows: torch.Tensor, length: int) -> Batch:
+        """The batch of these rows, padded to `length`, with its features; those of padding are the last one's."""
         values = self.known()
-        return self._with(batch, values.view(len(self._lengths), -1, values.shape[1]).index_select(0, rows))
-
-    def _with(self, batch: Batch, features: torch.Tensor) -> Batch:
+        if self.pool or self.equal:
+            features = torch.unflatten(values, 0, (len(self._lengths), -1)).index_select(0, rows)
+        else:
+            starts, lengths = (x.index_select(0, rows)[:, None] for x in self._places)
+            features = values[starts + torch.arange(length, device=rows.device).minimum(lengths - 1)]
         return replace(batch, features=features, level=self.level)
+
+    @cached_property
+    def _places(self) -> tuple[torch.Tensor, torch.Tensor]:
+        """Where each row's features begin, and how many there are, on the device."""
+        starts, lengths = (torch.from_numpy(x).to(self.device) for x in (self._starts[:-1], self._lengths))
+        return starts, lengths
 
     def _position(self, units: int) -> int:
         return int(self._starts[2 * units if self.examples.paired else units])

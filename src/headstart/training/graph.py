@@ -1,14 +1,17 @@
-"""Training steps recorded as a CUDA graph, and replayed.
+"""Training steps recorded as CUDA graphs, and replayed.
 
 A step of a small model is some hundred kernels of a few microseconds each, which Python starts more slowly than a
 GPU does them. Recorded as a CUDA graph they are one launch. What changes from step to step (which examples, AdamW's
-numbers, the epoch) is then read from tables on the device, filled once an epoch. It is runtime, not identity: the same
-numbers come out, to rounding (to the bit on a CPU, where nothing is recorded).
+numbers, the epoch) is then read from tables on the device, filled once an epoch; examples that each epoch has of its
+own are copied to where the first epoch's were. Sequences of different length have a graph for each of some padded
+lengths (`batches.bucket`). It is runtime, not identity: the same numbers come out, to rounding (to the bit on a CPU,
+where nothing is recorded).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, Literal
 
 import numpy as np
@@ -16,21 +19,29 @@ import torch
 
 from headstart.errors import first_line
 from headstart.sequence import Batch
-from headstart.training.batches import Batches
+from headstart.training.batches import Batches, Held, bucket, refill
 
 WARM = 3
-"""Steps that are taken one kernel at a time before one is recorded: libraries choose their kernels meanwhile."""
+"""Steps of a padded length that are taken one kernel at a time first: libraries choose their kernels meanwhile."""
+ROOM = 0.1
+"""Share of positions more than an epoch has, for those of later epochs, whose sequences may be longer."""
 
 Step = Callable[[], None]
 Recorder = Callable[[Step], Step]
 """Records a step, performs it once, and gives what performs it again."""
 
 
+@cache
+def _pool() -> Any:
+    """Memory that all graphs of this process use in turn: none reads what another has left there."""
+    return torch.cuda.graph_pool_handle()
+
+
 def cuda_graph(step: Step) -> Step:
     """Record a step as a CUDA graph. Raises: RuntimeError where the step asks the GPU for a number, or copies to it."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
-        with torch.cuda.graph(graph):
+        with torch.cuda.graph(graph, pool=_pool()):
             step()
     finally:
         # A capture that fails leaves its own stream as the current one (torch 2.11).
@@ -46,10 +57,10 @@ Record = Recorder | Literal["auto"] | None
 """How steps are recorded: as the device can, in no way, or by a recorder of one's own."""
 
 
-def choose_recorder(record: Record, batches: Batches, *, trained: bool, fresh: bool, alone: bool) -> Recorder | str:
+def choose_recorder(record: Record, batches: Batches, *, trained: bool, alone: bool) -> Recorder | str:
     """What records the steps of a stage, or why they are taken plainly.
 
-    trained: whether any tensor is. fresh: whether each epoch has examples of its own. alone: on one rank.
+    trained: whether any tensor is. alone: on one rank.
     """
     if record == "auto":
         record = RECORDERS.get(batches.device.type)
@@ -61,20 +72,20 @@ def choose_recorder(record: Record, batches: Batches, *, trained: bool, fresh: b
         return "nothing is trained"
     if not alone:
         return "several ranks share it"
-    if fresh:
-        return "each epoch has examples of its own"
-    if batches.whole() is None:
-        return "sequences differ in length, or are too many to be held on the device"
+    if not batches.fits:
+        return "the examples are too many to be held on the device"
     return record
 
 
 class GraphedStep:
-    """Takes the steps of full batches by replaying a recorded one, where that can be; `how` says whether, or why not.
+    """Takes the steps of full batches by replaying recorded ones, where that can be; `how` says whether, or why not.
 
     step: one step on a batch with the numbers, the seed and the epoch. numbers: AdamW's numbers of each step of the
-    stage. size: units of a full batch. per_epoch: steps of an epoch. record: from `choose_recorder`.
+    stage. longest: positions that no example exceeds. size: units of a full batch. per_epoch: steps of an epoch.
+    record: from `choose_recorder`.
     Tables: `rows` (per_epoch, rows of a batch) int64, of `batches`; `numbers` (per_epoch, columns); `position` (1,),
-    the step of the epoch, moved on by each call.
+    the step of the epoch, moved on by each call. `replays`: what performs a step again, by padded length. `own`: the
+    examples of an epoch that has its own, in memory that stays where it is.
     """
 
     def __init__(
@@ -83,6 +94,7 @@ class GraphedStep:
         batches: Batches,
         numbers: Callable[[int], list[float]],
         seed: int,
+        longest: int,
         size: int,
         per_epoch: int,
         record: Recorder | str,
@@ -90,8 +102,11 @@ class GraphedStep:
         self.step, self.batches, self.numbers_at, self.size, self.per_epoch = step, batches, numbers, size, per_epoch
         self.record = None if isinstance(record, str) else record
         self.how = f"plain: {record}" if isinstance(record, str) else "recorded"
-        self.replay: Step | None = None
-        self.taken, self.next_position = 0, -1
+        self.longest, self.lengths = longest, list[int]()
+        self.replays: dict[int, Step] = {}
+        self.taken: dict[int, int] = {}
+        self.next_position = -1
+        self.own: Held | None = None
         if self.record is None:
             return
         table: dict[str, Any] = {"device": batches.device, "dtype": torch.int64}
@@ -101,44 +116,62 @@ class GraphedStep:
         self.seed = torch.full((), seed, **table)
         self.epoch = torch.zeros((), **table)
 
-    def start_epoch(self, epoch: int, batches: list[np.ndarray]) -> None:
-        """Fill the tables for an epoch. Rows of a batch that is not full stay 0: it is never taken here."""
+    def start_epoch(self, epoch: int, order: list[np.ndarray], source: Batches) -> None:
+        """Fill the tables for an epoch: batches of these places of `source`.
+
+        Rows of a batch that is not full stay 0: it is never taken here.
+        """
         if self.record is None:
             return
+        self.lengths = []
+        if source is not self.batches and not self._hold(source):
+            return
         rows = np.zeros(self.rows.shape, dtype=np.int64)
-        for position, units in enumerate(batches):
+        for position, units in enumerate(order):
             if len(units) == self.size:
-                rows[position] = self.batches.rows(units)
+                rows[position] = source.rows(units)
         numbers = [self.numbers_at(epoch * self.per_epoch + position) for position in range(self.per_epoch)]
         self.rows.copy_(torch.from_numpy(rows))
         self.numbers.copy_(torch.tensor(numbers, dtype=self.numbers.dtype))
         self.epoch.fill_(epoch)
+        self.lengths = [bucket(int(source.lengths[units].max()), self.longest) for units in order]
 
-    def __call__(self) -> None:
-        """The step at `position`: tensors that stay where they are, nothing from Python."""
-        batch = self.batches.picked(self.rows.index_select(0, self.position)[0])
+    def _hold(self, source: Batches) -> bool:
+        """Put an epoch's own examples where the recorded steps look for them; False where they do not fit."""
+        if source.held is None:
+            return False
+        if self.own is None or not refill(self.own, source.held):
+            self.own = source.held.widened(ROOM)
+            self.replays.clear()
+        return True
+
+    def __call__(self, length: int) -> None:
+        """The step at `position`, padded to `length`: tensors that stay where they are, nothing from Python."""
+        rows = self.rows.index_select(0, self.position)[0]
+        batch = (self.own or self.batches).picked(rows, length)
         self.step(batch, self.numbers.index_select(0, self.position)[0], self.seed, self.epoch)
         self.position.add_(1)
 
     def take(self, position: int, units: np.ndarray) -> bool:
         """Take the step at this position of the epoch; False where it must be taken plainly."""
-        if self.record is None or len(units) != self.size:
+        if self.record is None or not self.lengths or len(units) != self.size:
             return False
         if position != self.next_position:
             self.position.fill_(position)
         self.next_position = position + 1
-        self.taken += 1
-        if self.replay is not None:
-            self.replay()
-        elif self.taken <= WARM:
-            self()
+        length = self.lengths[position]
+        if length in self.replays:
+            self.replays[length]()
+        elif self.taken.get(length, 0) < WARM:
+            self.taken[length] = self.taken.get(length, 0) + 1
+            self(length)
         else:
-            return self._record(self.record)
+            return self._record(self.record, length)
         return True
 
-    def _record(self, record: Recorder) -> bool:
+    def _record(self, record: Recorder, length: int) -> bool:
         try:
-            self.replay = record(self)
+            self.replays[length] = record(partial(self, length))
         except RuntimeError as error:
             # Kernels that cannot be recorded are not a mistake of the study: nothing was performed, so go on plainly.
             self.how, self.record = f"plain: a step could not be recorded ({first_line(error)})", None

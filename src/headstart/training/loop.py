@@ -19,7 +19,7 @@ from headstart.models.norms import Tensors
 from headstart.objectives import ObjectiveSpec
 from headstart.sequence import Batch, Signature, epoch_batches
 from headstart.spec import Spec, neutral
-from headstart.training.batches import Batches
+from headstart.training.batches import Batches, batches_ahead
 from headstart.training.distributed import ALONE, Ranks
 from headstart.training.evaluate import TrainMetrics, evaluate
 from headstart.training.features import FeatureBatches
@@ -28,7 +28,8 @@ from headstart.training.optim import FlatParameters, Numbers, OptimSpec, Weights
 from headstart.training.step import TrainStep, on_device
 
 CHECK_EVERY = 20
-"""Steps between looks at the running loss: a NaN stays in a sum, so that none is missed."""
+"""Steps between looks at the running loss: a NaN stays in a sum, so that none is missed. A GPU is not waited for: its
+loss of one look is read at the next."""
 
 
 MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
@@ -236,19 +237,19 @@ def train(config: TrainConfig, progress: Progress) -> Iterator[StepInfo]:
         config.record if progress.model.recordable else None,
         config.train,
         trained=bool(flat.tensors),
-        fresh=config.fresh is not None,
         alone=ranks.count == 1,
     )
-    graphed = GraphedStep(take, config.train, numbers, config.seed, optim.batch_size, per_epoch, record)
+    longest = config.signature.length
+    graphed = GraphedStep(take, config.train, numbers, config.seed, longest, optim.batch_size, per_epoch, record)
     course = Course(config)
     # Looked at before a step, not after: a state saved at the last step must end there too.
     while not config.ended(progress):
         began = time.perf_counter()
         if course.move_to(progress.step):
-            graphed.start_epoch(course.epoch, course.order)
+            graphed.start_epoch(course.epoch, course.order, course.batches)
         if not graphed.take(course.position, course.units):
             seed, counter = (on_device(number, course.batches.device) for number in (config.seed, course.epoch))
-            take(course.batches.batch(ranks.part(course.units)), numbers(progress.step), seed, counter)
+            take(course.batch(), numbers(progress.step), seed, counter)
         yield finish_step(config, progress, course, graphed.how, began)
 
 
@@ -271,6 +272,7 @@ class Course:
     def __init__(self, config: TrainConfig) -> None:
         self.config, self.batches = config, config.train
         self.epoch, self.position, self.order = -1, 0, list[np.ndarray]()
+        self.ahead: Callable[[int], Batch] | None = None
 
     def move_to(self, step: int) -> bool:
         """Go to a step (from 0). True: its epoch is another one than before."""
@@ -280,6 +282,7 @@ class Course:
         self.batches, self.epoch = config.train if config.fresh is None else config.fresh(epoch), epoch
         optim = config.optim
         self.order = epoch_batches(self.batches.lengths, optim.batch_size, config.seed, epoch, optim.length_pool)
+        self.ahead = batches_ahead(self.batches, [config.ranks.part(units) for units in self.order])
         return True
 
     @property
@@ -287,14 +290,22 @@ class Course:
         """Places, in `batches.units`, of the units of the step."""
         return self.order[self.position]
 
+    def batch(self) -> Batch:
+        """The batch of the step: this rank's part of it."""
+        if self.ahead is not None:
+            return self.ahead(self.position)
+        return self.batches.batch(self.config.ranks.part(self.units))
+
 
 def finish_step(config: TrainConfig, progress: Progress, course: Course, how: str, began: float) -> StepInfo:
     """What follows a step that has been taken: it is counted, and where one is due val is scored. began: its time."""
     total, per_epoch, units = config.total, config.per_epoch, course.units
     progress.count(len(units), int(course.batches.tokens[units].sum()), how)
     evaluated = config.budget.evaluates_at(progress.step, per_epoch, total)
-    if progress.step % CHECK_EVERY == 0 or evaluated:
+    if evaluated:
         progress.diverged = not math.isfinite(progress.metrics.loss)
+    elif progress.step % CHECK_EVERY == 0:
+        progress.diverged = not math.isfinite(progress.metrics.glance())
     result = _record(config, progress) if evaluated or progress.diverged else None
     progress.seconds += time.perf_counter() - began
     if result is not None:

@@ -276,10 +276,10 @@ def _batches(parts: Sequence[tuple[Batches, np.ndarray]], longest: int) -> tuple
     """
     feed = parts[0][0]
     same = all(other is feed for other, _ in parts)
-    if same and type(feed) is Batches and feed.whole() is not None:
+    if same and type(feed) is Batches and feed.fits and (feed.equal or feed.device.type != "cpu"):
         rows = np.stack([feed.rows(places) for _, places in parts])
-        batch = feed.picked(torch.from_numpy(rows.reshape(-1)).to(feed.device, non_blocking=True))
-        fields = {name: torch.unflatten(x, 0, rows.shape) for name, x in _tensors(batch).items()}
+        batch = feed.picked(torch.from_numpy(rows.reshape(-1)).to(feed.device, non_blocking=True), longest)
+        fields = {name: torch.unflatten(x, 0, rows.shape) for name, x in batch.tensors().items()}
         return fields, {"full": batch.full, "level": batch.level}
     batches = [each.batch(places) for each, places in parts]
     equal = all(each.equal for each, _ in parts) and len({batch.inputs.shape[1] for batch in batches}) == 1
@@ -287,16 +287,12 @@ def _batches(parts: Sequence[tuple[Batches, np.ndarray]], longest: int) -> tuple
     if getattr(feed, "pool", None) is None:  # of pooled features there is one for each example
         ragged.add("features")
     fields = {}
-    for name in _tensors(batches[0]):
+    for name in batches[0].tensors():
         values = [getattr(batch, name) for batch in batches]
         fields[name] = torch.stack(
             [_padded(x, name, longest) for x in values] if name in ragged and not equal else values
         )
     return fields, {"full": equal and batches[0].full, "level": batches[0].level}
-
-
-def _tensors(batch: Batch) -> Tensors:
-    return {name: value for name, value in vars(batch).items() if isinstance(value, Tensor)}
 
 
 def _padded(x: Tensor, name: str, length: int) -> Tensor:
