@@ -1,6 +1,6 @@
 """Recorded training steps beside plain ones: do they agree, and how much faster are they?
 
-    python benchmarks/recorded_steps.py [--device auto] [--precision bfloat16] [--steps 200] [--only pretrain]
+    python benchmarks/recorded_steps.py [--device auto] [--precision bfloat16] [--steps 200] [--only pretrain,ragged]
 
 Claim: on a GPU, 20 steps of Image's stages (D 64, 3 blocks, 4 heads, L 1,024; made-up pixels) that are played from a
 CUDA graph give the losses and weights of 20 plain ones, to 1e-3 of scale in bfloat16 and 1e-5 in float32. Four runs
@@ -8,15 +8,22 @@ are compared: plain, plain once more (what the GPU's own kernels leave open, sin
 that reads its numbers from the device without a recording, and the recorded one. Then their paces, and where the
 time of a recorded step goes. On a CPU nothing is recorded: the step is called, and the paces are those of calls.
 Not compared: biases of keys. Their gradient is zero but for rounding, and AdamW makes full steps of rounding.
+
+Beside Image's two phases: `ragged`, tokens of 500 to 2,000 positions in pools of like length, which are recorded for
+each padded length; `windows`, the same in windows of 256 positions; `fresh`, an endless stream (bit memory), whose
+examples are copied to where the recorded step looks for them. Of `ragged` and `windows` the flash kernel's steps
+(HEADSTART_FLASH=1) are compared with those of the kernel that takes a mask, and timed, on a GPU in bfloat16.
 """
 
 from __future__ import annotations
 
 import argparse
 import itertools
+import os
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,8 +34,10 @@ from headstart.api import Study
 from headstart.bench.machine import setting, wait_for
 from headstart.runner.machine import choose_device
 from headstart.sequence import Examples, Signature
+from headstart.spec import read
 from headstart.stage import StageSpec
 from headstart.stage.trained import TrainedRun
+from headstart.tasks import open_task
 from headstart.tasks.task import Task
 from headstart.training.graph import RECORDERS, Recorder
 from headstart.training.loop import BudgetSpec
@@ -37,6 +46,8 @@ STEPS, WARM, PROFILED = 20, 50, 5
 LIMIT = {"bfloat16": 1e-3, "float32": 1e-5}
 NOISE = "key.bias"
 CALLED = "called (a CPU records none)"
+CASES = ("pretrain", "finetune", "ragged", "windows", "fresh")
+CLASSIFY = {"objective": {"kind": "classify"}, "budget": {"steps": 1}}
 MOVED = 5
 """Limits that the weights must have moved by, so that agreement means something."""
 
@@ -217,13 +228,55 @@ def made_up(units: int, length: int) -> Task:
     return Task(signature, examples, examples, examples)
 
 
+def ragged_tokens(units: int, longest: int) -> Task:
+    """Tokens of which every seventh decides the class, a quarter of `longest` to all of it long."""
+    draw = np.random.default_rng(0)
+    lengths = draw.integers(max(longest // 4, 1), longest + 1, units)
+    offsets = np.concatenate([[0], np.cumsum(lengths)])
+    values = draw.integers(0, 15, offsets[-1])
+    target = np.array([values[a:b:7].sum() % 10 for a, b in itertools.pairwise(offsets)])
+    signature = Signature("tokens", 15, longest, int(lengths.min()), "class", classes=10)
+    examples = Examples(values, offsets, target, np.arange(units))
+    return Task(signature, examples, examples, examples)
+
+
+def others(units: int, longest: int, precision: str) -> Iterator[tuple[str, StageSpec, Task]]:
+    """(name, stage, task) of ragged sequences, of windows, and of an endless stream."""
+    model = {"width": 64, "blocks": 3, "feed_forward": {"width": 128}, "position": {"kind": "rotary"}}
+    optim = {"batch_size": 16, "length_pool": 50, "precision": precision}
+    for name, mixer in (
+        ("ragged", {"kind": "attention", "heads": 4}),
+        ("windows", {"kind": "local_attention", "heads": 4, "window": min(256, longest // 4)}),
+    ):
+        document = {"task": {"kind": "listops"}, "model": {**model, "mixer": mixer}, "optim": optim}
+        yield name, read(StageSpec, {**document, **CLASSIFY}), ragged_tokens(units, longest)
+    stream = {"kind": "bit_memory", "train": units, "val": 100, "test": 100}
+    document = {"task": stream, "model": model, "optim": {"batch_size": 16, "precision": precision}}
+    spec = read(StageSpec, {**document, **CLASSIFY})
+    yield "fresh", spec, open_task(spec.task, Path())
+
+
+def flashing(name: str, spec: StageSpec, task: Task, device: str, steps: int) -> str:
+    """The flash kernel beside the one that takes a mask: agreement of 20 plain steps, and paces of recorded ones."""
+    outcomes = []
+    for word in ("0", "1"):
+        os.environ["HEADSTART_FLASH"] = word
+        outcomes.append((taken(spec, task, device, None), pace(spec, task, device, recorder(device), steps)))
+    os.environ.pop("HEADSTART_FLASH")
+    (masked, slow), (flash, fast) = outcomes
+    return (
+        f"{name}: flash kernel {1e3 * fast:.3f} ms a step, with a mask {1e3 * slow:.3f} ms; "
+        f"{apart(masked, flash):.1e} of scale apart after {STEPS} plain steps"
+    )
+
+
 def main() -> int:
     """Compare and print. Exit code 1 where steps do not agree."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--device", default="auto", choices=["auto", "cpu", "cuda"])
     parser.add_argument("--precision", default="bfloat16", choices=list(LIMIT))
-    parser.add_argument("--only", choices=["pretrain", "finetune"])
-    for name, value in (("steps", 200), ("units", 2000), ("length", 1024), ("threads", 1)):
+    parser.add_argument("--only", default=",".join(CASES), help="some of " + ", ".join(CASES))
+    for name, value in (("steps", 200), ("units", 2000), ("length", 1024), ("longest", 2000), ("threads", 1)):
         parser.add_argument(f"--{name}", type=int, default=value)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
@@ -232,8 +285,9 @@ def main() -> int:
     study = Study("coser-1-described", ["columns=image", "seed=[0]", *words], scale="paper", absent="open")
     where: dict[str, Any] = setting(device, options.threads)
     print(", ".join(f"{key} {value}" for key, value in where.items()))
-    for phase, spec in phases(study).items():
-        if options.only not in (None, phase):
+    cases = [(name, spec, task) for name, spec in phases(study).items()]
+    for phase, spec, task in (*cases, *others(options.units, options.longest, options.precision)):
+        if phase not in options.only.split(","):
             continue
         comparison = agreement(phase, spec, task, device)
         print(comparison)
@@ -242,10 +296,13 @@ def main() -> int:
             wrong = 1
             continue
         plain, played = (pace(spec, task, device, way, options.steps) for way in (None, recorder(device)))
+        epoch = f"; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s"
         print(
             f"{phase}: batch {spec.optim.batch_size}, plain {1e3 * plain:.3f} ms a step, {comparison.how} "
-            f"{1e3 * played:.3f} ms; an epoch of 45,000 images {45_000 / spec.optim.batch_size * played:.2f} s"
+            f"{1e3 * played:.3f} ms{epoch if phase in ('pretrain', 'finetune') else ''}"
         )
+        if phase in ("ragged", "windows") and device == "cuda" and options.precision == "bfloat16":
+            print(flashing(phase, spec, task, device, options.steps))
         print("\n".join(kernel_lines(kernels(spec, task, device, recorder(device)))))
     return wrong
 

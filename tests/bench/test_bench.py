@@ -9,14 +9,18 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
 
-from headstart.bench import machine, mixers, pages, process, train
+from headstart.bench import machine, mixers, pages, process, shares, train
 from headstart.bench.pages import spread, times
 from headstart.errors import BadInput
 from headstart.models.mixers import MIXERS
+from headstart.seeds import Draw
+from headstart.sequence import collate
 
 OWN = '''
 from typing import Literal
@@ -94,12 +98,37 @@ def test_training_is_measured_beside_a_plain_loop(monkeypatch):
     assert speed.plain_seconds > 0
     assert speed.share_of_peak > 0
     assert sum(speed.shares.values()) == pytest.approx(1)
-    assert set(speed.shares) == set(train.GROUPS)
+    assert set(speed.shares) == set(shares.GROUPS)
     assert all(share > 0 for share in speed.shares.values())
     heads, rows = pages.train_table([speed, replace(speed, failed="over the time limit", seconds=None)])
     assert rows[0][2] == "32 x 64"
     assert rows[1][1] == "over the time limit"
     assert len(heads) == len(rows[0]) == len(rows[1])
+    assert speed.how == "plain: steps are not recorded on this device"
+    assert speed.epoch_seconds == pytest.approx(speed.seconds * 1097 / 32)
+    assert pages.ways([speed]).startswith(f"Steps of ours: digits, cpu: {speed.how}.")
+    assert ("pip install transformers accelerate" in pages.ways([speed])) == (speed.trainer_seconds is None)
+    beside = pages.train_table([replace(speed, trainer_seconds=2 * speed.seconds)])[1][0]
+    assert beside[-1] == "2.00"
+
+
+@pytest.mark.skipif(not train.trainer_installed(), reason="needs accelerate: pip install transformers accelerate")
+def test_the_trainer_of_transformers_takes_its_turns():
+    (speed,) = train.survey(train.read_models("digits"), "cpu", 1, 100)
+    assert speed.failed is None
+    assert 0 < speed.trainer_seconds < 100
+
+
+def test_the_loss_of_the_trainer_is_that_of_the_plain_loop():
+    pytest.importorskip("transformers")
+    from headstart.bench.trainer import _WithLoss
+
+    case, example, model = train.case_of({"threads": 1, "device": "cpu", "case": {"model": "digits"}})
+    batch = collate(train.made_up(example), np.arange(example.batch))
+    loss = _WithLoss(model)(batch.inputs, batch.target)["loss"]
+    plain = torch.nn.functional.cross_entropy(model(batch, Draw(0, 0, batch.index)), batch.target)
+    assert case.name == "digits"
+    assert torch.equal(loss, plain)
 
 
 def test_a_case_over_the_time_limit_is_a_cell():
@@ -150,11 +179,11 @@ def test_a_made_up_batch_suits_its_model(name):
 
 
 def test_operations_are_told_apart_by_name():
-    assert train.group_of("aten::addmm") == train.PRODUCTS
-    assert train.group_of("aten::_scaled_dot_product_flash_attention_for_cpu_backward") == train.ATTENTION
-    assert train.group_of("aten::_softmax") == train.ATTENTION
-    assert train.group_of("aten::gelu") == train.ELEMENTS
-    assert train.group_of("autograd::engine::evaluate_function: AddmmBackward0") == train.OTHER
+    assert shares.group_of("aten::addmm") == shares.PRODUCTS
+    assert shares.group_of("aten::_scaled_dot_product_flash_attention_for_cpu_backward") == shares.ATTENTION
+    assert shares.group_of("aten::_softmax") == shares.ATTENTION
+    assert shares.group_of("aten::gelu") == shares.ELEMENTS
+    assert shares.group_of("autograd::engine::evaluate_function: AddmmBackward0") == shares.OTHER
 
 
 def test_labels_are_moved_apart_no_more_than_needed():

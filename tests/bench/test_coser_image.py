@@ -168,8 +168,8 @@ def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypa
     assert recorded_steps.agreement("pretrain", spec, task, "cpu").problem is None
     start_epoch = graph.GraphedStep.start_epoch
 
-    def wrong_tables(self, epoch, batches):
-        start_epoch(self, epoch, batches)
+    def wrong_tables(self, epoch, *order_and_source):
+        start_epoch(self, epoch, *order_and_source)
         if self.record is None:
             return
         if wrong == "rate":
@@ -179,6 +179,18 @@ def test_the_comparison_sees_a_rate_or_a_mask_that_stands_still(images, monkeypa
 
     monkeypatch.setattr(graph.GraphedStep, "start_epoch", wrong_tables)
     assert "differ from plain ones" in str(recorded_steps.agreement("pretrain", spec, task, "cpu").problem)
+
+
+def test_ragged_windowed_and_endless_stages_are_compared_too(monkeypatch):
+    monkeypatch.setattr(recorded_steps, "STEPS", 8)
+    cases = list(recorded_steps.others(32, 24, "float32"))
+    assert [name for name, _, _ in cases] == ["ragged", "windows", "fresh"]
+    assert {name for name, _, task in cases if task.fresh is not None} == {"fresh"}
+    for name, spec, task in cases:
+        agreement = recorded_steps.agreement(name, spec, task, "cpu")
+        assert agreement.problem is None
+        if name == "fresh":
+            assert agreement.recorded == 0.0
 
 
 def test_two_runs_that_differ_by_themselves_widen_what_is_allowed_and_no_number_is_never_allowed():

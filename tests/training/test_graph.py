@@ -229,14 +229,14 @@ RAGGED = [name for name in CASES if name != "bfloat16"]
 @pytest.mark.parametrize("name", RAGGED)
 def test_sequences_of_different_length_have_a_recorded_step_for_each_padded_length(name, monkeypatch):
     monkeypatch.setattr(graph, "bucket", lambda length, longest: min(-(-length // 4) * 4, longest))
-    kept: list[GraphedStep] = []
+    steps: list[GraphedStep] = []
     real = GraphedStep.start_epoch
-    monkeypatch.setattr(GraphedStep, "start_epoch", lambda self, *a: (kept.append(self), real(self, *a))[1])
+    monkeypatch.setattr(GraphedStep, "start_epoch", lambda self, *a: (steps.append(self), real(self, *a))[1])
     case = doubled(name)
     (plain, records), (played, theirs) = run(case, None, 80), run(case, taped, 80)
     assert played.how == "recorded"
-    assert set(kept[-1].replays) >= ({8, 12} if case.optim.get("length_pool") else {12})
-    assert all(length % 4 == 0 for length in kept[-1].replays)
+    assert set(steps[-1].replays) >= ({8, 12} if case.optim.get("length_pool") else {12})
+    assert all(length % 4 == 0 for length in steps[-1].replays)
     far = (plain.flat.weights - played.flat.weights).abs().max()
     assert float(far) <= 1e-9 * float(plain.flat.weights.abs().max())
     assert [record["step"] for record in records] == [record["step"] for record in theirs]

@@ -1,6 +1,6 @@
 """A GPU is never waited for in the steps between evaluations, and what it needs next is made while it computes.
 
-The GPU is torch's device without numbers: an operation that needs one is counted, and gets 1 in its place.
+The GPU is torch's device without numbers: an operation that needs one is counted, and gets 1 in its arrived.
 """
 
 from __future__ import annotations
@@ -127,9 +127,9 @@ def test_a_loss_is_seen_once_it_has_arrived(monkeypatch):
     on_their_way: list[list[float]] = []
 
     def read_later(number: torch.Tensor) -> Callable[[], float | None]:
-        place: list[float] = []
-        on_their_way.append(place)
-        return lambda: place[0] if place else None
+        arrived: list[float] = []
+        on_their_way.append(arrived)
+        return lambda: arrived[0] if arrived else None
 
     monkeypatch.setattr(evaluate, "read_later", read_later)
     assert metrics.glance() == 0.0

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, replace
+from functools import partial
+from importlib.util import find_spec
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-from torch.profiler import ProfilerActivity, profile, record_function
 
 from headstart.bench.machine import matrix_peak, wait_for
 from headstart.bench.process import Failed, Measurement
+from headstart.bench.shares import shares
 from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
 from headstart.models.counting import training_flops
@@ -29,8 +31,9 @@ from headstart.seeds import Draw, bits
 from headstart.sequence import Examples, Signature, collate
 from headstart.spec import read, spec_of_kind
 from headstart.training.batches import Batches
+from headstart.training.graph import RECORDERS, WARM
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train
-from headstart.training.optim import FlatParameters, OptimSpec, update_
+from headstart.training.optim import FlatParameters, OptimSpec
 
 
 @dataclass(frozen=True)
@@ -38,11 +41,13 @@ class Example:
     """A model at a published size, and a batch of full length for it.
 
     `batch` is one sequence where a step would else take longer than a person waits: tokens/s hardly depend on it there.
+    epoch: train sequences of the task.
     """
 
     model: dict[str, Any]
     signature: Signature
     batch: int
+    epoch: int
     source: str
 
     @property
@@ -66,24 +71,28 @@ EXAMPLES: dict[str, Example] = {
         _attention(32, 2, 4, 128),
         Signature("floats", 1, 64, 64, "class", classes=10),
         32,
+        1_097,
         "the built-in study `digits`",
     ),
     "image": Example(
         _attention(64, 3, 4, 128),
         Signature("floats", 1, 1024, 1024, "class", classes=10),
         32,
+        45_000,
         "Amos et al. 2023, table 4",
     ),
     "text": Example(
         _attention(512, 6, 8, 1024),
         Signature("tokens", 135, 2048, 2048, "class", classes=2),
         1,
+        25_000,
         "Amos et al. 2023, table 4",
     ),
     "listops": Example(
         _attention(512, 6, 8, 1024),
         Signature("tokens", 15, 2000, 2000, "class", classes=10),
         1,
+        96_000,
         "Amos et al. 2023, table 4",
     ),
 }
@@ -166,7 +175,7 @@ OBJECTIVE = ClassifySpec()
 
 
 LEAST, MOST, ENOUGH = 3, 100, 6.0
-"""Pairs of steps, one of ours and one of the plain loop: at least 3, and until 6 s or 100 pairs."""
+"""Rounds of one step each way: at least 3, and until 6 s or 100 rounds."""
 PROFILED = 1.0
 """Seconds of steps that are profiled, at least one step and at most ten."""
 RATE = 1e-3
@@ -176,7 +185,8 @@ RATE = 1e-3
 class Speed:
     """What was measured of one model. Seconds are medians; shares are of the time of profiled steps of ours.
 
-    peak: FLOP/s of the machine's matrix products, flops: closed form, of one step.
+    peak: FLOP/s of the machine's matrix products, flops: closed form, of one step. epoch: sequences of one.
+    trainer_seconds: of the Trainer of transformers, where that is installed. how: whether steps were recorded.
     """
 
     model: str
@@ -184,11 +194,14 @@ class Speed:
     parameters: int = 0
     batch: int = 0
     length: int = 0
+    epoch: int = 0
     tokens: int = 0
     flops: float = 0.0
     seconds: float | None = None
     plain_seconds: float | None = None
+    trainer_seconds: float | None = None
     steps: int = 0
+    how: str = ""
     peak: float = 0.0
     shares: dict[str, float] | None = None
     failed: str | None = None
@@ -197,6 +210,11 @@ class Speed:
     def tokens_per_second(self) -> float | None:
         """Valid positions trained on in a second."""
         return None if self.seconds is None else self.tokens / self.seconds
+
+    @property
+    def epoch_seconds(self) -> float | None:
+        """Seconds of an epoch of the task at full length, evaluation left out."""
+        return None if self.seconds is None else self.seconds * self.epoch / self.batch
 
     @property
     def share_of_peak(self) -> float | None:
@@ -214,29 +232,36 @@ def survey(cases: Iterable[Case], device: str, threads: int, limit: float) -> It
             yield Speed(case.name, device, failed=str(error))
 
 
+def trainer_installed() -> bool:
+    """Whether the Trainer of transformers can be measured (see `trainer.py`); it is no dependency of ours."""
+    return all(find_spec(name) for name in ("transformers", "accelerate"))
+
+
 def _beside(name: str, job: dict[str, Any], limit: float) -> Speed:
-    with (
-        Measurement("headstart.bench.train:ours", job, limit) as ours,
-        Measurement("headstart.bench.train:plain", job, limit) as plain,
-    ):
-        facts, _ = ours.ask(), plain.ask()
-        mine: list[float] = []
-        theirs: list[float] = []
-        while len(mine) < LEAST or (sum(mine) + sum(theirs) < ENOUGH and len(mine) < MOST):
-            mine.append(ours.ask())
-            theirs.append(plain.ask())
-        facts["shares"] = ours.ask("shares")
+    """The ways take turns; `trainer` is one of them where it is installed."""
+    ways = ["headstart.bench.train:ours", "headstart.bench.train:plain"]
+    ways += ["headstart.bench.trainer:trainer"] if trainer_installed() else []
+    with ExitStack() as stack:
+        each = [stack.enter_context(Measurement(way, job, limit)) for way in ways]
+        facts, *_ = [way.ask() for way in each]
+        times: list[list[float]] = [[] for _ in each]
+        while len(times[0]) < LEAST or (sum(map(sum, times)) < ENOUGH and len(times[0]) < MOST):
+            for way, mine in zip(each, times, strict=True):
+                mine.append(way.ask())
+        facts["shares"] = each[0].ask("shares")
+    ours, plain, *others = map(statistics.median, times)
     return Speed(
         name,
         job["device"],
-        seconds=statistics.median(mine),
-        plain_seconds=statistics.median(theirs),
-        steps=len(mine),
+        seconds=ours,
+        plain_seconds=plain,
+        trainer_seconds=others[0] if others else None,
+        steps=len(times[0]),
         **facts,
     )
 
 
-def _case(job: Mapping[str, Any]) -> tuple[Case, Example, Network]:
+def case_of(job: Mapping[str, Any]) -> tuple[Case, Example, Network]:
     """What is measured in this process; both processes have the same fresh weights."""
     torch.set_num_threads(job["threads"])
     case = Case(**job["case"])
@@ -251,11 +276,11 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
     A step is what a stage does: order, batch, objective, forward, backward, optimiser.
     """
     keep_freed_memory()  # As the processes do that stages are trained in.
-    (case, example, model), device = _case(job), job["device"]
+    (case, example, model), device = case_of(job), job["device"]
     examples = made_up(example)
     feed = Batches(examples, np.arange(len(examples)), torch.device(device), torch.float32)
     # Far more steps than are asked for, so that no evaluation falls among them.
-    setting = TrainConfig(
+    config = TrainConfig(
         OBJECTIVE,
         example.signature,
         OptimSpec(lr=RATE, batch_size=example.batch),
@@ -263,17 +288,19 @@ def ours(job: dict[str, Any]) -> Generator[Any, str, None]:
         0,
         feed,
         feed,
-        record=None,
     )
     flat = FlatParameters(model, [name for name, _ in model.named_parameters()], set(), {})
-    ticks = train(setting, Progress(model, flat))
-    next(ticks)
+    progress = Progress(model, flat)
+    ticks = train(config, progress)
+    for _ in range(WARM + 2 if torch.device(device).type in RECORDERS else 1):
+        next(ticks)
     wait_for(device)
-    asked, last = (yield _facts(case, model, device)), PROFILED
+    asked, last = (yield _facts(case, model, device) | {"how": progress.how}), PROFILED
     while True:
         if asked == "shares":
+            # Taken one kernel at a time: those of a recorded step do not say what called them.
             steps = min(10, max(1, round(PROFILED / last)))
-            asked = yield shares(lambda: next(ticks), feed, device, steps)
+            asked = yield shares(partial(next, train(replace(config, record=None), progress)), feed, device, steps)
             continue
         start = time.perf_counter()
         next(ticks)
@@ -294,6 +321,7 @@ def _facts(case: Case, model: Network, device: str) -> dict[str, Any]:
         "parameters": sum(p.numel() for p in model.parameters()),
         "batch": example.batch,
         "length": signature.length,
+        "epoch": example.epoch,
         "tokens": int(examples.lengths.sum()),
         "flops": flops,
         "peak": matrix_peak(device),
@@ -302,7 +330,7 @@ def _facts(case: Case, model: Network, device: str) -> dict[str, Any]:
 
 def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
     """In its own process: the loop that one would write, with one batch that is already there."""
-    (_, example, model), device = _case(job), job["device"]
+    (_, example, model), device = case_of(job), job["device"]
     examples = made_up(example)
     batch = collate(examples, np.arange(example.batch)).to(torch.device(device))
     assert batch.target is not None
@@ -319,81 +347,3 @@ def plain(job: dict[str, Any]) -> Generator[Any, str, None]:
         wait_for(device)
         yield None if first else time.perf_counter() - start
         first = False
-
-
-PRODUCTS, ATTENTION, ELEMENTS = "matrix products", "attention and softmax", "element-wise"
-OPTIMISER, DATA, OTHER = "optimiser", "data", "Python and other"
-GROUPS = (PRODUCTS, ATTENTION, ELEMENTS, OPTIMISER, DATA, OTHER)
-
-_WORDS = {
-    ATTENTION: ("scaled_dot_product", "softmax", "_efficient_attention", "_flash_attention"),
-    PRODUCTS: (
-        "aten::mm",
-        "aten::addmm",
-        "aten::bmm",
-        "aten::baddbmm",
-        "aten::matmul",
-        "aten::linear",
-        "mkldnn",
-        "conv",
-        "aten::_fft",
-    ),
-}
-_SCOPE = "headstart: "
-
-
-def group_of(operation: str) -> str:
-    """The group of one operation by its name, outside data and optimiser."""
-    for group, words in _WORDS.items():
-        if any(word in operation for word in words):
-            return group
-    return ELEMENTS if operation.startswith("aten::") else OTHER
-
-
-def shares(step: Callable[[], Any], batches: Batches, device: str, steps: int) -> dict[str, float]:
-    """Share of the wall time of `steps` steps by group; they sum to 1 (on a GPU that is never idle: its kernels').
-
-    `batches.batch` and `update_` are watched meanwhile: what runs in them is `data` and `optimiser`.
-    """
-    activities = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device != "cpu" else [])]
-    with (
-        patch.object(batches, "batch", _scoped(batches.batch, DATA)),
-        patch("headstart.training.step.update_", _scoped(update_, OPTIMISER)),
-        profile(activities=activities) as trace,
-    ):
-        start = time.perf_counter()
-        for _ in range(steps):
-            step()
-        wait_for(device)
-        wall = time.perf_counter() - start
-    return _sums(trace.events(), device, wall)
-
-
-def _scoped(function: Callable[..., Any], group: str) -> Callable[..., Any]:
-    def inside(*arguments: Any, **named: Any) -> Any:
-        with record_function(_SCOPE + group):
-            return function(*arguments, **named)
-
-    return inside
-
-
-def _sums(events: Any, device: str, wall: float) -> dict[str, float]:
-    spent = dict.fromkeys(GROUPS, 0.0)
-    for event in events:
-        # Kernels stand in the list once more by themselves; their time is counted where they were called.
-        if str(event.device_type).endswith("CPU"):
-            own = event.self_cpu_time_total if device == "cpu" else event.self_device_time_total
-            spent[_scope(event) or group_of(event.name)] += own / 1e6
-    known = sum(spent.values()) - spent[OTHER]
-    spent[OTHER] = max(wall - known, 0.0)
-    total = known + spent[OTHER]
-    return {group: seconds / total for group, seconds in spent.items()}
-
-
-def _scope(event: Any) -> str | None:
-    """The watched function that an event happened in."""
-    while event is not None:
-        if event.name.startswith(_SCOPE):
-            return str(event.name.removeprefix(_SCOPE))
-        event = event.cpu_parent
-    return None

@@ -62,11 +62,17 @@ def bench_train(models: str, plugins: Sequence[str], device: str, threads: int, 
         pages.TRAIN_TEXT,
         pages.train_table(speeds),
         pages.peaks(speeds),
+        pages.ways(speeds),
         "Where the time of a step of ours goes:",
         pages.share_table(speeds),
     ]
     rows = [
-        asdict(speed) | {"tokens_per_second": speed.tokens_per_second, "share_of_peak": speed.share_of_peak}
+        asdict(speed)
+        | {
+            "epoch_seconds": speed.epoch_seconds,
+            "tokens_per_second": speed.tokens_per_second,
+            "share_of_peak": speed.share_of_peak,
+        }
         for speed in speeds
     ]
     _publish(folder, "train", "Training: tokens per second beside a plain loop", where, blocks, {"rows": rows})

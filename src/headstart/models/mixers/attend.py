@@ -21,6 +21,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
+from headstart.models.mixers.flash import applies, flash
+
 CHUNK = 2**20
 """bfloat16 scores of a chunk per thread: 2 MB, about what a core's second cache holds."""
 LARGEST = 2**22
@@ -55,17 +57,23 @@ def attend(
     causal: bool = False,
     short: int = 0,
     bias: Tensor | None = None,
+    run: bool = False,
 ) -> Tensor:
     """Each query's softmax-weighted mean of the values of the keys that it sees.
 
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E); the rest as in `attention_weights`. `short`:
     up to this many queries plain matrix products are used on a CPU, and always with a `bias` (the fused kernel gives a
     mask no gradient). Memory O(Q + K) beside `seen`, in bfloat16 at most 16 MB or 4 MB per thread more for gradients;
-    O(Q K) where the weights are written out.
+    O(Q K) where the weights are written out. `run`: all queries of a row see the same keys, which lie side by side
+    (or, where K > Q, key i + K - Q and all before it), so that the flash kernel may be taken (see `flash.py`).
     """
     cpu = query.device.type == "cpu"
     if torch.compiler.is_exporting() or bias is not None or (cpu and query.shape[2] <= short):
         return torch.matmul(attention_weights(query, key, seen, causal, bias), value)
+    if run and seen is not None and applies(query):
+        band = seen.shape[-2] > 1
+        row = None if band else seen[:, 0, 0].expand(len(query), -1)
+        return flash(query, key, value, row, causal=band)
     seen = None if seen is None else _or_all(seen)
     if not cpu:
         return fused(query, key, value, seen, causal)

@@ -63,7 +63,8 @@ class Attention(HeadsMixer):
         (query, key), value = self.queries_keys(x), split(self.value(x), self.heads)
         # Padding stands at the end: causal positions never see it.
         seen = None if valid is None or self.causal else valid[:, None, None, :]
-        out: Tensor = self.output(joined(attend(query, key, value, seen, self.causal, SHORT, bias)).to(value.dtype))
+        mixed = attend(query, key, value, seen, self.causal, SHORT, bias, run=True)
+        out: Tensor = self.output(joined(mixed).to(value.dtype))
         return out
 
     def queries_keys(self, x: Tensor) -> tuple[Tensor, Tensor]:

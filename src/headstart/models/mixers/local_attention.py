@@ -77,12 +77,13 @@ def windows(query: Tensor, key: Tensor, value: Tensor, valid: Tensor, window: in
     batch, _, length, _ = query.shape
     window = min(window, length)
     if window == length:
-        return attend(query, key, value, valid[:, None, None, :])
+        return attend(query, key, value, valid[:, None, None, :], run=True)
     queries, keys, values = (cut(x, window) for x in (query, key, value))
     valid = torch.unflatten(pad(valid, (0, -length % window)), 1, (-1, window))
     # All queries of a window see the same keys, so that the mask is one row per window.
     seen = beside(valid[:, :, None, :, None])[..., 0].flatten(0, 1)[:, None]
-    mixed = attend(queries.flatten(0, 1), beside(keys).flatten(0, 1), beside(values).flatten(0, 1), seen)
+    near, of_near = (beside(x).flatten(0, 1) for x in (keys, values))
+    mixed = attend(queries.flatten(0, 1), near, of_near, seen, run=True)
     return sewn(mixed, batch)[:, :, :length]
 
 
@@ -100,7 +101,7 @@ def causal_windows(query: Tensor, key: Tensor, value: Tensor, window: int) -> Te
     keys, values = (torch.cat([x[:, :-1], x[:, 1:]], -2).flatten(0, 1) for x in (keys, values))
     position = torch.arange(2 * window, device=query.device)
     seen = (position <= position[window:, None])[None, None]
-    mixed = attend(queries[:, 1:].flatten(0, 1), keys, values, seen)
+    mixed = attend(queries[:, 1:].flatten(0, 1), keys, values, seen, run=True)
     return torch.cat([leading, sewn(mixed, batch)], 2)[:, :, :length]
 
 
