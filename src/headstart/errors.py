@@ -47,12 +47,21 @@ def first_line(error: BaseException, *, typed: bool = False) -> str:
     return f"{name}: {text}" if typed and text else text or name
 
 
-def nearest(value: Any, known: Iterable[str]) -> str:
-    """`no 'atention'; did you mean 'attention'?`, or the list of what there is where nothing is near."""
+LISTED = 40
+"""Names that a message lists; of more it names the command that does, where there is one."""
+
+
+def nearest(value: Any, known: Iterable[str], lister: str = "") -> str:
+    """`no 'atention'; did you mean 'attention'?`, or the list of what there is where nothing is near.
+
+    lister: what to say of many names instead: the command that lists them.
+    """
     names = sorted({str(k) for k in known})
     close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.5)
     if close:
         return f"no {str(value)!r}; did you mean {close[0]!r}?"
+    if lister and len(names) > LISTED:
+        return f"no {str(value)!r} among {len(names)} names; {lister}"
     return f"no {str(value)!r}; there are: {', '.join(names) or 'none'}"
 
 

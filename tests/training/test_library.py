@@ -367,6 +367,11 @@ def test_what_does_not_fit_is_said(module: dict[str, Any], settings: dict[str, A
         headstart.train(net(**module), **{"train": TRAIN, "val": VAL, "device": "cpu", **settings})
 
 
+def test_next_positions_need_two() -> None:
+    with pytest.raises(BadInput, match="train: all sequences have one position, and 'causal' predicts the next; take"):
+        headstart.pretrain(net(), TRAIN[0][:, :1], VAL[0], objective="causal", device="cpu")
+
+
 def test_what_is_not_a_module_or_has_nothing_to_train_is_said() -> None:
     for module in (3, nn.Linear):
         with pytest.raises(BadInput, match=r"is not an instance of torch\.nn\.Module; give one, such as"):

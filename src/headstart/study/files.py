@@ -63,7 +63,7 @@ def base_path(name: str, folder: Path | None) -> Path:
 def _built_in(name: str, known: dict[str, Path], key: str) -> Path:
     full = _known_as(name, known)
     if full is None:
-        raise BadInput(f"{key}: {nearest(name, map(short_name, known))}")
+        raise BadInput(f"{key}: {nearest(name, map(short_name, known), '`headstart ls studies` lists them')}")
     return known[full]
 
 

@@ -176,7 +176,11 @@ class TaskSpec(Spec):
 
         Raises: BadInput naming the file looked for, the folder, and where the data set comes from.
         """
-        raise BadInput(f"task.kind: {self.kind!r} has no loader (data folder {data})")
+        del data
+        raise BadInput(
+            f"task.kind: {self.kind!r} says nowhere how its examples are read; give {type(self).__name__} a method "
+            "`load(self, data: Path) -> Task`"
+        )
 
     def augmentation(self) -> Augment | None:
         """How train examples change in an epoch, where the spec alone says so: `Task.augment` of the opened task."""

@@ -132,6 +132,9 @@ def pretrain(
     recipe = _recipe(objective, optim, budget, seed)
     if recipe.objective.uses_target:
         raise BadInput(f"objective: {recipe.objective.kind!r} asks for a target; call headstart.train")
+    for name, examples in sets.items():
+        if recipe.objective.kind == "causal" and examples.lengths.max() < 2:
+            raise BadInput(f"{name}: all sequences have one position, and 'causal' predicts the next; take 'masked'")
     accelerator = _device(device)
     dtype = torch.float64 if recipe.optim.precision == "float64" else torch.float32
     module.to(device=accelerator, dtype=dtype)

@@ -75,7 +75,7 @@ def prepare_one(what: str, overrides: Sequence[str], data: str | None, workers: 
 def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:
     """`headstart prepare TASK`: build or read the data, with a bar."""
     if name not in TASKS:
-        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN])}")
+        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN], '`headstart ls tasks` lists them')}")
     task = prepared_with_bar(task_spec(name, overrides), data_folder(data), workers)
     sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")
@@ -143,7 +143,8 @@ def check_one(
     if file == what or Path(file).is_file():
         raise BadInput(f"check: {file!r} is code; `headstart check --plugin {file}` checks the kinds that it registers")
     known = [*TASKS, *MIXERS, *(k for k in MODELS if isinstance(MODELS[k], PluginEntry)), *built_in_studies()]
-    raise BadInput(f"check: {nearest(what, known)} (a study file ends in .toml)")
+    listed = "`headstart ls studies`, `ls tasks` and `ls mixers` list them"
+    raise BadInput(f"check: {nearest(what, known, listed)} (a study file ends in .toml)")
 
 
 def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: str | None) -> None:

@@ -73,6 +73,10 @@ def deviation_drawings(column: TrainedColumn) -> list[Drawing]:
     return [column.drawing("deviations", "How far training moved the weights", caption, draw)]
 
 
+BESIDE = 0.06
+"""Steps of the horizontal axis between the points of two arms that have one point each."""
+
+
 def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figure:
     """Above: how far each part moved from its start, by block. Below: its root mean square, dashed at the start.
 
@@ -89,8 +93,8 @@ def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figu
             for row in (0, 1):
                 at = (2 * (column // columns) + row) * columns + column % columns + 1
                 axes = figure.add_subplot(rows, columns, at)
-                for line in lines:
-                    _plot(axes, line, leaf, outside, row == 0, look)
+                for number, line in enumerate(lines):
+                    _plot(axes, line, leaf, outside, row == 0, look, BESIDE * (number - (len(lines) - 1) / 2))
                 if row == 0:
                     axes.set_title(leaf.replace("_", " ") if leaf else "in no block")
                 from_zero(axes)
@@ -112,10 +116,17 @@ def deviation_figure(lines: Sequence[DeviationLine], dark: bool = False) -> Figu
     return figure
 
 
-def _plot(axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], distance: bool, look: Look) -> None:
-    """One arm in one panel: the blocks of a leaf, or the leaves that are in no block."""
+def _plot(
+    axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], distance: bool, look: Look, beside: float
+) -> None:
+    """One arm in one panel: the blocks of a leaf, or the leaves that are in no block.
+
+    beside: how far single points stand aside, so that those of arms with equal weights do not hide each other.
+    """
     drawn = [d for d in line.deviations if (d.leaf == leaf and d.block is not None if leaf else d.block is None)]
-    x = [(d.block or 0) if leaf else outside.index(d.leaf) for d in drawn]
+    x: list[float] = [(d.block or 0) if leaf else outside.index(d.leaf) for d in drawn]
+    if not leaf or len(x) == 1:
+        x = [at + beside for at in x]
     how = look.marked(line.index)
     if distance:
         moved = [d.moved if math.isfinite(d.moved) else np.nan for d in drawn]
@@ -125,7 +136,12 @@ def _plot(axes: Axes, line: DeviationLine, leaf: str, outside: Sequence[str], di
 
 
 def _with_start(
-    axes: Axes, x: Sequence[int], now: Sequence[float], first: Sequence[float], how: dict[str, Any], joined: bool = True
+    axes: Axes,
+    x: Sequence[float],
+    now: Sequence[float],
+    first: Sequence[float],
+    how: dict[str, Any],
+    joined: bool = True,
 ) -> None:
     axes.plot(x, now, markersize=4.5, linestyle="solid" if joined else "none", **how)
     if joined:
