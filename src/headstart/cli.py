@@ -166,16 +166,19 @@ def predict(
 def export(
     model: Annotated[str, typer.Argument(metavar="MODEL|STAGE", help="The folder of a model, or a stage's id.")],
     onnx: Annotated[str | None, typer.Option("--onnx", metavar="FILE", help="Write a model's network.")] = None,
+    sklearn: Annotated[
+        str | None, typer.Option("--sklearn", metavar="FILE", help="Write a model as an estimator that skops reads.")
+    ] = None,
     out: Annotated[str | None, typer.Option("-o", "--out", metavar="FILE", help="Write a stage's weights.")] = None,
     last: Annotated[bool, typer.Option("--last", help="The stage's last weights instead of its best.")] = False,
     use: opt.UseOption = None,
     plugin: opt.PluginOption = None,
     store: opt.StoreOption = None,
 ) -> None:
-    """Write the network of a model folder as ONNX, checked against torch, or a stage's weights as safetensors."""
+    """Write a model folder's network as ONNX or its model for scikit-learn, or a stage's weights as safetensors."""
     from headstart.verbs.predict import export
 
-    export(model, onnx, out, last, use, plugin or [], store)
+    export(model, {"--onnx": onnx, "--sklearn": sklearn, "-o": out}, last, use, plugin or [], store)
 
 
 @opt.lasting_command(app)
@@ -214,6 +217,9 @@ def fit(
     ] = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")] = False,
     show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
+    export: Annotated[
+        str | None, typer.Option("--export", metavar="sklearn", help="Also FOLDER/model.skops, for scikit-learn.")
+    ] = None,
     dry_run: opt.DryRunOption = False,
     workers: opt.WorkersOption = None,
     threads: opt.ThreadsOption = 1,
@@ -231,7 +237,7 @@ def fit(
     settings |= {"folds": folds, "balanced": balanced, "serve": serve, "split_seed": split_seed, "val_share": val_share}
     settings |= {"split": split, "test_share": test_share, "by_group": not no_group, "backbone": backbone}
     ways: dict[str, Any] = {"store": store, "workers": workers, "threads": threads, "device": device}
-    ways |= {"dry_run": dry_run, "show_examples": show_examples, "plugins": plugin or []}
+    ways |= {"dry_run": dry_run, "show_examples": show_examples, "plugins": plugin or [], "export": export}
     raise typer.Exit(fit_file(file, out, layout, overrides or [], settings, **ways))
 
 

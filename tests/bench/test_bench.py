@@ -107,12 +107,12 @@ def test_training_is_measured_beside_a_plain_loop(monkeypatch):
     assert speed.how == "plain: steps are not recorded on this device"
     assert speed.epoch_seconds == pytest.approx(speed.seconds * 1097 / 32)
     assert pages.ways([speed]).startswith(f"Steps of ours: digits, cpu: {speed.how}.")
-    assert ("pip install transformers accelerate" in pages.ways([speed])) == (speed.trainer_seconds is None)
+    assert ("headstart[bench]" in pages.ways([speed])) == (speed.trainer_seconds is None)
     beside = pages.train_table([replace(speed, trainer_seconds=2 * speed.seconds)])[1][0]
     assert beside[-1] == "2.00"
 
 
-@pytest.mark.skipif(not train.trainer_installed(), reason="needs accelerate: pip install transformers accelerate")
+@pytest.mark.skipif(not train.trainer_installed(), reason="needs the extra [bench]: pip install 'headstart[bench]'")
 def test_the_trainer_of_transformers_takes_its_turns():
     (speed,) = train.survey(train.read_models("digits"), "cpu", 1, 100)
     assert speed.failed is None

@@ -342,6 +342,19 @@ def test_a_dry_run_prints_card_and_plan_and_leaves_no_model(tmp_path, capsys) ->
     assert not (tmp_path / "model").exists()
 
 
+def test_a_fit_is_exported_for_scikit_learn(tmp_path, capsys) -> None:
+    skops = pytest.importorskip("skops.io")
+    source = tmp_path / "f.csv"
+    source.write_text("\n".join(rows()))
+    assert fit(tmp_path, str(source), "--export", "sklearn") == 0
+    file = tmp_path / "model" / "model.skops"
+    assert file.name in capsys.readouterr().out
+    again = skops.load(file, trusted=["headstart.estimator.exported.ExportedClassifier"])
+    assert set(again.predict(np.zeros((3, 5)))) <= {"a", "b"}
+    assert fit(tmp_path, str(source), "--export", "onnx") == 2
+    assert "--export: 'onnx' is not known; give sklearn" in capsys.readouterr().err
+
+
 def test_balanced_classes_are_chosen_and_said_by_balanced_accuracy(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(60, label=lambda i: "a" if i % 6 else "b")))
     assert fit(tmp_path, "train.csv", "--target", "label", "--balanced", "--serve", "network", "--show-examples") == 0

@@ -115,7 +115,7 @@ def test_a_stage_whose_frozen_tensors_are_shared_by_content_is_exported_whole(tm
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ([], "export: name one file: --onnx FILE for a model folder, or -o FILE.safetensors for a stage"),
+        ([], "export: name one file: --onnx FILE or --sklearn FILE for a model folder, or -o FILE.safetensors for "),
         (["-o", "a.safetensors", "--onnx", "b"], "export: name one file"),
         (["-o", "weights.pt"], "is not a .safetensors file; give one, as in -o weights.safetensors"),
         (["-o", "nowhere/a.safetensors"], "-o: 'nowhere/a.safetensors' is not a file in an existing folder"),

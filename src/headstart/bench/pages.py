@@ -95,7 +95,7 @@ def ways(speeds: Sequence[Speed]) -> str:
     how = "; ".join(f"{speed.model}, {speed.device}: {speed.how}" for speed in speeds if speed.how)
     text = f"Steps of ours: {how}."
     if any(speed.seconds is not None and speed.trainer_seconds is None for speed in speeds):
-        text += " The Trainer of transformers was not measured: `pip install transformers accelerate` adds it."
+        text += " The Trainer of transformers was not measured: `pip install 'headstart[bench]'` adds it."
     return text
 
 

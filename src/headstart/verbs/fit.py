@@ -22,6 +22,7 @@ from headstart.runner.machine import choose_device, default_workers, keep_freed_
 from headstart.store import store_folder
 from headstart.study import words
 from headstart.verbs.data import layout_of, print_card
+from headstart.verbs.predict import check_skops, export_estimator
 from headstart.verbs.terminal import console, hanging, writable_folder
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 CONFIG = "config.json"
 SHOWN = 6
 """Notes that are printed; the page has all."""
-PAGE, CARD, STUDY = "report.html", "README.md", "study.toml"
+PAGE, CARD, STUDY, EXPORTED = "report.html", "README.md", "study.toml", "model.skops"
 
 
 def split_settings(settings: Sequence[str]) -> tuple[list[str], tuple[str, ...]]:
@@ -56,9 +57,12 @@ def fit_file(
     dry_run: bool,
     show_examples: bool,
     plugins: Sequence[str] = (),
+    export: str | None = None,
 ) -> int:
     """Fit a file. Returns the exit code. Raises: BadInput before anything is trained, where something is wrong."""
     begun = time.monotonic()
+    if export is not None:
+        _check_export(export, plugins)
     models = own_networks(load_plugins(plugins))
     of_layout, of_study = split_settings(overrides)
     wanted = _settings(layout_of(flags, of_layout), of_study, settings, models)
@@ -105,9 +109,20 @@ def fit_file(
     texts = {PAGE: write_page(outcome, examples), CARD: model_card(outcome), STUDY: fit.study_file()}
     save_model(outcome.served, folder, {name: text.encode() for name, text in texts.items()})
     _print_outcome(outcome, folder)
+    if export is not None:
+        export_estimator(folder, folder / EXPORTED)
     if interruption is not None:
         raise interruption
     return 1 if fit.broken else 0
+
+
+def _check_export(export: str, plugins: Sequence[str]) -> None:
+    """Raises: BadInput where no such file can be written after the fit."""
+    if export != "sklearn":
+        raise BadInput(f"--export: {export!r} is not known; give sklearn (`headstart export` writes ONNX)")
+    if plugins:
+        raise BadInput("--export: a plugin's model has no file for skops, which cannot name it; leave one of both out")
+    check_skops()
 
 
 def _settings(

@@ -1,4 +1,4 @@
-"""`headstart predict` and `headstart export`: what a model folder answers, and its network as an ONNX file."""
+"""`headstart predict` and `headstart export`: what a model folder answers, and its model as a file for others."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from importlib.util import find_spec
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from typing import IO, TYPE_CHECKING, Any
@@ -122,22 +123,53 @@ def _check_roles(sequences: Sequences, options: LayoutSpec) -> None:
 
 
 def export(
-    name: str, onnx: str | None, out: str | None, last: bool, use: str | None, plugins: Sequence[str], store: str | None
+    name: str,
+    files: Mapping[str, str | None],
+    last: bool,
+    use: str | None,
+    plugins: Sequence[str],
+    store: str | None,
 ) -> None:
-    """Write the network of a model folder to `onnx`, or the weights of a stage to `out`.
+    """Write the network of a model folder to `--onnx`, the model as an estimator to `--sklearn`, or the weights of a
+    stage to `-o`: files by option.
 
-    Raises: BadInput unless just one of the two files is named and can be written, and as `export_model` and
-    `export_stage`.
+    Raises: BadInput unless just one file is named and can be written, and as what writes it.
     """
-    if (onnx is None) == (out is None):
-        raise BadInput("export: name one file: --onnx FILE for a model folder, or -o FILE.safetensors for a stage")
-    writable_file("-o" if onnx is None else "--onnx", str(out or onnx))
-    if onnx is not None:
-        return export_model(name, onnx, use, plugins)
+    named = {option: file for option, file in files.items() if file is not None}
+    if len(named) != 1:
+        raise BadInput(
+            "export: name one file: --onnx FILE or --sklearn FILE for a model folder, or -o FILE.safetensors for a "
+            "stage"
+        )
+    ((option, file),) = named.items()
+    writable_file(option, file)
+    if option == "--onnx":
+        return export_model(name, file, use, plugins)
+    if option == "--sklearn":
+        load_plugins(plugins)
+        return export_estimator(Path(name), Path(file))
     from headstart.store import Store, export_stage, store_folder
 
-    path, size = export_stage(Store(store_folder(store)), name, str(out), "last" if last else "best")
+    path, size = export_stage(Store(store_folder(store)), name, file, "last" if last else "best")
     console().print(Text(f"{path}: {size:,} bytes; its metadata hold the stage as JSON under the key 'headstart'"))
+
+
+def export_estimator(folder: Path, path: Path) -> None:
+    """Write the model of a folder for skops, and say how it is read. Raises: BadInput as `export_sklearn`."""
+    check_skops()
+    from headstart.estimator.exported import export_sklearn, trusted_name
+
+    estimator = export_sklearn(folder, path)
+    trusted = f"trusted=[{trusted_name(estimator)!r}]"
+    out = console()
+    out.print(Text(f"{path}: {path.stat().st_size:,} bytes"))
+    out.print(Text(f"read it with  skops.io.load({str(path)!r}, {trusted})", no_wrap=False))
+
+
+def check_skops() -> None:
+    """Raises: BadInput where skops is not installed."""
+    if find_spec("skops") is None:
+        raise BadInput("export: skops is not installed; pip install 'headstart[skops]'")
 
 
 def export_model(folder: str, onnx: str, use: str | None, plugins: Sequence[str] = ()) -> None:
