@@ -227,6 +227,7 @@ def fit(
     store: opt.StoreOption = None,
     plugin: opt.PluginOption = None,
     backbone: opt.BackboneOption = None,
+    start: opt.StartOption = None,
     weights: opt.WeightsOption = None,
 ) -> None:
     """Fit your own sequences: from scratch, self-pretrained and without a network, side by side; save the best."""
@@ -235,7 +236,8 @@ def fit(
     opt.use_weights(weights)
     settings: dict[str, Any] = {"val": val, "test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds}
     settings |= {"folds": folds, "balanced": balanced, "serve": serve, "split_seed": split_seed, "val_share": val_share}
-    settings |= {"split": split, "test_share": test_share, "by_group": not no_group, "backbone": backbone}
+    settings |= {"split": split, "test_share": test_share, "by_group": not no_group}
+    settings |= {"backbone": backbone, "start": start}
     ways: dict[str, Any] = {"store": store, "workers": workers, "threads": threads, "device": device}
     ways |= {"dry_run": dry_run, "show_examples": show_examples, "plugins": plugin or [], "export": export}
     raise typer.Exit(fit_file(file, out, layout, overrides or [], settings, **ways))

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from headstart.models.checkpoints import FAMILIES
 from headstart.models.checkpoints.family import Config, expanded
-from headstart.models.checkpoints.read import Fields
+from headstart.models.checkpoints.fields import Fields
 
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 12}
 

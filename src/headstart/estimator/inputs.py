@@ -197,6 +197,7 @@ def fit_settings(estimator: Any, layout: LayoutSpec, models: tuple[str, ...] = (
         test_share=float(estimator.test_fraction),
         models=models,
         backbone=None if estimator.backbone is None else os.fspath(estimator.backbone),
+        start=None if estimator.start is None else os.fspath(estimator.start),
     )
 
 

@@ -54,6 +54,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     store: str | os.PathLike[str] | None = None
     plugins: Sequence[str | os.PathLike[str]] = ()
     backbone: str | os.PathLike[str] | None = None
+    start: str | os.PathLike[str] | None = None
     served_: Served = field(init=False)
     outcome_: Outcome = field(init=False)
 
@@ -233,6 +234,8 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     backbone: a checkpoint by its folder, or by its name (in HEADSTART_WEIGHTS, ./weights or the hub's cache): one arm
         more has its layers, frozen, and a second one trains norms and input layer too. A fitted model needs it no
         longer.
+    start: another model, by the folder that `save_pretrained` or `headstart fit` wrote, or a stage of `store` by its
+        id: one arm more begins with its weights, with a new input layer where the sequences have other channels.
 
     After a fit: classes_; outcome_, all that was compared; served_, the models; n_features_in_ where X has columns.
     """

@@ -12,7 +12,7 @@ from headstart.errors import BadInput
 from headstart.fit.settings import BACKBONE, TUNED
 from headstart.initial import rows_of_symbols
 from headstart.models.checkpoints import FAMILIES
-from headstart.models.checkpoints.read import Fields
+from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.source import absent, find_folder
 from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.spec import read

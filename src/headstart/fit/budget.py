@@ -14,7 +14,8 @@ import torch
 
 from headstart.fit import defaults
 from headstart.fit.backbone import Backbone
-from headstart.fit.settings import BACKBONE, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
+from headstart.fit.started import Start
 from headstart.runner.events import StepTime
 from headstart.runner.job import Runtime
 from headstart.runner.machine import use_threads
@@ -48,6 +49,7 @@ class Known:
     places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
     backbone: Backbone | None = None
+    start: Start | None = None
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ def cost_of(
         # With vectors of its own nothing below the head trains: each sequence passes the layers once.
         once = frozen.unit * (known.labelled + rest) + STEP * amount.backbone_steps
         more += once if known.backbone.own_vectors else training(frozen, amount.backbone_steps)
+    if known.start is not None:
+        more += training(seconds.get(STARTED, tuned), amount.steps)
     if amount.tuned_steps:
         more += training(seconds.get(TUNED, none), amount.tuned_steps)
     each = len(amount.rates) * (arms * train + more) + pretrained * before
@@ -172,7 +176,7 @@ def stage_seconds(study: StudySpec, data: Path, device: str) -> dict[str, StepTi
     costs, speed = measure(survey(make_plan(study, data)), Runtime(data, device), speed_here())
     slowest: dict[str, StepTime] = {}
     for cost in costs:
-        name = next((arm for arm in cost.planned.arms if arm in (BACKBONE, TUNED)), cost.planned.name)
+        name = next((arm for arm in cost.planned.arms if arm in (BACKBONE, TUNED, STARTED)), cost.planned.name)
         known = slowest.get(name, StepTime(0.0, 0.0))
         now = cost.time or StepTime(cost.seconds_at(speed)[0] / max(cost.steps, 1), speed.seconds(0, cost.unit_flops))
         slowest[name] = StepTime(max(known.step, now.step), max(known.unit, now.unit))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from headstart.fit.settings import BACKBONE, TUNED
+from headstart.fit.settings import BACKBONE, STARTED, TUNED
 from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
 from headstart.sequence import IGNORE, Examples
@@ -58,9 +58,9 @@ class Explained:
 def affordable(served: Served) -> int:
     """How many sequences at most are looked at: the layers of a checkpoint may be a thousand times our own."""
     network = served.config.network
-    if served.chosen() != NETWORK or network is None or network.arm not in (BACKBONE, TUNED):
+    if served.chosen() != NETWORK or network is None or network.arm not in (BACKBONE, TUNED, STARTED):
         return MOST
-    assert isinstance(network.model, ModelSpec), "arms of a checkpoint have its blocks"
+    assert isinstance(network.model, ModelSpec), "arms of other weights have their blocks"
     signature = served.config.signature
     layers = network.model.layer_flops(signature, network.objective.output(signature), network.length)
     count = int(FLOPS / (WINDOWS + 1) / max(sum(flops for _, flops in layers), 1.0))

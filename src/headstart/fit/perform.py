@@ -24,8 +24,9 @@ from headstart.fit.budget import Amount, Known
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, Shape, shape_of
 from headstart.fit.occlusion import affordable, where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
-from headstart.fit.settings import BACKBONE, FILES, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, FILES, STARTED, TUNED, FitSettings
 from headstart.fit.source import Source, read_source
+from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
@@ -135,7 +136,7 @@ class Fit:
         timed: steps are taken, where there is a limit of time, to tell how many fit into it.
         """
         digest, document = content(self.spec, self.data), self.spec.document(places=False)
-        wanted = planning.made_for(digest, document, self.settings, self.known.backbone)
+        wanted = planning.made_for(digest, document, self.settings, self.known)
         folder = self.out or self.store.root / "plans" / wanted
         plan = planning.kept_plan(folder, wanted)
         if plan is None:
@@ -156,9 +157,11 @@ class Fit:
             shape = shape_of(known.kind, known.lengths)
             longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
             known.backbone.check(-(-longest // shape.patch), self.task.symbols)
+        if known.start is not None:
+            known.start.check(known.kind, self.task.symbols)
         table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 0, 1, 1))
         study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
-        if known.backbone is not None:
+        if known.backbone is not None or known.start is not None:
             survey(study)
         for stage in study.stages.values():
             model, objective = stage.spec.model, stage.spec.objective
@@ -224,6 +227,8 @@ class Fit:
         results = self.results()
         backbone = self.known.backbone
         texts = {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
+        if self.known.start is not None:
+            texts[STARTED] = self.known.start.text(self.plan.study["arms"][STARTED])
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
@@ -334,6 +339,7 @@ class Fit:
             places=self.source.places,
             split=self._split(),
             backbone=self._backbone(),
+            start=None if self.settings.start is None else find_start(self.settings.start, self.store, self.data),
         )
 
     def _backbone(self) -> Backbone | None:

@@ -10,11 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from pydantic import Field
 
 from headstart.errors import BadInput
 from headstart.fit import defaults
-from headstart.fit.backbone import Backbone
 from headstart.fit.budget import (
     EVALUATIONS,
     Amount,
@@ -26,14 +26,16 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, FILES, PLAN, PRETRAINED, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, FILES, PLAN, PRETRAINED, STARTED, TUNED, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
+from headstart.sequence import Signature
 from headstart.spec import Spec, digest, read
 from headstart.store import Damaged, publish_json, read_json
 from headstart.study.plan import Plan, PlannedStage, make_plan
 from headstart.study.spec import read_study
 from headstart.study.words import duration, many
+from headstart.tasks.task import patched_signature
 
 SAFE = 0.7
 """Share of the time left that is planned: a few timed steps promise nothing."""
@@ -60,10 +62,11 @@ class FitPlan(Spec):
     texts: tuple[str, ...]
 
 
-def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, backbone: Backbone | None) -> str:
-    """What a plan belongs to: the data and the checkpoint by their content, and the settings."""
+def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings, known: Known) -> str:
+    """What a plan belongs to: the data and the weights to start from by their content, and the settings."""
     plain = {name: value for name, value in task.items() if name not in FILES}
-    more = {} if backbone is None else {"backbone": backbone.content}
+    more = {} if known.backbone is None else {"backbone": known.backbone.content}
+    more |= {} if known.start is None else {STARTED: known.start.content}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
 
 
@@ -183,8 +186,9 @@ def _networks(plan: Plan) -> list[PlannedStage]:
 def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
     """A plan's study with the files of today, wherever they lay when it was made."""
     column, stages = table["columns"][COLUMN], dict(table["stages"])
-    if known.backbone is not None and BACKBONE in stages:
-        stages[BACKBONE] = {"checkpoint": {**stages[BACKBONE]["checkpoint"], "source": known.backbone.source}}
+    for name, weights in ((BACKBONE, known.backbone), (STARTED, known.start)):
+        if weights is not None and name in stages:
+            stages[name] = {"checkpoint": {**stages[name]["checkpoint"], "source": weights.source}}
     columns = {COLUMN: {**column, "task": {**column["task"], **known.places}}}
     return {**table, "stages": stages, "columns": columns}
 
@@ -225,17 +229,30 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         for name, steps in ((BACKBONE, amount.backbone_steps), (TUNED, amount.tuned_steps)):
             if steps:
                 arms[name] = {**network, **known.backbone.arm(name, steps)}
+    if known.start is not None:
+        stages = {STARTED: {"checkpoint": {"content": known.start.content}}, **stages}
+        arms[STARTED] = {**network, **known.start.arm(_read_signature(known, shape))}
     model = defaults.model_table(known.kind, known.labelled, known.lengths)
     return {
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
-        + ("" if known.backbone is None else f", beside layers of {known.backbone.name}"),
+        + ("" if known.backbone is None else f", beside layers of {known.backbone.name}")
+        + ("" if known.start is None else f", and from the weights of {known.start.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
         "arms": {**arms, **_without_gradients(known)},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
+
+
+def _read_signature(known: Known, shape: defaults.Shape) -> Signature:
+    """Of what networks read: patches where positions are joined, of which the last may have room left."""
+    if shape.patch == 1:
+        return known.signature
+    lengths = np.minimum(known.lengths, shape.longest or sys.maxsize)
+    room = bool((lengths % shape.patch).any())
+    return replace(patched_signature(known.signature, shape.patch), missing=known.signature.missing or room)
 
 
 def _without_gradients(known: Known) -> dict[str, Any]:
@@ -325,6 +342,8 @@ def _texts(
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
+    if known.start is not None:
+        lines.append(known.start.line(known.start.arm(_read_signature(known, shape))))
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(
             f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "

@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.fit.settings import BACKBONE, TUNED
+from headstart.fit.settings import BACKBONE, STARTED, TUNED
 from headstart.models.model import ModelSpec
 from headstart.plugins import plugin_options
 from headstart.report.tables.model import Table
@@ -45,7 +45,12 @@ def answer(candidates: Sequence[Candidate], best: Candidate, serves: Candidate) 
     helped."""
     by_name = {candidate.name: candidate for candidate in candidates}
     texts = [_winner(candidates, best, serves), *_helped(by_name, "self_pretrained", "self-pretraining")]
-    for arm, text in ((BACKBONE, "the frozen checkpoint"), (TUNED, "the checkpoint with trained norms")):
+    arms = {
+        BACKBONE: "the frozen checkpoint",
+        TUNED: "the checkpoint with trained norms",
+        STARTED: "starting from the other model",
+    }
+    for arm, text in arms.items():
         texts += _helped(by_name, arm, text) if arm in by_name else []
     return " ".join(texts)
 

@@ -12,7 +12,7 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.initial import SYMBOLS, symbol_tensor
-from headstart.models.checkpoints.read import Fields
+from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.source import revision_of
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, build_model, model_length
@@ -157,15 +157,14 @@ class ReadRun(StageRun):
 
 def parts_of(fields: Fields) -> dict[str, str]:
     """The leaf of each tensor of a checkpoint, by our names."""
-    of = _leaves(fields.spec, fields.vocabulary)
+    of = _leaves(fields.spec, fields.example)
     return {name: of[name] for name in fields.shapes()}
 
 
 @lru_cache(maxsize=16)
-def _leaves(spec: ModelSpec, vocabulary: int | None) -> dict[str, str]:
-    kind: Any = "tokens" if vocabulary else "floats"
+def _leaves(spec: ModelSpec, example: Signature) -> dict[str, str]:
     with without_numbers():
-        model = build_model(spec, Signature(kind, vocabulary or 1, 1, 1, "class", classes=2), Output("sequence", 2), 0)
+        model = build_model(spec, example, Output("sequence", 2), 0)
     return leaves(model)
 
 

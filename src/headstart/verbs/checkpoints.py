@@ -12,14 +12,15 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from headstart.errors import BadInput
-from headstart.models.checkpoints import FAMILIES
+from headstart.models.checkpoints import READERS
 from headstart.models.checkpoints.folder import CONFIG
 from headstart.models.checkpoints.known import KNOWN, known_config
 from headstart.models.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.verbs.terminal import console, table
 
 if TYPE_CHECKING:
-    from headstart.models.checkpoints.read import Checkpoint, Fields
+    from headstart.models.checkpoints.fields import Fields
+    from headstart.models.checkpoints.read import Checkpoint
 
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
@@ -47,7 +48,7 @@ def list_checkpoints() -> None:
         spec = fields.spec
         numbers = sum(prod(shape) for shape in fields.shapes().values())
         positions = "any" if fields.length is None else f"{fields.length:,}"
-        summary = FAMILIES[fields.family].summary
+        summary = READERS[fields.family].summary
         rows.append([name, summary, spec.width, spec.blocks, positions, f"{numbers:,}", folder or "absent"])
     heads = ["checkpoint", "what it is", "width", "blocks", "positions", "numbers", "where"]
     console().print(table(heads, rows, right=range(2, 6)))
@@ -64,7 +65,7 @@ def show_checkpoint(what: str) -> None:
     if folder is None and known_config(what) is None:
         raise BadInput(f"show: {absent(what)}")
     fields, out = spec.fields, console()
-    entry = FAMILIES[fields.family]
+    entry = READERS[fields.family]
     out.print(Text(f"{what}: {entry.summary} ({entry.source})"))
     checkpoint = None if folder is None else spec.opened()
     if checkpoint is None:

@@ -79,6 +79,10 @@ ServeOption = Annotated[
 BackboneOption = Annotated[
     str | None, typer.Option("--backbone", metavar="MODEL", help="One arm more: frozen layers of a checkpoint.")
 ]
+StartOption = Annotated[
+    str | None,
+    typer.Option("--start", metavar="MODEL", help="One arm more: from the weights of a model's folder, or a stage."),
+]
 WeightsOption = Annotated[
     str | None,
     typer.Option("--weights", metavar="DIR", help="Folder of checkpoints (HEADSTART_WEIGHTS, else ./weights)."),

@@ -251,7 +251,7 @@ def test_the_known_configs_are_those_of_the_library(name: str) -> None:
 
 def _fields_of_table(table: dict[str, Any]) -> Any:
     from headstart.models.checkpoints.family import Config
-    from headstart.models.checkpoints.read import Fields
+    from headstart.models.checkpoints.fields import Fields
 
     family, config = FAMILIES[table["model_type"]].load(), Config(table, "config.json")
     return Fields(table["model_type"], family.model(config), family.length(config), family.vocabulary(config))

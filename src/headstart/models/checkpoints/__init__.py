@@ -21,3 +21,7 @@ FAMILIES: dict[str, Entry] = {
     "t5": _family("t5:T5", "the encoder of T5", "Raffel et al. 2020"),
     "vit": _family("bert:VIT", "ViT, without its patches", "Dosovitskiy et al. 2021"),
 }
+OWN = "headstart"
+"""The name of what `headstart fit` and `save_pretrained` write, among the families."""
+READERS: dict[str, Entry] = FAMILIES | {OWN: _family("own:OWN_FAMILY", "a network of headstart's own", "")}
+"""All families that are read: those of others, and model folders of headstart."""

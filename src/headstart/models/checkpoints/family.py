@@ -179,7 +179,7 @@ class Family:
     model: fields of a `ModelSpec` from a config, without the length. length: how
     many positions have a learned vector, or None. lines: the table. prefixes: what may stand before every name in a
     file. dropped: patterns of names that are left out -> what they are. vocabulary: how many token vectors the family's
-    `encoder.weight` has, where the table maps one.
+    `encoder.weight` has, where the table maps one. fields: of a family whose fields are more than that.
     """
 
     model: Callable[[Config], dict[str, Any]]
@@ -188,6 +188,7 @@ class Family:
     prefixes: tuple[str, ...] = ()
     length: Callable[[Config], int | None] = _none
     vocabulary: Callable[[Config], int | None] = _none
+    fields: Callable[[Config], Any] | None = None
 
     def usual(self, name: str) -> str:
         """A name of a file without a prefix, and in the words of today (`weight` and `bias` for gamma and beta)."""

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.models.checkpoints import FAMILIES
+from headstart.models.checkpoints import FAMILIES, OWN, READERS
 from headstart.models.checkpoints.family import Config, Family
 from headstart.models.checkpoints.folder import CONFIG, Folder
 from headstart.models.checkpoints.known import KNOWN, known_config
 from headstart.models.checkpoints.source import absent, find_folder
 from headstart.spec import merge
+
+MODEL_FOLDER = "headstart model"
+"""What a config says of itself that `headstart fit` and `save_pretrained` wrote."""
 
 
 def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
@@ -49,11 +52,12 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
 
 def family_of(config: Config) -> tuple[str, Family]:
     """The family of a config and its name. Raises: BadInput for one that is not read."""
-    kind = config.table.get("model_type")
-    if not isinstance(kind, str) or kind not in FAMILIES:
+    kind = OWN if config.table.get("kind") == MODEL_FOLDER else config.table.get("model_type")
+    if not isinstance(kind, str) or kind not in READERS:
         problem = "is missing" if kind is None else nearest(kind, FAMILIES)
         raise BadInput(
-            f"{config.path}: model_type: {problem}; weights of these families are read: {', '.join(FAMILIES)}"
+            f"{config.path}: model_type: {problem}; weights of these families are read: {', '.join(FAMILIES)}, and "
+            "model folders of headstart"
         )
-    family: Any = FAMILIES[kind].load()
+    family: Any = READERS[kind].load()
     return kind, family

@@ -8,7 +8,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
@@ -16,67 +15,14 @@ from torch import Tensor
 
 from headstart.data.archives import reading
 from headstart.errors import BadInput
-from headstart.models.checkpoints.family import Config, Family, Line, Shape, expanded
+from headstart.models.checkpoints.family import Config, Family, Line, expanded
+from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.folder import CARD, CONFIG, VOCABULARY, Folder, Stored
 from headstart.models.checkpoints.like import config_of, family_of
-from headstart.models.mixers.mixer import LAYER_PARTS, HeadsSpec, head_width
-from headstart.models.model import ModelSpec
-from headstart.spec import read
 from headstart.store.files import canonical
 
 FLOATS = ("F64", "F32", "F16", "BF16")
 """Types of numbers that are read."""
-
-
-@dataclass(frozen=True)
-class Fields:
-    """What a checkpoint is without its weights.
-
-    family: a key of FAMILIES. model: fields of a `ModelSpec`, without the length of its positions. length: how many
-    positions have a learned vector, or None where any number does. symbols: of token vectors that are read, what each
-    stands for.
-    """
-
-    family: str
-    model: Mapping[str, Any]
-    length: int | None
-    vocabulary: int | None = None
-    symbols: tuple[str, ...] = ()
-
-    @property
-    def spec(self) -> ModelSpec:
-        """The model that holds all of the checkpoint."""
-        position = {**self.model["position"], **({} if self.length is None else {"length": self.length})}
-        return read(ModelSpec, {**self.model, "position": position}, "model")
-
-    def shapes(self) -> dict[str, Shape]:
-        """Of each tensor that the checkpoint has, by our names, without making any.
-
-        Raises: BadInput where the heads do not fit the width.
-        """
-        spec, out, width = self.spec, dict[str, Shape](), self.model["width"]
-        position, fed = spec.position, spec.feed_forward
-
-        def layer(name: str, *shape: int, bias: bool = True) -> None:
-            out.update({f"{name}.weight": shape} | ({f"{name}.bias": shape[:1]} if bias else {}))
-
-        if position.kind == "learned":
-            out["position.table"] = (self.length or 0, width)
-        elif position.kind == "relative":
-            out["position.table"] = (position.buckets, max(spec.biased_heads))
-        norms = ["embedding_norm"] * spec.embedding_norm + ["norm"] * (spec.norm_place == "before")
-        for number, mixer in enumerate(spec.mixers):
-            assert isinstance(mixer, HeadsSpec)
-            head_width(mixer.heads, width, position.theta if position.kind == "rotary" else None, position.share)
-            block, hidden = f"blocks.{number}", fed.width or 4 * width
-            for name in LAYER_PARTS:
-                layer(f"{block}.mixer.{name}", width, width, bias=mixer.bias)
-            layer(f"{block}.feed_forward.into", hidden, width, bias=fed.bias)
-            layer(f"{block}.feed_forward.back", width, hidden, bias=fed.bias)
-            norms += [f"{block}.norm_mixer", f"{block}.norm_feed_forward"]
-        for name in norms:
-            layer(name, width, bias=spec.norm != "rms")
-        return out | ({} if self.vocabulary is None else {"encoder.weight": (self.vocabulary, width)})
 
 
 @dataclass(frozen=True)
@@ -189,6 +135,8 @@ def fields_of(source: Path | str) -> Fields:
 def _described(files: Folder) -> tuple[Config, Family, Fields]:
     config = Config(files.config(), files.path / CONFIG)
     family, fields = _fields(config)
+    if fields.symbols:
+        return config, family, fields
     symbols = tuple((files.text(VOCABULARY) or "").split()) if fields.vocabulary else ()
     if symbols and len(symbols) != fields.vocabulary:
         raise BadInput(
@@ -200,8 +148,11 @@ def _described(files: Folder) -> tuple[Config, Family, Fields]:
 
 def _fields(config: Config) -> tuple[Family, Fields]:
     kind, family = family_of(config)
-    fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
     try:
+        if family.fields is not None:
+            fields: Fields = family.fields(config)
+        else:
+            fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
         fields.shapes()
     except BadInput as error:
         raise BadInput(f"{config.path}: {error}; take another checkpoint") from None

@@ -11,9 +11,10 @@ from pydantic import Field
 from headstart.data.archives import stamps
 from headstart.data.prepared import remembered
 from headstart.errors import BadInput
+from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.folder import CARD, CONFIG, INDEX, VOCABULARY
 from headstart.models.checkpoints.known import known_config
-from headstart.models.checkpoints.read import Checkpoint, Fields, fields_of, read_checkpoint
+from headstart.models.checkpoints.read import Checkpoint, fields_of, read_checkpoint
 from headstart.models.checkpoints.source import absent, find_folder
 from headstart.models.kind import ModelKind
 from headstart.spec import place
