@@ -127,6 +127,25 @@ def test_the_guide_to_own_data_gets_from_a_file_to_predictions(tmp_path: Path) -
     assert "up" in python.stdout
 
 
+@pytest.mark.parametrize(
+    ("guide", "shown", "fitted", "head"),
+    [
+        ("ecg.md", "groups     20", "class-weighted", "row,prediction,p_ectopic,p_normal,in_ectopic,in_normal"),
+        ("dna.md", "DNA, letter by letter", "a linear model of n-grams", "id,prediction,p_bound,p_free"),
+        ("sound.md", "8,000 samples per second", "neighbouring positions", "file,prediction,p_finch,p_frog,p_warbler,"),
+    ],
+)
+def test_a_guide_gets_from_what_people_have_to_predictions(
+    guide: str, shown: str, fitted: str, head: str, tmp_path: Path
+) -> None:
+    _, card, fit, _ = walk(guide, tmp_path)
+    assert shown in card.stdout
+    assert fitted in fit.stdout
+    lines = (tmp_path / "new.csv").read_text().splitlines()
+    assert lines[0].startswith(head)
+    assert len(lines) == (10 if guide == "sound.md" else 21)
+
+
 def test_the_guide_to_backbones_gets_from_a_folder_of_weights_to_its_table(tmp_path: Path) -> None:
     saved(tmp_path / "weights" / "gpt2", {**GPT2, "n_embd": 16, "n_layer": 3, "n_positions": 100})
     ready, shown, dry, ran = walk("backbones.md", tmp_path)
