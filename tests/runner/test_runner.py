@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -419,6 +420,74 @@ def test_steps_are_timed_before_a_run_in_as_many_workers_as_it_has(tmp_path: Pat
         "Started",
         "Finished",
     ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_agenda_takes_the_first_by_rank_of_those_that_are_ready(tmp_path: Path, seed: int) -> None:
+    """Against all waiting stages compared each time: parents and others in turn, longest chains first."""
+    draw = random.Random(seed)
+    jobs: list[Job] = []
+    for number in range(40):
+        parent = draw.choice([None, None, *[job.identity for job in jobs]])
+        jobs.append(Job("s", f"{number:016x}", None, parent))
+    agenda = Agenda(draw.sample(jobs, len(jobs)), Store(tmp_path))
+    order = list(agenda.jobs)
+    parents = {job.parent for job in jobs}
+
+    def below(job: Job) -> tuple[int, int]:
+        under = [below(other) for other in jobs if other.parent == job.identity]
+        return max((1 + chain for chain, _ in under), default=0), sum(1 + count for _, count in under)
+
+    waiting, done, running = {job.identity for job in jobs}, set[str](), list[str]()
+    while len(done) < len(jobs):
+        wanted = draw.randint(0, 3)
+        sought = sum(identity in parents for identity in running) < wanted
+        ready = [job for job in jobs if job.identity in waiting and job.parent in {None, *done}]
+        expected = min(
+            ready,
+            key=lambda j: ((j.identity in parents) != sought, *(-n for n in below(j)), order.index(j.identity)),
+            default=None,
+        )
+        job = agenda.take(wanted)
+        assert (job and job.identity) == (expected and expected.identity)
+        if job is not None:
+            waiting.remove(job.identity)
+            running.append(job.identity)
+        if running and (job is None or draw.random() < 0.6):
+            identity = running.pop(draw.randrange(len(running)))
+            if draw.random() < 0.2:
+                agenda.put_back(identity)
+                waiting.add(identity)
+            else:
+                agenda.end(identity, "complete")
+                done.add(identity)
+        assert list(agenda.hopeless()) == []
+    assert agenda.left == 0
+
+
+def test_thousands_of_stages_are_not_searched_for_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs = [Job("s", f"{number:016x}", None, None) for number in range(3000)]
+    agenda, looks = Agenda(jobs, Store(tmp_path)), []
+    real = Agenda._ready
+    monkeypatch.setattr(Agenda, "_ready", lambda self, job: (looks.append(1), real(self, job))[1])
+    monkeypatch.setattr(Agenda, "_missing_parent", lambda *_: looks.append(1))
+    while (job := agenda.take(1)) is not None:
+        agenda.end(job.identity, "complete")
+        assert list(agenda.hopeless()) == []
+    assert len(looks) == 3000
+
+
+def test_children_of_a_stage_that_failed_end_with_it_and_theirs_too(tmp_path: Path) -> None:
+    jobs = [Job("s", f"{number:016x}", None, f"{number - 1:016x}" if number else None) for number in range(4)]
+    agenda = Agenda(jobs, Store(tmp_path))
+    first = agenda.take(1)
+    assert first is not None
+    assert list(agenda.hopeless()) == []
+    agenda.end(first.identity, "failed")
+    assert [job.identity for job, _ in agenda.hopeless()] == [job.identity for job in jobs[1:]]
+    assert (agenda.left, agenda.take(1), list(agenda.hopeless())) == (0, None, [])
+    outside = Agenda([Job("s", "b" * 16, None, "a" * 16)], Store(tmp_path))
+    assert [why for _, why in outside.hopeless()] == [f"its parent {'a' * 16} is absent"]
 
 
 def test_half_of_the_slots_serve_those_that_wait_and_half_finish_rows(tmp_path: Path) -> None:

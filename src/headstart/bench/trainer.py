@@ -49,7 +49,7 @@ def trainer(job: dict[str, Any]) -> Generator[Any, str, None]:
     assert batch.target is not None
     # A million steps are one epoch of it: what an epoch costs anew is not counted against the Trainer.
     rows = [{"inputs": x, "labels": y} for x, y in zip(batch.inputs, batch.target, strict=True)]
-    turns, times = SimpleQueue[bool](), SimpleQueue[float]()
+    turns, times = SimpleQueue[bool](), SimpleQueue[float | Exception]()
 
     class Examples(torch.utils.data.Dataset[Any]):
         def __len__(self) -> int:
@@ -89,10 +89,23 @@ def trainer(job: dict[str, Any]) -> Generator[Any, str, None]:
             train_sampling_strategy="sequential",
         )
         work = Trainer(_WithLoss(model), settings, train_dataset=Examples(), callbacks=[Turns()])
-        threading.Thread(target=work.train, daemon=True).start()
-        turns.put(True)
-        times.get()
+        settings._n_gpu = min(settings.n_gpu, 1)  # it would multiply the batch by the number of GPUs
+
+        def run() -> None:
+            try:
+                work.train()
+            except Exception as error:  # raised where it is waited for
+                times.put(error)
+
+        def seconds() -> float:
+            turns.put(True)
+            answer = times.get()
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        threading.Thread(target=run, daemon=True).start()
+        seconds()
         yield None
         while True:
-            turns.put(True)
-            yield times.get()
+            yield seconds()

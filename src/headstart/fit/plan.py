@@ -343,7 +343,8 @@ def _texts(
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if known.start is not None:
-        lines.append(known.start.line(known.start.arm(_read_signature(known, shape))))
+        begun = next(s.spec.model for s in _networks(plan) if STARTED in s.arms and s.name == "finetune")
+        lines.append(known.start.line(known.start.arm(_read_signature(known, shape)), begun))
     if settings.time is not None and amount.steps < whole.steps:
         lines.append(
             f"the time of {duration(settings.time)} leaves {amount.steps / whole.steps:.0%} of the steps that "

@@ -11,8 +11,7 @@ from headstart.data.layout import SOUNDS
 from headstart.data.letters import ALPHABETS
 from headstart.errors import BadInput
 from headstart.fit.settings import STARTED
-from headstart.models.checkpoints.folder import CONFIG, WEIGHTS
-from headstart.models.checkpoints.like import MODEL_FOLDER
+from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER, WEIGHTS
 from headstart.models.checkpoints.own import BEFORE, OwnFields
 from headstart.models.checkpoints.spec import CheckpointSpec
 from headstart.models.model import ModelSpec
@@ -64,9 +63,8 @@ class Start:
         new = "" if any("encoder" in entry for entry in arm["finetune"]["start"]) else " under a new input layer"
         return f"weights of {self.name}{new}; all of it trains"
 
-    def line(self, arm: Mapping[str, Any]) -> str:
-        """What was decided, in words."""
-        spec = self.fields.spec
+    def line(self, arm: Mapping[str, Any], spec: ModelSpec) -> str:
+        """What was decided, in words; spec: of the arm's network, as overrides leave it."""
         size = f"{words.many(spec.blocks, 'block')}, width {spec.width}; content {self.content[:16]}"
         return f"{STARTED}: {self.text(arm)} ({size})"
 

@@ -156,6 +156,12 @@ class Agenda:
         for job in jobs:
             self._measure(job.identity)
         self._waiting = dict(self.jobs)
+        # Parents and others, the next one last, some taken already: thousands of stages are not searched each time.
+        self._ranked: dict[bool, list[Job]] = {True: [], False: []}
+        for job in sorted(jobs, key=self._rank, reverse=True):
+            self._ranked[job.identity in self._children].append(job)
+        self._outside = [job for job in self.jobs.values() if job.parent is not None and job.parent not in self.jobs]
+        self._fallen = False  # a stage has ended that is no parent any more
         self._ended: dict[str, str] = {}  # identity -> complete, diverged or failed
         self._running: dict[str, Job] = {}
         self._not_before: dict[str, float] = {}  # identity -> when to look again
@@ -174,15 +180,22 @@ class Agenda:
 
         It counts as running until `end` or `put_back`.
         """
-        now = time.monotonic()
-        ready = [job for job in self._waiting.values() if self._not_before.get(job.identity, 0.0) <= now]
-        ready = [job for job in ready if self._ready(job)]
-        if not ready:
-            return None
         sought = sum(job.identity in self._children for job in self._running.values()) < parents
-        job = min(ready, key=lambda job: self._rank(job, sought))
-        self._running[job.identity] = self._waiting.pop(job.identity)
+        job = self._next(sought) or self._next(not sought)
+        if job is not None:
+            self._running[job.identity] = self._waiting.pop(job.identity)
         return job
+
+    def _next(self, parents: bool) -> Job | None:
+        """The first of the parents, or of the others, that can be taken now."""
+        now, ranked = time.monotonic(), self._ranked[parents]
+        while ranked and ranked[-1].identity not in self._waiting:
+            ranked.pop()
+        for job in reversed(ranked):
+            free = job.identity in self._waiting and self._not_before.get(job.identity, 0.0) <= now
+            if free and self._ready(job):
+                return job
+        return None
 
     def take_alike(self, alike: Callable[[Job], bool], most: int) -> list[Job]:
         """Up to so many more stages that can go with one that was taken, in the order of the plan."""
@@ -197,10 +210,9 @@ class Agenda:
         """How many stages of a kind could be taken now."""
         return sum(alike(job) and self._ready(job) for job in self._waiting.values())
 
-    def _rank(self, job: Job, parents: bool) -> tuple[Any, ...]:
-        is_parent = job.identity in self._children
+    def _rank(self, job: Job) -> tuple[int, int, int]:
         chain, count = self._below[job.identity]
-        return (is_parent != parents, -chain, -count, self._order[job.identity])
+        return (-chain, -count, self._order[job.identity])
 
     def _measure(self, identity: str) -> tuple[int, int]:
         """(stages on the longest chain below, all stages below)."""
@@ -219,15 +231,21 @@ class Agenda:
         """A running stage is over: complete, diverged or failed."""
         self._running.pop(identity)
         self._ended[identity] = status
+        self._fallen |= status != "complete"
 
     def put_back(self, identity: str, pause: float = 0.0) -> None:
         """A running stage has to wait, or to be done again."""
-        self._waiting[identity] = self._running.pop(identity)
+        job = self._waiting[identity] = self._running.pop(identity)
         self._not_before[identity] = time.monotonic() + pause
+        ranked = self._ranked[identity in self._children]
+        if job not in ranked[-1:]:
+            ranked.append(job)
+            ranked.sort(key=self._rank, reverse=True)
 
     def hopeless(self) -> Iterator[tuple[Job, str]]:
         """Stages whose parent will not come, and why; they end as failed."""
-        again = True
+        again = self._fallen or any(self._missing_parent(job) for job in self._outside if job.identity in self._waiting)
+        self._fallen = False
         while again:  # the end of one may be the end of those below it
             again = False
             for job in list(self._waiting.values()):

@@ -27,7 +27,8 @@ GPU_SHARE = 0.25
 IN_ORDER = {"cpu": 2**16, "cuda": 2**18}
 """Padded positions of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
 BUCKETS = 4
-"""Padded lengths between one power of two and the next: at most a quarter of a batch is padding for their sake."""
+"""Padded lengths between one power of two and the next, at least 8 apart: for their sake at most a fifth of a batch is
+padding from 33 positions on, and at most 7 positions below."""
 
 
 def bucket(length: int, longest: int) -> int:
@@ -53,7 +54,7 @@ class Held(Protocol):
         ...
 
     def widened(self, share: float) -> Held:
-        """The same with room for so many more positions, where examples differ in length."""
+        """A copy with room for so many more positions, where examples differ in length."""
         ...
 
 
@@ -73,9 +74,9 @@ class Dense:
         return self.batch.tensors()
 
     def widened(self, share: float) -> Held:
-        """Itself."""
+        """A copy."""
         del share
-        return self
+        return Dense(self.batch.mapped(Tensor.clone))
 
 
 @dataclass(frozen=True)
@@ -115,14 +116,19 @@ class Flat:
         return {**self.batch.tensors(), "starts": self.starts, "lengths": self.lengths}
 
     def widened(self, share: float) -> Held:
-        """The same with room for so many more positions."""
+        """A copy with room for so many more positions."""
         more = int(share * len(self.batch.inputs)) + 1
         each = ("inputs", "valid", "observed", *(["target"] if self.per_position else []))
         wide: dict[str, Any] = {
-            name: torch.cat([x, x.new_zeros(more, *x.shape[1:])]) if name in each else x
+            name: torch.cat([x, x.new_zeros(more, *x.shape[1:])]) if name in each else x.clone()
             for name, x in self.batch.tensors().items()
         }
-        return replace(self, batch=replace(self.batch, **wide))
+        return Flat(replace(self.batch, **wide), self.starts.clone(), self.lengths.clone(), self.per_position)
+
+
+def send(numbers: Tensor, to: Tensor) -> None:
+    """Copy from the CPU into a tensor on a device, which nobody waits for."""
+    to.copy_(numbers.pin_memory() if to.device.type == "cuda" else numbers, non_blocking=True)
 
 
 def refill(held: Held, other: Held) -> bool:
@@ -157,8 +163,17 @@ class Batches:
     @cached_property
     def fits(self) -> bool:
         """Whether the set can be held on the device as a whole."""
-        # Four times the bytes on disk: bytes may become float32 on the way.
-        return len(self.units) > 0 and 4 * self.examples.values.nbytes <= room(self.device)
+        return len(self.units) > 0 and self._size <= room(self.device)
+
+    @property
+    def _size(self) -> int:
+        """Bytes of the whole set where it is held."""
+        x = self.examples
+        if self.device.type == "cpu":  # four times those on disk: bytes may become float32 on the way
+            return 4 * x.values.nbytes
+        each = 8 if x.scale is None and x.values.dtype.kind in "iu" else self.dtype.itemsize
+        marks = len(x.values) + (0 if x.observed is None else x.observed.size)
+        return each * x.values.size + marks + (0 if x.target is None else 8 * x.target.size)
 
     @cached_property
     def held(self) -> Held | None:
@@ -180,7 +195,8 @@ class Batches:
             None if flat.observed is None else torch.from_numpy(flat.observed),
         ).to(self.device, self.dtype)
         starts = torch.from_numpy(flat.offsets[:-1])
-        return Flat(batch, starts.to(self.device), lengths.to(self.device), flat.per_position)
+        starts, lengths = (x.to(self.device, non_blocking=True) for x in (starts, lengths))
+        return Flat(batch, starts, lengths, flat.per_position)
 
     def rows(self, places: np.ndarray) -> np.ndarray:
         """Rows of `held` that the units at these places of `units` have: of a pair, two."""

@@ -85,7 +85,9 @@ class FeatureBatches(Batches):
         batch = super().batch(places)
         if batch.features is not None or self.done < len(self.units):
             return batch
-        return self._with(batch, torch.from_numpy(self.rows(places)).to(self.device), batch.inputs.shape[1])
+        return self._with(
+            batch, torch.from_numpy(self.rows(places)).to(self.device, non_blocking=True), batch.inputs.shape[1]
+        )
 
     def picked(self, rows: torch.Tensor, length: int) -> Batch:
         batch = super().picked(rows, length)

@@ -11,7 +11,7 @@ where nothing is recorded).
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ import torch
 
 from headstart.errors import first_line
 from headstart.sequence import Batch
-from headstart.training.batches import Batches, Held, bucket, refill
+from headstart.training.batches import Batches, Held, bucket, refill, send
 
 WARM = 3
 """Steps of a padded length that are taken one kernel at a time first: libraries choose their kernels meanwhile."""
@@ -31,17 +31,11 @@ Recorder = Callable[[Step], Step]
 """Records a step, performs it once, and gives what performs it again."""
 
 
-@cache
-def _pool() -> Any:
-    """Memory that all graphs of this process use in turn: none reads what another has left there."""
-    return torch.cuda.graph_pool_handle()
-
-
 def cuda_graph(step: Step) -> Step:
     """Record a step as a CUDA graph. Raises: RuntimeError where the step asks the GPU for a number, or copies to it."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
-        with torch.cuda.graph(graph, pool=_pool()):
+        with torch.cuda.graph(graph):
             step()
     finally:
         # A capture that fails leaves its own stream as the current one (torch 2.11).
@@ -131,8 +125,8 @@ class GraphedStep:
             if len(units) == self.size:
                 rows[position] = source.rows(units)
         numbers = [self.numbers_at(epoch * self.per_epoch + position) for position in range(self.per_epoch)]
-        self.rows.copy_(torch.from_numpy(rows))
-        self.numbers.copy_(torch.tensor(numbers, dtype=self.numbers.dtype))
+        send(torch.from_numpy(rows), self.rows)
+        send(torch.tensor(numbers, dtype=self.numbers.dtype), self.numbers)
         self.epoch.fill_(epoch)
         self.lengths = [bucket(int(source.lengths[units].max()), self.longest) for units in order]
 
@@ -175,5 +169,8 @@ class GraphedStep:
         except RuntimeError as error:
             # Kernels that cannot be recorded are not a mistake of the study: nothing was performed, so go on plainly.
             self.how, self.record = f"plain: a step could not be recorded ({first_line(error)})", None
+            # Their memory is what the plain steps need.
+            self.replays.clear()
+            self.own = None
             return False
         return True

@@ -183,7 +183,9 @@ class _Rows:
             step = self.model_step
             table = torch.tensor([member.numbers() for member in members], dtype=weights.dtype)
             # (columns, models, 1)
-            update_(weights, moments, grad, table.T.unsqueeze(2).to(self.device), step.optim, step.groups)
+            update_(
+                weights, moments, grad, table.T.unsqueeze(2).to(self.device, non_blocking=True), step.optim, step.groups
+            )
         self._keep(members, (weights, moments, sums, updates), rows)
 
     def _forward(
@@ -200,7 +202,9 @@ class _Rows:
             return self.model_step.forward_loss(own, statistics, Batch(**batch), seed, epoch, dropout)
 
         counters = ([member.config.seed for member in members], [member.course.epoch for member in members])
-        seeds, epochs = (torch.tensor(values, dtype=torch.int64).to(self.device) for values in counters)
+        seeds, epochs = (
+            torch.tensor(values, dtype=torch.int64).to(self.device, non_blocking=True) for values in counters
+        )
         mapped = vmap(forward, in_dims=(0, 0, 0, 0, 0, None if dropout is None else 0))
         sums, updates = mapped({**tensors, **frozen}, statistics, fields, seeds, epochs, dropout)
         return sums, updates

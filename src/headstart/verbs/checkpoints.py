@@ -13,7 +13,7 @@ from rich.text import Text
 
 from headstart.errors import BadInput
 from headstart.models.checkpoints import READERS
-from headstart.models.checkpoints.folder import CONFIG
+from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER
 from headstart.models.checkpoints.known import KNOWN, known_config
 from headstart.models.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.verbs.terminal import console, table
@@ -32,9 +32,11 @@ def is_checkpoint(what: str) -> bool:
         return True
     folder = find_folder(what, hub=False)
     if folder is not None:
-        # A folder beside us may be of another sort, as the folder `model` is that `fit` writes.
+        # A folder beside us may be of another sort.
         config = folder / CONFIG
-        return config.is_file() and (folder != Path(what) or '"model_type"' in config.read_text(errors="replace"))
+        if folder != Path(what) or not config.is_file():
+            return config.is_file()
+        return any(f'"{word}"' in config.read_text(errors="replace") for word in ("model_type", MODEL_FOLDER))
     return _REPOSITORY.fullmatch(what) is not None and not os.path.exists(what)
 
 
@@ -66,7 +68,7 @@ def show_checkpoint(what: str) -> None:
         raise BadInput(f"show: {absent(what)}")
     fields, out = spec.fields, console()
     entry = READERS[fields.family]
-    out.print(Text(f"{what}: {entry.summary} ({entry.source})"))
+    out.print(Text(f"{what}: {entry.summary}{f' ({entry.source})' if entry.source else ''}"))
     checkpoint = None if folder is None else spec.opened()
     if checkpoint is None:
         out.print(Text(f"absent   {absent(what)}"))

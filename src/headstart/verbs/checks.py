@@ -75,7 +75,8 @@ def prepare_one(what: str, overrides: Sequence[str], data: str | None, workers: 
 def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers: int | None) -> None:
     """`headstart prepare TASK`: build or read the data, with a bar."""
     if name not in TASKS:
-        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN], '`headstart ls tasks` lists them')}")
+        listed = "`headstart ls tasks` and `headstart ls checkpoints` list them"
+        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN], listed)}")
     task = prepared_with_bar(task_spec(name, overrides), data_folder(data), workers)
     sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")

@@ -146,6 +146,8 @@ def export(
     if option == "--onnx":
         return export_model(name, file, use, plugins)
     if option == "--sklearn":
+        if use is not None or last:
+            raise BadInput("--sklearn: writes the model that serves; leave --use and --last out")
         load_plugins(plugins)
         return export_estimator(Path(name), Path(file))
     from headstart.store import Store, export_stage, store_folder

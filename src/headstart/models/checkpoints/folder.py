@@ -20,6 +20,8 @@ CONFIG, WEIGHTS, INDEX, VOCABULARY, CARD = (
 )
 PICKLED = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack")
 """Endings of weights that are never read: opening most of them can run code that they hold."""
+MODEL_FOLDER = "headstart model"
+"""What a config says of itself that `headstart fit` and `save_pretrained` wrote."""
 MOST_TEXT = 2**24
 """Bytes of a text file that are read; the index of a model of 100 shards takes a tenth of it."""
 

@@ -10,13 +10,10 @@ from typing import Any
 from headstart.errors import BadInput, nearest
 from headstart.models.checkpoints import FAMILIES, OWN, READERS
 from headstart.models.checkpoints.family import Config, Family
-from headstart.models.checkpoints.folder import CONFIG, Folder
+from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER, Folder
 from headstart.models.checkpoints.known import KNOWN, known_config
 from headstart.models.checkpoints.source import absent, find_folder
 from headstart.spec import merge
-
-MODEL_FOLDER = "headstart model"
-"""What a config says of itself that `headstart fit` and `save_pretrained` wrote."""
 
 
 def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
