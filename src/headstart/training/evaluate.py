@@ -64,7 +64,7 @@ class TrainMetrics:
 
     def _lay_out(self, parts: Mapping[str, torch.Tensor]) -> None:
         self.shapes = {name: part.shape for name, part in parts.items()}
-        self.flat = torch.cat([part.to(self.flat).reshape(-1) for part in parts.values()])
+        self.flat = torch.cat([part.to(self.flat, non_blocking=True).reshape(-1) for part in parts.values()])
 
     def parts(self) -> dict[str, torch.Tensor]:
         """The sums by name, as views."""
