@@ -27,6 +27,15 @@ _AMINO = re.compile(rf"^[{ALPHABETS['protein']}\s*]*$")
 NAMES = {"protein": "amino acid", "dna": "base"}
 
 
+def input_width(kind: str, channels: int, symbols: int) -> int:
+    """F of numbers in so many channels, V of ids of a text, of letters, or of tokens with so many symbols.
+
+    Raises: KeyError for another kind.
+    """
+    widths = {"numbers": channels, "text": 256, "tokens": symbols}
+    return widths[kind] if kind in widths else len(ALPHABETS[kind])
+
+
 def encode(text: str, letters: str, location: str, mistakes: Mistakes) -> np.ndarray | None:
     """Ids (L,) uint8 of a text in letters of either size; None and a mistake for the first that is none."""
     known = _TABLES[letters]

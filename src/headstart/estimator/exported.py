@@ -39,9 +39,6 @@ class ExportedModel(BaseEstimator):  # type: ignore[misc]
         """The files alone: what was made of them is made again."""
         return {"files": self.files}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-
     @property
     def model(self) -> Any:
         """The `SequenceClassifier` or `SequenceRegressor` that answers. Raises: BadInput where there is none in it."""

@@ -31,7 +31,8 @@ BYTES = 256
 class Start:
     """Weights to start from.
 
-    source: the folder that they are read from. name: as a person named it, without its place. content: their digest.
+    source: the folder that they are read from. name: as a person named it, without the folder that it is in. content:
+    their digest.
     """
 
     source: str

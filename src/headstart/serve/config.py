@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, field_validator, mo
 
 from headstart.baselines.contract import Facts
 from headstart.data.layout import LayoutSpec
-from headstart.data.letters import ALPHABETS
+from headstart.data.letters import input_width
 from headstart.data.sequences import Sequences, features_of
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import ModelField, ModelKind
@@ -83,8 +83,7 @@ class Preparation(Spec):
     @property
     def width(self) -> int:
         """V of ids, F of numbers."""
-        fixed = {"numbers": len(self.channels), "text": 256, "tokens": len(self.symbols)}
-        return fixed[self.kind] if self.kind in fixed else len(ALPHABETS[self.kind])
+        return input_width(self.kind, len(self.channels), len(self.symbols))
 
     def signature(self, length: int, patch: int = 1) -> Signature:
         """What a model must know of the prepared data, of up to `length` positions (patches where there are any)."""

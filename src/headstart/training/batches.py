@@ -166,6 +166,11 @@ class Batches:
         return len(self.units) > 0 and self._size <= room(self.device)
 
     @property
+    def picks(self) -> bool:
+        """Whether batches are picked from the held set; of different lengths a CPU puts them together as fast."""
+        return self.fits and (self.equal or self.device.type != "cpu")
+
+    @property
     def _size(self) -> int:
         """Bytes of the whole set where it is held."""
         x = self.examples
@@ -204,7 +209,7 @@ class Batches:
 
     def batch(self, places: np.ndarray) -> Batch:
         """The batch of the units at these places of `units`."""
-        if not self.fits or (self.device.type == "cpu" and not self.equal):
+        if not self.picks:
             return self.gathered(places).to(self.device, self.dtype)
         # Without waiting: a plain copy would first wait for all that the GPU has been given.
         rows = torch.from_numpy(self.rows(places)).to(self.device, non_blocking=True)

@@ -280,7 +280,7 @@ def _batches(parts: Sequence[tuple[Batches, np.ndarray]], longest: int) -> tuple
     """
     feed = parts[0][0]
     same = all(other is feed for other, _ in parts)
-    if same and type(feed) is Batches and feed.fits and (feed.equal or feed.device.type != "cpu"):
+    if same and type(feed) is Batches and feed.picks:
         rows = np.stack([feed.rows(places) for _, places in parts])
         batch = feed.picked(torch.from_numpy(rows.reshape(-1)).to(feed.device, non_blocking=True), longest)
         fields = {name: torch.unflatten(x, 0, rows.shape) for name, x in batch.tensors().items()}

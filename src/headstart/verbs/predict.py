@@ -165,7 +165,7 @@ def export_estimator(folder: Path, path: Path) -> None:
     trusted = f"trusted=[{trusted_name(estimator)!r}]"
     out = console()
     out.print(Text(f"{path}: {path.stat().st_size:,} bytes"))
-    out.print(Text(f"read it with  skops.io.load({str(path)!r}, {trusted})", no_wrap=False))
+    out.print(Text(f"read it with  skops.io.load({str(path)!r}, {trusted})"), soft_wrap=True)
 
 
 def check_skops() -> None:

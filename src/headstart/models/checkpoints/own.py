@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from headstart.data.letters import ALPHABETS
+from headstart.data.letters import input_width
 from headstart.errors import BadInput
 from headstart.models.checkpoints import OWN
 from headstart.models.checkpoints.family import Config, Family, Line, Shape
@@ -53,21 +53,24 @@ def _fields(config: Config) -> OwnFields:
     network: Any = config.table.get("network")
     known: Any = config.table.get("preparation")
     if network is None:
-        raise BadInput("the model has no network whose weights could be taken; fit one with a network")
+        raise BadInput(f"{config.path}: the model has no network whose weights could be taken; fit one with a network")
     try:
         model = dict(network["model"])
         kind, length, patch = known["kind"], network["length"], known["patch"]
         numbers = kind == "numbers"
         symbols = tuple(known["symbols"])
-        widths = {"numbers": len(known["channels"]) * patch, "text": 256, "tokens": len(symbols)}
-        width = widths[kind] if kind in widths else len(ALPHABETS[kind])
+        width = input_width(kind, len(known["channels"]) * patch, len(symbols))
         signature = Signature(
             "floats" if numbers else "tokens", width, length, 1, "class", classes=2, missing=known["missing"]
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise BadInput(f"what it says of the network is incomplete ({error!r}); save the model again") from None
+        raise BadInput(
+            f"{config.path}: what it says of the network is incomplete ({error!r}); save the model again"
+        ) from None
     if model.pop("kind", "sequence") != "sequence":
-        raise BadInput("the network is a model of a plugin, whose parts are not known here")
+        raise BadInput(
+            f"{config.path}: the network is a model of a plugin, whose parts are not known here; name another"
+        )
     spec = read(ModelSpec, model, "network.model")
     positions = length if spec.position.kind == "learned" else None
     if positions is not None:

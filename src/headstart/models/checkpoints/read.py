@@ -148,11 +148,10 @@ def _described(files: Folder) -> tuple[Config, Family, Fields]:
 
 def _fields(config: Config) -> tuple[Family, Fields]:
     kind, family = family_of(config)
+    if family.fields is not None:
+        return family, family.fields(config)
+    fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
     try:
-        if family.fields is not None:
-            fields: Fields = family.fields(config)
-        else:
-            fields = Fields(kind, family.model(config), family.length(config), family.vocabulary(config))
         fields.shapes()
     except BadInput as error:
         raise BadInput(f"{config.path}: {error}; take another checkpoint") from None
