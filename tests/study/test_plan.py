@@ -7,6 +7,7 @@ import pytest
 
 from headstart.errors import BadInput
 from headstart.spec import merge
+from headstart.stage import identity
 from headstart.study.files import built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.scales import parse_override
@@ -336,3 +337,34 @@ def test_what_cannot_be_meant_is_refused_with_a_way_out(
 def test_a_path_needs_no_quotes_on_the_command_line() -> None:
     for path in ("train.csv", "ecg/train.csv", "/data/ecg_1/train.csv", "./train.csv", "../train-2.csv"):
         assert parse_override(f"task.file={path}") == ("task.file", path)
+
+
+def test_runs_that_share_a_reading_are_those_that_are_read_alone() -> None:
+    """Seeds of one setting are read once; folds, fitted models and budgets in FLOPs are the cases that could differ."""
+    arms = {
+        "majority": {"finetune": {"model": {"kind": "majority"}}},
+        "kernels": {"finetune": {"model": {"kind": "kernels"}}},
+        "long": {"finetune": {"budget": {"flops_of": "self_pretrained"}}},
+        "untrained": {
+            "pretrain": {"budget": {"epochs": 0}},
+            "finetune": {"parent": "pretrain", "start": ["take(all-head)"]},
+        },
+    }
+    columns = {"own": {"task": {"kind": "digits", "folds": 3, "fold": "seed"}}}
+
+    def runs(*seeds: int) -> list[tuple[Any, ...]]:
+        cells = plan("seed=" + str(list(seeds)), arms=arms, columns=columns).cells
+        return [(c.arm, c.column, c.seed, *[(s.name, s.spec, s.identity) for s in c.chain]) for c in cells]
+
+    together, alone = runs(0, 1, 2), [run for seed in (0, 1, 2) for run in runs(seed)]
+    assert sorted(map(str, together)) == sorted(map(str, alone))
+    assert all(identity(spec, DATA) == name for run in together for _, spec, name in run[3:])
+    ids = {
+        arm: {run[-1][-1] for run in together if run[:2] == (arm, "a")} for arm in ("scratch", "kernels", "majority")
+    }
+    assert [len(names) for names in ids.values()] == [6, 3, 1]
+
+
+@pytest.mark.parametrize("seed", ["true", "1.5", "'a'", "9223372036854775808"])
+def test_a_seed_that_is_none_is_refused_after_others_too(seed: str) -> None:
+    assert "seed" in why(f"seed=[0, {seed}]")

@@ -18,6 +18,7 @@ from headstart.stage.spec import (
     StageSpec,
     content_digest,
     identity,
+    identity_document,
     look_again,
     stage_from_json,
 )
@@ -32,6 +33,7 @@ __all__ = [
     "begin",
     "content_digest",
     "identity",
+    "identity_document",
     "load_model",
     "look_again",
     "stack_key",

@@ -196,6 +196,12 @@ def look_again() -> None:
 
 def identity(spec: StageSpec, data: Path) -> str:
     """First 16 hex digits of the SHA-256 of all that can change the stage's result: content, never place."""
+    return digest(identity_document(spec, data))
+
+
+def identity_document(spec: StageSpec, data: Path) -> dict[str, Any]:
+    """What an identity is the digest of. With another seed and the identity of the parent with that seed, it is that of
+    the same stage with that seed."""
     if spec.checkpoint is not None and spec.checkpoint.content is None:
         spec = spec.settled()
     if spec.model.lacks:
@@ -211,7 +217,7 @@ def identity(spec: StageSpec, data: Path) -> str:
     else:
         for name in ("parent", "weights"):
             document.pop(name, None)
-    return digest(document)
+    return document
 
 
 @dataclass(frozen=True)

@@ -141,7 +141,11 @@ def plain(value: Any) -> Any:
 
 def canonical(document: Any) -> bytes:
     """Sorted JSON without spaces: equal documents have equal bytes."""
-    return json.dumps(plain(document), sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
+    return _sorted(plain(document))
+
+
+def _sorted(document: Any) -> bytes:
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False).encode()
 
 
 def publish_json(path: Path, document: Mapping[str, Any], version: int = FORMAT) -> None:
@@ -163,18 +167,19 @@ def decode_json(data: bytes, path: Path) -> dict[str, Any]:
     """The same of the bytes of a file, which messages call `path`."""
     try:
         document = json.loads(data)
+        if not isinstance(document, dict):
+            raise Damaged(f"{path}: not a JSON object")
+        digest = document.pop("digest", None)
+        content = _sorted(document)
     except ValueError as error:
         raise Damaged(f"{path}: not readable as JSON ({error})") from None
-    if not isinstance(document, dict):
-        raise Damaged(f"{path}: not a JSON object")
     written = document.get("format")
     if isinstance(written, int) and written > SHARING:
         raise BadInput(
             f"{path}: format {written} is newer than this headstart reads ({SHARING}); "
             "install a newer headstart, or give another folder with --store"
         )
-    digest = document.pop("digest", None)
-    if digest != hashlib.sha256(canonical(document)).hexdigest():
+    if digest != hashlib.sha256(content).hexdigest():
         raise Damaged(f"{path}: its digest does not fit")
     return document
 

@@ -17,7 +17,7 @@ from headstart.runner.job import Runtime
 from headstart.runner.perform import time_steps
 from headstart.spec import digest
 from headstart.stage import Size, StageSpec
-from headstart.study.budgets import Outlines, likeness
+from headstart.study.budgets import Outlines
 from headstart.study.costs import Speed
 from headstart.study.plan import Plan, PlannedStage
 
@@ -72,14 +72,16 @@ def survey(plan: Plan, outlines: Outlines | None = None) -> list[Cost]:
     outlines: those of an earlier plan with the same data folder, which know what it fitted.
     Raises: BadInput naming the place in the study of the model, parts, batch or task that do not fit.
     """
-    outlines, kinds, out = outlines or Outlines(plan.data), dict[Hashable, str](), []
+    outlines, out = outlines or Outlines(plan.data), []
+    known: dict[Hashable, tuple[str, Size | None]] = {}
     for planned in plan.every_stage.values():
         try:
-            size = outlines.size(planned.spec)
+            key = _shared(planned.spec)
+            if key not in known:
+                known[key] = _kind(planned.spec), outlines.size(planned.spec)
+            kind, size = known[key]
             if size is not None:
                 _refuse_what_exceeds_memory(planned.spec, size)
-                key = likeness(planned.spec)
-                kind = kinds[key] = kinds.get(key) or _kind(planned.spec)
                 out.append(Cost(planned, kind, **vars(size)))
         except BadInput as error:
             raise BadInput(plan.as_written(planned, f"{planned.name}.{error}")) from None
@@ -123,6 +125,13 @@ def probes(costs: Iterable[Cost], speed: Speed, slots: int) -> dict[str, StageSp
             spent += steps[kind] / slots
             out[kind] = specs[kind]
     return out
+
+
+def _shared(spec: StageSpec | None) -> Hashable:
+    """Equal for stages of one plan that hold the very same tables: they differ in nothing but their seeds."""
+    if spec is None:
+        return None
+    return tuple(id(value) for name, value in spec if name not in ("seed", "parent")), _shared(spec.parent)
 
 
 def _kind(spec: StageSpec) -> str:

@@ -12,7 +12,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, read
-from headstart.stage import StageSpec, identity
+from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
 from headstart.study.scales import VARIANTS, names_of, nested, overlay, set_by
 from headstart.study.spec import SHARED_KEYS, StudySpec
@@ -223,11 +223,14 @@ def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:
 
 
 class _Chains:
-    """The chains of stages of a study's runs. The settings that a stage has before its axes are made once."""
+    """The chains of stages of a study's runs. The settings that a stage has before its axes are made once, and runs
+    that differ in nothing but the seed are read once."""
 
     def __init__(self, study: StudySpec, outlines: Outlines) -> None:
         self.study, self.outlines = study, outlines
         self._bundled: dict[tuple[str, str, str], dict[str, Any]] = {}
+        self._read: dict[tuple[tuple[str, ...], str, str], tuple[_Documented, ...]] = {}
+        self._seeds_alone = all(path == "seed" or path.split(".")[-1] != "seed" for path in study.axes)
 
     def of(
         self, arms: tuple[str, ...], column: str, axes: Mapping[str, Any], may_be_open: bool
@@ -236,6 +239,10 @@ class _Chains:
 
         arms: before it those whose budgets are to equal its own.
         """
+        seed = axes.get("seed")
+        key = arms, column, repr([value for path, value in axes.items() if path != "seed"])
+        if key in self._read and type(seed) is int and abs(seed) < 2**63:
+            return _with_seed(self._read[key], seed), seed
         study, arm = self.study, arms[-1]
         planned: list[PlannedStage] = []
         name, seen = study.reported, [study.reported]
@@ -248,9 +255,10 @@ class _Chains:
             seen.append(parent)
             tables.append(self._settings(parent, column, arm, axes))
         seed = tables[0].get("seed", 0)
-        tables = [_with_fold(table, seed) for table in tables]
+        folded = [_with_fold(table, seed) for table in tables]
+        alike = self._seeds_alone and all(new is old for new, old in zip(folded, tables, strict=True))
         spec: StageSpec | None = None
-        for name, table in zip(reversed(seen), reversed(tables), strict=True):
+        for name, table in zip(reversed(seen), reversed(folded), strict=True):
             spec = read(StageSpec, {**table, "parent": spec}, name=name).settled()
             other, equal = spec.budget.flops_of, list[StageSpec]()
             if other is not None:
@@ -268,6 +276,9 @@ class _Chains:
                 f"{study.reported}.checkpoint: a stage that is read has no scores, and the last stage is reported; "
                 f'write a stage after it with parent = "{study.reported}"'
             )
+        if alike and not any(stage.open for stage in planned):
+            data = self.outlines.data
+            self._read[key] = tuple((stage, identity_document(stage.spec, data)) for stage in planned)
         return tuple(planned), int(seed)
 
     def _equal(
@@ -322,6 +333,22 @@ class _Chains:
             # A model's kind is written out first: a table of another kind replaces it whole.
             out = overlay({**out, "model": with_kind(out.get("model", {}))}, layer)
         return out
+
+
+_Documented = tuple[PlannedStage, dict[str, Any]]
+"""A stage and what its identity is the digest of."""
+
+
+def _with_seed(chain: Iterable[_Documented], seed: int) -> tuple[PlannedStage, ...]:
+    """The same chain with another seed."""
+    out: list[PlannedStage] = []
+    for planned, document in chain:
+        own: dict[str, Any] = {"seed": seed} if "seed" in document else {}
+        above = {"parent": out[-1]} if planned.spec.parent is not None else {}
+        spec = planned.spec.model_copy(update={**own, **{name: stage.spec for name, stage in above.items()}})
+        name = digest({**document, **own, **{name: stage.identity for name, stage in above.items()}})
+        out.append(PlannedStage(planned.name, spec, name))
+    return tuple(out)
 
 
 def _with_fold(table: dict[str, Any], seed: Any) -> dict[str, Any]:
