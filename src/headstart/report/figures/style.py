@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -236,15 +237,15 @@ def beside(values: Sequence[float], arm: int, arms: int, log: bool) -> dict[floa
     return {value: value * (high / low) ** share if log else value + (high - low) * share for value in values}
 
 
+@lru_cache(maxsize=4096)
 def text_width(text: str, points: float) -> float:
     """Inches of the longest line of a text of this size."""
-    from matplotlib.textpath import TextPath
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
 
+    font = FontProperties(size=points)
     lines = text.replace(r"\$", "s").split("\n")
-    return (
-        max(float(TextPath((0, 0), line, size=points).get_extents().width) if line.strip() else 0.0 for line in lines)
-        / 72
-    )
+    return max(float(text_to_path.get_text_width_height_descent(line, font, False)[0]) for line in lines) / 72
 
 
 def folded(text: str, width: float, points: float) -> str:
