@@ -22,6 +22,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models.norms import BatchNorm
 from headstart.parameters import LEAVES, OWN, leaves, select
 from headstart.seeds import normal
+from headstart.text import first_few
 
 Source = Literal["taken", "matched", "drawn", "fresh"]
 Tensors = Mapping[str, torch.Tensor]
@@ -206,7 +207,7 @@ def _by_symbol(
         return source[:1].expand(len(own), -1)  # of absent weights or data shapes alone matter
     rows = rows_of_symbols(symbols, known)
     if not set(symbols) & set(known):
-        few = f"{', '.join(map(repr, list(symbols)[:6]))}{', ...' if len(symbols) > 6 else ''}" or "which has none"
+        few = first_few(list(map(repr, symbols)), 6) or "which has none"
         raise BadInput(
             f"{entry.place}: the parent has a vector for no symbol of this task ({few}); take less, as in "
             f"take({entry.part}-encoder)"

@@ -73,13 +73,6 @@ class Monitor:
         return old is None or (new > old if self.greater else new < old)
 
 
-def _monitor(name: str | None, default: str, known: tuple[str, ...]) -> Monitor:
-    chosen = name or default
-    if chosen not in known:
-        raise BadInput(f"objective.monitor: no {chosen!r} here; there are: {', '.join(known)}")
-    return Monitor(chosen, greater=chosen not in LOWER)
-
-
 def _full(output: torch.Tensor) -> torch.Tensor:
     """An output in single precision at least: half precision is for the forward pass, never for sums."""
     return output.to(torch.promote_types(output.dtype, torch.float32))
@@ -102,13 +95,8 @@ def cross_entropy_sums(
     if weights is None:
         return {"loss": loss, "count": there.sum(), "hits": right.sum()}
     each = torch.where(there, weights[target.clamp_min(0)], 0.0)
-    return {
-        "loss": loss,
-        "count": each.sum(),
-        "seen": there.sum(),
-        "hits": right.sum(),
-        "weighted_hits": torch.where(right, each, 0.0).sum(),
-    }
+    weighted = torch.where(right, each, 0.0).sum()
+    return {"loss": loss, "count": each.sum(), "seen": there.sum(), "hits": right.sum(), "weighted_hits": weighted}
 
 
 def _accuracy(totals: dict[str, Any]) -> float:
@@ -132,12 +120,6 @@ def _r2(totals: dict[str, Any]) -> float:
     if not bool(varies.any()):
         return 0.0
     return float((1.0 - torch.as_tensor(totals["squared"])[varies] / total[varies]).mean())
-
-
-def level_targets(values: torch.Tensor, signature: Signature) -> torch.Tensor:
-    """Level of each float input, in [0, levels): int64 of the shape of `values`."""
-    level = torch.round(values.float() * signature.level_scale + signature.level_shift)
-    return level.clamp(0, signature.levels - 1).long()
 
 
 LOSSES = {
@@ -178,14 +160,16 @@ class _Reconstruction(ObjectiveSpec):
     def output(self, signature: Signature) -> Output:
         loss = self.resolved_loss(signature)
         size = {"tokens": signature.width, "levels": signature.width * signature.levels}
-        bare = self.head == "none"
-        if bare and loss != "tokens":
+        if self.head == "none" and loss != "tokens":
             raise BadInput(f"objective.head: 'none' is for the loss 'tokens', this one is {loss!r}; leave it out")
-        return Output("position", size.get(loss, signature.width), bare)
+        return Output("position", size.get(loss, signature.width), self.head == "none")
 
     def monitored(self, signature: Signature) -> Monitor:
         score = "accuracy" if self.resolved_loss(signature) in ("tokens", "levels") else "r2"
-        return _monitor(self.monitor, score, (score, "loss"))
+        chosen = self.monitor or score
+        if chosen not in (score, "loss"):
+            raise BadInput(f"objective.monitor: no {chosen!r} here; there are: {score}, loss")
+        return Monitor(chosen, greater=chosen not in LOWER)
 
     def compare(
         self,
@@ -202,7 +186,7 @@ class _Reconstruction(ObjectiveSpec):
         there = asked.unsqueeze(-1).expand(truth.shape)
         there = there if observed is None else there & observed
         if loss == "levels":
-            levels = level_targets(truth, signature).masked_fill(~there, IGNORE)
+            levels = signature.levels_of(truth).masked_fill(~there, IGNORE)
             return cross_entropy_sums(output.reshape(-1, signature.levels), levels.flatten())
         error = _full(output) - truth
         # Zero before the sum: 0 * inf would carry a padded position's overflow into the loss.
@@ -287,11 +271,6 @@ class CausalSpec(_Reconstruction):
         return super().monitored(signature)
 
 
-def _class_target(signature: Signature, kind: str) -> None:
-    if signature.target != "class":
-        raise BadInput(f"objective.kind: {kind!r} needs a class target, the task has {signature.target!r}")
-
-
 class _Classes(ObjectiveSpec):
     """What classify and retrieve share: cross-entropy and accuracy over the targets that are there.
 
@@ -312,6 +291,8 @@ class _Classes(ObjectiveSpec):
         return self
 
     def _output(self, where: Literal["position", "sequence", "pair"], size: int, signature: Signature) -> Output:
+        if signature.target != "class":
+            raise BadInput(f"objective.kind: {self.kind!r} needs a class target, the task has {signature.target!r}")
         if self.class_weights and len(self.class_weights) != signature.classes:
             raise BadInput(
                 f"objective.class_weights: {len(self.class_weights)} weights for {signature.classes} "
@@ -339,7 +320,6 @@ class ClassifySpec(_Classes):
         return "classified sequences"
 
     def output(self, signature: Signature) -> Output:
-        _class_target(signature, self.kind)
         if signature.paired:
             raise BadInput("objective.kind: 'classify' needs single sequences, the task has pairs; use 'retrieve'")
         where: Literal["position", "sequence"] = "position" if signature.per_position else "sequence"
@@ -360,7 +340,6 @@ class RetrieveSpec(_Classes):
         return "classified pairs of sequences"
 
     def output(self, signature: Signature) -> Output:
-        _class_target(signature, self.kind)
         if not signature.paired:
             raise BadInput("objective.kind: 'retrieve' needs pairs, the task has single sequences; use 'classify'")
         return self._output("pair", signature.classes, signature)

@@ -46,6 +46,11 @@ class Signature:
     level_scale: float = 1.0
     level_shift: float = 0.0
 
+    def levels_of(self, values: torch.Tensor) -> torch.Tensor:
+        """Level of each float input, in [0, levels): int64 of the shape of `values`."""
+        level = (values.float() * self.level_scale + self.level_shift).round()
+        return level.clamp(0, self.levels - 1).long()
+
 
 @dataclass(frozen=True)
 class Examples:

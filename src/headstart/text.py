@@ -1,7 +1,8 @@
-"""Values and lists in words: what specs say of themselves, and every page."""
+"""Values and lists in words and in JSON: what specs say of themselves, and every page."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -29,6 +30,12 @@ def listed(items: Sequence[str], last: str = "and") -> str:
     if len(items) < 2:
         return "".join(items)
     return f"{', '.join(items[:-1])} {last} {items[-1]}"
+
+
+def first_few(names: Sequence[str], most: int = 5, separator: str = ", ") -> str:
+    """`a, b, c`; of more names than `most` the first ones, as in `a, b and 7 more`."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{separator.join(names[:most])}{more}"
 
 
 def sentence(text: str, names: Iterable[str] = ()) -> str:
@@ -61,3 +68,22 @@ def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
 def many(number: int, noun: str) -> str:
     """`1 seed`, `3 seeds`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def json_lines(document: Mapping[str, Any]) -> str:
+    """A document as JSON with a line for each item of its tables and lists, so that it is small and can be compared."""
+
+    def text(value: Any) -> str:
+        return json.dumps(value, allow_nan=False, ensure_ascii=False)
+
+    parts = []
+    for key, value in document.items():
+        if isinstance(value, Mapping) and value:
+            inner = ",\n".join(f"  {text(name)}: {text(item)}" for name, item in value.items())
+            parts.append(f" {text(key)}: {{\n{inner}\n }}")
+        elif isinstance(value, list) and value:
+            inner = ",\n".join(f"  {text(item)}" for item in value)
+            parts.append(f" {text(key)}: [\n{inner}\n ]")
+        else:
+            parts.append(f" {text(key)}: {text(value)}")
+    return "{\n" + ",\n".join(parts) + "\n}\n"

@@ -27,6 +27,7 @@ from headstart.data.layout import (
 )
 from headstart.data.table import Column, Table, looks_like_list
 from headstart.errors import BadInput, nearest
+from headstart.text import first_few
 
 FEW = 20
 """Values that a class may have without a doubt."""
@@ -81,6 +82,11 @@ class View:
     def source(self) -> str:
         """What messages call the table."""
         return self.table.places.source
+
+    @property
+    def names(self) -> str:
+        """The first names of columns, for messages."""
+        return first_few([repr(name) for name in self.table.columns], 8)
 
     def take(self, role: str, names: list[str]) -> None:
         """Settle a role by a guess: the first of the names, where there is one."""
@@ -253,15 +259,11 @@ def _name_roles(view: View, shape: Shape) -> None:
 
 def _name_long(view: View) -> None:
     if view.roles.get("id") is None:
-        ids = view.repeating() or [
-            column.name
-            for column in view.free()
-            if column.type == "text" and 2 * view.count(column.name) <= view.table.rows
-        ]
+        texts = [column.name for column in view.free() if column.type == "text"]
+        ids = view.repeating() or [name for name in texts if 2 * view.count(name) <= view.table.rows]
         if not ids or "id" in view.roles:
             raise BadInput(
-                f"{view.source}: no column says which rows are one sequence; name it with --id (columns: "
-                f"{_column_names(view.table)})"
+                f"{view.source}: no column says which rows are one sequence; name it with --id (columns: {view.names})"
             )
         view.take("id", ids)
     if "time" not in view.roles:
@@ -350,9 +352,8 @@ def _run(view: View, pattern: str, names: list[str]) -> Channel:
     gone = [name for name in lost(pattern, names) if name not in view.table.columns]
     if gone:
         raise BadInput(
-            f"{view.source}: values: {pattern!r} has no column {gone[0]!r}"
-            + (f" and {len(gone) - 1} more" if len(gone) > 1 else "")
-            + f" between {names[0]!r} and {names[-1]!r}, so that later values would stand one place too early; add it "
+            f"{view.source}: values: {pattern!r} has no column {first_few([repr(name) for name in gone], 1)}"
+            f" between {names[0]!r} and {names[-1]!r}, so that later values would stand one place too early; add it "
             "(its cells may be empty), or name the columns one by one with --values"
         )
     return Channel(pattern.replace("*", "").strip("_-. ") or "values", tuple(names), pattern)
@@ -388,7 +389,7 @@ def _nothing(view: View, shape: str) -> BadInput:
     lone = len(view.table.columns) == 1 and view.table.header is not None
     way = "where cells are separated by another mark, give --delimiter; else name" if lone else "name"
     return BadInput(
-        f"{view.source}: no column looks like a sequence ({shape}; columns: {_column_names(view.table)}); {way} "
+        f"{view.source}: no column looks like a sequence ({shape}; columns: {view.names}); {way} "
         "the columns with --values, and their --layout (wide, text, list or long)"
     )
 
@@ -397,9 +398,3 @@ def _spread(column: Column) -> float:
     """The largest number of a column less its smallest."""
     values = column.floats[~np.isnan(column.floats)]
     return float(values.max() - values.min()) if len(values) else 0.0
-
-
-def _column_names(table: Table) -> str:
-    """The first names, for messages."""
-    names = [repr(name) for name in table.columns]
-    return ", ".join(names[:8]) + (f" and {len(names) - 8} more" if len(names) > 8 else "")

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from headstart.errors import BadInput
 from headstart.spec import Spec, neutral
+from headstart.text import first_few
 
 Shape = Literal["wide", "text", "list", "long"]
 Kind = Literal["numbers", "text", "dna", "protein", "tokens"]
@@ -112,7 +113,7 @@ class Layout:
         """The layout in one sentence, with what was guessed."""
         parts = [part for part in (self.written, self._shape(), self._roles()) if part]
         if self.unused:
-            parts.append(f"not used: {_some(self.unused)}")
+            parts.append(f"not used: {first_few([repr(name) for name in self.unused], 6)}")
         if self.guessed:
             other = {"shape": "--layout", "time": "--time-column"}
             flags = [other.get(name, f"--{name}") for name in self.guessed]
@@ -158,7 +159,8 @@ class Layout:
             return f"a row per sequence, whole in {_named('column', [c.columns[0] for c in self.channels])}"
         columns = f"{len(first.columns)} columns {first.columns[0]!r} to {first.columns[-1]!r}"
         if count > 1:
-            return f"a row per sequence, in {count} channels ({_some([c.name for c in self.channels])}) of {columns}"
+            names = first_few([repr(channel.name) for channel in self.channels], 6)
+            return f"a row per sequence, in {count} channels ({names}) of {columns}"
         return f"a row per sequence, in the {columns}"
 
     def _roles(self) -> str:
@@ -169,12 +171,8 @@ class Layout:
 
 
 def _named(noun: str, names: list[str]) -> str:
-    return f"{noun} {names[0]!r}" if len(names) == 1 else f"{len(names)} {noun}s ({_some(names)})"
-
-
-def _some(names: list[str] | tuple[str, ...], most: int = 6) -> str:
-    text = ", ".join(repr(name) for name in names[:most])
-    return text if len(names) <= most else f"{text} and {len(names) - most} more"
+    texts = [repr(name) for name in names]
+    return f"{noun} {texts[0]}" if len(texts) == 1 else f"{len(texts)} {noun}s ({first_few(texts, 6)})"
 
 
 # fmt: off

@@ -16,10 +16,11 @@ import numpy as np
 
 from headstart.data.labels import in_order, may_be_either
 from headstart.data.layout import SOUNDS, Kind, Layout
-from headstart.data.letters import ALPHABETS, spoken
+from headstart.data.letters import input_width, spoken
 from headstart.data.table import LARGEST
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
+from headstart.text import first_few
 
 Target = Literal["class", "number", "none"]
 
@@ -89,11 +90,7 @@ class Sequences:
     @property
     def width(self) -> int:
         """V of ids, F of numbers."""
-        if self.kind == "numbers":
-            return int(self.values.shape[1])
-        if self.kind == "text":
-            return 256
-        return len(self.layout.symbols) if self.kind == "tokens" else len(ALPHABETS[self.kind])
+        return input_width(self.kind, self.values.shape[-1], len(self.layout.symbols))
 
     def codes(self, classes: tuple[str, ...] | None = None) -> np.ndarray:
         """(n,) int64 number of each row's class ((S,) of each position's), IGNORE without a label.
@@ -104,7 +101,7 @@ class Sequences:
         mistakes = Mistakes()
         for i, label in enumerate(self.labels):
             if label is not None and label not in known:
-                names = ", ".join(map(repr, list(known)[:8])) + (" and others" if len(known) > 8 else "")
+                names = first_few(list(map(repr, known)), 8)
                 mistakes.add(self._place(i), f"label {label!r} is none of {names}; correct it, or leave it empty")
         mistakes.check()
         return np.array([IGNORE if label is None else known[label] for label in self.labels], dtype=np.int64)
@@ -157,6 +154,25 @@ class Sequences:
             groups=None if self.groups is None else tuple(self.groups[i] for i in picked),
         )
 
+    def followed_by(self, other: Sequences) -> Sequences:
+        """These rows, then those of another file. Only the first ones keep their places and times.
+
+        Raises: BadInput with the other file's place for a class that these rows lack.
+        """
+        if self.target == "class":
+            other.codes(self.classes)
+        observed = [np.ones(x.values.shape, dtype=bool) if x.observed is None else x.observed for x in (self, other)]
+        missing = self.observed is not None or other.observed is not None
+        return replace(
+            self,
+            values=np.concatenate([self.values, other.values]),
+            offsets=np.concatenate([self.offsets, self.offsets[-1] + other.offsets[1:]]),
+            observed=np.concatenate(observed) if missing else None,
+            labels=self.labels + other.labels,
+            ids=None,
+            groups=None if self.groups is None or other.groups is None else self.groups + other.groups,
+        )
+
     def cut(self, longest: int) -> Sequences:
         """The same rows with at most their first `longest` positions."""
         keep = np.arange(len(self.values)) - np.repeat(self.offsets[:-1], self.lengths) < longest
@@ -175,6 +191,11 @@ class Sequences:
         if self.kind == "numbers":
             raise BadInput(f"{self.places.of(row)}: is a sequence of numbers, no text")
         return spoken(self.kind, self.layout.symbols)(ids)
+
+    @property
+    def group_numbers(self) -> np.ndarray | None:
+        """(n,) number of the group of each row, or None without groups."""
+        return None if self.groups is None else np.unique(np.array(self.groups), return_inverse=True)[1]
 
     def copies(self) -> np.ndarray:
         """(n,) number of the first row that holds the same sequence: equal length, values and gaps."""
@@ -241,7 +262,7 @@ def target_doubt(sequences: Sequences) -> str:
     names = in_order({label for label in sequences.labels if label is not None})
     column = f"the target {sequences.layout.target!r}" if sequences.layout.target else "the target"
     return (
-        f"{column} has {len(names):,} different whole numbers ({', '.join(names[:5])}{', ...' * (len(names) > 5)}) in "
+        f"{column} has {len(names):,} different whole numbers ({first_few(names)}) in "
         f"{int(sequences.labelled.sum()):,} rows, which may be names of classes or numbers; give "
         "--target-kind class or --target-kind number (target_kind in Python, in a study's task and in a layout)"
     )

@@ -17,6 +17,7 @@ from headstart.data.sequences import groups, marks
 from headstart.errors import BadInput
 from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples
+from headstart.text import first_few
 
 
 def occurs_once(group: np.ndarray) -> np.ndarray:
@@ -46,6 +47,35 @@ def hold_out(target: np.ndarray, may: np.ndarray, count: int, seed: int, field: 
             )
         chosen.append(members[np.argsort(noise[members], kind="stable")[:some]])
     return np.sort(np.concatenate(chosen))
+
+
+def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.ndarray:
+    """One order of units whose every prefix holds each class in proportion: nested subsets are prefixes.
+
+    A unit's place is (its rank within its class + a half) / (size of the class); ties go to random bits.
+    """
+    noise = bits(seed, "task/order", np.arange(units))
+    if target is None or target.dtype.kind == "f":
+        return np.argsort(noise, kind="stable").astype(np.int64)
+    rank = np.empty(units)
+    for value in np.unique(target):
+        members = np.flatnonzero(target == value)
+        ranks = np.argsort(np.argsort(noise[members], kind="stable"), kind="stable")
+        rank[members] = (ranks + 0.5) / len(members)
+    return np.lexsort((noise, rank)).astype(np.int64)
+
+
+def stratified_split(
+    target: np.ndarray | None, sizes: Mapping[str, int], seed: int, units: int
+) -> dict[str, np.ndarray]:
+    """Disjoint stratified sets of the given sizes, each in ascending order of the unit's number."""
+    order, out, first = stratified_order(target, units, seed), {}, 0
+    for name, size in sizes.items():
+        out[name] = np.sort(order[first : first + size])
+        first += size
+    if first > units:
+        raise BadInput(f"task: splits of {dict(sizes)} need {first} units, there are {units}")
+    return out
 
 
 def drawn(
@@ -206,7 +236,7 @@ def check_sides(
     if lost:
         raise BadInput(
             f"task.split_seed: no train sequence is left of {'class' if len(lost) == 1 else 'classes'} "
-            f"{', '.join(map(repr, lost[:5]))}{' and others' if len(lost) > 5 else ''}, whose sequences belong with "
+            f"{first_few(list(map(repr, lost)))}, whose sequences belong with "
             "others; take another split_seed, smaller shares, or by_group=false"
         )
 

@@ -12,6 +12,7 @@ from headstart.fit import wording
 from headstart.fit.outcome import Outcome
 from headstart.report.tables.model import markdown, text_table, to_markdown
 from headstart.study import words
+from headstart.text import first_few
 
 _TAGS = {"numbers": "time-series", "text": "text", "dna": "dna", "protein": "protein", "tokens": "sequences"}
 
@@ -131,8 +132,7 @@ def _rare(outcome: Outcome) -> Iterator[str]:
     counts = np.bincount(tested.astype(np.int64), minlength=len(outcome.labels))
     rare = [f"“{wording.short(outcome.labels[i])}”" for i in np.flatnonzero(counts < SMALL)]
     if rare and len(tested):
-        names = ", ".join(rare[:5]) + (f" and {len(rare) - 5} more" if len(rare) > 5 else "")
-        yield f"Test held fewer than {SMALL} sequences of {names}: how well these are found is hardly measured."
+        yield f"Test held fewer than {SMALL} sequences of {first_few(rare)}: how well they are found is hardly known."
 
 
 def _made(outcome: Outcome) -> Iterator[str]:

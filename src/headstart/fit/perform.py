@@ -27,7 +27,7 @@ from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model
 from headstart.fit.settings import BACKBONE, FILES, STARTED, TUNED, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
-from headstart.fit.wording import answer, notes
+from headstart.fit.wording import answer, notes, split_in_words, title
 from headstart.runner.events import Event, Failed
 from headstart.runner.job import Runtime
 from headstart.runner.machine import choose_device, default_workers, version
@@ -48,7 +48,7 @@ from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Results
 from headstart.study.selection import summarise
 from headstart.study.spec import read_study
-from headstart.tasks.own import OwnFacts, OwnSpec
+from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
 AFTER = 8.0
@@ -256,7 +256,7 @@ class Fit:
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train = self.task.train
         return Outcome(
-            title=_title(self.facts),
+            title=title(self.facts),
             card=self.card,
             labels=labels,
             candidates=tuple(candidates),
@@ -320,6 +320,7 @@ class Fit:
         target = train.target
         # Of all splits: how long a sequence is says nothing of its class, and each is read whichever split it is in.
         lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
+        grouped = self.source.sequences.groups is not None and self.settings.by_group
         weights: tuple[float, ...] = ()
         if self.settings.balanced and self.facts.labels and target is not None:
             classes = target[target != IGNORE].astype(np.int64)
@@ -337,7 +338,7 @@ class Fit:
             weights=weights,
             data=self.data,
             places=self.source.places,
-            split=self._split(),
+            split=split_in_words(task, self.settings, splits=len(splits), grouped=grouped),
             backbone=self._backbone(),
             start=None if self.settings.start is None else find_start(self.settings.start, self.store, self.data),
         )
@@ -350,18 +351,6 @@ class Fit:
         values = [np.unique(task.split(name).values) for name in ("train", "val", "test") if symbols]
         there = np.unique(np.concatenate(values)).tolist() if symbols else []
         return find_backbone(self.settings.backbone, self.facts.kind, [symbols[token] for token in there])
-
-    def _split(self) -> str:
-        """How the rows were dealt out, in words."""
-        sizes = ", ".join(f"{self.task.split(name).units:,} {name}" for name in ("train", "val", "test"))
-        how = "each class in proportion" if self.facts.labels else "drawn at random"
-        how = "in the order of time" if self.settings.split == "time" else how
-        if self.source.sequences.groups is not None and self.settings.by_group:
-            how = "each group on one side"
-        if len(self.splits) > 1:
-            how += f"; each run chooses on another of {len(self.splits)} folds of train and val"
-        files = [name for name in ("val", "test") if getattr(self.settings, name) is not None]
-        return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)
 
 
 def fit_sequences(
@@ -407,14 +396,3 @@ def _store(data: Any, store: Path | None) -> Iterator[Path]:
         return
     with tempfile.TemporaryDirectory(prefix="headstart-") as folder:
         yield Path(folder)
-
-
-def _title(facts: OwnFacts) -> str:
-    what = {
-        "numbers": "sequences of numbers",
-        "text": "texts",
-        "dna": "DNA",
-        "protein": "proteins",
-        "tokens": "sequences of tokens",
-    }[facts.kind]
-    return f"A classifier of {what} into {len(facts.labels)} classes" if facts.labels else f"A regressor of {what}"

@@ -8,7 +8,7 @@ import numpy as np
 
 from headstart.data.layout import SOUNDS
 from headstart.fit.outcome import Candidate, Outcome
-from headstart.fit.settings import BACKBONE, STARTED, TUNED
+from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.models.model import ModelSpec
 from headstart.plugins import plugin_options
 from headstart.report.tables.model import Table
@@ -16,6 +16,9 @@ from headstart.report.tables.scores import make_table
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.statistics import LEVEL, detectable, mean, t_quantile
+from headstart.tasks.own import OwnFacts
+from headstart.tasks.task import Task
+from headstart.text import first_few
 
 NORMAL = 1.96
 """Standard errors that a 95 % interval reaches to each side."""
@@ -157,8 +160,7 @@ def notes(
 def _rare(counts: np.ndarray, labels: tuple[str, ...]) -> Iterator[str]:
     rare = [f"{labels[i]!r} ({counts[i]})" for i in np.flatnonzero(counts < RARE)]
     if rare:
-        more = f" and {len(rare) - 5} more" if len(rare) > 5 else ""
-        yield f"Classes with fewer than {RARE} train sequences are hardly learnt: {', '.join(rare[:5])}{more}."
+        yield f"Classes with fewer than {RARE} train sequences are hardly learnt: {first_few(rare)}."
     if len(counts) > 1 and counts.min() and counts.max() > 5 * counts.min():
         yield (
             "Classes are of very different size: read balanced accuracy and macro-F1 beside accuracy; --balanced "
@@ -323,3 +325,27 @@ def short(text: str, most: int = 40) -> str:
     """A foreign name on one line of at most so many characters."""
     plain = "".join(c if c.isprintable() else " " for c in text)
     return plain if len(plain) <= most else plain[: most - 1] + "…"
+
+
+def title(facts: OwnFacts) -> str:
+    """What the model is."""
+    what = {
+        "numbers": "sequences of numbers",
+        "text": "texts",
+        "dna": "DNA",
+        "protein": "proteins",
+        "tokens": "sequences of tokens",
+    }[facts.kind]
+    return f"A classifier of {what} into {len(facts.labels)} classes" if facts.labels else f"A regressor of {what}"
+
+
+def split_in_words(task: Task, settings: FitSettings, *, splits: int, grouped: bool) -> str:
+    """How the rows were dealt out. splits: folds of train and val, 1 where one part is. grouped: by groups."""
+    sizes = ", ".join(f"{task.split(name).units:,} {name}" for name in ("train", "val", "test"))
+    how = "each class in proportion" if task.signature.target == "class" else "drawn at random"
+    how = "in the order of time" if settings.split == "time" else how
+    how = "each group on one side" if grouped else how
+    if splits > 1:
+        how += f"; each run chooses on another of {splits} folds of train and val"
+    files = [name for name in ("val", "test") if getattr(settings, name) is not None]
+    return "; ".join([sizes, how]) + "".join(f", {name} from its own file" for name in files)

@@ -13,9 +13,9 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 from torch.func import functional_call, grad, stack_module_state, vmap
-from torch.utils.flop_counter import FlopCounterMode
 
 from headstart.errors import BadInput, nearest
+from headstart.models.counting import counted_flops
 from headstart.models.mixers.mixer import PARTS, MixerSpec
 from headstart.seeds import Draw
 from headstart.spec import read
@@ -329,38 +329,6 @@ def trained_as_stack(modules: Sequence[nn.Module], lesson: Lesson) -> dict[str, 
 def _tensors(module: nn.Module) -> dict[str, Tensor]:
     """Parameters and all buffers."""
     return {**dict(module.named_parameters()), **dict(module.named_buffers())}
-
-
-def _fft(real: Literal["input", "output", "neither"]) -> Callable[..., int]:
-    """Counts 5 n log2 n for each complex transform of n points, half of that for a real one."""
-
-    def count(shape: Any, axes: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
-        size: Sequence[int] = out_shape if real == "output" else shape
-        points = math.prod(size[axis] for axis in axes)
-        each = (5.0 if real == "neither" else 2.5) * points * math.log2(max(points, 2))
-        return int(math.prod(size) // points * each)
-
-    return count
-
-
-def _attention(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
-    """Two products per head: queries with keys, weights with values."""
-    batch, heads, asked, width = query
-    return int(2 * batch * heads * asked * key[2] * (width + value[3]))
-
-
-def counted_flops(run: Callable[[], Any]) -> float:
-    """Operations of one call: what torch's counter sees (a multiply-add is two), and FFTs."""
-    rules: dict[Any, Any] = {
-        torch.ops.aten._fft_r2c: _fft("input"),
-        torch.ops.aten._fft_c2r: _fft("output"),
-        torch.ops.aten._fft_c2c: _fft("neither"),
-        # The fused kernel of CPUs is the one that torch 2.13 does not count by itself.
-        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention,
-    }
-    with FlopCounterMode(display=False, custom_mapping=rules) as counter, torch.no_grad():
-        run()
-    return float(counter.get_total_flops())
 
 
 CHECKS: dict[str, Callable[[MixerSpec], None]] = {

@@ -1,9 +1,12 @@
-"""FLOPs of training: what a backward pass costs beside the forward pass, where only some parameters learn."""
+"""FLOPs: what a backward pass costs beside the forward pass, where only some parameters learn; and counted ones."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+import math
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from typing import Any, Literal
 
+import torch
 from torch import nn
 
 from headstart.models.model import SequenceModel
@@ -97,3 +100,37 @@ def _weights(layer: nn.Module, name: str) -> Iterator[tuple[str, int]]:
         for own in getattr(module, "per_position", ()):
             if (parameter := getattr(module, own)) is not None:
                 yield f"{path}.{own}", parameter.numel()
+
+
+def _fft_rule(real: Literal["input", "output", "neither"]) -> Callable[..., int]:
+    """Counts 5 n log2 n for each complex transform of n points, half of that for a real one."""
+
+    def count(shape: Any, axes: Any, *_: Any, out_shape: Any = None, **__: Any) -> int:
+        size: Sequence[int] = out_shape if real == "output" else shape
+        points = math.prod(size[axis] for axis in axes)
+        each = (5.0 if real == "neither" else 2.5) * points * math.log2(max(points, 2))
+        return int(math.prod(size) // points * each)
+
+    return count
+
+
+def _attention_rule(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int:
+    """Two products per head: queries with keys, weights with values."""
+    batch, heads, asked, width = query
+    return int(2 * batch * heads * asked * key[2] * (width + value[3]))
+
+
+def counted_flops(run: Callable[[], Any]) -> float:
+    """Operations of one call: what torch's counter sees (a multiply-add is two), and FFTs."""
+    from torch.utils.flop_counter import FlopCounterMode
+
+    rules: dict[Any, Any] = {
+        torch.ops.aten._fft_r2c: _fft_rule("input"),
+        torch.ops.aten._fft_c2r: _fft_rule("output"),
+        torch.ops.aten._fft_c2c: _fft_rule("neither"),
+        # The fused kernel of CPUs is the one that torch 2.13 does not count by itself.
+        torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_rule,
+    }
+    with FlopCounterMode(display=False, custom_mapping=rules) as counter, torch.no_grad():
+        run()
+    return float(counter.get_total_flops())

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -18,7 +19,6 @@ from headstart.plugins.load import (
     own_kinds,
     own_networks,
     place_of,
-    plugin_options,
     plugins_of,
     ready_plugin,
     register,
@@ -65,6 +65,11 @@ def register_model(name: str, spec: type[Any]) -> None:
 def register_objective(name: str, spec: type[Any]) -> None:
     """Make a subclass of `headstart.objectives.ObjectiveSpec` the objective `name`."""
     register("objective", name, spec)
+
+
+def plugin_options(value: Any, folder: str | os.PathLike[str]) -> str:
+    """` --plugin FOLDER/my_mixer.py` for each plugin of a spec, whose sources lie in that folder."""
+    return "".join(f" --plugin {folder}/{plugin.word}" for plugin in plugins_of(value))
 
 
 def with_kinds(settings: Any) -> Any:

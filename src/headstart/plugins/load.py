@@ -101,17 +101,16 @@ def load_plugin(source: str | os.PathLike[str], option: str = "--plugin", classe
 
 def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
     running = _loaded.get(plugin.name)
-    same = running is not None and (running.digest, running.top) == (plugin.digest, plugin.top)
-    if running is not None and same and _is_served(running):
+    if running and (running.digest, running.top) == (plugin.digest, plugin.top) and _is_served(running):
         plugin = running
     else:
         _execute(plugin, option)
     for name in classes:
-        module = sys.modules[plugin.name]
-        if not hasattr(module, name):
-            known = [name for name, value in vars(module).items() if isinstance(value, type)]
+        own = vars(sys.modules[plugin.name])
+        if name not in own:
+            known = [key for key in own if isinstance(own[key], type)]
             raise BadInput(f"{option}: {plugin.name}: {nearest(name, known)}")
-        _register_class(getattr(module, name), plugin, option)
+        _register_class(own[name], plugin, option)
     plugin = replace(plugin, classes=tuple(dict.fromkeys((*plugin.classes, *classes))))
     _loaded[plugin.name] = _known[plugin.digest] = plugin
     return plugin
@@ -119,8 +118,7 @@ def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
 
 def _is_served(plugin: Plugin) -> bool:
     """Whether imports meet its modules: a plugin that was loaded later may have helpers of the same names."""
-    sources = {name: module.source for name, (module, _) in _serving.items()}
-    return all(sources.get(module.name) == module.source for module in plugin.modules)
+    return all(m.name in _serving and _serving[m.name][0].source == m.source for m in plugin.modules)
 
 
 def load_plugins(sources: Iterable[str | os.PathLike[str]], option: str = "--plugin") -> tuple[Plugin, ...]:
@@ -164,11 +162,8 @@ def _check_beside(plugin: Plugin, others: Iterable[Plugin], option: str) -> None
             f'{option}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
             "register_task, register_model or register_objective"
         )
-    for other in others:
-        sources = {module.name: module.source for module in other.modules}
-        for module in plugin.modules:
-            if sources.get(module.name, module.source) != module.source:
-                raise BadInput(f"{option}: two plugins have a module {module.name!r}; give one of them another name")
+    for name in (name for other in others for name in plugin.clashes(other)):
+        raise BadInput(f"{option}: two plugins have a module {name!r}; give one of them another name")
 
 
 def load_class(text: str, option: str, sort: str = "") -> str:
@@ -210,8 +205,8 @@ def load_copy(folder: Path, name: str, digest: str, classes: Sequence[str] = ())
     top = folder / head if (folder / head).is_dir() else folder / f"{head}.py"
     plugin = current_identity(Plugin(name, top, digest))
     if plugin.digest != digest:
-        why = f"its copy on another machine has the digest {plugin.digest}, not {digest}; keep its imports beside it"
-        raise BadInput(f"--plugin: {plugin.file}: {why}")
+        text = f"--plugin: {plugin.file}: its copy on another machine has the digest {plugin.digest}"
+        raise BadInput(f"{text}, not {digest}; keep its imports beside it")
     return _loaded_from(plugin, "--plugin", classes)
 
 
@@ -294,9 +289,8 @@ def _own_entries() -> list[tuple[str, str, PluginEntry]]:
 def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
     """Kinds of this sort (`mixer`, `task`, ...) that the plugins have registered."""
     names = {plugin.name for plugin in plugins}
-    if not names:  # the tables import torch
-        return []
-    return [kind for own, kind, entry in _own_entries() if own == sort and entry.plugin in names]
+    entries = _own_entries() if names else []  # the tables import torch
+    return [kind for own, kind, entry in entries if own == sort and entry.plugin in names]
 
 
 def own_networks(plugins: Iterable[Plugin]) -> tuple[str, ...]:
@@ -311,10 +305,8 @@ def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
         if isinstance(cls, type) and issubclass(cls, base):
             return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
     bases = " or ".join(base.__name__ for _, base in _tables().values())
-    name = getattr(cls, "__name__", cls)
-    raise BadInput(
-        f"{option}: {name} is not a subclass of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
-    )
+    way = f"is not a subclass of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
+    raise BadInput(f"{option}: {getattr(cls, '__name__', cls)} {way}")
 
 
 def register(sort: str, name: str, cls: type[Any]) -> None:
@@ -384,11 +376,6 @@ def plugins_of(value: Any) -> tuple[Plugin, ...]:
         elif isinstance(item, (list, tuple)):
             waiting += item
     return tuple(out.values())
-
-
-def plugin_options(value: Any, folder: str | os.PathLike[str]) -> str:
-    """` --plugin FOLDER/my_mixer.py` for each plugin of a spec, whose sources lie in that folder."""
-    return "".join(f" --plugin {folder}/{plugin.word}" for plugin in plugins_of(value))
 
 
 def require_plugins(needed: Mapping[str, str], option: str, document: Any = None) -> tuple[Plugin, ...]:

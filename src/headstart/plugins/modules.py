@@ -88,6 +88,11 @@ class Plugin:
         """Every file of it, by its path below a folder of sources."""
         return {module.file: module.source for module in self.modules if module.path is not None}
 
+    def clashes(self, other: Plugin) -> list[str]:
+        """Names of modules that both have with different sources."""
+        sources = {module.name: module.source for module in other.modules}
+        return [m.name for m in self.modules if sources.get(m.name, m.source) != m.source]
+
 
 def module_text(module: Module, option: str) -> str:
     try:

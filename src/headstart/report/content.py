@@ -11,10 +11,10 @@ from headstart.errors import BadInput
 from headstart.report.answer import answer
 from headstart.report.claims import Verdict, claims_heading, claims_note, unprinted, verdicts
 from headstart.report.figures.style import Drawing
-from headstart.report.methods import methods
+from headstart.report.methods import methods, tried
 from headstart.report.tables.model import Table, markdown, to_markdown
 from headstart.report.tables.paper import ABSENT, beside
-from headstart.report.tables.scores import make_table, more_tables, pivot_table, tried
+from headstart.report.tables.scores import make_table, more_tables, pivot_table
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.snapshot import Snapshot

@@ -22,7 +22,8 @@ from headstart.study import words
 from headstart.study.files import to_toml
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Point, Row
-from headstart.study.snapshot import Snapshot, json_lines
+from headstart.study.snapshot import Snapshot
+from headstart.text import json_lines
 
 if TYPE_CHECKING:
     from headstart.store import Store

@@ -16,6 +16,7 @@ from headstart.errors import BadInput, nearest
 from headstart.models.kind import ModelField, ModelKind
 from headstart.sequence import Signature
 from headstart.spec import Spec, spec_of_kind
+from headstart.text import first_few
 
 FEWEST = 5
 """Sequences of which a shift of their mean says something."""
@@ -207,9 +208,8 @@ class Drift:
                 odd.append(f"{name} (mean {own:.4g}, in the fit {mean:.4g} with a deviation of {deviation:.4g})")
         if not odd:
             return ""
-        more = f" and {len(odd) - 3} more" if len(odd) > 3 else ""
         text = "these sequences look unlike those of the fit, so that predictions may be wrong: "
-        return f"{text}{'; '.join(odd[:3])}{more}"
+        return f"{text}{first_few(odd, 3, '; ')}"
 
 
 class ModelConfig(Spec):

@@ -183,25 +183,6 @@ def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def json_lines(document: Mapping[str, Any]) -> str:
-    """A document as JSON with a line for each item of its tables and lists, so that it is small and can be compared."""
-
-    def text(value: Any) -> str:
-        return json.dumps(value, allow_nan=False, ensure_ascii=False)
-
-    parts = []
-    for key, value in document.items():
-        if isinstance(value, Mapping) and value:
-            inner = ",\n".join(f"  {text(name)}: {text(item)}" for name, item in value.items())
-            parts.append(f" {text(key)}: {{\n{inner}\n }}")
-        elif isinstance(value, list) and value:
-            inner = ",\n".join(f"  {text(item)}" for item in value)
-            parts.append(f" {text(key)}: [\n{inner}\n ]")
-        else:
-            parts.append(f" {text(key)}: {text(value)}")
-    return "{\n" + ",\n".join(parts) + "\n}\n"
-
-
 def read_snapshot(files: Iterable[str | Path]) -> Snapshot:
     """The results of one study in one file or several; arms and columns of which no run is finished are left out.
 
@@ -267,7 +248,10 @@ class _Reader:
             plan,
             {identity: self._entry(identity, stage) for identity, stage in stages.items()},
             {identity: _records(stage["records"]) for identity, stage in stages.items() if "records" in stage},
-            {key: _facts(value) for key, value in document["facts"].items()},
+            {
+                key: Facts(**value | {name: tuple(value[name]) for name in ("notes", "labels")})
+                for key, value in document["facts"].items()
+            },
             {identity: digest for identity, digest in digests.items() if digest is not None},
             document["measures"],
         )
@@ -297,11 +281,6 @@ class _Reader:
         chain = next((chain for chain in chains if identity in chain[1:]), None)
         parent = chain[chain.index(identity) - 1] if chain else None
         return StageEntry(identity, stage["status"], {"parent": parent}, result)
-
-
-def _facts(value: Mapping[str, Any]) -> Facts:
-    notes, labels = tuple(value["notes"]), tuple(value["labels"])
-    return Facts(value["kind"], value["sizes"], value["chance"], notes, labels, value["positions"])
 
 
 def _check_same_study(name: str, part: Snapshot, other_name: str, other: Snapshot) -> None:

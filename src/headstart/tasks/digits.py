@@ -16,13 +16,14 @@ from pydantic import Field
 
 from headstart.data.archives import DAMAGED, unpacked
 from headstart.data.sequences import groups, moments
+from headstart.data.splits import stratified_split
 from headstart.errors import BadInput
 from headstart.seeds import below, bits
 from headstart.sequence import Examples, Signature
 from headstart.spec import Seed, neutral
 from headstart.tasks.build import absent, each_split, size_note
 from headstart.tasks.images import augmenter, pixel_examples, pixel_task, tiled
-from headstart.tasks.task import Augment, Outline, Task, TaskSpec, stratified_split
+from headstart.tasks.task import Augment, Outline, Task, TaskSpec
 
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 SIDE = 8

@@ -209,14 +209,14 @@ class OwnSpec(TaskSpec):
         if "unlabelled" in paths:
             more = _same_way(train, paths["unlabelled"], "unlabelled")
             notes += [f"unlabelled file: {_placeless(note, more.layout)}" for note in more.notes]
-            train = _both(train, replace(more, labels=(None,) * len(more.labels)))
+            train = train.followed_by(replace(more, labels=(None,) * len(more.labels)))
         whole, files = train, dict[str, np.ndarray]()
         for name in ("val", "test"):
             if name in paths:
                 more = _same_way(train, paths[name], name)
                 notes += [f"{name} file: {_placeless(note, more.layout)}" for note in more.notes]
                 files[name] = np.arange(len(whole), len(whole) + len(more))
-                whole = _both(whole, more)
+                whole = whole.followed_by(more)
         target = _codes(whole, train.classes)
         rows, about = self._sides(train, whole, target, files)
         values, observed, mean, deviation = self._numbers(whole, rows["train"])
@@ -227,8 +227,9 @@ class OwnSpec(TaskSpec):
         examples = Examples(seen.values, seen.offsets, wanted, index, seen.observed, per_position=each)
         for name in SPLITS:
             builder.save_split(name, examples.take(rows[name]))
-        if whole.groups is not None and self.by_group:
-            builder.save("blocks", group_numbers(whole)[np.concatenate([rows["train"], rows["val"]])])
+        groups = whole.group_numbers
+        if groups is not None and self.by_group:
+            builder.save("blocks", groups[np.concatenate([rows["train"], rows["val"]])])
         used = seen.lengths[np.concatenate([rows[name] for name in SPLITS])]
         counts: tuple[int, ...] = ()
         if train.target == "class" and wanted is not None:
@@ -271,7 +272,7 @@ class OwnSpec(TaskSpec):
     ) -> tuple[dict[str, np.ndarray], list[str]]:
         """Rows of each split, and what must be known of them; `files` are the rows of a val and a test file."""
         own, copies = target[: len(train)], whole.copies()
-        groups = None if whole.groups is None else group_numbers(whole)
+        groups = whole.group_numbers
         kinds = [copies] if groups is None or not self.by_group else [copies, groups]
         block = joined(*(kind[: len(train)] for kind in kinds))
         shares = {name: share for name, share in (("val", self.val_share), ("test", self.test_share)) if share}
@@ -345,11 +346,6 @@ class OwnSpec(TaskSpec):
         return values, whole.observed, mean.tolist(), deviation.tolist()
 
 
-def group_numbers(whole: Sequences) -> np.ndarray:
-    """(n,) number of the group of each row."""
-    return np.unique(np.array(whole.groups), return_inverse=True)[1]
-
-
 def _of_rows(whole: Sequences, targets: np.ndarray, rows: np.ndarray) -> np.ndarray:
     """The targets of these rows, one for each or for each of their positions."""
     picked = np.isin(np.repeat(np.arange(len(whole)), whole.lengths), rows) if whole.per_position else rows
@@ -389,24 +385,6 @@ def _cut(whole: Sequences, longest: int | None) -> tuple[Sequences, list[str]]:
         return whole, []
     verb = "sequence is" if many == 1 else "sequences are"
     return whole.cut(longest), [f"{many:,} {verb} longer than {longest:,} positions, of which the first are kept"]
-
-
-def _both(train: Sequences, test: Sequences) -> Sequences:
-    """The rows of both files, those of train first."""
-    if train.target == "class":
-        test.codes(train.classes)  # a label that train lacks is told here, with its own place
-    observed = [np.ones(x.values.shape, dtype=bool) if x.observed is None else x.observed for x in (train, test)]
-    missing = train.observed is not None or test.observed is not None
-    groups = None if train.groups is None or test.groups is None else train.groups + test.groups
-    return replace(
-        train,
-        values=np.concatenate([train.values, test.values]),
-        offsets=np.concatenate([train.offsets, train.offsets[-1] + test.offsets[1:]]),
-        observed=np.concatenate(observed) if missing else None,
-        labels=train.labels + test.labels,
-        ids=None,
-        groups=groups,
-    )
 
 
 def _codes(whole: Sequences, classes: tuple[str, ...]) -> np.ndarray:

@@ -15,11 +15,11 @@ from pydantic import Field, model_validator
 from headstart.data.archives import stamps
 from headstart.data.prepared import OLD, remembered
 from headstart.data.prepared import progress as watcher
-from headstart.data.splits import in_fold
+from headstart.data.splits import in_fold, stratified_order
 from headstart.errors import BadInput
-from headstart.seeds import bits
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
+from headstart.text import first_few
 
 SPLITS = ("train", "val", "test")
 
@@ -271,35 +271,6 @@ def unit_targets(examples: Examples) -> np.ndarray | None:
     return target[::2] if examples.paired else target
 
 
-def stratified_order(target: np.ndarray | None, units: int, seed: int) -> np.ndarray:
-    """One order of units whose every prefix holds each class in proportion: nested subsets are prefixes.
-
-    A unit's place is (its rank within its class + a half) / (size of the class); ties go to random bits.
-    """
-    noise = bits(seed, "task/order", np.arange(units))
-    if target is None or target.dtype.kind == "f":
-        return np.argsort(noise, kind="stable").astype(np.int64)
-    rank = np.empty(units)
-    for value in np.unique(target):
-        members = np.flatnonzero(target == value)
-        ranks = np.argsort(np.argsort(noise[members], kind="stable"), kind="stable")
-        rank[members] = (ranks + 0.5) / len(members)
-    return np.lexsort((noise, rank)).astype(np.int64)
-
-
-def stratified_split(
-    target: np.ndarray | None, sizes: Mapping[str, int], seed: int, units: int
-) -> dict[str, np.ndarray]:
-    """Disjoint stratified sets of the given sizes, each in ascending order of the unit's number."""
-    order, out, first = stratified_order(target, units, seed), {}, 0
-    for name, size in sizes.items():
-        out[name] = np.sort(order[first : first + size])
-        first += size
-    if first > units:
-        raise BadInput(f"task: splits of {dict(sizes)} need {first} units, there are {units}")
-    return out
-
-
 def _keep_labels(train: Examples, spec: TaskSpec, order: np.ndarray) -> Examples:
     if train.target is None:
         raise BadInput(f"task.labelled: {spec.labelled}, but task {spec.kind!r} has no target")
@@ -336,10 +307,7 @@ def _refuse_empty_classes(task: Task, train: Examples, what: str) -> None:
     lost = [] if train.per_position else np.setdiff1d(before, there).tolist()
     if train.units == 0 or lost:
         names = [task.labels[v] if v < len(task.labels) else str(v) for v in lost]
-        raise BadInput(
-            f"{what} leaves no train example of class {', '.join(names[:5]) or 'any'}"
-            f"{' and others' if len(names) > 5 else ''}; take more examples"
-        )
+        raise BadInput(f"{what} leaves no train example of class {first_few(names) or 'any'}; take more examples")
 
 
 def patched_signature(signature: Signature, patch: int) -> Signature:

@@ -16,7 +16,8 @@ from safetensors.torch import load, save
 from torch import Tensor
 
 from headstart.errors import BadInput, nearest
-from headstart.models.contract import LENGTH, LENGTHS, Broken, counted_flops
+from headstart.models.contract import LENGTH, LENGTHS, Broken
+from headstart.models.counting import counted_flops
 from headstart.models.norms import Tensors
 from headstart.models.own import OwnModel, OwnModelSpec
 from headstart.objectives import ClassifySpec, ObjectiveSpec, RegressSpec

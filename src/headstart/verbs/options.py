@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import os
+import re
 import sys
 from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
@@ -144,3 +145,14 @@ def lasting_command(app: typer.Typer) -> Callable[[Callable[P, R]], Callable[P, 
         return app.command()(whole)
 
     return decorate
+
+
+def inches(text: str) -> float:
+    """`3.3in`, `85mm` or `8.5cm` in inches. Raises: BadInput for anything else, and for what no paper has room for."""
+    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(in|mm|cm)", text.strip())
+    width = float(match[1]) / {"in": 1.0, "mm": 25.4, "cm": 2.54}[match[2]] if match else 0.0
+    if not 2 <= width <= 20:
+        raise BadInput(
+            f"--figure-width: {text!r} is not a width between 2 and 20 inches; give one such as 3.3in, 85mm or 8.5cm"
+        )
+    return width

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import io
 import json as json_module
-import re
 import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -40,12 +39,14 @@ from headstart.study.listing import states as stored_states
 from headstart.study.plan import Plan
 from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
-from headstart.study.snapshot import Snapshot, json_lines, only_run, read_snapshot, take_snapshot
+from headstart.study.snapshot import Snapshot, only_run, read_snapshot, take_snapshot
 from headstart.study.words import count, duration
+from headstart.text import json_lines
 from headstart.tracking import Tracking
 from headstart.verbs.checks import prepared_with_bar, print_absent, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
+from headstart.verbs.options import inches
 from headstart.verbs.terminal import console, hanging, table, writable_file, writable_folder
 
 WORTH_TIMING = 60.0
@@ -115,17 +116,6 @@ class Outputs:
                 publish(path, tidy_bytes(rows, path.suffix))
                 lines.append(f"tidy {path}")
         return lines
-
-
-def inches(text: str) -> float:
-    """`3.3in`, `85mm` or `8.5cm` in inches. Raises: BadInput for anything else, and for what no paper has room for."""
-    match = re.fullmatch(r"(\d+\.?\d*|\.\d+)\s*(in|mm|cm)", text.strip())
-    width = float(match[1]) / {"in": 1.0, "mm": 25.4, "cm": 2.54}[match[2]] if match else 0.0
-    if not 2 <= width <= 20:
-        raise BadInput(
-            f"--figure-width: {text!r} is not a width between 2 and 20 inches; give one such as 3.3in, 85mm or 8.5cm"
-        )
-    return width
 
 
 def tidy_bytes(rows: Sequence[Mapping[str, Any]], ending: str) -> bytes:

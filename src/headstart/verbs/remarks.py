@@ -14,6 +14,7 @@ from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, Drift
 from headstart.serve.model import Served
 from headstart.study import words
+from headstart.text import first_few
 
 _COUNT = re.compile(r"^[\d,]+ |(?<=^in )[\d,]+ (?=rows)")
 """The number with which a note of reading begins."""
@@ -82,8 +83,7 @@ class Remarks:
     def _score(self) -> Iterator[str]:
         """The score on the rows that have a label; labels that the fit did not see are left out."""
         if self._unseen:
-            unseen = sorted(self._unseen)
-            names = ", ".join(map(repr, unseen[:5])) + (" and others" if len(unseen) > 5 else "")
+            names = first_few([repr(label) for label in sorted(self._unseen)])
             yield f"{self._unseen.total():,} rows have labels that the fit did not see ({names}); they are not scored"
         target = np.concatenate([np.zeros(0), *self._targets][len(self._targets) > 0 :])
         if len(target):

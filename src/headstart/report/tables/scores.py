@@ -351,22 +351,6 @@ def _quantities_note(results: Results, paced: bool, matched: Collection[str]) ->
     return " ".join(text for text, holds in parts.items() if holds)
 
 
-def tried(results: Results) -> str:
-    """How many configurations each arm tried, in one sentence."""
-    counts: dict[str, list[int]] = {}
-    for row in results.table:
-        counts.setdefault(row.arm, []).append(len(row.points))
-    every = {count for arm in counts.values() for count in arm}
-    if len(every) == 1:
-        each = " in every arm and column" if len(counts) > 1 or len(results.columns) > 1 else ""
-        return f"Configurations tried: {every.pop()}{each}."
-    spans = [
-        f"{arm} {min(count)}" + (f" to {max(count)} by column" if len(set(count)) > 1 else "")
-        for arm, count in counts.items()
-    ]
-    return f"Configurations tried: {words.listed(spans)}."
-
-
 def sweep_table(results: Results) -> Table | None:
     """Test at every setting that was tried, by arm: mean ± standard error and n; None where nothing was swept.
 

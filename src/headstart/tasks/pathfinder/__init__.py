@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from headstart.data.archives import stamps
 from headstart.data.prepared import Builder, Prepared, prepared
+from headstart.data.splits import stratified_split
 from headstart.data.text import lines
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Examples, Signature
@@ -22,7 +23,7 @@ from headstart.tasks.build import GeneratedSpec, absent, each_split, in_threads
 from headstart.tasks.images import decode, pixel_examples, pixel_task
 from headstart.tasks.pathfinder.generate import images
 from headstart.tasks.pathfinder.geometry import recipe, tables
-from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec, rule, stratified_split
+from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Baseline, Outline, Task, TaskSpec, rule
 
 LABELS = ("two contours", "one contour")
 
