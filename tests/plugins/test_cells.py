@@ -86,6 +86,22 @@ EDITS = {
         "    def f(self, x): return self.k*x\nc = C()\ndef act(x): return c.f(x)\n",
         "c = C(90.0)\n",
     ),
+    "text that is evaluated": ("K = 1.0\ndef act(x): return eval('K')*x\n", "K = 90.0\n"),
+    "form feed": ("\n\x0c\ndef act(x):\n    return 1.0*x\n", "\n\x0c\ndef act(x):\n    return 90.0*x\n"),
+    "line separator": ("# \u2028\ndef act(x):\n    return 1.0*x\n", "# \u2028\ndef act(x):\n    return 90.0*x\n"),
+    "special attribute": (
+        "def act(x): return C().__k__*x\nclass C:\n    def f(self): pass\nC.__k__ = 1.0\n",
+        "C.__k__ = 90.0\n",
+    ),
+    "special method of a library": (
+        "import torch\nclass C:\n    def __call__(self, x): return x\ndef act(x): return C()(x)\n",
+        "C.__call__ = torch.no_grad()(lambda self, x: 90.0*x)\n",
+    ),
+    "own kind of property": (
+        "class P(property):\n    def __get__(self, o, t=None): return 1.0\nclass C:\n    k = P(lambda self: 1.0)\n"
+        "    def f(self): pass\ndef act(x): return C().k*x\n",
+        "def get(self, o, t=None): return 90.0\nP.__get__ = get\n",
+    ),
 }
 
 
@@ -131,6 +147,17 @@ def test_a_kernel_that_is_started_again_has_the_same_identity(monkeypatch: pytes
         ("def act(x): return eval(text)*x\n", "act: line 1: eval may run code"),
         ("act = [lambda x: x, lambda x: 2*x][0]\n", "the source of <lambda> cannot be had"),
         ("exec('def act(x): return x')\n", "the source of act cannot be had"),
+        ("import numpy as np\ndef act(x): return u(x)\nu = np.frompyfunc(lambda x: x, 1, 1)\n", "'u', a ufunc"),
+        (
+            "import types\nm = types.ModuleType('cfg')\nm.K = 1.0\ndef act(x): return m.K*x\n",
+            "uses cfg, a module of yours",
+        ),
+        (
+            "import importlib.util, pathlib\npathlib.Path('hlp.py').write_text('K = 1.0')\n"
+            "s = importlib.util.spec_from_file_location('hlp', 'hlp.py')\nh = importlib.util.module_from_spec(s)\n"
+            "s.loader.exec_module(h)\ndef act(x): return h.K*x\n",
+            "uses hlp, a module of yours",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(cells: Cells, cell: str, message: str) -> None:

@@ -231,6 +231,17 @@ def test_a_coding_comment_decides_how_bytes_are_read() -> None:
         ("from sys import modules", 1, "sys.modules"),
         ("import __main__", 1, "__main__"),
         ("import sys\nsys.modules['__main__'].K", 2, "sys.modules"),
+        ("run = exec\nrun(open('helper.py').read())", 1, "exec"),
+        ("import builtins\nrun = builtins.exec", 2, "exec"),
+        ("import pydoc\nK = pydoc.locate('helper.K')", 2, "pydoc.locate"),
+        ("import pkgutil\nK = pkgutil.resolve_name('helper:K')", 2, "resolve_name"),
+        ("__path__.append('../more')", 1, "__path__"),
+        ("import ctypes\nlib = ctypes.CDLL('./kernel.so')", 2, "CDLL"),
+        ("from torch.utils.cpp_extension import load as build", 1, "cpp_extension.load"),
+        ("import torch\nnet = torch.jit.load('net.pt')", 2, "jit.load"),
+        ("import torch\nnet = torch.hub.load('.', 'net', source='local')", 2, "hub.load"),
+        ("def f(g): return g.__globals__['K']", 1, "__globals__"),
+        ("exec('run = eval')", 1, "eval"),
     ],
 )
 def test_code_that_the_text_does_not_show_is_refused(tmp_path: Path, code: str, line: int, name: str) -> None:
@@ -256,11 +267,30 @@ def test_the_mode_of_a_network_and_constant_text_are_no_hidden_code(tmp_path: Pa
         "from importlib import import_module\ndef f():\n    return import_module('helper').K",
         "K = __import__('helper').K",
         "import sys\nK = sys.modules['helper'].K",
+        "exec('from helper import K')",
+        "def f():\n    return eval(\"__import__('helper').K\")",
     ],
 )
 def test_a_module_that_is_imported_by_a_constant_name_counts(tmp_path: Path, code: str) -> None:
     digests = [digest(tmp_path, {"my_mixer.py": code, "helper.py": f"K = {value}\n"}) for value in (1, 2)]
     assert digests[0] != digests[1]
+
+
+def test_a_package_without_an_init_file_counts_wherever_it_lies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path / "src"))
+    (tmp_path / "src" / "lab_without_init").mkdir(parents=True)
+    digests = []
+    for value in (1, 2):
+        (tmp_path / "src" / "lab_without_init" / "layers.py").write_text(f"K = {value}\n")
+        digests.append(digest(tmp_path / "exp", {"my_mixer.py": "from lab_without_init.layers import K"}))
+    assert digests[0] != digests[1]
+
+
+def test_a_blank_line_behind_a_backslash_ends_a_statement(tmp_path: Path) -> None:
+    codes = ("def f(x):\n    y = x \\\n\n    -1\n    return y", "def f(x):\n    y = x \\\n    -1\n    return y")
+    assert len({digest(tmp_path, {"my_mixer.py": code}) for code in codes}) == 2
 
 
 def test_a_module_that_is_imported_by_a_relative_name_counts(tmp_path: Path) -> None:

@@ -530,3 +530,65 @@ def test_twins_that_say_nothing_are_left_out_and_said(folder: Path) -> None:
     table["arms"]["b"]["finetune"] = {"trainable": "query_key"}
     with pytest.raises(BadInput, match=r"arms: none is left: 'b with scale': trainable: 'query_key' selects nothing"):
         headstart.Study(table, ['arms=["b with scale"]'], mixer="my_mixer:ScaleSpec")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    ["FACTOR = 20.0", "Scale.forward = lambda self, x, valid, draw=None: 20.0 * x", "SIZES['k'] = 20.0", "SIZES = {}"],
+)
+def test_what_was_set_in_a_loaded_plugin_does_not_run_under_its_name(folder: Path, edit: str) -> None:
+    source = REGISTERED.replace("FACTOR = 1.0", "FACTOR, SIZES = 1.0, {'k': 1.0}").replace(
+        "FACTOR *", "FACTOR * SIZES['k'] *"
+    )
+    (folder / "my_mixer.py").write_text(source)
+
+    def loss(store: str) -> Any:
+        bound = headstart.Study(study(), plugins=["my_mixer.py"], store=folder / store)
+        list(bound.perform(workers=0))
+        return result_of(bound)["scores"]["best"]["val"]["loss"]
+
+    first = loss("first")
+    exec(edit, sys.modules["my_mixer"].__dict__)  # noqa: S102
+    assert loss("second") == first
+    bound = headstart.Study(study(), plugins=["my_mixer.py"], store=folder / "third")
+    exec(edit, sys.modules["my_mixer"].__dict__)  # noqa: S102
+    list(bound.perform(workers=0))
+    assert result_of(bound)["scores"]["best"]["val"]["loss"] == first
+
+
+@pytest.mark.parametrize(
+    ("patch", "name"),
+    [
+        ("from headstart.models.mixers import attention\nattention.attend = lambda *a: 20\n", "attention.attend"),
+        ("import torch.nn.functional as F\nold = F.gelu\nF.gelu = lambda x: 2 * x\n", "torch.nn.functional.gelu"),
+        ("import torch\ntorch.set_default_dtype(torch.float64)\n", "torch's default type of numbers"),
+    ],
+)
+def test_a_plugin_that_changes_what_others_rest_on_is_refused(folder: Path, patch: str, name: str) -> None:
+    import torch
+    import torch.nn.functional as F
+
+    from headstart.models.mixers import attention
+
+    before = attention.attend, F.gelu, torch.get_default_dtype()
+    (folder / "my_mixer.py").write_text(REGISTERED + patch)
+    try:
+        with pytest.raises(BadInput, match=r"my_mixer\.py changes .*other numbers under their old identity") as error:
+            load_plugin("my_mixer.py")
+        assert name in str(error.value)
+    finally:
+        attention.attend, F.gelu = before[:2]
+        torch.set_default_dtype(before[2])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("by: float = 1.0", 'by: float = "x"'), "ScaleSpec.by: its default 'x' is not of the type"),
+        (('"scale"', '"a b.c"'), "'a b.c' is not a name of a kind"),
+    ],
+)
+def test_a_spec_whose_defaults_do_not_fit_is_refused(folder: Path, change: tuple[str, str], message: str) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED.replace(*change))
+    with pytest.raises(BadInput, match=message):
+        load_plugin("my_mixer.py")

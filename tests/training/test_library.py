@@ -383,3 +383,43 @@ def test_what_is_not_a_module_or_has_nothing_to_train_is_said() -> None:
     with pytest.raises(RuntimeError) as error:
         headstart.train(net(), (TRAIN[0][:, :, :1], TRAIN[1]), (VAL[0][:, :, :1], VAL[1]))
     assert error.value.__notes__ == ["headstart called the module with x of shape (1, 6, 1) and its lengths"]
+
+
+class Scaled(nn.Module):
+    """What it does is said by plain attributes, which neither sizes nor the text of the class show."""
+
+    def __init__(self, act: Any, scale: float) -> None:
+        super().__init__()
+        self.inner, self.act, self.scale = Net(), act, scale
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.scale * self.inner(self.act(x), lengths)
+        return result
+
+
+def test_plain_attributes_of_a_module_tell_trainings_in_a_folder_apart(tmp_path: Path) -> None:
+    def trained(act: Any, scale: float, folder: Path | None) -> Any:
+        torch.manual_seed(0)
+        settings: dict[str, Any] = {"optim": OPTIM, "budget": {"epochs": 2}, "device": "cpu", "folder": folder}
+        return headstart.train(Scaled(act, scale), TRAIN, VAL, **settings).scores
+
+    cases = [(torch.relu, 1.0), (torch.tanh, 1.0), (torch.relu, 20.0)]
+    for case in (*cases, *cases):
+        assert trained(*case, tmp_path) == trained(*case, None)
+    assert len([path for path in tmp_path.iterdir() if (path / "result.json").exists()]) == 3
+
+
+def test_what_a_record_function_switches_changes_no_result() -> None:
+    plain = headstart.train(net(), TRAIN, VAL, optim=OPTIM, budget={"epochs": 3}, device="cpu")
+
+    def switch(record: dict[str, Any]) -> None:
+        torch.set_grad_enabled(False)
+        module.requires_grad_(False)
+
+    module = net()
+    switched = headstart.train(module, TRAIN, VAL, optim=OPTIM, budget={"epochs": 3}, device="cpu", on_record=switch)
+    assert [record["val"] for record in switched.records] == [record["val"] for record in plain.records]
+    assert all(weight.requires_grad for weight in module.parameters())
+    scaled = Scaled(torch.relu, 1.0)
+    with pytest.raises(BadInput, match="on_record: changed 'scale' of the module"):
+        headstart.train(scaled, TRAIN, VAL, device="cpu", on_record=lambda _: setattr(scaled, "scale", 50.0))

@@ -19,16 +19,31 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from headstart.errors import BadInput
-from headstart.plugins.modules import Closure, Module, Plugin, check_visible, imported, versions
+from headstart.plugins.modules import (
+    CORE,
+    Closure,
+    Module,
+    Plugin,
+    check_visible,
+    imported,
+    installed,
+    run_texts,
+    versions,
+)
 from headstart.plugins.normal import normal_form
 from headstart.spec import Spec
 
-_PLAIN = (type(None), bool, int, float, complex, str, bytes)
-_BY_REPR = (*_PLAIN, range, slice, types.EllipsisType)  # all of it is in its `repr`
-_BOXES = (list, tuple, dict, set, frozenset, types.MappingProxyType, collections.OrderedDict, collections.deque)
+PLAIN = (type(None), bool, int, float, complex, str, bytes)
+_BY_REPR = (*PLAIN, range, slice, types.EllipsisType)  # all of it is in its `repr`
+BOXES = (list, tuple, dict, set, frozenset, types.MappingProxyType, collections.OrderedDict, collections.deque)
 _ALIASES = (types.GenericAlias, types.UnionType, __future__._Feature)
 _BUILT_IN = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType)
 _FUTURE = sum(getattr(__future__, name).compiler_flag for name in __future__.all_feature_names)
+_WRITTEN = (
+    *("__module__", "__qualname__", "__doc__", "__hash__", "__match_args__", "__firstlineno__", "__signature__"),
+    *("__annotate__", "__annotate_func__", "__total__", "__weakref__", "__dict__"),
+)
+"""Attributes that Python writes into a class."""
 _WAY_OUT = "make it in the class, or save the code as a file and name that"
 
 
@@ -37,12 +52,13 @@ def cell_identity(item: type | types.FunctionType, option: str) -> Plugin:
 
     Raises: BadInput, beginning with `option`, where a source cannot be had, or a value that it uses has none.
     """
-    contents = _Contents(option)
+    contents = Contents(option)
     digest = contents.digest(item, "", item.__qualname__)
     modules, packages = Closure(Path.cwd(), option).of(contents.modules)
-    if modules:
+    if modules or contents.own:
+        names = ", ".join(sorted({*modules, *contents.own}))
         raise BadInput(
-            f"{option}: {item.__qualname__} uses {', '.join(sorted(modules))}, a module of yours that Python keeps as "
+            f"{option}: {item.__qualname__} uses {names}, a module of yours that Python keeps as "
             "it was when it was imported; write the class into a file beside it, and name that file"
         )
     source = "\n\n".join(contents.listing).encode("utf-8", errors="surrogatepass")
@@ -50,22 +66,24 @@ def cell_identity(item: type | types.FunctionType, option: str) -> Plugin:
     return Plugin(item.__name__, None, digest[:16], (cell,), versions(packages), objects=(item,))
 
 
-class _Contents:
+class Contents:
     """Digests of live objects: of the text of functions and classes and of whatever they reach, of values by value.
 
-    modules: names of modules that are used. listing: what counted, for people to read.
+    modules: names of modules that are used; own: those of them that are files of a person's own. listing: what counted,
+    for people to read.
     """
 
     def __init__(self, option: str) -> None:
         self.option = option
         self.modules: dict[str, None] = {}
+        self.own: dict[str, None] = {}
         self.listing: list[str] = []
         self._digests: dict[int, str] = {}
         self._alive: list[Any] = []  # an id is that of one object as long as the object lives
 
     def digest(self, value: Any, owner: str, name: str) -> str:
         """SHA-256 of what the value is; `owner` uses it by this `name`. An object within itself is its number."""
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             return f"{type(value).__name__} {value!r}"
         if id(value) not in self._digests:
             self._digests[id(value)] = f"#{len(self._alive)}"
@@ -79,14 +97,14 @@ class _Contents:
         out = []
         for name, value in values:
             out.append(f"{name} {self.digest(value, owner, f'{before}{name}')}")
-            if type(value) in _PLAIN and not before:
+            if type(value) in PLAIN and not before:
                 self.listing.append(f"# {owner}: {name} = {value!r}")
         return out
 
     def _parts(self, value: Any, owner: str, name: str) -> list[str]:
         """What makes up a value. Raises: BadInput where it is of a type whose content cannot be read."""
         if isinstance(value, types.ModuleType):
-            self.modules[value.__name__] = None
+            self._uses(value.__name__, getattr(value, "__file__", None))
             return ["module", value.__name__]
         if isinstance(value, types.FunctionType):
             return self._function(value)
@@ -94,16 +112,17 @@ class _Contents:
             return self._class(value) if value.__module__ == "__main__" else self._installed(value)
         wrapped = _wrapped(value)
         if wrapped is not None:
-            return [type(value).__name__, *self._each(wrapped, owner, f"{name}.")]
+            own = [] if type(value).__module__ != "__main__" else [("class", type(value)), *vars(value).items()]
+            return [type(value).__name__, *self._each([*wrapped, *own], owner, f"{name}.")]
         if isinstance(value, _BUILT_IN):
             receiver = getattr(value, "__self__", None)
             bound = not isinstance(receiver, (types.ModuleType, type, type(None)))
             return [*self._installed(value), *self._each([("__self__", receiver)] if bound else [], owner, f"{name}.")]
         kind = self.digest(type(value), owner, type(value).__name__)
-        data = _data(value)
+        data = data_text(value)
         if data is not None:
             return [kind, data]
-        if type(value) in _BOXES:
+        if type(value) in BOXES:
             return [kind, *self._items(value, owner, name)]
         if type(value).__module__ == "typing" or isinstance(value, _ALIASES):
             inner = [
@@ -117,7 +136,7 @@ class _Contents:
             pairs = list(value.items())
             keys = self._each(((f"key {i}", key) for i, (key, _) in enumerate(pairs)), owner, name)
             return keys + self._each(
-                ((f"[{key!r}]" if type(key) in _PLAIN else "[]", v) for key, v in pairs), owner, name
+                ((f"[{key!r}]" if type(key) in PLAIN else "[]", v) for key, v in pairs), owner, name
             )
         ordered = sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value
         return self._each(((f"[{i}]", item) for i, item in enumerate(ordered)), owner, name)
@@ -160,7 +179,7 @@ class _Contents:
         cells = zip(code.co_freevars, function.__closure__ or (), strict=True)
         closure = [(name, cell.cell_contents) for name, cell in cells if cell != types.CellType()]  # not an empty one
         if module != "__main__":
-            self.modules[module] = None
+            self._uses(module, code.co_filename)
             known: Any = sys.modules.get(module)
             for part in label.split("."):
                 known = getattr(known, part, None)
@@ -185,17 +204,34 @@ class _Contents:
     def _class(self, cls: type) -> list[str]:
         """Its text, its bases and its attributes, as they are now."""
         label, functions = cls.__qualname__, list(_functions(cls))
+        if not functions and not issubclass(cls, Spec):
+            # All of it is in its attributes.
+            kinds = vars(cls).get("__dataclass_fields__", {})
+            more = (("a kind", kinds[key]) for key in sorted(kinds))
+            return ["class", label, *self._bases(cls), *self._each([*sorted(_attributes(cls)), *more], label)]
         text = _class_source(cls, functions, self.option)
         scope = functions[0].__globals__
         free = {name for function in functions for name in function.__code__.co_freevars}
         names = self._text(text, label) - free
         return [
             normal_form(text),
-            *("bases", *self._each(((base.__name__, base) for base in (*cls.__bases__, type(cls))), label)),
+            *self._bases(cls),
             *("fields", *self._each(_fields(cls), label, "the field ")),
             *("attributes", *self._each(sorted(_attributes(cls)), label)),
             *("globals", *self._each(_values(names, scope), label)),
         ]
+
+    def _bases(self, cls: type) -> list[str]:
+        pairs = ((base.__name__, base) for base in (*cls.__bases__, type(cls)))
+        return ["bases", *self._each(pairs, cls.__qualname__)]
+
+    def _uses(self, module: str, file: str | None) -> None:
+        """Note a module that is used. file: where its code is from; an own file counts wherever it was loaded from."""
+        self.modules[module] = None
+        head = module.partition(".")[0]
+        known = head in CORE or head in sys.stdlib_module_names or head.startswith("namedtuple_")
+        if not known and (file is None or not (file.startswith("<") or installed(Path(file)))):
+            self.own[module] = None
 
     def _text(self, text: str, label: str) -> set[str]:
         """Names that it reads from its module; what it imports is noted, and what hides an import refused."""
@@ -225,15 +261,15 @@ def _wrapped(value: Any) -> list[tuple[str, Any]] | None:
     return None
 
 
-def _data(value: Any) -> str | None:
+def data_text(value: Any) -> str | None:
     """Plain data as text: numbers, arrays and tensors with all their elements. None for anything else."""
     import numpy as np
     import torch
 
-    if type(value) in _BY_REPR or isinstance(
-        value, (PurePath, torch.dtype, torch.device, torch.Size, np.dtype, np.ufunc)
-    ):
+    if type(value) in _BY_REPR or isinstance(value, (PurePath, torch.dtype, torch.device, torch.Size, np.dtype)):
         return repr(value)
+    if isinstance(value, np.ufunc):
+        return repr(value) if getattr(np, value.__name__, None) is value else None
     if type(value) in (torch.Tensor, torch.nn.Parameter) and value.layout == torch.strided:
         flat = value.detach().resolve_conj().resolve_neg().cpu().contiguous().reshape(-1).view(torch.uint8)
         facts = f"{value.dtype} {tuple(value.shape)} {value.device} {value.requires_grad}"
@@ -261,8 +297,11 @@ def _attributes(cls: type) -> Iterator[tuple[str, Any]]:
             continue
         function = getattr(value, "__func__", value)
         own = isinstance(function, types.FunctionType) and function.__globals__.get("__name__") == "__main__"
-        generated = own and function.__code__.co_filename == "<string>" and "__dataclass_fields__" in vars(cls)
-        if (own and not generated) or not re.fullmatch("__.*__", name):
+        generated = "__dataclass_fields__" in vars(cls) and isinstance(function, types.FunctionType)
+        generated = generated and (function.__code__.co_filename == "<string>" if own else name.startswith("__"))
+        set_later = type(value) in PLAIN or isinstance(value, (types.FunctionType, functools.partial, staticmethod))
+        special = re.fullmatch("__.*__", name) and (name in _WRITTEN or name.startswith("__pydantic_") or not set_later)
+        if (own and not generated) or not (special or generated):
             yield name, value
 
 
@@ -276,7 +315,8 @@ def _globals(text: str) -> set[str]:
         for child in table.get_children():
             yield from walk(child)
 
-    return set(walk(symtable.symtable(text, "cell", "exec")))
+    texts = [text, *map(ast.unparse, run_texts(ast.parse(text)))]
+    return {name for each in texts for name in walk(symtable.symtable(each, "cell", "exec"))}
 
 
 def _function_source(function: types.FunctionType, option: str) -> str:
@@ -319,7 +359,8 @@ def _class_source(cls: type, functions: Iterable[types.FunctionType], option: st
 def _segment(text: str, node: Any) -> str:
     if isinstance(node, ast.Lambda):
         return f"({ast.get_source_segment(text, node)})\n"
-    return textwrap.dedent("".join(text.splitlines(keepends=True)[_first_line(node) - 1 : node.end_lineno]))
+    # Not `splitlines`, for which a form feed ends a line, too.
+    return textwrap.dedent("\n".join(text.split("\n")[_first_line(node) - 1 : node.end_lineno]) + "\n")
 
 
 def _first_line(node: Any) -> int:

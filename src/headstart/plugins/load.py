@@ -16,33 +16,24 @@ import os
 import sys
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
 from headstart.errors import BadInput, nearest
 from headstart.plugins.identity import changed_files, current_identity, is_own_module, plugin_identity
+from headstart.plugins.kinds import PluginEntry, check_kind, kind_tables, own_entries, way_out
 from headstart.plugins.modules import Module, Plugin
-from headstart.spec import Entry, Spec
+from headstart.plugins.state import live_state, surroundings
+from headstart.spec import Spec
 
 _loaded: dict[str, Plugin] = {}  # by the name of the root module: what `sys.modules` holds now
 _known: dict[str, Plugin] = {}  # by digest: all that this process has loaded
 _serving: dict[str, tuple[Module, Plugin]] = {}  # by the name of the module
+_states: dict[str, dict[str, str]] = {}  # by the name of the root module: what its modules held once it was loaded
 _running: list[Plugin] = []  # those that are being loaded, the innermost last
 _together: list[str] = []  # names of those that one call of `load_plugins` has loaded
-
-
-@dataclass(frozen=True)
-class PluginEntry(Entry):
-    """An entry of a table that a plugin added."""
-
-    cls: type[Any] = Spec
-    plugin: str = ""
-
-    def load(self) -> type[Any]:
-        """The class as it was registered."""
-        return self.cls
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.InspectLoader):
@@ -76,17 +67,17 @@ _finder = _Finder()
 def _refuse_unseen(name: str) -> None:
     """Raises: ImportError where code of a plugin imports a module of one's own that no import statement names."""
     frame: FrameType | None = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").lstrip("_").startswith(
-        ("importlib", "frozen_importlib")
-    ):
+    # Whoever imports for it (importlib, pkgutil, pydoc, ...) stands between.
+    while frame is not None and frame.f_globals.get("__name__", "") not in _serving:
         frame = frame.f_back
     importer = "" if frame is None else frame.f_globals.get("__name__", "")
     if importer in _serving:
         plugin = _serving[importer][1]
         if is_own_module(name, plugin):
             raise ImportError(
-                f"{importer} imports {name} in a way that its text does not show, so that it is not part of the "
-                f"plugin's identity; write `import {name}` in {plugin.file}"
+                f"{importer} imports {name} in a way that its text does not show, or from a folder known only "
+                f"once it runs, so that it is not in the plugin's identity; write `import {name}` in {plugin.file}, "
+                "and put the module beside it or its folder on PYTHONPATH"
             )
 
 
@@ -101,7 +92,8 @@ def load_plugin(source: str | os.PathLike[str], option: str = "--plugin", classe
 
 def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
     running = _loaded.get(plugin.name)
-    if running and (running.digest, running.top) == (plugin.digest, plugin.top) and _is_served(running):
+    same = running is not None and (running.digest, running.top) == (plugin.digest, plugin.top)
+    if running is not None and same and _is_served(running) and _states.get(plugin.name) == _state(running):
         plugin = running
     else:
         _execute(plugin, option)
@@ -113,7 +105,13 @@ def _loaded_from(plugin: Plugin, option: str, classes: Sequence[str]) -> Plugin:
         _register_class(own[name], plugin, option)
     plugin = replace(plugin, classes=tuple(dict.fromkeys((*plugin.classes, *classes))))
     _loaded[plugin.name] = _known[plugin.digest] = plugin
+    _states[plugin.name] = _state(plugin)
     return plugin
+
+
+def _state(plugin: Plugin) -> dict[str, str]:
+    """What its modules and their classes hold now: what was set since it was loaded is not in its text."""
+    return live_state([sys.modules[module.name] for module in plugin.modules if module.name in sys.modules])
 
 
 def _is_served(plugin: Plugin) -> bool:
@@ -157,7 +155,7 @@ def _look_again() -> None:
 
 
 def _check_beside(plugin: Plugin, others: Iterable[Plugin], option: str) -> None:
-    if not any(entry.plugin == plugin.name for _, _, entry in _own_entries()):
+    if not any(entry.plugin == plugin.name for _, _, entry in own_entries()):
         raise BadInput(
             f'{option}: {plugin.file} registers nothing; end it with headstart.register_mixer("my_name", MySpec), '
             "register_task, register_model or register_objective"
@@ -176,8 +174,8 @@ def load_class(text: str, option: str, sort: str = "") -> str:
         raise BadInput(f"{option}: {text!r} is not of the form module:Class (for example my_{sort or 'task'}:MySpec)")
     plugin = load_plugin(module, option, (name,))
     cls = getattr(sys.modules[plugin.name], name)
-    if sort and not issubclass(cls, base := _tables()[sort][1]):
-        raise BadInput(f"{option}: {text} is not a subclass of {base.__name__}; {_way_out(sort)}")
+    if sort and not issubclass(cls, base := kind_tables()[sort][1]):
+        raise BadInput(f"{option}: {text} is not a subclass of {base.__name__}; {way_out(sort)}")
     return str(cls.model_fields["kind"].get_default())
 
 
@@ -219,8 +217,15 @@ def _execute(plugin: Plugin, option: str) -> None:
         sys.modules.pop(module.name, None)
         _serving[module.name] = (module, plugin)
     _running.append(plugin)
+    before = surroundings()
     try:
         importlib.import_module(plugin.name)
+        changed = sorted(key for key, value in surroundings().items() if before.get(key, value) != value)
+        if changed:
+            raise BadInput(
+                f"{option}: {plugin.file} changes {changed[0]} when it is loaded, so that other kinds would give other "
+                "numbers under their old identity; make a kind of your own that does so in its own code"
+            )
     except (Exception, SystemExit) as error:
         at = place_of(error) or f"{plugin.file}: "
         _forget(plugin.name)
@@ -246,65 +251,34 @@ def place_of(error: BaseException) -> str:
 def _forget(name: str) -> None:
     """Take the kinds and the modules of the plugin of this name out of the process."""
     _loaded.pop(name, None)
-    for sort, kind, entry in _own_entries():
+    for sort, kind, entry in own_entries():
         if entry.plugin == name:
-            del _tables()[sort][0][kind]
+            del kind_tables()[sort][0][kind]
     for module, plugin in list(_serving.values()):
         if plugin.name == name:
             del _serving[module.name]
             sys.modules.pop(module.name, None)
 
 
-def _tables() -> Mapping[str, tuple[dict[str, Entry], type[Spec]]]:
-    """The table of each sort of kind, and the base of its classes."""
-    from headstart.models import MODELS
-    from headstart.models.kind import ModelKind
-    from headstart.models.mixers import MIXERS
-    from headstart.models.mixers.mixer import MixerSpec
-    from headstart.objectives import OBJECTIVES, ObjectiveSpec
-    from headstart.tasks import TASKS, TaskSpec
-
-    return {
-        "mixer": (MIXERS, MixerSpec),
-        "task": (TASKS, TaskSpec),
-        "model": (MODELS, ModelKind),
-        "objective": (OBJECTIVES, ObjectiveSpec),
-    }
-
-
-def _way_out(sort: str) -> str:
-    if sort == "model":
-        return "write a subclass of headstart.models.own.OwnModelSpec with build (docs/guide/your-own-model.md)"
-    base = _tables()[sort][1]
-    more = " with build and flops (docs/guide/your-own-mixer.md)" if sort == "mixer" else ""
-    return f"write a subclass of {base.__module__}.{base.__name__}{more}"
-
-
-def _own_entries() -> list[tuple[str, str, PluginEntry]]:
-    """(sort, kind, entry) of what plugins added to the tables."""
-    every = [(sort, kind, entry) for sort, (table, _) in _tables().items() for kind, entry in table.items()]
-    return [(sort, kind, entry) for sort, kind, entry in every if isinstance(entry, PluginEntry)]
-
-
 def own_kinds(plugins: Iterable[Plugin], sort: str) -> list[str]:
     """Kinds of this sort (`mixer`, `task`, ...) that the plugins have registered."""
     names = {plugin.name for plugin in plugins}
-    entries = _own_entries() if names else []  # the tables import torch
+    entries = own_entries() if names else []  # the tables import torch
     return [kind for own, kind, entry in entries if own == sort and entry.plugin in names]
 
 
 def own_networks(plugins: Iterable[Plugin]) -> tuple[str, ...]:
     """Kinds of whole models that the plugins have registered and that are trained."""
     kinds = own_kinds(plugins, "model")
-    return tuple(kind for kind in kinds if getattr(_tables()["model"][0][kind].load(), "way", "") == "trained")
+    return tuple(kind for kind in kinds if getattr(kind_tables()["model"][0][kind].load(), "way", "") == "trained")
 
 
 def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
     """Enter a class in the table that its base says, under its own kind."""
-    for sort, (_, base) in _tables().items():
+    for sort, (_, base) in kind_tables().items():
         if isinstance(cls, type) and issubclass(cls, base):
             return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
-    bases = " or ".join(base.__name__ for _, base in _tables().values())
+    bases = " or ".join(base.__name__ for _, base in kind_tables().values())
     way = f"is not a subclass of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
     raise BadInput(f"{option}: {getattr(cls, '__name__', cls)} {way}")
 
@@ -316,7 +290,7 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
     """
     option = f"register_{sort}"
     if not isinstance(cls, type):
-        raise BadInput(f"{option}: {cls!r} is not a class; {_way_out(sort)}")
+        raise BadInput(f"{option}: {cls!r} is not a class; {way_out(sort)}")
     if _running:
         plugin = _running[-1]
         if cls.__module__ not in {module.name for module in plugin.modules}:
@@ -336,16 +310,7 @@ def register(sort: str, name: str, cls: type[Any]) -> None:
 
 
 def _enter(sort: str, name: str, cls: type[Any], plugin: Plugin, option: str) -> None:
-    table, base = _tables()[sort]
-    if not (isinstance(cls, type) and issubclass(cls, base)):
-        what = getattr(cls, "__qualname__", cls)
-        raise BadInput(f"{option}: {what} is not a subclass of {base.__name__}; {_way_out(sort)}")
-    kind = cls.model_fields["kind"].get_default()
-    if kind != name or not isinstance(name, str):
-        wanted = name if isinstance(name, str) else "my_name"
-        raise BadInput(
-            f'{option}: {cls.__qualname__} names no kind {wanted!r}; write `kind: Literal["{wanted}"] = "{wanted}"`'
-        )
+    table = check_kind(sort, name, cls, option)
     entry = table.get(name)
     if entry is not None and not isinstance(entry, PluginEntry):
         raise BadInput(f"{option}: {plugin.file}: {name!r} is a {sort} of headstart's own; give yours another name")
@@ -385,7 +350,7 @@ def require_plugins(needed: Mapping[str, str], option: str, document: Any = None
     Raises: BadInput saying which plugin is missing, or whose code differs, and how it is named.
     """
     digests, text = {plugin.digest: plugin for plugin in _loaded.values()}, json.dumps(document, default=str)
-    entries = _own_entries() if _loaded else []  # the tables import torch
+    entries = own_entries() if _loaded else []  # the tables import torch
     others = [_loaded[entry.plugin] for _, kind, entry in entries if f'"kind": "{kind}"' in text]
     for name, digest in needed.items():
         other = _loaded.get(name) or next((p for p in others if p.digest not in needed.values()), None)

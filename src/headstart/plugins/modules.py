@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 import functools
 import importlib.machinery
 import sys
@@ -25,7 +26,27 @@ _UNSEEN = (
     "SourcelessFileLoader",
     "ExtensionFileLoader",
     "runpy",
+    "pyximport",
+    "load_source",
+    "load_dynamic",
+    "zipimporter",
+    "InteractiveInterpreter",
+    "InteractiveConsole",
+    "CDLL",
+    "PyDLL",
+    "LoadLibrary",
+    "dlopen",
+    "load_library",
+    "resolve_name",
+    "cpp_extension.load",
+    "hub.load",
+    "jit.load",
+    "pydoc.locate",
     "__main__",
+    "__path__",
+    "__builtins__",
+    "__globals__",
+    "f_globals",
 )
 """What runs code, or reaches a notebook's state, that no import statement names."""
 
@@ -178,22 +199,25 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
     Raises: BadInput naming the line and the way out.
     """
     hidden = []
-    nodes: list[Any] = list(ast.walk(tree))
+    nodes: list[Any] = [node for part in (tree, *run_texts(tree)) for node in ast.walk(part)]
     visible = {id(node) for node, name in _visible(nodes) if name not in _UNSEEN}
     for node in nodes:
         names: list[str] = []
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             module = getattr(node, "module", None) or ""
-            names = [name for name in (module, *(alias.name for alias in node.names)) if name in _UNSEEN]
+            paths = (module, *(f"{module}.{alias.name}" for alias in node.names))
+            names = [name for path in paths for name in _unseen(path)]
             names += [alias.name for alias in node.names if alias.asname and alias.name in _IMPORTERS]
             names += ["sys.modules" for alias in node.names if (module, alias.name) == ("sys", "modules")]
         elif isinstance(node, (ast.Name, ast.Attribute)) and id(node) not in visible:
             path = _path(node)
             last = path.rpartition(".")[2]
-            names = [last] if last in (*_UNSEEN, *_IMPORTERS) else [path] * (path == "sys.modules")
+            names = _unseen(path) or [last] * (last in _IMPORTERS) or [path] * (path == "sys.modules")
+            # `model.eval()` is a method; `run = exec` may run anything.
+            names += [last] * (path.removeprefix("builtins.") in ("exec", "eval"))
         elif isinstance(node, ast.Call) and id(node.func) not in visible:
-            name = _path(node.func).removeprefix("builtins.")  # `model.eval()` is a method
-            names = [name] * (name in ("exec", "eval", *also))
+            name = _path(node.func).removeprefix("builtins.")
+            names = [name] * (name in also)
         hidden += [(node.lineno, name) for name in names]
     if hidden:
         line, name = min(hidden)
@@ -203,11 +227,29 @@ def check_visible(tree: ast.Module, where: str, also: tuple[str, ...] = ()) -> N
         )
 
 
+def _unseen(path: str) -> list[str]:
+    """The end of a dotted name that runs code which the text does not show, if it has one."""
+    return [name for name in _UNSEEN if path == name or path.endswith(f".{name}")]
+
+
 def _path(node: ast.AST) -> str:
     """`importlib.import_module` of a name or an attribute; of an attribute of anything else, its name behind a dot."""
     if isinstance(node, ast.Attribute):
         return f"{_path(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
+
+
+def run_texts(tree: ast.AST) -> list[ast.Module]:
+    """The code in `exec("text")` and `eval("text")`, what that runs included; what is no Python is left out."""
+    out: list[ast.Module] = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            name, text = _path(node.func).removeprefix("builtins."), node.args[0].value
+            if name in ("exec", "eval") and isinstance(text, str):
+                with contextlib.suppress(SyntaxError, ValueError):
+                    inner = ast.parse(text.strip() if name == "eval" else text)
+                    out += [inner, *run_texts(inner)]
+    return out
 
 
 def _visible(nodes: Iterable[ast.AST]) -> Iterator[tuple[ast.AST, str]]:
@@ -238,7 +280,7 @@ def imported(tree: ast.Module, name: str = "", is_package: bool = False) -> Iter
         above = package.split(".")[: package.count(".") + 2 - level] if level else []
         return ".".join([*above, *([rest] if rest else [])])
 
-    nodes = list(ast.walk(tree))
+    nodes = [node for part in (tree, *run_texts(tree)) for node in ast.walk(part)]
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -261,15 +303,18 @@ def top_path(name: str, folder: Path, also_installed: bool = False) -> Path | No
     """
     if name in sys.stdlib_module_names or name in CORE:
         return None
-    if not _installed(folder):
+    if not installed(folder):
         for path in (folder / name / "__init__.py", folder / f"{name}.py"):
             if path.is_file():
                 return path.parent if path.name == "__init__.py" else path
     spec = _spec(name)
     if spec is None:
-        return folder / name if (folder / name).is_dir() and not _installed(folder) else None
-    path = Path(str(spec.origin))
-    if not spec.has_location or (_installed(path) and not also_installed):
+        return folder / name if (folder / name).is_dir() and not installed(folder) else None
+    if spec.origin is None:  # folders without `__init__.py`
+        folders = [Path(path) for path in spec.submodule_search_locations or ()]
+        return next((path for path in folders if also_installed or not installed(path)), None)
+    path = Path(spec.origin)
+    if not spec.has_location or (installed(path) and not also_installed):
         return None
     return path.parent if path.name == "__init__.py" else path
 
@@ -281,12 +326,12 @@ def _spec(name: str) -> importlib.machinery.ModuleSpec | None:
         if type(finder).__module__.startswith("headstart."):
             continue
         spec: importlib.machinery.ModuleSpec | None = finder.find_spec(name, None)
-        if spec is not None and spec.loader is not None and spec.origin is not None:
+        if spec is not None and (spec.origin is not None or spec.submodule_search_locations):
             return spec
     return None
 
 
-def _installed(path: Path) -> bool:
+def installed(path: Path) -> bool:
     """Whether a package manager or Python itself put it there."""
     return any(part in _INSTALLED for part in path.parts) or path.is_relative_to(sysconfig.get_path("stdlib"))
 

@@ -43,8 +43,10 @@ def normal_form(text: str) -> str:
         letters[first:end] = [_KEPT if letter == "\n" else letter for letter in letters[first:end]]
     for first, end in comments + docstrings:
         letters[first:end] = [""] * (end - first)
-    lines = (line.rstrip(_BLANKS) for line in "".join(letters).split("\n"))
-    return "\n".join(line for line in lines if line).replace(_KEPT, "\n")
+    lines = [line.rstrip(_BLANKS) for line in "".join(letters).split("\n")]
+    # A blank line ends what a backslash continues.
+    ends = [False, *(line.endswith("\\") for line in lines)]
+    return "\n".join(line for line, end in zip(lines, ends, strict=False) if line or end).replace(_KEPT, "\n")
 
 
 def _tokens(text: str, starts: list[int]) -> tuple[list[Span], list[Span]]:

@@ -100,7 +100,7 @@ class Job:
         from headstart.stage import stage_from_json
 
         plugins = tuple(ready_plugin(plugin) for plugin in self.plugins)
-        spec = stage_from_json(self.spec) if isinstance(self.spec, Mapping) else self.spec
+        spec = stage_from_json(self._values())  # of the classes as they are loaded now
         if identity(spec, data) != self.identity:
             names = ", ".join(plugin.file for plugin in plugins)
             raise BadInput(

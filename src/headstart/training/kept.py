@@ -16,6 +16,7 @@ from torch import nn
 
 from headstart.errors import BadInput
 from headstart.models.norms import Tensors
+from headstart.plugins.cells import PLAIN, Contents
 from headstart.plugins.normal import normal_form
 from headstart.sequence import Examples
 from headstart.spec import digest
@@ -54,7 +55,7 @@ def claimed_folder(
     classes = {type(module) for module in network.modules() if not type(module).__module__.startswith("torch.")}
     data = {name: _content(examples) for name, examples in sets.items()}
     learn = [name for name, weight in network.named_parameters() if weight.requires_grad]
-    module = [repr(network), shapes, learn, sorted(map(_source, classes))]
+    module = [repr(network), shapes, learn, sorted(map(_source, classes)), attributes_of(network, "folder")]
     identity = digest({**settings, "module": module, "data": data})
     start = _digest(x.detach().cpu().numpy().tobytes() for x in network.state_dict().values())
     before = store.stage(identity)
@@ -70,6 +71,32 @@ def claimed_folder(
         state = claimed.begin() if result is None else None
         weights = {} if result is None else store.weights(identity, "best")
         yield Kept(claimed, store.records(identity), state, result, weights)
+
+
+_OF_TORCH = frozenset(vars(nn.Module()))
+
+
+def attributes_of(network: nn.Module, option: str = "") -> dict[str, str]:
+    """What its modules hold beside weights, buffers and modules (sizes, functions, switches), by name, as digests.
+
+    option: names the caller in a refusal of what cannot be read; without it, such a value counts as the object it is.
+    """
+    contents, out = Contents(option), {}
+    for path, module in network.named_modules():
+        for name, value in vars(module).items():
+            if name in _OF_TORCH or (type(module).__module__.startswith("torch.") and not isinstance(value, PLAIN)):
+                continue
+            try:
+                out[f"{path}.{name}"] = contents.digest(value, path or type(module).__name__, name)
+            except BadInput:
+                if option:
+                    raise BadInput(
+                        f"{option}: {f'{path}.{name}'.strip('.')!r} of the module is a {type(value).__name__}, which "
+                        "cannot be read, so that this training could not be told from another; make it in forward, or "
+                        "train without a folder"
+                    ) from None
+                out[f"{path}.{name}"] = f"object {id(value)}"
+    return out
 
 
 def _content(examples: Examples) -> str:

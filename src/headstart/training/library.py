@@ -29,7 +29,7 @@ from headstart.training.arrays import Data, examples_of, labelled_examples
 from headstart.training.batches import Batches
 from headstart.training.evaluate import evaluate as evaluate_batches
 from headstart.training.features import FeatureBatches, feature_batches
-from headstart.training.kept import claimed_folder
+from headstart.training.kept import attributes_of, claimed_folder
 from headstart.training.loop import BudgetSpec, Progress, TrainConfig, train_whole
 from headstart.training.optim import OptimSpec, flat_parameters
 
@@ -223,7 +223,7 @@ def _trained(
                         if claim.stage is not None:
                             claim.stage.append(info.record)
                         if on_record is not None:
-                            on_record(copy.deepcopy(info.record))
+                            _tell(on_record, info.record, network, learn)
                     if claim.stage is not None and saves.due(began := time.monotonic()):
                         state = info.state()
                         if saves.affordable(state[0], began):
@@ -247,6 +247,24 @@ def _trained(
             weight.requires_grad_(learn[name])
     module.eval()
     return Trained(module, tuple(records), scores, result["best_step"], result["steps"], result["status"])
+
+
+def _tell(
+    on_record: Callable[[dict[str, Any]], object], record: dict[str, Any], network: Network, learn: Mapping[str, bool]
+) -> None:
+    """Call with a copy of the record, and put back what the function switched.
+
+    Raises: BadInput where it changed what the module holds.
+    """
+    grad, before = torch.is_grad_enabled(), attributes_of(network)
+    on_record(copy.deepcopy(record))
+    torch.set_grad_enabled(grad)
+    for name, weight in network.named_parameters():
+        weight.requires_grad_(learn[name])
+    after = attributes_of(network)
+    changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
+    if changed:
+        raise BadInput(f"on_record: changed {changed[0].strip('.')!r} of the module, and a record is to be read alone")
 
 
 def _features(

@@ -18,7 +18,7 @@ from headstart.models.checkpoints.known import KNOWN
 from headstart.models.checkpoints.source import weights_folder
 from headstart.models.mixers import MIXERS
 from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
-from headstart.plugins.load import PluginEntry
+from headstart.plugins.kinds import PluginEntry
 from headstart.runner.machine import SLOW_BFLOAT16, choose_device, cores, has_bfloat16, slow_precision
 from headstart.spec import Spec, read, set_path
 from headstart.study.budgets import Lack, lacking
