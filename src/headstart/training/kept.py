@@ -86,16 +86,16 @@ def attributes_of(network: nn.Module, option: str = "") -> dict[str, str]:
         for name, value in vars(module).items():
             if name in _OF_TORCH or (type(module).__module__.startswith("torch.") and not isinstance(value, PLAIN)):
                 continue
+            label = f"{path}.{name}".removeprefix("net.").strip(".")
             try:
-                out[f"{path}.{name}"] = contents.digest(value, path or type(module).__name__, name)
+                out[label] = contents.digest(value, path or type(module).__name__, name)
             except BadInput:
                 if option:
                     raise BadInput(
-                        f"{option}: {f'{path}.{name}'.strip('.')!r} of the module is a {type(value).__name__}, which "
-                        "cannot be read, so that this training could not be told from another; make it in forward, or "
-                        "train without a folder"
+                        f"{option}: {label!r} of the module is a {type(value).__name__}, which cannot be read, so that "
+                        "this training could not be told from another; make it in forward, or train without a folder"
                     ) from None
-                out[f"{path}.{name}"] = f"object {id(value)}"
+                out[label] = f"object {id(value)}"
     return out
 
 

@@ -264,7 +264,7 @@ def _tell(
     after = attributes_of(network)
     changed = sorted(name for name in before.keys() | after.keys() if before.get(name) != after.get(name))
     if changed:
-        raise BadInput(f"on_record: changed {changed[0].strip('.')!r} of the module, and a record is to be read alone")
+        raise BadInput(f"on_record: changed {changed[0]!r} of the module, and a record is to be read alone")
 
 
 def _features(
