@@ -13,7 +13,7 @@ from support.checkpoints import saved, weights
 
 from headstart.cli import main
 from headstart.models.checkpoints import source
-from headstart.models.checkpoints.known import KNOWN, REPOSITORIES
+from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES, REPOSITORIES
 from headstart.models.checkpoints.read import read_checkpoint
 
 GPT2: dict[str, Any] = {"model_type": "gpt2", "n_embd": 8, "n_layer": 2, "n_head": 2, "n_positions": 64}
@@ -131,9 +131,10 @@ def test_a_known_checkpoint_that_is_absent_shows_its_sizes_and_where_to_put_it(c
     assert "`headstart prepare gpt2`" in text
     assert "licence" not in text
     listed = headstart(capsys, "ls", "checkpoints")
-    assert all(name in listed for name in KNOWN)
-    assert listed.count(" absent") == len(KNOWN)
-    assert KNOWN.keys() == REPOSITORIES.keys()
+    every = KNOWN.keys() | KNOWN_SERIES.keys()
+    assert all(name in listed for name in every)
+    assert listed.count(" absent") == len(every)
+    assert every == REPOSITORIES.keys()
 
 
 def test_a_folder_of_weights_is_an_option_of_the_command(

@@ -30,6 +30,7 @@ class Facts(Spec):
     temperature: scores are divided by it before they become probabilities.
     strength: what was chosen, per fit: alpha of a ridge regression, C of a logistic one.
     used: labelled units that it was fitted on, of so many `labels`.
+    encoder: settings of a frozen encoder that makes the features.
     """
 
     method: str
@@ -46,6 +47,7 @@ class Facts(Spec):
     per_position: bool = False
     used: int = Field(default=0, ge=0)
     labels: int = Field(default=0, ge=0)
+    encoder: dict[str, Any] = Field(default_factory=dict)
 
     @model_validator(mode="before")
     @classmethod
@@ -87,6 +89,14 @@ class FittedSpec(ModelKind):
         Raises: BadInput for a target that the model does not serve, or where no train unit has one.
         """
         raise BadInput(f"model.kind: {self.kind!r} fits nothing")
+
+    def check(self, signature: Signature) -> None:
+        """Raises: BadInput where it cannot serve such sequences, as far as that shows before it is fitted."""
+        del signature
+
+    def frozen(self) -> Mapping[str, np.ndarray]:
+        """Arrays that were not learned, which a stage does not keep: the spec knows where they are."""
+        return {}
 
     @classmethod
     def shapes(cls, facts: Facts) -> Shapes:

@@ -1,23 +1,36 @@
-"""A checkpoint as the backbone of a fit: what it is, which sequences it can read, and what its arms take and train."""
+"""A checkpoint as the backbone of a fit: what it is, which sequences it can read, and what its arms take and train.
+
+A model of series is another thing: its features are computed once, and its one arm is fitted without gradients.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from headstart.baselines.embedding import EmbeddingSpec, size_of
 from headstart.data.layout import SOUNDS
 from headstart.errors import BadInput
-from headstart.fit.settings import BACKBONE, TUNED
+from headstart.fit.settings import BACKBONE, EMBEDDING, TUNED, FitSettings
 from headstart.initial import rows_of_symbols
-from headstart.models.checkpoints import FAMILIES
+from headstart.models.checkpoints import FAMILIES, SERIES
 from headstart.models.checkpoints.fields import Fields
+from headstart.models.checkpoints.like import config_of
+from headstart.models.checkpoints.series import SeriesFields
 from headstart.models.checkpoints.source import absent, find_folder
 from headstart.models.checkpoints.spec import CheckpointSpec
+from headstart.sequence import Examples
 from headstart.spec import read
 from headstart.study import words
+from headstart.tasks.task import Task
 
+TIMED = 3
+"""Sequences on which a model of series is timed."""
 BY_SYMBOL = ("protein", "tokens")
 """Kinds of sequences whose symbols may be those of a checkpoint's own vectors."""
 
@@ -136,20 +149,99 @@ class Backbone:
             )
 
 
-def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone:
-    """The checkpoint of this name or in this folder. Raises: BadInput where it is not here or cannot be read."""
+@dataclass(frozen=True)
+class SeriesModel:
+    """A model of series at hand. source: where it is. name: what it is called, without its place. seconds: that its
+    features of all sequences take here, about."""
+
+    source: str
+    name: str
+    content: str
+    licence: str
+    fields: SeriesFields
+    seconds: float = 0.0
+
+    @property
+    def model(self) -> dict[str, Any]:
+        """The model of its arm, without its place."""
+        return {"kind": EMBEDDING, "content": self.content}
+
+    def fits(self, time: float | None) -> bool:
+        """Whether its features take at most half of so many seconds."""
+        return time is None or self.seconds <= time / 2
+
+    def text(self, classes: bool) -> str:
+        """Its arm in words."""
+        return f"frozen features of {self.name} with {'logistic' if classes else 'ridge'} regression"
+
+    def texts(self, channels: int, classes: bool, fits: bool) -> list[str]:
+        """What was decided, in words."""
+        size, entry = size_of(self.fields.series, channels), SERIES[self.fields.family]
+        mean = ", the mean over channels" if size < self.fields.series.size * channels else ""
+        lines = [
+            f"checkpoint {self.name}: {entry.summary}, {words.many(self.fields.spec.blocks, 'block')}, width "
+            f"{self.fields.spec.width}; content {self.content[:16]}, licence {self.licence or 'not declared'}",
+            f"{EMBEDDING}: {self.text(classes)}, {size:,} of each sequence{mean}",
+        ]
+        if not fits:
+            lines[1] = (
+                f"{EMBEDDING}: {self.text(classes)}, is left out: to compute them takes some "
+                f"{words.duration(self.seconds)}, more than half of the time"
+            )
+        return lines
+
+    def timed(self, train: Examples, count: int) -> SeriesModel:
+        """With the seconds of `count` sequences, measured on a few of middle length."""
+        some = train.take(np.argsort(train.lengths, kind="stable")[len(train) // 2 :][:TIMED])
+        features = read(EmbeddingSpec, {**self.model, "source": self.source}, "backbone").features(some.values.shape[1])
+        features.transform(some.take(np.arange(1)))
+        begun = time.perf_counter()
+        features.transform(some.take(np.arange(1, len(some))))
+        return replace(self, seconds=(time.perf_counter() - begun) / max(1, len(some) - 1) * count)
+
+
+def find_backbone(source: str, kind: str, symbols: Sequence[str] = ()) -> Backbone | SeriesModel:
+    """The checkpoint of this name or in this folder. Raises: BadInput where it is not here or cannot be read, or is a
+    model of series and the sequences are of symbols."""
     folder = find_folder(source) if source else None
     if folder is None:
         raise BadInput(f"backbone: {absent(source)}")
     own = folder == Path(source)
     spec = read(CheckpointSpec, {"source": str(folder.absolute()) if own else source}, "backbone").settled()
-    checkpoint = spec.opened()
-    return Backbone(
-        spec.source,
-        folder.absolute().name if own else source,
-        spec.content or "",
-        checkpoint.licence or "",
-        checkpoint.fields,
-        kind,
-        tuple(symbols),
-    )
+    checkpoint, name = spec.opened(), folder.absolute().name if own else source
+    content, licence, fields = spec.content or "", checkpoint.licence or "", checkpoint.fields
+    if not isinstance(fields, SeriesFields):
+        if "chronos_config" in config_of(folder)[0].table:
+            raise BadInput(
+                f"backbone: {name!r} is a Chronos that reads numbers as tokens of its own, which are not read here; "
+                "take Chronos-Bolt, such as chronos-bolt-small"
+            )
+        return Backbone(spec.source, name, content, licence, fields, kind, tuple(symbols))
+    if kind != "numbers":
+        raise BadInput(
+            f"backbone: {name!r} reads series of numbers, and the sequences are {SOUNDS[kind]}; leave it out, or take "
+            "a checkpoint that has vectors of such symbols"
+        )
+    return SeriesModel(spec.source, name, content, licence, fields)
+
+
+def asked_backbone(settings: FitSettings, task: Task, kind: str) -> Backbone | SeriesModel | None:
+    """The checkpoint that a fit is asked for, and which symbols it meets, or what its features take."""
+    if settings.backbone is None:
+        return None
+    splits = [task.split(name) for name in ("train", "val", "test")]
+    there = np.unique(np.concatenate([np.unique(x.values) for x in splits])).tolist() if task.symbols else []
+    backbone = find_backbone(settings.backbone, kind, [task.symbols[token] for token in there])
+    if isinstance(backbone, Backbone) or settings.time is None:
+        return backbone
+    return backbone.timed(task.train, sum(map(len, splits)))
+
+
+def check_served(settings: FitSettings, backbone: Backbone | None, series: SeriesModel | None) -> None:
+    """Raises: BadInput where an arm of a checkpoint is to be served that this one does not have."""
+    arms = {EMBEDDING: series, BACKBONE: backbone, TUNED: backbone}
+    if settings.serve in arms and arms[settings.serve] is None:
+        other = EMBEDDING if backbone is None else BACKBONE
+        raise BadInput(f"serve: {settings.serve!r} is no arm of {settings.backbone}; it has {other!r}")
+    if settings.serve == EMBEDDING and series is not None and not series.fits(settings.time):
+        raise BadInput(f"serve: there is no time for {EMBEDDING!r}; give more --time, or a smaller model")

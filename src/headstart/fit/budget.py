@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from headstart.fit import defaults
-from headstart.fit.backbone import Backbone
+from headstart.fit.backbone import Backbone, SeriesModel
 from headstart.fit.settings import BACKBONE, STARTED, TUNED, FitSettings
 from headstart.fit.started import Start
 from headstart.runner.events import StepTime
@@ -33,7 +33,8 @@ EVALUATIONS = 10
 class Known:
     """What a plan is made from: the task's table (without `places`) and signature (patch 1), its sizes, all lengths.
 
-    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words. backbone: a checkpoint.
+    labelled, rows: of train. weights: of the classes. split: how rows were dealt out, in words. backbone: a checkpoint,
+    series: or a model of series.
     """
 
     task: Mapping[str, Any]
@@ -49,6 +50,7 @@ class Known:
     places: Mapping[str, str] = field(default_factory=dict)
     split: str = ""
     backbone: Backbone | None = None
+    series: SeriesModel | None = None
     start: Start | None = None
 
 

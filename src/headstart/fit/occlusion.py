@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from headstart.baselines.embedding import Embedding
 from headstart.fit.settings import BACKBONE, STARTED, TUNED
 from headstart.models.model import ModelSpec
 from headstart.seeds import permutation
@@ -57,13 +58,20 @@ class Explained:
 
 def affordable(served: Served) -> int:
     """How many sequences at most are looked at: the layers of a checkpoint may be a thousand times our own."""
-    network = served.config.network
+    network, fitted = served.config.network, served.classics.get(served.chosen())
+    if isinstance(features := getattr(fitted, "features", None), Embedding):
+        return _few(features.encoder.flops * features.channels)
     if served.chosen() != NETWORK or network is None or network.arm not in (BACKBONE, TUNED, STARTED):
         return MOST
     assert isinstance(network.model, ModelSpec), "arms of other weights have their blocks"
     signature = served.config.signature
     layers = network.model.layer_flops(signature, network.objective.output(signature), network.length)
-    count = int(FLOPS / (WINDOWS + 1) / max(sum(flops for _, flops in layers), 1.0))
+    return _few(sum(flops for _, flops in layers))
+
+
+def _few(flops: float) -> int:
+    """How many sequences are looked at, where an answer costs so much."""
+    count = int(FLOPS / (WINDOWS + 1) / max(flops, 1.0))
     return min(MOST, count) if count >= FEWEST else 0
 
 

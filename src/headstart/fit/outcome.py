@@ -14,7 +14,7 @@ from headstart.data import LayoutSpec
 from headstart.data.card import Card
 from headstart.errors import BadInput
 from headstart.fit.occlusion import Occlusion
-from headstart.fit.settings import PRETRAINED
+from headstart.fit.settings import EMBEDDING, PRETRAINED
 from headstart.plugins import plugins_of
 from headstart.runner.machine import version
 from headstart.sequence import IGNORE
@@ -27,7 +27,7 @@ from headstart.study.rows import Row, Run
 from headstart.study.statistics import Estimate, estimate
 from headstart.tasks.own import OwnFacts
 
-SIMPLEST = ("majority", "summary", "kernels", "scratch", "self_pretrained")
+SIMPLEST = ("majority", "summary", "kernels", EMBEDDING, "scratch", "self_pretrained")
 """Arms, the simplest first: of models with equal validation scores the first of these is taken."""
 ENOUGH = 100
 """Labelled test sequences from which on they alone say how wrong a model is."""
@@ -40,6 +40,7 @@ WITHOUT_GRADIENTS = {
         "kernels": "random and competing convolution kernels with ridge",
         "summary": "a linear model of summary features",
         "majority": "shares of the classes, or the mean",
+        EMBEDDING: "frozen features of a model of series with a linear readout",
     },
     "tokens": {
         "kernels": "a linear model of n-grams",

@@ -19,12 +19,12 @@ from headstart.baselines.measures import balanced_weights, softmax
 from headstart.data.card import Card, data_card
 from headstart.errors import BadInput
 from headstart.fit import plan as planning
-from headstart.fit.backbone import Backbone, find_backbone
+from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import Amount, Known
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, Shape, shape_of
 from headstart.fit.occlusion import affordable, where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
-from headstart.fit.settings import BACKBONE, FILES, STARTED, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
@@ -128,6 +128,13 @@ class Fit:
             if self.settings.time is not None and spent + following > share * self.settings.time:
                 break
             last = now
+        series = self.known.series
+        for seed in self.settings.runs if series is not None and series.fits(self.settings.time) else ():
+            table = planning.study_without_networks(self.known, self.settings, seed, embedding=True)
+            stages = make_plan(read_study(planning.with_places(table, self.known)), self.data).stages.values()
+            list(self._noted(perform(stages, self.store, Runtime(self.data, "cpu"))))
+            if self.settings.time is not None and time.monotonic() - begun > self.settings.time / 2:
+                break
         self.baseline_seconds = time.monotonic() - begun
 
     def make_plan(self, slots: int, *, keep: bool = True, timed: bool = True) -> planning.FitPlan:
@@ -157,6 +164,7 @@ class Fit:
             shape = shape_of(known.kind, known.lengths)
             longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
             known.backbone.check(-(-longest // shape.patch), self.task.symbols)
+        check_served(self.settings, known.backbone, known.series)
         if known.start is not None:
             known.start.check(known.kind, self.task.symbols)
         table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 0, 1, 1))
@@ -226,7 +234,8 @@ class Fit:
         assert self.plan is not None, "make_plan comes first"
         results = self.results()
         backbone = self.known.backbone
-        texts = {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
+        texts = {} if self.known.series is None else {EMBEDDING: self.known.series.text(bool(self.facts.labels))}
+        texts |= {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
         if self.known.start is not None:
             texts[STARTED] = self.known.start.text(self.plan.study["arms"][STARTED])
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
@@ -286,7 +295,7 @@ class Fit:
         stages = make_plan(read_study(table), self.data).stages
         list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
         identity = next(iter(stages))
-        self.served_arm = planning.served_arm(self.known, name)
+        self.served_arm = table["arms"]
         return identity if self.store.status(identity) in DONE else None
 
     def study_file(self) -> str:
@@ -322,6 +331,7 @@ class Fit:
         lengths = np.concatenate([task.split(name).lengths for name in ("train", "val", "test")])
         grouped = self.source.sequences.groups is not None and self.settings.by_group
         weights: tuple[float, ...] = ()
+        backbone = asked_backbone(self.settings, task, self.facts.kind)
         if self.settings.balanced and self.facts.labels and target is not None:
             classes = target[target != IGNORE].astype(np.int64)
             weights = tuple(balanced_weights(classes, len(self.facts.labels)).tolist())
@@ -339,18 +349,10 @@ class Fit:
             data=self.data,
             places=self.source.places,
             split=split_in_words(task, self.settings, splits=len(splits), grouped=grouped),
-            backbone=self._backbone(),
+            backbone=backbone if isinstance(backbone, Backbone) else None,
+            series=backbone if isinstance(backbone, SeriesModel) else None,
             start=None if self.settings.start is None else find_start(self.settings.start, self.store, self.data),
         )
-
-    def _backbone(self) -> Backbone | None:
-        """The checkpoint that was asked for, and which symbols it meets."""
-        if self.settings.backbone is None:
-            return None
-        symbols, task = self.task.symbols, self.task
-        values = [np.unique(task.split(name).values) for name in ("train", "val", "test") if symbols]
-        there = np.unique(np.concatenate(values)).tolist() if symbols else []
-        return find_backbone(self.settings.backbone, self.facts.kind, [symbols[token] for token in there])
 
 
 def fit_sequences(

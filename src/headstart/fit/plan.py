@@ -26,7 +26,7 @@ from headstart.fit.budget import (
     stage_seconds,
     whole_amount,
 )
-from headstart.fit.settings import BACKBONE, FILES, PLAN, PRETRAINED, STARTED, TUNED, FitSettings
+from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, PLAN, PRETRAINED, STARTED, TUNED, FitSettings
 from headstart.runner.events import StepTime
 from headstart.runner.machine import version
 from headstart.sequence import Signature
@@ -66,6 +66,7 @@ def made_for(content: str | None, task: Mapping[str, Any], settings: FitSettings
     """What a plan belongs to: the data and the weights to start from by their content, and the settings."""
     plain = {name: value for name, value in task.items() if name not in FILES}
     more = {} if known.backbone is None else {"backbone": known.backbone.content}
+    more |= {} if known.series is None else {EMBEDDING: known.series.content}
     more |= {} if known.start is None else {STARTED: known.start.content}
     return digest({"content": content, "task": plain, "settings": settings.document(), **more})
 
@@ -190,7 +191,11 @@ def with_places(table: Mapping[str, Any], known: Known) -> dict[str, Any]:
         if weights is not None and name in stages:
             stages[name] = {"checkpoint": {**stages[name]["checkpoint"], "source": weights.source}}
     columns = {COLUMN: {**column, "task": {**column["task"], **known.places}}}
-    return {**table, "stages": stages, "columns": columns}
+    arms = dict(table["arms"])
+    for name, arm in arms.items():
+        if known.series is not None and arm.get("model", {}).get("kind") == EMBEDDING:
+            arms[name] = {**arm, "model": {**arm["model"], "source": known.series.source}}
+    return {**table, "stages": stages, "columns": columns, "arms": arms}
 
 
 def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amount: Amount) -> dict[str, Any]:
@@ -237,10 +242,11 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
         "name": "fit",
         "title": "Training from scratch and from self-pretraining on the same sequences"
         + ("" if known.backbone is None else f", beside layers of {known.backbone.name}")
+        + ("" if known.series is None else f", beside frozen features of {known.series.name}")
         + ("" if known.start is None else f", and from the weights of {known.start.name}"),
         "stages": stages,
         "columns": {COLUMN: {"task": dict(known.task), "model": {"kind": "sequence", **model}}},
-        "arms": {**arms, **_without_gradients(known)},
+        "arms": {**arms, **_without_gradients(known), **_embedding(known, settings)},
         "axes": {"finetune.optim.lr": list(amount.rates), "seed": list(settings.runs)},
         "report": {"choose": ["finetune.optim.lr"], "against": "scratch", "baselines": False},
     }
@@ -260,29 +266,36 @@ def _without_gradients(known: Known) -> dict[str, Any]:
     return {kind: {"model": defaults.classic_table(kind, known.kind, known.lengths)} for kind in _CLASSICS}
 
 
+def _embedding(known: Known, settings: FitSettings) -> dict[str, Any]:
+    """The arm of a model of series, where there is time for it."""
+    series = known.series
+    return {EMBEDDING: {"model": series.model}} if series is not None and series.fits(settings.time) else {}
+
+
 _CLASSICS = ("kernels", "summary", "majority")
 
 
-def study_without_networks(known: Known, settings: FitSettings, seed: int) -> dict[str, Any]:
-    """The arms without gradients of the same study, with one seed: the same stages as in the whole of it."""
+def study_without_networks(
+    known: Known, settings: FitSettings, seed: int, *, embedding: bool = False
+) -> dict[str, Any]:
+    """The arms without gradients of the same study, with one seed: the same stages as in the whole of it; or that of a
+    model of series."""
     table = study_table(known, defaults.Shape(), settings, Amount(defaults.ONE_RATE, 1, 0))
     return {
         **table,
         "stages": {"finetune": table["stages"]["finetune"]},
-        "arms": _without_gradients(known),
+        "arms": _embedding(known, settings) if embedding else _without_gradients(known),
         "axes": {"seed": [seed]},
         "report": {"choose": [], "baselines": False},
     }
 
 
-def served_arm(known: Known, name: str) -> dict[str, Any]:
-    """The arm of the model that is served, fitted on train and validation: with no score that chooses anything."""
-    return {"served": {**_without_gradients(known)[name], "task": {"validation": 0}}}
-
-
 def study_fitted_again(known: Known, settings: FitSettings, name: str) -> dict[str, Any]:
-    """One stage: the model without gradients of this name, fitted on train and validation."""
-    return {**study_without_networks(known, settings, settings.runs[0]), "arms": served_arm(known, name)}
+    """One stage, of the arm `served`: the model without gradients of this name, fitted on train and validation, with no
+    score that chooses anything."""
+    arm = {**_without_gradients(known), **_embedding(known, settings)}[name]
+    arms = {"served": {**arm, "task": {"validation": 0}}}
+    return {**study_without_networks(known, settings, settings.runs[0]), "arms": arms}
 
 
 def _texts(
@@ -342,6 +355,9 @@ def _texts(
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
+    if known.series is not None:
+        classes, width = known.signature.target == "class", known.signature.width
+        lines += known.series.texts(width, classes, known.series.fits(settings.time))
     if known.start is not None:
         begun = next(s.spec.model for s in _networks(plan) if STARTED in s.arms and s.name == "finetune")
         lines.append(known.start.line(known.start.arm(_read_signature(known, shape)), begun))
@@ -364,7 +380,7 @@ def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: s
     before = defaults.PRETRAIN_STEPS[1] if settings.pretrain else 0
     few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
-    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in _CLASSICS}
+    table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}
     overrides = [word for word in settings.overrides if not word.startswith(("seed=", "finetune.optim.lr="))]
     study = read_study(with_places(table, known), overrides)
     return stage_seconds(study, known.data, device)

@@ -23,9 +23,11 @@ SERVABLE = ("auto", "network", "majority", "summary", "kernels")
 """What may be served: the best on validation, the best network, or a model without gradients by its name."""
 BACKBONE, TUNED = "backbone", "backbone_tuned"
 """Arms of a checkpoint: with a trained head, and with norms and input layer trained too. The first is its stage too."""
+EMBEDDING = "embedding"
+"""The arm of a model of series: its frozen features under a linear readout, a model without gradients."""
 STARTED = "started"
 """The arm of a network that starts from another model's weights, and the stage that reads them."""
-TAKEN = (*SERVABLE, "scratch", "self_pretrained", BACKBONE, TUNED, STARTED)
+TAKEN = (*SERVABLE, "scratch", "self_pretrained", BACKBONE, TUNED, EMBEDDING, STARTED)
 """Names that an arm of a person's own model cannot have."""
 PRETRAINED = "_self_pretrained"
 """End of the name of an arm whose model, of a person's own, is self-pretrained."""
@@ -48,8 +50,8 @@ class FitSettings:
     `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained. val_share, test_share (0:
     none), split, split_seed, by_group: of the split, as task `own` has them. overrides: settings of the networks'
     study, `name=value`. models: kinds of whole models of a person's own, each an arm more. backbone: a checkpoint whose
-    frozen layers are an arm more, by its name or folder. start: another model, by its folder or a stage's id, whose
-    weights an arm more starts from.
+    frozen layers or features are an arm more, by its name or folder. start: another model, by its folder or a stage's
+    id, whose weights an arm more starts from.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -93,7 +95,7 @@ class FitSettings:
         for kind in self.models:
             if kind in TAKEN:
                 raise BadInput(f"plugin: a fit has an arm {kind!r} of its own; register the model under another name")
-        servable = (*SERVABLE, *self.own_arms, *((BACKBONE, TUNED) if self.backbone is not None else ()))
+        servable = (*SERVABLE, *self.own_arms, *((BACKBONE, TUNED, EMBEDDING) if self.backbone is not None else ()))
         servable += (STARTED,) if self.start is not None else ()
         if self.serve not in servable:
             raise BadInput(f"serve: {nearest(self.serve, servable)}")

@@ -20,5 +20,10 @@ MODELS: dict[str, Entry] = {
         "Dempster et al. 2021",
     ),
     "ngrams": Entry("headstart.baselines.ngrams:NgramsSpec", "logistic or ridge regression on short runs of tokens"),
+    "embedding": Entry(
+        "headstart.baselines.embedding:EmbeddingSpec",
+        "logistic or ridge regression on frozen features of a pretrained model of series",
+        "Feofanov et al. 2025",
+    ),
     "task": Entry("headstart.baselines.trivial:TaskRuleSpec", "a trivial rule that the task knows of itself"),
 }

@@ -30,21 +30,24 @@ GPT2_SPREAD = 0.02
 class FeedForwardSpec(Spec):
     """What follows each mixer, at each position by itself.
 
-    kind: `mlp` (D -> width -> GELU -> D), `glu` (a sigmoid(b), a and b of `width` each, then back to D) or
+    kind: `mlp` (D -> width -> GELU -> D), `glu` (a gate(b), a and b of `width` each, then back to D) or
     `none`. width: default 4 D for `mlp`. For `glu` the default is D without a layer back, the gated linear
     unit of S4's blocks (2 D^2 weights). activation: that of `mlp`; `gelu_tanh` is GPT-2's approximation of the GELU.
-    bias: whether its linear layers have one.
+    bias: whether its linear layers have one. gate: that of `glu`.
     """
 
     kind: Literal["mlp", "glu", "none"] = "mlp"
     width: int | None = Field(default=None, ge=1)
     activation: Activation = neutral("gelu")
     bias: bool = neutral(True)
+    gate: Literal["sigmoid", "gelu", "gelu_tanh", "relu", "silu"] = neutral("sigmoid")
 
     @model_validator(mode="after")
     def _of_layers_that_there_are(self) -> FeedForwardSpec:
         if self.activation != "gelu" and self.kind != "mlp":
             raise ValueError(f"activation {self.activation!r} is for kind 'mlp', not {self.kind!r}; leave it out")
+        if self.gate != "sigmoid" and self.kind != "glu":
+            raise ValueError(f"gate {self.gate!r} is for kind 'glu', not {self.kind!r}; leave it out")
         if not self.bias and self.kind == "none":
             raise ValueError("bias is of the layers of kind 'mlp' or 'glu', not of 'none'; leave it out")
         return self
@@ -56,6 +59,7 @@ class FeedForwardSpec(Spec):
         name = {"mlp": "an MLP", "glu": "a gated linear unit"}[self.kind]
         width = f" of width {self.width}" if self.width else ""
         activation = f" with {self.activation}" if self.activation != "gelu" else ""
+        activation += f" gated by {self.gate}" if self.gate != "sigmoid" else ""
         return f"{name}{width}{activation}{'' if self.bias else ' without biases'} as feed-forward layer"
 
 
@@ -77,18 +81,23 @@ class MLP(nn.Module):
 
 
 class GLU(nn.Module):
-    """a sigmoid(b), with [a, b] one linear layer of x; then a linear layer back where `hidden` is given.
+    """a gate(b), with [a, b] one linear layer of x; then a linear layer back where `hidden` is given.
 
-    Shapes: (B, L, D) -> (B, L, D). Source: Dauphin et al. 2017.
+    Shapes: (B, L, D) -> (B, L, D). Source: Dauphin et al. 2017; other gates than the sigmoid: Shazeer 2020.
     """
 
-    def __init__(self, width: int, hidden: int | None, bias: bool) -> None:
+    def __init__(self, width: int, hidden: int | None, bias: bool, gate: str = "sigmoid") -> None:
         super().__init__()
+        self.gate = ACTIVATIONS.get(gate)  # type: ignore[call-overload]
         self.into = nn.Linear(width, 2 * (hidden or width), bias)
         self.back = None if hidden is None else nn.Linear(hidden, width, bias)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        gated = F.glu(self.into(x), dim=-1)
+        if self.gate is None:
+            gated = F.glu(self.into(x), dim=-1)
+        else:
+            held, gate = self.into(x).chunk(2, dim=-1)
+            gated = held * self.gate(gate)
         return gated if self.back is None else self.back(gated)
 
 
@@ -97,7 +106,7 @@ def build_feed_forward(spec: FeedForwardSpec, width: int) -> nn.Module | None:
     if spec.kind == "none":
         return None
     if spec.kind == "glu":
-        return GLU(width, spec.width, spec.bias)
+        return GLU(width, spec.width, spec.bias, spec.gate)
     return MLP(width, spec.width or 4 * width, spec.activation, spec.bias)
 
 

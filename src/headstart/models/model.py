@@ -260,7 +260,7 @@ class SequenceModel(Network):
         if batch.features is None:
             x = self.embed(batch, draw, statistics)
         else:
-            x = self._through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
+            x = self.through(batch.features, valid, (batch.level, len(self.blocks) + 1), draw, statistics)
             valid = None if batch.level > len(self.blocks) else valid  # pooled already
         answer: Tensor = self.head(x, valid)
         return answer
@@ -275,12 +275,12 @@ class SequenceModel(Network):
         valid = None if batch.full else batch.valid
         x = self.embedding_norm(self.position(self.encoder(batch)), valid, statistics)
         x = dropout(x, self.rate, draw, "encoder")
-        return self._through(x, valid, (0, level), draw, statistics)
+        return self.through(x, valid, (0, level), draw, statistics)
 
-    def _through(
+    def through(
         self, x: Tensor, valid: Tensor | None, levels: tuple[int, int], draw: Draw | None, statistics: Tensors | None
     ) -> Tensor:
-        """From one level to another, see `lower`."""
+        """Vectors x (B, L, D) of one level to those of another, see `lower`."""
         first, last = levels
         bias = self.position.bias(x.shape[1]) if isinstance(self.position, Relative) else None
         for block in list(self.blocks)[first:last]:

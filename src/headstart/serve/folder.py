@@ -71,21 +71,22 @@ def save_model(served: Served, folder: str | os.PathLike[str], more: Mapping[str
 def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others: bool = True) -> Served:
     """The models of a folder.
 
-    others=False: a network that does not answer, since `use` (default: what serves) is another model, is left out, and
-    torch is not imported.
+    others=False: a network or an encoder of series that does not answer, since `use` (default: what serves) is another
+    model, is left out, and torch is not imported.
     Raises: BadInput where the folder is none of `save_model`: each time with what is wrong and a way out. Names, types
     and shapes of the weights are compared with the config before anything of their size is allocated.
     """
     path = Path(folder)
     _check_folder(path)
     document = _document(_inside(path, CONFIG))
-    served = document if others else _without_idle_network(document, use)
+    served = document if others else _without_idle(document, use)
     config = _config(served, path / CONFIG)
     weights = _inside(path, WEIGHTS)
     try:
         header = read_header(weights)
-        if config.network is None and document.get("network") is not None:
-            header = {name: entry for name, entry in header.items() if not name.startswith(f"{NETWORK}.")}
+        idle = {NETWORK, *document.get("classics", ())} - {*config.classics, NETWORK if config.network else ""}
+        if served is not document:
+            header = {name: entry for name, entry in header.items() if name.partition(".")[0] not in idle}
         check_header(header, config, weights)
         with reading(weights):
             arrays, meta = unseal_arrays(weights)
@@ -104,11 +105,13 @@ def load_model(folder: str | os.PathLike[str], use: str | None = None, *, others
     return Served(config, _network(config, arrays), classics)
 
 
-def _without_idle_network(document: dict[str, Any], use: str | None) -> dict[str, Any]:
-    """A config without its network, where another model of it answers."""
+def _without_idle(document: dict[str, Any], use: str | None) -> dict[str, Any]:
+    """A config without its network and the models with an encoder, where another model of it answers."""
     name, classics = use or document.get("serve"), document.get("classics")
-    idle = isinstance(classics, Mapping) and isinstance(name, str) and name in classics
-    return {**document, "network": None, "serve": name} if idle else document
+    if not (isinstance(classics, Mapping) and isinstance(name, str) and name in classics):
+        return document
+    few = {key: x for key, x in classics.items() if key == name or not (isinstance(x, Mapping) and x.get("encoder"))}
+    return {**document, "network": None, "serve": name, "classics": few}
 
 
 def _tensors(served: Served) -> dict[str, Any]:

@@ -30,6 +30,7 @@ class FittedRun(StageRun):
         """Raises: BadInput where a split has no target."""
         spec, task = self.spec, self.task
         spec.objective.output(task.signature)
+        spec.model.check(task.signature)
         for split in ("train", "val") if spec.task.validation else ("train",):
             if not len(task.split(split).labelled_units()):
                 raise BadInput(
@@ -44,6 +45,8 @@ class FittedRun(StageRun):
         weights = getattr(spec.objective, "class_weights", ())
         fitted = spec.model.fit(task.train, task.val, task.signature, spec.seed, np.array(weights) if weights else None)
         seconds = time.perf_counter() - begun
+        frozen = spec.model.frozen()
+        learned = {name: array for name, array in fitted.arrays().items() if name not in frozen}
         train = task.train.labelled_units()
         some = train[np.linspace(0, len(train) - 1, min(SCORED, len(train))).astype(int)]
         units = {"train": some, "val": task.val.labelled_units(), "test": task.test.labelled_units()}
@@ -55,7 +58,7 @@ class FittedRun(StageRun):
             self,
             {name: finite(split.scores) for name, split in splits.items()},
             {f"{name}/{part}": value for name in ("val", "test") for part, value in splits[name].outputs.items()},
-            {name: torch.from_numpy(np.array(value)) for name, value in fitted.arrays().items()},
+            {name: torch.from_numpy(np.array(value)) for name, value in learned.items()},
             amounts={"examples": len(train), "tokens": int(task.train.lengths.sum()), "seconds": seconds},
             title=spec.model.title(fitted.facts),
             model=fitted.facts.model_dump(mode="json"),
@@ -68,8 +71,9 @@ class FittedRun(StageRun):
     @staticmethod
     def load_model(spec: StageSpec, task: Task, weights: Tensors, result: Mapping[str, Any]) -> Fitted:
         """The fitted model; `predict` takes `Examples`."""
-        del spec, task
-        return from_arrays(result["model"], {name: tensor.numpy() for name, tensor in weights.items()})
+        del task
+        learned = {name: tensor.numpy() for name, tensor in weights.items()}
+        return from_arrays(result["model"], {**spec.model.frozen(), **learned})
 
 
 class KnownRun(StageRun):

@@ -12,6 +12,7 @@ import torch
 
 from headstart.errors import BadInput
 from headstart.initial import SYMBOLS, symbol_tensor
+from headstart.models.checkpoints import SERIES
 from headstart.models.checkpoints.fields import Fields
 from headstart.models.checkpoints.source import revision_of
 from headstart.models.heads import Output
@@ -45,6 +46,15 @@ _TAKEN = re.compile(r"\s*take\s*\(([^(),]*)")
 class ReadRun(StageRun):
     """A stage whose weights are read: it takes no step and has no scores."""
 
+    def check(self) -> None:
+        """Raises: BadInput for a model of series, whose blocks read its own patches alone."""
+        model = self.spec.model
+        if model.sized and model.fields.family in SERIES:
+            raise BadInput(
+                f"checkpoint.source: {model.source!r} is a model of series, whose blocks read its own patches alone; "
+                f'an arm with model = {{ kind = "embedding", source = "{model.source}" }} reads its frozen features'
+            )
+
     @property
     def fields(self) -> Fields:
         """The checkpoint's fields."""
@@ -55,14 +65,7 @@ class ReadRun(StageRun):
         """Read all of it. Raises: BadInput where it is not what it was when the stage was planned."""
         begun = time.perf_counter()
         model = self.spec.model
-        checkpoint = model.opened()
-        tensors = dict(checkpoint.tensors())
-        content = checkpoint.content_of(tensors.items())
-        if model.content not in (None, content):
-            raise BadInput(
-                f"{checkpoint.source}: the weights have changed since this run was planned (their content was "
-                f"{model.content[:16]}..., and is {content[:16]}...); give the command again to take them as they are"
-            )
+        checkpoint, tensors, content = model.loaded()
         if checkpoint.fields.symbols:
             tensors[SYMBOLS] = symbol_tensor(checkpoint.fields.symbols)
         spent = {"epochs": 0.0, "steps": 0, "examples": 0, "tokens": 0, "flops": 0.0}

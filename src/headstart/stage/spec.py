@@ -134,7 +134,9 @@ class StageSpec(Spec):
     def settled(self) -> StageSpec:
         """The stage with the content of what its model is read from written out, where that is at hand."""
         model = self.model.settled()
-        return self if model is self.model else self.model_copy(update={"model": model, "checkpoint": model})
+        if model is self.model:
+            return self
+        return self.model_copy(update={"model": model, **({"checkpoint": model} if self.checkpoint else {})})
 
     def uses(self, path: str) -> bool:
         """Whether a setting (`optim.lr`, `model.width`) means anything for a stage of this kind of model."""
@@ -202,7 +204,7 @@ def identity(spec: StageSpec, data: Path) -> str:
 def identity_document(spec: StageSpec, data: Path) -> dict[str, Any]:
     """What an identity is the digest of. With another seed and the identity of the parent with that seed, it is that of
     the same stage with that seed."""
-    if spec.checkpoint is not None and spec.checkpoint.content is None:
+    if getattr(spec.model, "content", "") is None:
         spec = spec.settled()
     if spec.model.lacks:
         raise BadInput(spec.model.lacks)

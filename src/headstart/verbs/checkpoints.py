@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from headstart.errors import BadInput
-from headstart.models.checkpoints import READERS
+from headstart.models.checkpoints import READERS, SERIES
 from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER
-from headstart.models.checkpoints.known import KNOWN, known_config
+from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES, known_config
 from headstart.models.checkpoints.source import absent, download, find_folder, repositories, revision_of
 from headstart.verbs.terminal import console, table
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from headstart.models.checkpoints.fields import Fields
     from headstart.models.checkpoints.read import Checkpoint
 
+SERIES_WORDS = ("MOMENT", "transf_depth")
+"""What configs of models of series say that name no `model_type`."""
 _REPOSITORY = re.compile(r"[\w-][\w.-]*/[\w-][\w.-]*")
 _BLOCK = re.compile(r"(?<=\.)\d+(?=\.)")
 
@@ -36,7 +38,9 @@ def is_checkpoint(what: str) -> bool:
         config = folder / CONFIG
         if folder != Path(what) or not config.is_file():
             return config.is_file()
-        return any(f'"{word}"' in config.read_text(errors="replace") for word in ("model_type", MODEL_FOLDER))
+        return any(
+            f'"{word}"' in config.read_text(errors="replace") for word in ("model_type", MODEL_FOLDER, *SERIES_WORDS)
+        )
     return _REPOSITORY.fullmatch(what) is not None and not os.path.exists(what)
 
 
@@ -45,7 +49,7 @@ def list_checkpoints() -> None:
     from headstart.models.checkpoints.read import fields_of
 
     rows = []
-    for name in KNOWN:
+    for name in (*KNOWN, *KNOWN_SERIES):
         fields, folder = fields_of(name), find_folder(name)
         spec = fields.spec
         numbers = sum(prod(shape) for shape in fields.shapes().values())
@@ -78,13 +82,14 @@ def show_checkpoint(what: str) -> None:
             out.print(Text(f"revision {revision}"))
         out.print(Text(f"licence  {checkpoint.licence or 'not declared'}"))
         out.print(Text(f"content  {spec.settled().content}"))
-    positions = "any number of positions" if fields.length is None else f"at most {fields.length:,} positions"
-    out.print(Text(f"model    {fields.spec.describe()}; {positions}"))
-    _print_parts(fields)
+    out.print(Text(f"model    {fields.describe()}"))
+    usage = f'checkpoint = {{ source = "{what}" }}, and for its children model = {{ like = "{what}" }}'
+    if fields.family in SERIES:
+        usage = f'model = {{ kind = "embedding", source = "{what}" }}'
+    else:
+        _print_parts(fields)
     _print_tensors(fields, checkpoint)
-    out.print(
-        Text(f'in a study: checkpoint = {{ source = "{what}" }}, and for its children model = {{ like = "{what}" }}')
-    )
+    out.print(Text(f"in a study: {usage}"))
 
 
 def _print_parts(fields: Fields) -> None:

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from headstart.errors import BadInput, nearest
 from headstart.models import MODELS
-from headstart.models.checkpoints.known import KNOWN
+from headstart.models.checkpoints.known import KNOWN, KNOWN_SERIES
 from headstart.models.checkpoints.source import weights_folder
 from headstart.models.mixers import MIXERS
 from headstart.plugins import Plugin, load_class, load_plugins, own_kinds
@@ -76,7 +76,7 @@ def prepare_task(name: str, overrides: Sequence[str], data: str | None, workers:
     """`headstart prepare TASK`: build or read the data, with a bar."""
     if name not in TASKS:
         listed = "`headstart ls tasks` and `headstart ls checkpoints` list them"
-        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN], listed)}")
+        raise BadInput(f"prepare: {nearest(name, [*TASKS, *KNOWN, *KNOWN_SERIES], listed)}")
     task = prepared_with_bar(task_spec(name, overrides), data_folder(data), workers)
     sizes = ", ".join(f"{split} {task.split(split).units:,}" for split in ("train", "val", "test"))
     console().print(f"{name} is ready: {sizes}; fingerprint {task.fingerprint[:16]}")

@@ -5,6 +5,9 @@ A family is one value of `family.Family` and one line here. `read.read_checkpoin
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from headstart.spec import Entry
 
 
@@ -21,7 +24,26 @@ FAMILIES: dict[str, Entry] = {
     "t5": _family("t5:T5", "the encoder of T5", "Raffel et al. 2020"),
     "vit": _family("bert:VIT", "ViT, without its patches", "Dosovitskiy et al. 2021"),
 }
+SERIES: dict[str, Entry] = {
+    "chronos_bolt": _family("t5:CHRONOS_BOLT", "Chronos-Bolt, its encoder of series", "Ansari et al. 2024"),
+    "mantis": _family("mantis:MANTIS", "Mantis, an encoder of series", "Feofanov et al. 2025"),
+    "mantis_v2": _family("mantis:MANTIS_V2", "MantisV2, an encoder of series", "Feofanov et al., released code"),
+    "moment": _family("t5:MOMENT", "MOMENT, its encoder of series", "Goswami et al. 2024"),
+}
+"""Models of series, of which frozen features are read (`baselines.embedding`); their configs tell them apart."""
 OWN = "headstart"
 """The name of what `headstart fit` and `save_pretrained` write, among the families."""
-READERS: dict[str, Entry] = FAMILIES | {OWN: _family("own:OWN_FAMILY", "a network of headstart's own", "")}
+READERS: dict[str, Entry] = FAMILIES | SERIES | {OWN: _family("own:OWN_FAMILY", "a network of headstart's own", "")}
 """All families that are read: those of others, and model folders of headstart."""
+
+
+def series_kind(table: Mapping[str, Any]) -> str | None:
+    """The model of series that a config belongs to, a key of `SERIES`; None where it is none."""
+    architectures = table.get("architectures")
+    if isinstance(architectures, (list, tuple)) and "ChronosBoltModelForForecasting" in architectures:
+        return "chronos_bolt"
+    if table.get("model_name") == "MOMENT":
+        return "moment"
+    if "transf_depth" in table and "num_patches" in table:
+        return "mantis_v2" if "kernel_size" in table else "mantis"
+    return None

@@ -52,16 +52,29 @@ class Fields:
         norms = ["embedding_norm"] * spec.embedding_norm + ["norm"] * (spec.norm_place == "before")
         for number, mixer in enumerate(spec.mixers):
             assert isinstance(mixer, HeadsSpec)
-            head_width(mixer.heads, width, position.theta if position.kind == "rotary" else None, position.share)
+            inner, gated = mixer.inner(width), fed.kind == "glu"
+            head_width(mixer.heads, inner, position.theta if position.kind == "rotary" else None, position.share)
             block, hidden = f"blocks.{number}", fed.width or 4 * width
             for name in LAYER_PARTS:
-                layer(f"{block}.mixer.{name}", width, width, bias=mixer.bias)
-            layer(f"{block}.feed_forward.into", hidden, width, bias=fed.bias)
+                layer(
+                    f"{block}.mixer.{name}", *((width, inner) if name == "output" else (inner, width)), bias=mixer.bias
+                )
+            layer(f"{block}.feed_forward.into", hidden * (1 + gated), width, bias=fed.bias)
             layer(f"{block}.feed_forward.back", width, hidden, bias=fed.bias)
             norms += [f"{block}.norm_mixer", f"{block}.norm_feed_forward"]
         for name in norms:
             layer(name, width, bias=spec.norm != "rms")
         return out | ({} if self.vocabulary is None else {"encoder.weight": (self.vocabulary, width)})
+
+    def describe(self) -> str:
+        """The model that it is of, in words."""
+        most = "any number of positions" if self.length is None else f"at most {self.length:,} positions"
+        return f"{self.spec.describe()}; {most}"
+
+    @property
+    def document(self) -> list[Any]:
+        """What of it is part of the content, beside the weights."""
+        return [self.spec.document(), self.symbols]
 
     @property
     def example(self) -> Signature:

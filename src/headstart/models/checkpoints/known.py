@@ -31,6 +31,29 @@ _PYTHIA_70M: Mapping[str, Any] = {
 }
 
 
+def _bolt(width: int, blocks: int, heads: int) -> dict[str, Any]:
+    patches = {"context_length": 2048, "input_patch_size": 16, "input_patch_stride": 16, "use_reg_token": True}
+    kind = {"architectures": ["ChronosBoltModelForForecasting"], "chronos_config": patches}
+    return _t5(width, blocks, heads, 4 * width) | kind
+
+
+def _moment(width: int, blocks: int, heads: int, hidden: int) -> dict[str, Any]:
+    own = {**_t5(width, blocks, heads, hidden), "feed_forward_proj": "gated-gelu"}
+    return {"model_name": "MOMENT", "seq_len": 512, "patch_len": 8, "t5_config": own}
+
+
+KNOWN_SERIES: Mapping[str, Mapping[str, Any]] = {
+    "chronos-bolt-tiny": _bolt(256, 4, 4),
+    "chronos-bolt-mini": _bolt(384, 4, 8),
+    "chronos-bolt-small": _bolt(512, 6, 8),
+    "chronos-bolt-base": _bolt(768, 12, 12),
+    "MOMENT-1-small": _moment(512, 8, 6, 1024),
+    "MOMENT-1-base": _moment(768, 12, 12, 2048),
+    "MOMENT-1-large": _moment(1024, 24, 16, 2816),
+    "Mantis-8M": {"transf_depth": 6, "num_patches": 32, "seq_len": 512},
+    "MantisV2": {"transf_depth": 6, "num_patches": 32, "kernel_size": 41},
+}
+"""The same of models of series."""
 KNOWN: Mapping[str, Mapping[str, Any]] = {
     "gpt2": _gpt2(768, 12, 12),
     "gpt2-medium": _gpt2(1024, 24, 16),
@@ -63,10 +86,14 @@ REPOSITORIES: Mapping[str, str] = {
     "vit-base-patch16-224": "google/vit-base-patch16-224",
     "esm2_t6_8M_UR50D": "facebook/esm2_t6_8M_UR50D",
     "esm2_t6_8M": "facebook/esm2_t6_8M_UR50D",
+    **{f"chronos-bolt-{size}": f"amazon/chronos-bolt-{size}" for size in ("tiny", "mini", "small", "base")},
+    **{f"MOMENT-1-{size}": f"AutonLab/MOMENT-1-{size}" for size in ("small", "base", "large")},
+    **{name: f"paris-noah/{name}" for name in ("Mantis-8M", "MantisV2")},
 }
 """Name of a known checkpoint -> its repository on the hub."""
 
 
 def known_config(name: str) -> Mapping[str, Any] | None:
     """The config of a checkpoint whose sizes are known by its name, with or without its owner's; None for any other."""
-    return KNOWN.get(name.rpartition("/")[2])
+    last = name.rpartition("/")[2]
+    return KNOWN.get(last) or KNOWN_SERIES.get(last)

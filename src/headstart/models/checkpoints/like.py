@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.models.checkpoints import FAMILIES, OWN, READERS
+from headstart.models.checkpoints import FAMILIES, OWN, READERS, SERIES, series_kind
 from headstart.models.checkpoints.family import Config, Family
 from headstart.models.checkpoints.folder import CONFIG, MODEL_FOLDER, Folder
 from headstart.models.checkpoints.known import KNOWN, known_config
@@ -23,7 +23,13 @@ def with_like(model: Mapping[str, Any]) -> dict[str, Any]:
     Raises: BadInput where the checkpoint is neither known nor at hand.
     """
     config, _ = config_of(model["like"])
-    fields = family_of(config)[1].model(config)
+    kind, family = family_of(config)
+    if kind in SERIES:
+        raise BadInput(
+            f"{config.path}: {READERS[kind].summary}: its blocks read its own patches alone; frozen features of it "
+            f'are read by model = {{ kind = "embedding", source = "{model["like"]}" }}'
+        )
+    fields = family.model(config)
     # Kinds are written out: a feed-forward layer of another kind replaces the checkpoint's, as another mixer does.
     fields["feed_forward"] = {"kind": "mlp", **fields["feed_forward"]}
     own = {key: value for key, value in model.items() if key != "like"}
@@ -49,12 +55,13 @@ def config_of(source: str | os.PathLike[str]) -> tuple[Config, Path | None]:
 
 def family_of(config: Config) -> tuple[str, Family]:
     """The family of a config and its name. Raises: BadInput for one that is not read."""
-    kind = OWN if config.table.get("kind") == MODEL_FOLDER else config.table.get("model_type")
+    own = OWN if config.table.get("kind") == MODEL_FOLDER else series_kind(config.table)
+    kind = own or config.table.get("model_type")
     if not isinstance(kind, str) or kind not in READERS:
         problem = "is missing" if kind is None else nearest(kind, FAMILIES)
         raise BadInput(
-            f"{config.path}: model_type: {problem}; weights of these families are read: {', '.join(FAMILIES)}, and "
-            "model folders of headstart"
+            f"{config.path}: model_type: {problem}; weights of these families are read: "
+            f"{', '.join((*FAMILIES, *SERIES))}, and model folders of headstart"
         )
     family: Any = READERS[kind].load()
     return kind, family

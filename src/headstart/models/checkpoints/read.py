@@ -78,8 +78,7 @@ class Checkpoint:
             name: [list(x.shape), hashlib.sha256(x.numpy().data if x.ndim else x.numpy().tobytes()).hexdigest()]
             for name, x in tensors
         }
-        total = [own, self.fields.spec.document(), self.fields.symbols]
-        return hashlib.sha256(canonical(total)).hexdigest()
+        return hashlib.sha256(canonical([own, *self.fields.document])).hexdigest()
 
     def _tensor(self, stored: Stored) -> Tensor:
         with reading(stored.path):

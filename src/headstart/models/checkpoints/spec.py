@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 from pydantic import Field
+from torch import Tensor
 
 from headstart.data.archives import stamps
 from headstart.data.prepared import remembered
@@ -41,6 +42,7 @@ class CheckpointSpec(ModelKind):
         *("task", "model", "objective", "parent", "weights", "start", "trainable", "optim", "budget", "seed"),
     )
     described: ClassVar[tuple[str, ...]] = ("kind", "source", "content")
+    where: ClassVar[str] = "checkpoint"
     shows_not: ClassVar[str] = (
         "the pretrained weights are one draw; the spread over seeds does not hold that of pretraining."
     )
@@ -49,7 +51,7 @@ class CheckpointSpec(ModelKind):
     def lacks(self) -> str:
         """Where it was looked for, unless its content is known or its folder is here."""
         at_hand = self.content is not None or find_folder(self.source) is not None
-        return "" if at_hand else f"checkpoint.source: {absent(self.source)}"
+        return "" if at_hand else f"{self.where}.source: {absent(self.source)}"
 
     @property
     def absent(self) -> bool:
@@ -71,8 +73,23 @@ class CheckpointSpec(ModelKind):
         """The checkpoint at its source. Raises: BadInput where it is absent or cannot be read."""
         folder = find_folder(self.source)
         if folder is None:
-            raise BadInput(f"checkpoint.source: {absent(self.source)}")
+            raise BadInput(f"{self.where}.source: {absent(self.source)}")
         return _opened(folder, _stamps(folder))
+
+    def loaded(self) -> tuple[Checkpoint, dict[str, Tensor], str]:
+        """The checkpoint, all of its tensors by our names in float32, and their content.
+
+        Raises: BadInput where it is not what `content` says, as it was when the stage was planned.
+        """
+        checkpoint = self.opened()
+        tensors = dict(checkpoint.tensors())
+        content = checkpoint.content_of(tensors.items())
+        if self.content not in (None, content):
+            raise BadInput(
+                f"{checkpoint.source}: the weights have changed since this run was planned (their content was "
+                f"{self.content[:16]}..., and is {content[:16]}...); give the command again to take them as they are"
+            )
+        return checkpoint, tensors, content
 
     def settled(self) -> CheckpointSpec:
         """With its content, where the source is at hand. Raises: BadInput where that is not the one that is meant."""
@@ -82,8 +99,8 @@ class CheckpointSpec(ModelKind):
         content = _content(folder, _stamps(folder))
         if self.content not in (None, content):
             raise BadInput(
-                f"checkpoint.content: {folder} holds {content}, and {self.content} is meant; name the source of that, "
-                "or leave the content out"
+                f"{self.where}.content: {folder} holds {content}, and {self.content} is meant; name the source of "
+                "that, or leave the content out"
             )
         return self.model_copy(update={"content": content})
 
@@ -94,6 +111,12 @@ class CheckpointSpec(ModelKind):
     def describe_work(self, title: str) -> str:
         """`read the weights of gpt2 (...), which were made elsewhere`."""
         return f"read the weights of {title or self.source}, which were made elsewhere"
+
+
+class ModelSource(CheckpointSpec):
+    """The same as `source` and `content` of a model that reads a checkpoint itself."""
+
+    where: ClassVar[str] = "model"
 
 
 def _stamps(folder: Path) -> Stamps:
@@ -115,8 +138,7 @@ def _content(folder: Path, stands: Stamps) -> str:
     document = {
         "reading": READING,
         "names": checkpoint.used,
-        "model": checkpoint.fields.spec.document(),
-        "symbols": checkpoint.fields.symbols,
+        "fields": checkpoint.fields.document,
         "files": stamps(checkpoint.files),
     }
     return remembered(document, lambda: checkpoint.content)

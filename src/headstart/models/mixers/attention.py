@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar, Literal
 
 import torch
-from pydantic import Field
+from pydantic import Field, model_validator
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
@@ -26,24 +26,36 @@ class AttentionSpec(HeadsSpec):
 
     init: `independent` draws query, key, value and output apart; `tied` starts the four with equal values, as
     the code of Amos et al. does (they train apart). bias: whether the four layers have one. scale: whether scores are
-    divided by sqrt(E), which T5 leaves out.
+    divided by sqrt(E), which T5 leaves out. head_width: E, where heads are not as wide together as the model.
     Raises: BadInput where the width does not divide into heads, or into planes for rotary positions.
     """
 
     kind: Literal["attention"] = "attention"
     scale: bool = neutral(True)
+    head_width: int | None = neutral(None, ge=1)
 
     rotary: ClassVar[bool] = True
     partial_rotary: ClassVar[bool] = True
     takes_bias: ClassVar[bool] = True
 
+    @model_validator(mode="after")
+    def _of_layers_that_are_drawn_apart(self) -> AttentionSpec:
+        if self.head_width is not None and self.init == "tied":
+            raise ValueError(
+                "head_width makes layers of two shapes, which cannot start equal (init 'tied'); leave one out"
+            )
+        return self
+
+    def inner(self, width: int) -> int:
+        return width if self.head_width is None else self.heads * self.head_width
+
     def build(self, width: int, length: int, causal: bool, theta: float | None = None, share: float = 1.0) -> nn.Module:
         return Attention(self, width, length, causal, theta, share)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
-        """Four layers of 2 L D^2 and two products of 2 L^2 D (causal ones compute the whole square too)."""
+        """Four layers of 2 L D H E and two products of 2 L^2 H E (causal ones compute the whole square too)."""
         del causal
-        return 8.0 * length * width**2 + 4.0 * length**2 * width
+        return 8.0 * length * width * self.inner(width) + 4.0 * length**2 * self.inner(width)
 
 
 class Attention(HeadsMixer):

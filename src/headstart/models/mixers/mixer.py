@@ -121,11 +121,17 @@ class HeadsSpec(MixerSpec):
         tied = {"init": "query, key, value and output starting as equal copies"}
         return self.in_words(tied if self.init == "tied" else {})
 
+    def inner(self, width: int) -> int:
+        """H E: how wide all heads are together."""
+        return width
+
     def layers(self, count: int, width: int) -> Iterator[nn.Linear]:
-        """`count` layers D -> D, drawn apart, or with equal values in separate tensors (`tied`)."""
+        """`count` layers D -> H E, of four the last one back, drawn apart, or with equal values in separate tensors
+        (`tied`)."""
         leader: nn.Linear | None = None
-        for _ in range(count):
-            layer = nn.Linear(width, width, bias=self.bias)
+        for number in range(count):
+            ends = (width, self.inner(width))
+            layer = nn.Linear(*(ends[::-1] if number == len(LAYER_PARTS) - 1 else ends), bias=self.bias)
             if self.init == "tied" and leader is not None:
                 layer.load_state_dict(leader.state_dict())
             leader = leader or layer
@@ -203,7 +209,7 @@ class HeadsMixer(nn.Module):
     ) -> None:
         super().__init__()
         self.heads, self.causal = spec.heads, causal
-        each = head_width(spec.heads, width, theta, share)
+        each = head_width(spec.heads, spec.inner(width), theta, share)
         self.query, self.key, self.value, self.output = spec.layers(4, width)
         self.turn = Rotary(length, int(each * share), theta)
 
