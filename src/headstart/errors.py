@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     import numpy as np
 
+T = TypeVar("T")
 MOST = 20
 """Mistakes that are gathered before reading stops."""
 
@@ -112,3 +114,25 @@ class Places:
         if self.lines is not None:
             return Places(self.source, lines=self.lines[rows])
         return Places(self.source, rows=rows if self.rows is None else self.rows[rows])
+
+
+def call_own(name: str, method: Callable[..., T], *args: Any, **more: Any) -> T:
+    """What a method of a class that may be a person's own gives.
+
+    name: what a message calls it. Raises: BadInput where it does not take these arguments; what it raises itself.
+    """
+    try:
+        return method(*args, **more)
+    except TypeError as error:
+        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+            raise BadInput(
+                f"{name} does not take what headstart gives it ({error}); write it as in the guide"
+            ) from None
+        raise
+
+
+def flops_of(name: str, flops: Any) -> float:
+    """FLOPs that a class states. Raises: BadInput where they are no number of 0 or more."""
+    if isinstance(flops, bool) or not isinstance(flops, (int, float)) or not 0 <= flops < math.inf:
+        raise BadInput(f"{name} gives {flops!r}; return the FLOPs of one sequence, a number of 0 or more")
+    return float(flops)

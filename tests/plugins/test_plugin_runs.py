@@ -592,3 +592,43 @@ def test_a_spec_whose_defaults_do_not_fit_is_refused(folder: Path, change: tuple
     (folder / "my_mixer.py").write_text(REGISTERED.replace(*change))
     with pytest.raises(BadInput, match=message):
         load_plugin("my_mixer.py")
+
+
+@pytest.mark.parametrize(
+    ("source", "change", "message"),
+    [
+        (
+            REGISTERED,
+            ("width: int, length: int, causal: bool) -> nn.Module", "width) -> nn.Module"),
+            "build of ScaleSpec does not take",
+        ),
+        (
+            REGISTERED,
+            ("return Scale(width, self.by)", "return None"),
+            "build of ScaleSpec gives NoneType; return a torch nn.Module",
+        ),
+        (
+            REGISTERED,
+            ("return 2.0 * length * width**2", "return None"),
+            "flops of ScaleSpec gives None; return the FLOPs",
+        ),
+        (REGISTERED, ("return 2.0 * length * width**2", "return -1"), "flops of ScaleSpec gives -1; return the FLOPs"),
+        (
+            TASK,
+            ("return Task(Signature", "return dict(s=Signature"),
+            "load of SignsSpec gives dict; return a headstart.tasks.Task",
+        ),
+        (TASK, ("def load(self, data: Path)", "def load(self)"), "load of SignsSpec does not take"),
+    ],
+)
+def test_a_class_that_headstart_cannot_call_is_refused_in_words(
+    folder: Path, capsys: pytest.CaptureFixture[str], source: str, change: tuple[str, str], message: str
+) -> None:
+    assert change[0] in source
+    (folder / "mine.py").write_text(source.replace(*change))
+    table = study() if source is REGISTERED else {**study(), "columns": {"signs": {"task": {"kind": "signs"}}}}
+    if source is TASK:
+        table["columns"]["signs"]["model"] = {"width": 8, "blocks": 1}
+    with pytest.raises(BadInput) as error:
+        list(headstart.Study(table, plugins=["mine.py"]).survey())
+    assert message in str(error.value)

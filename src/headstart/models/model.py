@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 from torch import Tensor, nn
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, call_own, flops_of
 from headstart.models.blocks import (
     Block,
     FeedForwardSpec,
@@ -200,11 +200,12 @@ class ModelSpec(ModelKind):
         """
         out = [("encoder", encoder_flops(signature, self.width, length)), ("position", 0.0), ("embedding_norm", 0.0)]
         for number, mixer in enumerate(self.mixers):
-            flops = {"mixer": mixer.flops(self.width, length, self.causal)}
+            name = f"model.mixer: flops of {type(mixer).__name__}"
+            flops = {"mixer": flops_of(name, call_own(name, mixer.flops, self.width, length, self.causal))}
             if self.feed_forward.kind != "none":
                 flops["feed_forward"] = feed_forward_flops(self.feed_forward, self.width, length)
-            for name, of_layer in flops.items():
-                pair = [(f"blocks.{number}.norm_{name}", 0.0), (f"blocks.{number}.{name}", of_layer)]
+            for layer, of_layer in flops.items():
+                pair = [(f"blocks.{number}.norm_{layer}", 0.0), (f"blocks.{number}.{layer}", of_layer)]
                 out += pair if self.norm_place == "before" else pair[::-1]
         return [*out, ("norm", 0.0), ("head", head_flops(output, self.width, length))]
 
@@ -306,7 +307,11 @@ def _mixer(spec: MixerSpec, model: ModelSpec, length: int) -> nn.Module:
         # `rotary = True` is a mixer's word that its `build` takes theta, `partial_rotary = True` that it takes share.
         turning = {"theta": model.position.theta}
         turning |= {"share": model.position.share} if spec.partial_rotary else {}
-    return spec.build(model.width, length, model.causal, **turning)
+    name = f"model.mixer: build of {type(spec).__name__}"
+    module = call_own(name, spec.build, model.width, length, model.causal, **turning)
+    if not isinstance(module, nn.Module):
+        raise BadInput(f"{name} gives {type(module).__name__}; return a torch nn.Module")
+    return module
 
 
 def _block(spec: ModelSpec, number: int, length: int, seed: int) -> Block:

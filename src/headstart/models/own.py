@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, call_own, flops_of
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.model import Network, seeded
@@ -76,7 +76,8 @@ class OwnModelSpec(ModelKind):
     def network(self, signature: Signature, output: Output, seed: int) -> OwnModel:
         """The module under its head. Raises: BadInput where no width is known, or pairs meet no head."""
         own = _own_signature(signature)
-        net = seeded(seed, "model", lambda: self.build(own))
+        name = f"model.kind: build of {type(self).__name__}"
+        net = seeded(seed, "model", lambda: call_own(name, self.build, own))
         if not isinstance(net, nn.Module):
             raise BadInput(f"model.kind: {self.kind!r}: build gives {type(net).__name__}; return a torch nn.Module")
         if not self.head:
@@ -92,7 +93,9 @@ class OwnModelSpec(ModelKind):
     def layer_flops(self, signature: Signature, output: Output, length: int) -> list[tuple[str, float]]:
         """FLOPs of a forward pass over one sequence: of the module, and of its head."""
         head = head_flops(output, self.width, length) if self.head else 0.0  # type: ignore[attr-defined]
-        return [("net", self.flops(_own_signature(signature), length)), ("head", head)]
+        name = f"model.kind: flops of {type(self).__name__}"
+        own = flops_of(name, call_own(name, self.flops, _own_signature(signature), length))
+        return [("net", own), ("head", head)]
 
 
 class OwnModel(Network):
