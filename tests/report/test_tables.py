@@ -11,16 +11,9 @@ from rich.console import Console
 from support.made_up import LR, Cell, facts, make_plan, shelf, usual
 
 from headstart.errors import BadInput
+from headstart.report.methods import tried
 from headstart.report.tables.model import Table, to_csv, to_latex, to_markdown, to_rich
-from headstart.report.tables.scores import (
-    differences,
-    make_table,
-    note,
-    pivot_table,
-    quantities,
-    tried,
-    windows,
-)
+from headstart.report.tables.scores import differences, make_table, note, pivot_table, quantities, windows
 from headstart.study.results import Results
 from headstart.study.selection import summarise
 from headstart.study.statistics import detectable

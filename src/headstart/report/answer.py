@@ -98,7 +98,10 @@ def _one_column(results: Results, scored: list[Row]) -> str:
     base = rows.get(results.against or "")
     others = [row for row in scored if row.difference is not None]
     if base is None or not others:
-        return f"{where}{top.arm} has the best validation {words.metric(top.metric)}: test {_measured(top)}"
+        best = [row.arm for row in scored if row.val and top.val and row.val.mean == top.val.mean]
+        verb = "has" if len(best) == 1 else "have equally"
+        text = f"{where}{words.listed(best)} {verb} the best validation {words.metric(top.metric)}"
+        return f"{text}: test {_measured(top)}{f' of {top.arm}' * (len(best) > 1)}{_below(results, top)}"
     row = top if top.difference is not None else leader(others)
     gap = row.difference
     assert gap is not None, "only rows with a difference are compared"

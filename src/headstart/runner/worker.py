@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from headstart.errors import BadInput, StackTooLarge, first_line, lacks_memory
-from headstart.plugins import place_of
+from headstart.plugins import Plugin, place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
 from headstart.runner.job import Engine, Job, Probe, Runtime
@@ -148,7 +148,7 @@ def _claimed(
     except (LostLock, StackTooLarge):
         raise
     except Exception as error:
-        message = explain(error, folder.path)
+        message = explain(error, folder.path, job.plugins)
         folder.fail(message, traceback.format_exc())
         yield events.Failed(job.identity, job.name, message)
 
@@ -378,8 +378,8 @@ def close_tasks() -> None:
     _tasks.clear()
 
 
-def explain(error: BaseException, path: Path) -> str:
-    """One line for a person: what went wrong and, where it is known, the way out."""
+def explain(error: BaseException, path: Path, plugins: Sequence[Plugin] = ()) -> str:
+    """One line for a person: what went wrong and, where it is known, the way out. plugins: whose code was at work."""
     if disk_full(error):
         return (
             f"{path}: the disk is full ({getattr(error, 'strerror', error)}); what was saved before is "
@@ -389,7 +389,11 @@ def explain(error: BaseException, path: Path) -> str:
         return f"{error}; give the same command again and that stage is done anew"
     if isinstance(error, (BadInput, LostRank, RankFailed)):
         return str(error)
-    message = place_of(error) + first_line(error, typed=True)
+    at = place_of(error)
+    message = at + first_line(error, typed=True)
+    if plugins and not at:
+        file = plugins[0].file
+        message += f"; the stage runs {file}: `headstart check --plugin {file}` looks for the cause"
     if lacks_memory(error):
         message += "; use fewer --workers, a smaller optim.batch_size, or another --device"
     return message
