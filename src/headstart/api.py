@@ -64,7 +64,7 @@ class Study:
         self.data = data_folder(data)
         self.mixer = mixer
         self.source = "" if isinstance(source, Mapping) else str(source)
-        self.overrides = tuple(overrides)
+        self.overrides = (overrides,) if isinstance(overrides, str) else tuple(overrides)
         self.notes: list[str] = []
         load_plugins(plugins)
         look_again()

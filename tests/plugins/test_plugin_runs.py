@@ -532,6 +532,12 @@ def test_twins_that_say_nothing_are_left_out_and_said(folder: Path) -> None:
         headstart.Study(table, ['arms=["b with scale"]'], mixer="my_mixer:ScaleSpec")
 
 
+def test_a_single_plugin_and_a_single_override_need_no_list(folder: Path) -> None:
+    (folder / "my_mixer.py").write_text(REGISTERED)
+    bound = headstart.Study(study(), "seed=[3]", plugins="my_mixer.py")
+    assert [planned.spec.seed for planned in bound.plan.stages.values()] == [3]
+
+
 @pytest.mark.parametrize(
     "edit",
     ["FACTOR = 20.0", "Scale.forward = lambda self, x, valid, draw=None: 20.0 * x", "SIZES['k'] = 20.0", "SIZES = {}"],

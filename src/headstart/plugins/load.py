@@ -129,7 +129,7 @@ def load_plugins(sources: Iterable[str | os.PathLike[str]], option: str = "--plu
     plugins: list[Plugin] = []
     _look_again()
     try:
-        for item in sources:
+        for item in [sources] if isinstance(sources, (str, os.PathLike)) else sources:
             module, colon, name = os.fspath(item).rpartition(":")
             plugin = load_plugin(module, option, (name,)) if colon else load_plugin(item, option)
             _check_beside(plugin, plugins, option)
