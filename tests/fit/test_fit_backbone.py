@@ -80,7 +80,8 @@ FAST += ["finetune.optim.lr=1e-2"]
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with small checkpoints in `weights` and with files of several kinds; nothing is in the hub's cache."""
     monkeypatch.setattr("headstart.models.checkpoints.source._cache", lambda: "")
-    monkeypatch.delenv("HEADSTART_WEIGHTS", raising=False)
+    monkeypatch.setenv("HEADSTART_WEIGHTS", "")  # what --weights sets is undone with it
+    monkeypatch.delenv("HEADSTART_WEIGHTS")
     monkeypatch.chdir(tmp_path)
     letters(saved(tmp_path / "weights" / "esm", ESM), SYMBOLS)
     letters(saved(tmp_path / "weights" / "few", {**ESM, "vocab_size": len(FEW)}), FEW)
