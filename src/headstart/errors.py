@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
 
-T = TypeVar("T")
 MOST = 20
 """Mistakes that are gathered before reading stops."""
 
@@ -116,19 +116,23 @@ class Places:
         return Places(self.source, rows=rows if self.rows is None else self.rows[rows])
 
 
-def call_own(name: str, method: Callable[..., T], *args: Any, **more: Any) -> T:
-    """What a method of a class that may be a person's own gives.
+class OwnCall:
+    """A call, written here alone in the body of `with`, of a method of a class that may be a person's own.
 
-    name: what a message calls it. Raises: BadInput where it does not take these arguments; what it raises itself.
+    name: what a message calls the method. Raises: BadInput where it does not take these arguments; what it raises
+    itself passes.
     """
-    try:
-        return method(*args, **more)
-    except TypeError as error:
-        if error.__traceback__ is not None and error.__traceback__.tb_next is None:
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: type | None, error: BaseException | None, traceback: TracebackType | None) -> None:
+        if isinstance(error, TypeError) and traceback is not None and traceback.tb_next is None:
             raise BadInput(
-                f"{name} does not take what headstart gives it ({error}); write it as in the guide"
+                f"{self.name} does not take what headstart gives it ({error}); write it as in the guide"
             ) from None
-        raise
 
 
 def flops_of(name: str, flops: Any) -> float:

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, SerializeAsAny, model_validator
 from pydantic_core import PydanticCustomError
 from torch import Tensor, nn
 
-from headstart.errors import BadInput, call_own, flops_of
+from headstart.errors import BadInput, OwnCall, flops_of
 from headstart.models.blocks import (
     Block,
     FeedForwardSpec,
@@ -201,7 +201,9 @@ class ModelSpec(ModelKind):
         out = [("encoder", encoder_flops(signature, self.width, length)), ("position", 0.0), ("embedding_norm", 0.0)]
         for number, mixer in enumerate(self.mixers):
             name = f"model.mixer: flops of {type(mixer).__name__}"
-            flops = {"mixer": flops_of(name, call_own(name, mixer.flops, self.width, length, self.causal))}
+            with OwnCall(name):
+                own = mixer.flops(self.width, length, self.causal)
+            flops = {"mixer": flops_of(name, own)}
             if self.feed_forward.kind != "none":
                 flops["feed_forward"] = feed_forward_flops(self.feed_forward, self.width, length)
             for layer, of_layer in flops.items():
@@ -308,7 +310,8 @@ def _mixer(spec: MixerSpec, model: ModelSpec, length: int) -> nn.Module:
         turning = {"theta": model.position.theta}
         turning |= {"share": model.position.share} if spec.partial_rotary else {}
     name = f"model.mixer: build of {type(spec).__name__}"
-    module = call_own(name, spec.build, model.width, length, model.causal, **turning)
+    with OwnCall(name):
+        module = spec.build(model.width, length, model.causal, **turning)
     if not isinstance(module, nn.Module):
         raise BadInput(f"{name} gives {type(module).__name__}; return a torch nn.Module")
     return module

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from headstart.errors import BadInput, call_own, flops_of
+from headstart.errors import BadInput, OwnCall, flops_of
 from headstart.models.heads import Output, Pool, build_head, head_flops
 from headstart.models.kind import ModelKind
 from headstart.models.model import Network, seeded
@@ -75,9 +75,12 @@ class OwnModelSpec(ModelKind):
 
     def network(self, signature: Signature, output: Output, seed: int) -> OwnModel:
         """The module under its head. Raises: BadInput where no width is known, or pairs meet no head."""
-        own = _own_signature(signature)
-        name = f"model.kind: build of {type(self).__name__}"
-        net = seeded(seed, "model", lambda: call_own(name, self.build, own))
+
+        def build() -> nn.Module:
+            with OwnCall(f"model.kind: build of {type(self).__name__}"):
+                return self.build(_own_signature(signature))
+
+        net = seeded(seed, "model", build)
         if not isinstance(net, nn.Module):
             raise BadInput(f"model.kind: {self.kind!r}: build gives {type(net).__name__}; return a torch nn.Module")
         if not self.head:
@@ -94,8 +97,10 @@ class OwnModelSpec(ModelKind):
         """FLOPs of a forward pass over one sequence: of the module, and of its head."""
         head = head_flops(output, self.width, length) if self.head else 0.0  # type: ignore[attr-defined]
         name = f"model.kind: flops of {type(self).__name__}"
-        own = flops_of(name, call_own(name, self.flops, _own_signature(signature), length))
-        return [("net", own), ("head", head)]
+        own = _own_signature(signature)
+        with OwnCall(name):
+            flops = self.flops(own, length)
+        return [("net", flops_of(name, flops)), ("head", head)]
 
 
 class OwnModel(Network):

@@ -16,7 +16,7 @@ from headstart.data.archives import stamps
 from headstart.data.prepared import OLD, remembered
 from headstart.data.prepared import progress as watcher
 from headstart.data.splits import in_fold, stratified_order
-from headstart.errors import BadInput, call_own
+from headstart.errors import BadInput, OwnCall
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Seed, Spec, digest, neutral
 from headstart.text import first_few
@@ -226,7 +226,8 @@ def open_task(spec: TaskSpec, data: Path) -> Task:
     Raises: BadInput where a fraction or `labelled` leaves a class of the train split empty.
     """
     name = f"task.kind: load of {type(spec).__name__}"
-    task = call_own(name, spec.load, data)
+    with OwnCall(name):
+        task = spec.load(data)
     if not isinstance(task, Task):
         raise BadInput(f"{name} gives {type(task).__name__}; return a headstart.tasks.Task")
     return narrowed(spec, task)
