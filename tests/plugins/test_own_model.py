@@ -138,6 +138,10 @@ def test_a_model_may_give_the_outputs_themselves_and_replace_its_buffers(folder:
         (("return x.transpose(1, 2)", "return x.mean(2)"), "let it give (B, L, D) = (8, "),
         (('{"embed": "encoder"}', '{"embed": "encode"}'), "parts: no 'encode'; did you mean 'encoder'?"),
         (
+            ('{"embed": "encoder"}', '["embed"]'),
+            "model.kind: 'my_conv': parts is .* write the beginnings of tensors' names",
+        ),
+        (
             ("return ConvNet(signature, self.width, self.dropout)", "return None"),
             "build gives NoneType; return a torch",
         ),

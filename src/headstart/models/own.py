@@ -125,6 +125,11 @@ class OwnModel(Network):
         hidden_token: int | None = None,
     ) -> None:
         super().__init__()
+        if not isinstance(parts or {}, Mapping):
+            raise BadInput(
+                f"model.kind: {kind!r}: parts is {parts!r}; write the beginnings of tensors' names with the part of "
+                'each, as in {"embed": "encoder"}'
+            )
         self.net, self.head, self.size, self.kind = net, head, size, kind or type(net).__name__
         self.parts, self.saved = dict(parts or {}), frozenset(net.state_dict())
         self.hidden_token = signature.width if hidden_token is None else hidden_token

@@ -21,7 +21,9 @@ from pathlib import Path
 from types import FrameType, ModuleType
 from typing import Any
 
-from headstart.errors import BadInput, nearest
+from pydantic.errors import PydanticSchemaGenerationError
+
+from headstart.errors import BadInput, first_line, nearest
 from headstart.plugins.identity import changed_files, current_identity, is_own_module, plugin_identity
 from headstart.plugins.kinds import PluginEntry, check_kind, kind_tables, own_entries, way_out
 from headstart.plugins.modules import Module, Plugin
@@ -236,6 +238,12 @@ def _execute(plugin: Plugin, option: str) -> None:
             raise BadInput(f"{option}: {plugin.file} cannot be imported: {error}{way}") from None
         if isinstance(error, SystemExit):
             raise BadInput(f"{option}: {at}ends the process; let a plugin register its kinds and do no more") from None
+        if isinstance(error, PydanticSchemaGenerationError):
+            what = first_line(error).partition(" for ")[2].partition(". ")[0]
+            raise BadInput(
+                f"{option}: {at}a field of this class is of the type {what}; give fields that a study file can hold "
+                "(numbers, text, true or false, lists of these) and make the rest in build or load"
+            ) from None
         raise BadInput(f"{option}: {at}{type(error).__name__}: {error}") from None
     finally:
         _running.pop()

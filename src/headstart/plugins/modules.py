@@ -189,7 +189,7 @@ def _tree(module: Module, option: str) -> ast.Module:
     try:
         return ast.parse(text)
     except (SyntaxError, ValueError) as error:
-        line = f" line {error.lineno}:" if isinstance(error, SyntaxError) else ""
+        line = f" line {error.lineno}:" if isinstance(error, SyntaxError) and error.lineno else ""
         raise BadInput(f"{option}: {module.path}:{line} {getattr(error, 'msg', error)}") from None
 
 
