@@ -592,7 +592,7 @@ def test_a_plugin_that_changes_what_others_rest_on_is_refused(folder: Path, patc
     [
         (("by: float = 1.0", 'by: float = "x"'), "ScaleSpec.by: its default 'x' is not of the type"),
         (('"scale"', '"a b.c"'), "'a b.c' is not a name of a kind"),
-        (("by: float = 1.0", "by: nn.Module = None"), "line 14: a field of this class is of the type .*Module'"),
+        (("by: float = 1.0", "by: nn.Module = None"), "line 10: a field of this class is of the type .*Module'"),
         (("by: float = 1.0", "by: float = 1.0\0"), "my_mixer.py: source code .* null bytes"),
     ],
 )
