@@ -118,7 +118,7 @@ def main() -> None:
             scale or "": options(name, scale, outlines) for scale in (SCALES if read_study(name).scale else (None,))
         }
         print(name, flush=True)
-        target.write_text(written(costs), "utf-8")
+    target.write_text(written(costs), "utf-8")
 
 
 if __name__ == "__main__":
