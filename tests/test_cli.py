@@ -111,6 +111,31 @@ def test_a_run_whose_output_nobody_reads_trains_and_writes_all_the_same(tmp_path
     os.close(writer)
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal")
+def test_a_run_at_a_terminal_draws_its_progress_and_ends_with_the_table(tmp_path: Path) -> None:
+    import pty
+
+    (tmp_path / "tiny.toml").write_text(TINY)
+    ours, theirs = pty.openpty()
+    words = [sys.executable, "-m", "headstart", "run", "tiny.toml", "seed=0", "--store", "runs", "--workers", "0"]
+    environment = {**os.environ, "COLUMNS": "120", "TERM": "xterm-256color"}
+    with subprocess.Popen(words, cwd=tmp_path, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as run:
+        os.close(theirs)
+        screen = b""
+        try:
+            while part := os.read(ours, 65536):
+                screen += part
+        except OSError:  # the other end is closed
+            pass
+        os.close(ours)
+    text = screen.decode()
+    assert run.returncode == 0, text
+    assert "stages done" in text
+    assert "\x1b[" in text
+    assert "Traceback" not in text
+    assert "self_pretrained" in text.rpartition("stages done")[2]
+
+
 def test_the_verbs_are_those_that_were_decided() -> None:
     names = {command.name or command.callback.__name__ for command in app.registered_commands}
     names |= {group.name for group in app.registered_groups}

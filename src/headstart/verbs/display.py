@@ -132,7 +132,7 @@ class Display:
     def _summary(self) -> str:
         left = self.left.seconds()
         names = "; ".join(self.runs.get(i) or state["name"] for i, state in list(self.running.items())[:2])
-        what = f" ({names})" if self.live is None and names else ""
+        what = f" ({names})" if not self.console.is_terminal and names else ""
         parts = [f"{self.done} of {self.total} stages done", f"{len(self.running)} running{what}"]
         if self.failed:
             parts.append(f"{len(self.failed)} failed")
