@@ -218,15 +218,16 @@ def merge(*tables: Mapping[str, Any]) -> dict[str, Any]:
     for table in tables:
         for key, value in table.items():
             old = out.get(key)
-            if isinstance(value, Mapping) and isinstance(old, Mapping) and not _other_kind(old, value):
+            if isinstance(value, Mapping) and isinstance(old, Mapping) and not other_kind(old, value):
                 out[key] = merge(old, value)
             else:
                 out[key] = merge(value) if isinstance(value, Mapping) else value
     return out
 
 
-def _other_kind(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
-    return "kind" in new and "kind" in old and new["kind"] != old["kind"]
+def other_kind(old: Mapping[str, Any], new: Any) -> bool:
+    """Whether the value is a table that names another kind than the old one does."""
+    return isinstance(new, Mapping) and "kind" in new and "kind" in old and new["kind"] != old["kind"]
 
 
 def set_path(table: dict[str, Any], path: Iterable[str], value: Any) -> None:

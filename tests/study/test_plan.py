@@ -173,6 +173,16 @@ def test_another_measure_of_the_budget_replaces_the_one_that_stands() -> None:
     assert {p.spec.budget.steps for p in result.stages.values() if p.name == "finetune"} == {5}
 
 
+def test_an_arm_with_another_optimiser_keeps_what_all_optimisers_have() -> None:
+    stage = {"kind": "sgd", "momentum": 0.5, "batch_size": 16, "warmup_steps": 3, "clip": 1.0}
+    for kind in ("muon", "adamw"):
+        arms = {"arms": {"scratch": {"finetune": {"optim": {"kind": kind}}}}, "stages": {"finetune": {"optim": stage}}}
+        chains = {c.arm: c.chain[-1].spec.optim for c in plan(**arms).cells}
+        own, other = chains["scratch"], chains["self_pretrained"]
+        assert (own.kind, own.momentum, other.kind, other.momentum) == (kind, None, "sgd", 0.5)
+        assert (own.batch_size, own.warmup_steps, own.clip) == (16, 3, 1.0)
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

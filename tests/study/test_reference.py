@@ -1,5 +1,6 @@
 """The reference of keys says what the code reads: names, types, defaults, and what each key does."""
 
+import re
 from typing import Literal
 
 import pytest
@@ -41,7 +42,7 @@ def test_the_keys_of_a_table_are_those_that_are_read() -> None:
     assert set(keys("optim")) == set(OptimSpec.model_fields)
     assert keys("optim")["lr"] == Key("lr", "number, above 0", "0.001", "Peak learning rate.")
     assert keys("optim")["schedule"].type == '"cosine" or "constant"'
-    assert "linear rise" in keys("optim")["warmup_steps"].text.lower()
+    assert "rises linearly" in keys("optim")["warmup_steps"].text
     assert keys("budget")["epochs"].default == "not given"
     assert keys("stage")["objective"].default == "required"
     assert keys("claims")["higher"].type == "text or list of 2"
@@ -75,7 +76,7 @@ def test_the_default_that_is_printed_may_be_written(part: Section, key: Key) -> 
 class TwoSpec(MixerSpec):
     """Two things.
 
-    first: what comes first, at most so much: a number. second, third: of the same kind; fourth: none.
+    first: what comes first, at most so much: a number. second, third: of the same kind; fourth: None or False.
     Raises: BadInput for first: never.
     """
 
@@ -93,12 +94,23 @@ def test_a_docstring_describes_keys_by_name() -> None:
         "first": ("integer", "1", "What comes first, at most so much: a number."),
         "second": ("text", '"a"', "Of the same kind"),
         "third": ("text", '"b"', "Of the same kind"),
-        "fourth": ("list of integer", "[1, 2]", "None."),
+        "fourth": ("list of integer", "[1, 2]", "Left out or `false`."),
     }
+
+
+def test_keys_of_a_file_that_no_spec_holds_are_there_too() -> None:
+    from headstart.study.scales import SCALE_KEYS
+
+    assert set(keys("scales")) >= {key for key in SCALE_KEYS if key != "variants"}
+    assert keys("stage")["parent"].type == "text"
+    assert keys("parallel")["mixers"].default == '[{ kind = "s4" }, { kind = "local_attention" }]'
 
 
 def test_the_page_holds_every_key_once_per_section() -> None:
     page = reference_page()
+    headings = [line for line in page.splitlines() if line.startswith("##")]
+    assert len(headings) == len(set(headings))
+    assert not re.search(r"\b(None|True|False)\b", page)
     assert page.count("\n### ") == len(list(sections()))
     assert "| `lr` | number, above 0 | `0.001` | Peak learning rate. |" in page
     assert "`headstart show optim`" in page

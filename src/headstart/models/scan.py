@@ -1,7 +1,7 @@
 """Long convolutions by FFT, kernels of diagonal recurrences from two small power tables, and recurrences in chunks.
 
 Real arithmetic throughout (a complex number is a pair of real tensors): it is as fast, runs on every device
-and stacks under `torch.func`. Nothing here keeps state, and nothing holds D x N x L numbers.
+and stacks under `torch.func`. Nothing here keeps state; but for `mamba`, nothing holds D x N x L numbers.
 Letters: B batch, L length, D width, N state, C kernels per channel (one per direction).
 """
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from pydantic_core import PydanticUndefined
 
+from headstart.data.layout import LayoutSpec
 from headstart.models import MODELS
 from headstart.models.blocks import FeedForwardSpec
 from headstart.models.checkpoints.spec import CheckpointSpec
@@ -60,7 +61,9 @@ TABLES: Mapping[str, tuple[str, type[Spec], str]] = {
     "average": ("report.average = { ... }", AverageSpec, "An average over columns."),
     "mark": ("report.mark = { ... }", MarkSpec, "A value that plots of a sweep mark."),
     "claims": ("[[claims]]", Claim, "A direction that is asked about, which the report then checks."),
+    "scales": ("[scales.NAME]", Spec, "What `--scale NAME` (tiny, small or paper) lays over the study."),
     "task": ("task = { ... }", TaskSpec, "Keys that a task of every kind has."),
+    "layout": ("task.layout = { ... }", LayoutSpec, "What is known of a file of one's own; the rest is guessed."),
 }
 """Tables of a study that have no kinds, and the keys that tasks of every kind have: where, spec, summary."""
 _WRITTEN = {
@@ -74,6 +77,19 @@ _WRITTEN = {
             "variants", "table", "{}", "Of a column: named settings, `[columns.NAME.variants.NAME]`, for arms to take."
         ),
         Key("variant", "text or list of text", "[]", "Of an arm: which variants of each column it takes."),
+    ),
+    "scales": (
+        Key("note", "text", "not given", "What the scale is, in a sentence that the report prints."),
+        Key("only", "table", "{}", "`{ columns = [...], arms = [...] }`: which of them the scale keeps."),
+        Key("columns", "table", "{}", "`columns.NAME`: settings that are laid over this column."),
+        Key("arms", "table", "{}", "`arms.NAME`: settings that are laid over this arm."),
+        Key("variants", "table", "{}", "Settings that are laid over the variants of every column, by their names."),
+        Key("axes", "table", "{}", "Axes that replace those of the study with the same name, or are added."),
+        Key("report", "table", "{}", "Keys of `[report]` that the scale changes."),
+        Key(
+            "stand_in", "table", "{}", "`stand_in.COLUMN`: settings, or a list of them, for where its data are absent."
+        ),
+        Key("STAGE", "table", "{}", "Settings of this stage; keys of `stage` without its name are for all stages."),
     ),
 }
 """Keys that a file may have and that are resolved while it is read."""
@@ -89,6 +105,8 @@ WORDS: Mapping[str, str] = {
     "stage.optim": "How weights are changed, see `optim`.",
     "stage.budget": "How long the stage trains, see `budget`.",
     "seed": "Seed of weights, order, masks and dropout; an axis `seed` sets it for the whole chain.",
+    "optim.warmup_steps": "Steps over which the learning rate rises linearly from 0 to its peak.",
+    "optim.warmup_share": "The same as a share of all steps of the stage; give one of the two.",
     "optim.batch_size": "Examples in a batch.",
     "optim.final_share": "Of the peak learning rate, what is left at the end of a cosine schedule.",
     "optim.weight_decay": "Weight decay: decoupled for AdamW and Muon, part of the gradient for SGD.",
@@ -138,8 +156,10 @@ WORDS: Mapping[str, str] = {
     "heads": "Heads, which divide the width.",
     "state": "Size of the state (of each channel, where channels have their own).",
     "directions": "1: from left to right; 2: both. Not given: 2, or 1 in a causal model.",
-    "window": "Positions that a query sees on each side, or the size of a block (see the source).",
-    "chunk": "Positions that are processed at a time.",
+    "local_attention.window": "Positions of a window; a query sees its own window and the one on either side.",
+    "longformer.window": "Positions that a query sees on each side.",
+    "mega.chunk": "Positions of a piece that attention sees, into which the sequence is cut; not given: no pieces.",
+    "reformer.chunk": "Positions of a bucket, about; a row of at most so many has one bucket.",
     "block": "Positions of a block.",
     "rank": "Length that keys and values are projected to.",
     "features": "Random features.",
@@ -155,7 +175,39 @@ WORDS: Mapping[str, str] = {
     "expand": "Inner width as a multiple of the model's.",
     "filter": "Positions of the short convolution.",
     "attention": "The attention function.",
-    "shared": "Whether parameters are shared, see the source.",
+    "mega.shared": "Width of queries and keys; not given: half the model's.",
+    "mega.hidden": "Width of values; not given: twice the model's.",
+    "mega.attention": "`laplace` is the paper's for the Long Range Arena but for its texts.",
+    "folds": "Train and val are dealt out anew into so many folds, each class in proportion.",
+    "fold": 'The fold that is val, from 0 (from `folds` on one of a further repetition); `"seed"`: the run\'s seed.',
+    "bit_memory.strings": "Number of strings.",
+    "bit_memory.bits": "Bits of each string.",
+    "bit_memory.chunk": "Bits of a position.",
+    "s4d.init": "`legs`: the eigenvalues of HiPPO-LegS' normal part; `lin`: -1/2 + i pi n.",
+    "embedding.source": "The model, as `checkpoint.source` names it.",
+    "embedding.content": "Digest that the model's weights must have; not given: that of the model at hand.",
+    "own.val": "A further file, whose labelled rows are the validation split; without it `val_share` of `file` are.",
+    "own.test": "A further file, whose labelled rows are the test split; without it `test_share` of `file` are.",
+    "own.val_share": "Share of the labelled rows that is the validation split; 0.2 where it is not given.",
+    "own.test_share": "Share of the labelled rows that is the test split; 0.2 where it is not given; 0: no test split.",
+    "own.target": "Column of the target, as in `layout`.",
+    "own.target_kind": "Whether the target is a class or a number; asked for where whole numbers may be either.",
+    "own.id": "Column of the ids, as in `layout`.",
+    "own.time": "Column of the times, as in `layout`.",
+    "own.group": "Column of the groups, whose rows stay in one split.",
+    "own.values": "Columns that hold the sequence, as in `layout`.",
+    "own.na": "Words that stand for a missing value, as in `layout`.",
+    "own.delimiter": "What separates the cells of a text file, as in `layout`.",
+    "layout.target": 'Column of the target (its number from 1 without a header; of FASTA `word 2`); `""`: none.',
+    "layout.id": 'Column of the ids, named as `target` is; `""`: none.',
+    "layout.time": 'Column of the times, which order the rows of a long table; `""`: none.',
+    "layout.group": 'Column of the groups, whose rows stay in one split; `""`: none.',
+    "layout.delimiter": "What separates the cells of a text file.",
+    "layout.quote": 'What stands around a text that holds the delimiter; `""`: nothing does.',
+    "layout.decimal": "What stands before the decimals.",
+    "layout.header": "Whether the first line names the columns.",
+    "layout.encoding": "The encoding of a text file.",
+    "layout.format": "Format of the file; `auto`: by its name.",
     "mixers": "The mixers that stand side by side, each `{ kind = ... }`.",
     "train": "Train units (an integer), or which of the official ones.",
     "val": "Validation units.",
@@ -170,11 +222,18 @@ WORDS: Mapping[str, str] = {
     "size": "Side of the pictures, in pixels.",
     "contour_length": "Dashes of the contour.",
     "label_word": "Number of the word in a header that is the label.",
-    "target": "Column of the target.",
-    "id": "Column of the ids.",
     "by_group": "Whether the rows of a group stay in one split.",
 }
 """What keys do that their spec's docstring does not describe, by `table.key` or, where many kinds have it, by key."""
+_FIRST = ("folds", "fold")
+"""Keys whose words win over those of docstrings, which describe them together."""
+_SCORES = '"accuracy" (of tokens and levels), "r2" (of other numbers) or "loss"'
+_NAMES = {
+    "stage.parent": "text",
+    "masked.monitor": _SCORES,
+    "causal.monitor": f'{_SCORES}; of tokens "bits_per_token" or "perplexity"',
+}
+"""Types that a schema does not say."""
 _BOUNDS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 _TYPES = {"integer": "integer", "number": "number", "string": "text", "boolean": "true or false", "object": "table"}
 
@@ -209,9 +268,9 @@ def section(name: str, where: str, spec: type[Spec], summary: str = "") -> Secti
     keys = tuple(
         Key(
             key,
-            _type(properties.get(key, {}), definitions),
+            _NAMES.get(f"{group}.{key}") or _type(properties.get(key, {}), definitions),
             _default(info.get_default(call_default_factory=True)),
-            sentence(WORDS.get(f"{group}.{key}") or texts.get(key) or WORDS.get(key, "")),
+            _as_toml(sentence(_words(group, key) or texts.get(key) or WORDS.get(key, ""))),
         )
         for key, info in spec.model_fields.items()
         if key != "kind" or (name in TABLES and "const" not in properties.get(key, {}))
@@ -219,6 +278,17 @@ def section(name: str, where: str, spec: type[Spec], summary: str = "") -> Secti
     return Section(
         name, where, summary or (inspect.getdoc(spec) or "").partition("\n")[0], keys + _WRITTEN.get(name, ())
     )
+
+
+def _words(group: str, key: str) -> str | None:
+    return WORDS.get(f"{group}.{key}") or (WORDS[key] if key in _FIRST else None)
+
+
+def _as_toml(text: str) -> str:
+    """The words of a docstring as they stand in a study file."""
+    for python, toml in (("None", "left out"), ("True", "`true`"), ("False", "`false`")):
+        text = re.sub(rf"(?<![\w`]){python}(?![\w`])", toml, text)
+    return text[:1].upper() + text[1:]
 
 
 def _described(spec: type[Spec]) -> dict[str, str]:
@@ -263,9 +333,14 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
-        return f'"{value}"'
+        return f"'{value}'" if '"' in value else f'"{value}"'
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, Spec):
+        changed = {
+            name: item for name, item in value if name == "kind" or item != type(value).model_fields[name].default
+        }
+        return f"{{ {', '.join(f'{name} = {_toml(item)}' for name, item in changed.items())} }}"
     return "{}" if isinstance(value, Mapping) else f"{value:g}" if isinstance(value, float) else str(value)
 
 
@@ -274,11 +349,13 @@ def reference_page() -> str:
     out = ["# Every key of a study file", _INTRODUCTION]
     heading = ""
     for part in sections():
-        noun = "Tables" if part.name in TABLES else f"Kinds of {part.where.partition(' ')[0]}"
+        is_table = TABLES.get(part.name, ("",))[0] == part.where
+        noun = "Tables" if is_table else f"Kinds of {part.where.partition(' ')[0]}"
         if noun != heading:
             heading = noun
             out.append(f"## {heading}")
-        out.append(f"### {part.name}\n\n`{part.where}`: {part.summary}")
+        name = part.name if is_table or part.name not in TABLES else f"{part.name} ({noun.lower()})"
+        out.append(f"### {name}\n\n`{part.where}`: {part.summary}")
         if part.keys:
             rows = ([f"`{key.name}`", key.type, f"`{key.default}`", key.text] for key in part.keys)
             lines = ("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in rows)

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from headstart.errors import BadInput, nearest
-from headstart.spec import Spec, merge, set_path
+from headstart.spec import Spec, merge, other_kind, set_path
 from headstart.study import words
 from headstart.study.files import base_path, table_of
 
@@ -116,6 +116,8 @@ DEFAULT_SCALE = "tiny"
 """The scale of a study that has scales, where none is asked for: one that ends in minutes."""
 MEASURES = ("epochs", "steps", "tokens", "flops", "flops_of")
 """Those of a budget."""
+OF_ONE_OPTIMISER = ("kind", "momentum", "beta1", "beta2", "epsilon")
+"""Keys of `optim` that stay behind when its kind changes."""
 
 SOURCE = ("kind", "source")
 """Settings of a task that say which data it is of."""
@@ -166,9 +168,12 @@ def stand_ins_told(texts: Iterable[str]) -> str:
 def overlay(table: Mapping[str, Any], layer: Mapping[str, Any]) -> dict[str, Any]:
     """A stage's settings with a layer that wins over them.
 
-    Epochs, steps, tokens and FLOPs are one setting said in several ways: the later one replaces the earlier.
+    Epochs, steps, tokens and FLOPs are one setting said in several ways: the later one replaces the earlier. An
+    optimiser of another kind keeps the settings that all kinds have.
     """
     out, budget = merge(table), layer.get("budget")
+    if isinstance(optim := out.get("optim"), Mapping) and other_kind(optim, layer.get("optim")):
+        out["optim"] = {k: v for k, v in optim.items() if k not in OF_ONE_OPTIMISER}
     if isinstance(budget, Mapping) and any(m in budget for m in MEASURES) and isinstance(out.get("budget"), dict):
         out["budget"] = {k: v for k, v in out["budget"].items() if k not in MEASURES}
     return merge(out, layer)

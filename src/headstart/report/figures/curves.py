@@ -30,7 +30,8 @@ BANDS = 6
 
 def curves_told(results: Results, column: str) -> str:
     """What the lines of learning curves are, in a caption."""
-    return f"mean over seeds{', band of one standard error' if _banded(_with_runs(results, column)) else ''}; {TRAIN}"
+    band = ", band of one standard error" if _banded(_with_runs(results, column)) else ""
+    return f"mean over seeds on validation{band}; {TRAIN}"
 
 
 def _with_runs(results: Results, column: str) -> list[Row]:
@@ -52,14 +53,16 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     rows = _with_runs(results, column)
     panels = _panels(rows)
     with canvas(dark, 3.1 * len(panels) + 0.3, 2.9) as (figure, look):
-        empty, columns = True, across(figure, len(panels), 2.2)
+        empty, shared, columns = True, False, across(figure, len(panels), 2.2)
         stacked = math.ceil(len(panels) / columns)
         figure.set_figheight(figure.get_figheight() * (1.0 if stacked < 3 else 0.75))
         for number, (stage, metric) in enumerate(panels, start=1):
             axes = figure.add_subplot(stacked, columns, number)
             axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
             axes.set_xlabel("epoch")
-            for identities, arms in sharing_stage(rows, stage).items():
+            sharing = sharing_stage(rows, stage)
+            shared |= any(len(arms) > 1 for arms in sharing.values())
+            for identities, arms in sharing.items():
                 # A stage that several arms rest on is drawn once, in ink.
                 arm = results.arms.index(arms[0])
                 how: dict[str, Any] = look.marked(arm) if len(arms) == 1 else {"color": look.ink}
@@ -70,7 +73,9 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
         arms_of = [(row.arm, results.arms.index(row.arm)) for row in rows]
         handles = [entry(name, **look.marked(arm)) for name, arm in arms_of]
         band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error")
-        legend(figure, [*handles, dashed(look, "train"), *([band] if _banded(rows) else [])])
+        several = [entry("a stage of several arms", color=look.ink)] if shared else []
+        splits = [dashed(look, "validation", "solid"), dashed(look, "train")]
+        legend(figure, [*handles, *several, *splits, *([band] if _banded(rows) else [])])
     return figure
 
 
