@@ -63,6 +63,11 @@ class Facts(Spec):
         return self.targets * max(self.classes, 1)
 
     @property
+    def share_used(self) -> str:
+        """`, 5,000 of 50,000 labels` where some were left out."""
+        return "" if self.used == self.labels else f", {self.used:,} of {self.labels:,} labels"
+
+    @property
     def columns(self) -> int:
         """Features per sequence or pair."""
         return self.size * (4 if self.paired else 1)

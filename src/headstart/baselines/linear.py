@@ -22,8 +22,10 @@ from headstart.sequence import IGNORE, Examples, Signature
 MOST = 5_000
 """Labelled train examples that models of the inputs themselves are fitted on at most; the title says where it was
 fewer than all."""
-AT_ONCE = 1 << 24
-"""Features that are made at once for a prediction, which bounds memory."""
+AT_ONCE = 1 << 22
+"""Features that are made at once for a prediction, which bounds memory; larger tables are paged in anew each time."""
+IN_CACHE = 1 << 19
+"""Numbers that fit into a core's cache."""
 POSITIONS = 1 << 22
 """Positions of the sequences that they are made of."""
 ALPHAS = tuple(np.logspace(3, -3, 10).tolist())
@@ -51,7 +53,11 @@ class Readout:
 
     def scores(self, features: Any) -> np.ndarray:
         """(n, K or T) float64."""
-        return np.asarray(features @ self.weights.astype(np.float64) + self.intercept)
+        weights, n = self.weights.astype(np.float64), features.shape[0]
+        # Of a dense table a few rows at a time: what is made of them as float64 stays in a core's cache.
+        few = max(1, IN_CACHE // len(weights)) if isinstance(features, np.ndarray) else max(1, n)
+        parts = [features[first : first + few] @ weights for first in range(0, n or 1, few)]
+        return np.asarray(np.concatenate(parts) + self.intercept)
 
 
 @dataclass(frozen=True)
@@ -172,7 +178,7 @@ class LinearSpec(PenalisedSpec):
 
     def title(self, facts: Facts) -> str:
         """With what it looks at."""
-        return f"{'logistic' if facts.classes else 'ridge'} regression on {NAMES[facts.features]}{share_used(facts)}"
+        return f"{'logistic' if facts.classes else 'ridge'} regression on {NAMES[facts.features]}{facts.share_used}"
 
     def describe(self) -> str:
         """In a sentence."""
@@ -186,11 +192,6 @@ def thinned(facts: Facts, train: Examples, most: int | None) -> tuple[Facts, Exa
     labelled = train.labelled_units()
     units = labelled[np.linspace(0, len(labelled) - 1, min(most, len(labelled))).astype(int)]
     return facts.model_copy(update={"used": len(units)}), train.take(units)
-
-
-def share_used(facts: Facts) -> str:
-    """`, 5,000 of 50,000 labels` where some were left out."""
-    return "" if facts.used == facts.labels else f", {facts.used:,} of {facts.labels:,} labels"
 
 
 def by_pieces(facts: Facts, features: Features, examples: Examples, answer: Callable[[Any], np.ndarray]) -> np.ndarray:

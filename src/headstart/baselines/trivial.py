@@ -10,7 +10,7 @@ import numpy as np
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_kind, facts_of, targets
 from headstart.baselines.features import Plain
-from headstart.baselines.linear import MOST, by_pieces, feature_rows, share_used, thinned
+from headstart.baselines.linear import MOST, by_pieces, feature_rows, thinned
 from headstart.sequence import IGNORE, Examples, Signature
 
 NUMBERS = 1 << 23
@@ -150,7 +150,7 @@ class NearestSpec(FittedSpec):
 
     def title(self, facts: Facts) -> str:
         """With what it looks at."""
-        return f"1-nearest neighbour on {Plain.from_arrays(facts, {}).name}{share_used(facts)}"
+        return f"1-nearest neighbour on {Plain.from_arrays(facts, {}).name}{facts.share_used}"
 
     def describe(self) -> str:
         """In a sentence."""
