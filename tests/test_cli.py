@@ -175,7 +175,7 @@ OPTIONS = {
     "report": "--store --data --json --tidy --figure-width --mixer --scale --checklist --from -o --out --pivot --pool",
     "fit": f"{LAYOUT} -o --out --val --test --unlabelled --time --seeds --folds --balanced --serve --split-seed --val-share "
     "--test-share --no-group --show-examples --dry-run --workers --threads --device --store --backbone --weights",
-    "compare": "--store --data --scale",
+    "compare": "--store --data --scale --plugin",
     "predict": f"{LAYOUT} -o --out --use",
     "export": "--onnx --use",
     "ls": "--store --data --json",

@@ -22,7 +22,7 @@ from headstart.runner.worker import close_tasks
 from headstart.sequence import Batch
 from headstart.spec import digest
 from headstart.stage import look_again
-from headstart.store import Store, store_folder
+from headstart.store import Store, store_folder, store_of
 from headstart.study.collect import gather
 from headstart.study.estimate import Cost, survey
 from headstart.study.files import as_given
@@ -69,7 +69,9 @@ class Study:
         load_plugins(plugins)
         look_again()
         close_tasks()
-        self.store = Store(store_folder(store))
+        # The command on a report's page is given in the report's folder, and finds the store around it.
+        around = None if store or os.environ.get("HEADSTART_STORE") else store_of(Path(self.source))
+        self.store = Store(store_folder(store or around))
         self.spec, self.plan = self._planned(source, scale, absent)
         self._facts: Mapping[str, Facts] | None = None
 

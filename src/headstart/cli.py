@@ -125,12 +125,13 @@ def compare(
     data: opt.DataOption = None,
     weights: opt.WeightsOption = None,
     scale: opt.ScaleOption = None,
+    plugin: opt.PluginOption = None,
 ) -> None:
     """Show two stages, studies or reports side by side: settings, scores and curves; trains nothing."""
     opt.use_weights(weights)
     from headstart.verbs.compare import print_comparison
 
-    print_comparison(first, second, store, data, scale)
+    print_comparison(first, second, store, data, scale, plugin or ())
 
 
 @app.command()

@@ -440,7 +440,10 @@ def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) 
     assert command in (page / "page.html").read_text()
     digest = json.loads((folder / "runs" / str(stage_with_plugin(folder)) / "stage.json").read_text())["plugins"]
     assert f'[requires]\nmy_mixer = "{digest["my_mixer"]}"' in (page / "study.toml").read_text()
-    os.environ["HEADSTART_STORE"] = str(folder / "runs")
+    beside = headstart_verb("compare", "runs/reports/mine", "mine.toml", "--plugin", "my_mixer.py")
+    assert beside.returncode == 0, beside.stderr
+    assert "mine" in beside.stdout
+    os.environ.pop("HEADSTART_STORE", None)
     try:
         os.chdir(page)
         again = headstart_verb(*command.split()[1:], "--dry-run")
@@ -454,7 +457,6 @@ def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) 
         assert other.returncode == 2
         assert "its code differs" in other.stderr
     finally:
-        del os.environ["HEADSTART_STORE"]
         os.chdir(folder)
 
 
@@ -585,6 +587,20 @@ def test_a_plugin_that_changes_what_others_rest_on_is_refused(folder: Path, patc
     finally:
         attention.attend, F.gelu = before[:2]
         torch.set_default_dtype(before[2])
+
+
+def test_a_plugin_that_is_no_name_and_a_model_that_builds_nothing_are_refused(folder: Path) -> None:
+    with pytest.raises(BadInput, match="3 is no name; give the path of a file"):
+        headstart.run(study(), plugins=[3])  # type: ignore[list-item]
+    head, _, rest = EXAMPLE.partition("    def build(self")
+    (folder / "my_net.py").write_text(head + "\n\nclass ConvNet" + rest.partition("class ConvNet")[2])
+    (folder / "nets.toml").write_text(
+        STUDY.replace('model = { mixer = { kind = "scale" } }', 'model = { kind = "my_conv" }')
+    )
+    done = headstart_verb("check", "nets.toml", "--plugin", "my_net.py")
+    assert done.returncode == 2
+    assert "'my_conv' builds nothing; give its class `build(signature)`" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
 @pytest.mark.parametrize(

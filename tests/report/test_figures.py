@@ -63,6 +63,8 @@ def test_curves_have_a_panel_per_score_and_stage_and_a_line_per_arm() -> None:
         "finetune: loss",
         "pretrain: loss",
     ]
+    labels = [text.get_text() for text in figure.legends[0].get_texts()]
+    assert {"validation", "train"} <= set(labels)
     # Two arms: val accuracy; val and train loss; the pretraining of the one arm that has one.
     assert [len(axes.lines) for axes in figure.axes] == [2, 4, 2]
 

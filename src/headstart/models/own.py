@@ -58,7 +58,8 @@ class OwnModelSpec(ModelKind):
 
     def build(self, signature: Signature) -> nn.Module:
         """The module; its fresh weights are drawn from torch's generator, which the stage's seed has seeded."""
-        raise NotImplementedError(f"{type(self).__name__}.build(signature) -> nn.Module")
+        del signature
+        raise BadInput(f"model.kind: {self.kind!r} builds nothing; give its class `build(signature)`, as in the guide")
 
     def flops(self, signature: Signature, length: int) -> float:
         """FLOPs of the module on one sequence; unless a subclass knows better, 2 per weight and position."""

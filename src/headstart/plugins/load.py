@@ -132,6 +132,8 @@ def load_plugins(sources: Iterable[str | os.PathLike[str]], option: str = "--plu
     _look_again()
     try:
         for item in [sources] if isinstance(sources, (str, os.PathLike)) else sources:
+            if not isinstance(item, (str, os.PathLike)):
+                raise BadInput(f"{option}: {item!r} is no name; give the path of a file or the name of a module")
             module, colon, name = os.fspath(item).rpartition(":")
             plugin = load_plugin(module, option, (name,)) if colon else load_plugin(item, option)
             _check_beside(plugin, plugins, option)

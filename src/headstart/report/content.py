@@ -22,6 +22,7 @@ from headstart.study.snapshot import Snapshot
 if TYPE_CHECKING:
     from headstart.store import Store
     from headstart.study.plan import Plan
+    from headstart.study.spec import StudySpec
 
 Result = Mapping[str, Any]
 SOURCE = "source"
@@ -119,7 +120,7 @@ def command(plan: Plan) -> str:
     ways = itertools.product(([], seeds), (plan.data, None)) if study.name in built_in_studies() else ()
     for overrides, data in ways:
         try:
-            if read_study(study.name, overrides, scale=study.scale, data=data) == study:
+            if _bare(read_study(study.name, overrides, scale=study.scale, data=data)) == _bare(study):
                 return " ".join(["headstart run", short_name(study.name), *map(repr, overrides)]) + scale
         except BadInput:
             # The name is that of a built-in study of another kind: it has no such scale, or no such stage.
@@ -128,6 +129,12 @@ def command(plan: Plan) -> str:
     if cells:
         return f'headstart.run("study.toml")  # in the notebook or script that defines {", ".join(cells)}'
     return " ".join(["headstart run study.toml", *(f"--plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)])
+
+
+def _bare(study: StudySpec) -> StudySpec:
+    """The study without tables that hold nothing, which words on the command line leave in its arms."""
+    arms = {name: {key: value for key, value in arm.items() if value != {}} for name, arm in study.arms.items()}
+    return study.model_copy(update={"arms": arms})
 
 
 def results_page(

@@ -55,6 +55,12 @@ def store_folder(option: str | os.PathLike[str] | None) -> Path:
     return folder
 
 
+def store_of(file: Path) -> Path | None:
+    """The store of a report's `study.toml`: `runs` of `runs/reports/digits/study.toml`; None for any other file."""
+    reports = file.absolute().parent.parent
+    return reports.parent if file.name == "study.toml" and reports.name == "reports" and file.is_file() else None
+
+
 @dataclass(frozen=True)
 class StageEntry:
     """One stage of a listing. `stage` and `result` are the JSON of their files, None where absent."""

@@ -183,17 +183,17 @@ def _records(columns: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     return out
 
 
-def read_snapshot(files: Iterable[str | Path]) -> Snapshot:
+def read_snapshot(files: Iterable[str | Path], option: str = "--from") -> Snapshot:
     """The results of one study in one file or several; arms and columns of which no run is finished are left out.
 
     Raises: BadInput for a file that is not a whole one of this format, and where files are not of the same study,
     hold unequal scores of equal stages, or no finished run.
     """
-    parts = {str(file): read_file(Path(file)) for file in files}
+    parts = {str(file): read_file(Path(file), option) for file in files}
     for (name, part), (other_name, other) in itertools.combinations(parts.items(), 2):
         _check_same_study(name, part, other_name, other)
         _check_same_runs(name, part, other_name, other)
-    return only_run(_joined([*parts.values()]), f"--from: {words.listed([*parts])}")
+    return only_run(_joined([*parts.values()]), f"{option}: {words.listed([*parts])}")
 
 
 def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
@@ -207,27 +207,27 @@ def only_run(snapshot: Snapshot, name: str = "report") -> Snapshot:
     return replace(snapshot, plan=replace(snapshot.plan, cells=cells, stages=stages_of(cells)))
 
 
-def read_file(path: Path) -> Snapshot:
+def read_file(path: Path, option: str = "--from") -> Snapshot:
     """One file as it was written. Raises: BadInput for a file that is not a whole one of this format."""
     try:
         document = json.loads(path.read_text("utf-8"))
     except OSError as error:
-        raise BadInput(f"--from: {str(path)!r} cannot be read: {error.strerror}") from None
+        raise BadInput(f"{option}: {str(path)!r} cannot be read: {error.strerror}") from None
     except ValueError as error:
-        raise BadInput(f"--from: {str(path)!r} is not JSON ({error}); name a file that --json wrote") from None
+        raise BadInput(f"{option}: {str(path)!r} is not JSON ({error}); name a file that --json wrote") from None
     version = document.get("format") if isinstance(document, Mapping) else None
     if version != FORMAT or "stages" not in document:
         why = "it holds the table without the stages" if version == FORMAT else f"its format is {version!r}"
         raise BadInput(
-            f"--from: {str(path)!r} is not a whole file of results of format {FORMAT} ({why}); "
+            f"{option}: {str(path)!r} is not a whole file of results of format {FORMAT} ({why}); "
             "name one that `headstart run STUDY --json FILE` or `headstart report STUDY --json FILE` wrote"
         )
     try:
         return _Reader(document).snapshot()
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         if isinstance(error, BadInput):
-            raise BadInput("\n".join(f"--from: {path}: {line}" for line in str(error).splitlines())) from None
-        raise BadInput(f"--from: {str(path)!r} is not a whole file of results ({error!r}); write it again") from None
+            raise BadInput("\n".join(f"{option}: {path}: {line}" for line in str(error).splitlines())) from None
+        raise BadInput(f"{option}: {str(path)!r} is not a whole file of results ({error!r}); write it again") from None
 
 
 class _Reader:

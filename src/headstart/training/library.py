@@ -21,7 +21,7 @@ from headstart.models.heads import Output, build_head
 from headstart.models.model import Network, SequenceModel, seeded
 from headstart.models.norms import BatchNorm
 from headstart.models.own import OwnModel
-from headstart.objectives import ObjectiveField, ObjectiveSpec
+from headstart.objectives import CausalSpec, MaskedSpec, ObjectiveField, ObjectiveSpec
 from headstart.sequence import Batch, Examples, Signature
 from headstart.spec import Seed, Spec, read
 from headstart.store import SaveTimes
@@ -133,13 +133,13 @@ def pretrain(
     if recipe.objective.uses_target:
         raise BadInput(f"objective: {recipe.objective.kind!r} asks for a target; call headstart.train")
     for name, examples in sets.items():
-        if recipe.objective.kind == "causal" and examples.lengths.max() < 2:
+        if isinstance(recipe.objective, CausalSpec) and examples.lengths.max() < 2:
             raise BadInput(f"{name}: all sequences have one position, and 'causal' predicts the next; take 'masked'")
     accelerator = _device(device)
     dtype = torch.float64 if recipe.optim.precision == "float64" else torch.float32
     module.to(device=accelerator, dtype=dtype)
     batch = next(Batches(sets["train"], np.arange(1), accelerator, dtype).in_order())
-    hidden = replace(batch, masked=batch.valid) if recipe.objective.kind == "masked" else batch
+    hidden = replace(batch, masked=batch.valid) if isinstance(recipe.objective, MaskedSpec) else batch
     x = _probe(OwnModel(module, None, None, signature), hidden)
     if x.ndim != 3 or x.shape[:2] != batch.inputs.shape[:2]:
         raise BadInput(f"module: gives {tuple(x.shape)} for inputs {tuple(batch.inputs.shape)}; let it give (B, L, D)")
@@ -327,7 +327,7 @@ def _recipe(objective: Any, optim: Any, budget: Any, seed: int) -> _Recipe:
             raise BadInput(f"{name}: {value!r} is not a dict; give one, such as {name}={way}")
     settings = {"objective": table, "budget": budget or {"epochs": 10}, "seed": seed}
     recipe = read(_Recipe, settings if optim is None else {**settings, "optim": optim})
-    if recipe.objective.kind == "masked" and recipe.objective.mask_rate is None:
+    if isinstance(recipe.objective, MaskedSpec) and recipe.objective.mask_rate is None:
         return recipe.model_copy(update={"objective": recipe.objective.model_copy(update={"mask_rate": 0.15})})
     return recipe
 

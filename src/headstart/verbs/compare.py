@@ -11,16 +11,21 @@ from pathlib import Path
 from rich.text import Text
 
 from headstart.errors import BadInput
+from headstart.plugins import load_plugins
 from headstart.report.tables.model import text_table, to_markdown
-from headstart.store import Store, publish, store_folder
+from headstart.store import Store, publish, store_folder, store_of
 from headstart.study.compare import POOLED_NOTE, Gain, Section, compare_stages, compare_studies, gains, pooled
 from headstart.study.snapshot import read_snapshot
 from headstart.text import json_lines
 from headstart.verbs.terminal import console, table
 
 
-def print_comparison(first: str, second: str, store: str | None, data: str | None, scale: str | None) -> None:
+def print_comparison(
+    first: str, second: str, store: str | None, data: str | None, scale: str | None, plugins: Sequence[str] = ()
+) -> None:
     """`headstart compare A B`: stages by their ids, studies by file or name, reports by folder, files of results.
+
+    plugins: files and modules whose kinds the studies use.
 
     Raises: BadInput where one is a stage and the other is none, or one cannot be read.
     """
@@ -35,17 +40,18 @@ def print_comparison(first: str, second: str, store: str | None, data: str | Non
         return
     from headstart.api import Study
 
+    load_plugins(plugins)
     names = (first, second) if first != second else (f"{first} (A)", f"{second} (B)")
     plans, results, records = [], [], []
     for name, word in zip(names, (first, second), strict=True):
         if word.endswith(".json"):
-            snapshot = read_snapshot([word])
+            snapshot = read_snapshot([word], option="compare")
             plans.append(snapshot.plan)
             results.append(snapshot.results())
             records.append(snapshot.records)
             continue
-        source, folder = _source(word)
-        study = Study(source, store=store or folder, data=data, scale=scale)
+        file = Path(word, "study.toml") if os.path.isdir(word) else Path(word)
+        study = Study(str(file) if file.is_file() else word, store=store or store_of(file), data=data, scale=scale)
         console().print(Text(f"{name}: store {study.store.root}"))
         plans.append(study.plan)
         results.append(study.results(baselines=False))
@@ -84,15 +90,6 @@ def _gains(files: Sequence[str]) -> Iterator[Gain]:
 
 def _is_stage(word: str) -> bool:
     return bool(re.fullmatch(r"[0-9a-f]{4,16}", word)) and not os.path.exists(word)
-
-
-def _source(word: str) -> tuple[str, str | None]:
-    """The study that a word names, and the store of a report: `runs` of `runs/reports/digits`."""
-    path = Path(word)
-    path = path / "study.toml" if path.is_dir() else path
-    reports = path.absolute().parent.parent
-    is_report = path.name == "study.toml" and reports.name == "reports"
-    return str(path) if path.is_file() else word, str(reports.parent) if is_report and path.is_file() else None
 
 
 def _print(sections: list[Section]) -> None:

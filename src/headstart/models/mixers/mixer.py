@@ -97,12 +97,12 @@ class MixerSpec(Spec):
     def build(self, width: int, length: int, causal: bool) -> nn.Module:
         """The module for inputs (B, L, width) with L at most `length`."""
         del width, length, causal
-        raise BadInput(f"model.mixer.kind: {self.kind!r} builds nothing")
+        raise BadInput(f"model.mixer.kind: {self.kind!r} builds nothing; give its class `build`, as in the guide")
 
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Multiply-adds times two of one forward pass over one sequence of `length`, in closed form."""
         del width, length, causal
-        raise BadInput(f"model.mixer.kind: {self.kind!r} states no FLOPs")
+        raise BadInput(f"model.mixer.kind: {self.kind!r} states no FLOPs; give its class `flops`, as in the guide")
 
 
 class HeadsSpec(MixerSpec):

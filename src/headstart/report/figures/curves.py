@@ -58,7 +58,8 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
         figure.set_figheight(figure.get_figheight() * (1.0 if stacked < 3 else 0.75))
         for number, (stage, metric) in enumerate(panels, start=1):
             axes = figure.add_subplot(stacked, columns, number)
-            axes.set_title(plain(f"{stage}: {words.metric(metric)}"))
+            of_stage = f"{stage}: " if len({name for name, _ in panels}) > 1 else ""
+            axes.set_title(plain(f"{of_stage}{words.metric(metric)}"))
             axes.set_xlabel("epoch")
             sharing = sharing_stage(rows, stage)
             shared |= any(len(arms) > 1 for arms in sharing.values())
