@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
 from support.own_code import (
     EXAMPLE,
     HELPED,
@@ -587,6 +589,24 @@ def test_a_plugin_that_changes_what_others_rest_on_is_refused(folder: Path, patc
     finally:
         attention.attend, F.gelu = before[:2]
         torch.set_default_dtype(before[2])
+
+
+def test_a_masked_objective_of_a_plugin_pretrains_a_module(folder: Path) -> None:
+    (folder / "often.py").write_text(
+        "from typing import Literal\nimport headstart\nfrom headstart.objectives import MaskedSpec\n"
+        'class OftenSpec(MaskedSpec):\n    kind: Literal["often"] = "often"\n'
+        'headstart.register_objective("often", OftenSpec)\n'
+    )
+    load_plugin("often.py")
+    X = np.random.default_rng(0).normal(size=(24, 8, 2)).astype(np.float32)
+    losses = []
+    for objective in ("often", "masked"):
+        torch.manual_seed(0)
+        done = headstart.pretrain(
+            torch.nn.Linear(2, 4), X[:16], X[16:], objective=objective, budget={"epochs": 2}, device="cpu"
+        )
+        losses.append(done.scores["loss"])
+    assert losses[0] == losses[1]
 
 
 def test_a_plugin_that_is_no_name_and_a_model_that_builds_nothing_are_refused(folder: Path) -> None:

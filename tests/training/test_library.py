@@ -6,12 +6,11 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from support.own_code import clean_process
 from torch import nn
 from torch.utils.data import TensorDataset
 
@@ -19,7 +18,6 @@ import headstart
 from headstart.errors import BadInput
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
-from headstart.objectives import MaskedSpec
 from headstart.sequence import Examples, Signature
 from headstart.spec import read
 from headstart.stage import StageSpec, begin
@@ -262,25 +260,6 @@ def test_a_module_is_pretrained_on_inputs_alone(objective: str) -> None:
     assert last < first
     assert not equal(module, before)
     assert module.state_dict().keys() == before.state_dict().keys()
-
-
-class OwnMaskedSpec(MaskedSpec):
-    """Masked positions, as an objective of a person's own."""
-
-    kind: Literal["own_masked"] = "own_masked"  # type: ignore[assignment]
-
-
-def test_an_objective_of_ones_own_that_masks_is_pretrained_on() -> None:
-    X = np.random.default_rng(0).normal(size=(24, 8, 2)).astype(np.float32)
-    scores = {}
-    with clean_process():
-        headstart.register_objective("own_masked", OwnMaskedSpec)
-        for objective in ("own_masked", "masked"):
-            done = headstart.pretrain(
-                net(outputs=None), X[:16], X[16:], objective=objective, optim=OPTIM, budget={"epochs": 2}, device="cpu"
-            )
-            scores[objective] = done.scores["loss"]
-    assert scores["own_masked"] == scores["masked"]
 
 
 class Tokens(nn.Module):
