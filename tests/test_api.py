@@ -80,6 +80,26 @@ def test_load_refuses_what_is_not_there(store: Path, results: headstart.Results)
         headstart.load(results.table[0].stages[0], weights="newest", store=store)
 
 
+@pytest.mark.parametrize(
+    ("inputs", "lengths", "message"),
+    [
+        (torch.zeros(2, 64, 3), None, r"trained on numbers; give floats of the shape \(B, L\) or \(B, L, 1\)"),
+        (torch.zeros(2, 64, dtype=torch.long), None, "trained on numbers"),
+        (torch.zeros(2, 0, 1), None, r"inputs: have the shape \(2, 0, 1\)"),
+        (torch.zeros(64), None, r"inputs: have the shape \(64,\)"),
+        (torch.zeros(2, 64), torch.tensor([0, 64]), r"lengths: \[0, 64\]; give 2 whole numbers from 1 to 64"),
+        (torch.zeros(2, 64), torch.tensor([64, 70]), "from 1 to 64"),
+    ],
+)
+def test_a_loaded_model_refuses_inputs_of_another_kind(
+    results: headstart.Results, store: Path, inputs: torch.Tensor, lengths: Any, message: str
+) -> None:
+    model = headstart.load(results.table[0].stages[-1], store=store)
+    assert model(torch.zeros(2, 64), lengths=torch.tensor([3, 64])).shape[0] == 2
+    with pytest.raises(headstart.BadInput, match=message):
+        model(inputs, lengths=lengths)
+
+
 def test_a_frozen_backbone_is_stored_as_a_reference(results: headstart.Results, store: Path) -> None:
     identity = results.table[1].stages[-1]
     result = Store(store).result(identity)

@@ -19,7 +19,7 @@ from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.ranks import ranks_of
 from headstart.runner.worker import close_tasks
-from headstart.sequence import Batch
+from headstart.sequence import Batch, Signature
 from headstart.spec import digest
 from headstart.stage import look_again
 from headstart.store import Store, store_folder, store_of
@@ -290,16 +290,30 @@ def load(
     if weights not in ("best", "last"):
         raise BadInput(f"weights: no {weights!r}; there are 'best' and 'last'")
     load_plugins(plugins)
-    model = open_stage(Store(store_folder(store)), identity, data_folder(data)).model(weights)
+    stage = open_stage(Store(store_folder(store)), identity, data_folder(data))
+    model = stage.model(weights)
     if hasattr(model, "register_forward_pre_hook"):
-        model.register_forward_pre_hook(_as_batch, with_kwargs=True)
+        model.register_forward_pre_hook(functools.partial(_as_batch, stage.task.signature), with_kwargs=True)
     return model
 
 
-def _as_batch(model: Any, inputs: tuple[Any, ...], settings: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-    """Arguments of a network's forward, plain inputs as a batch on the device and in the type of its weights."""
+def _as_batch(
+    signature: Signature, model: Any, inputs: tuple[Any, ...], settings: dict[str, Any]
+) -> tuple[Any, dict[str, Any]]:
+    """Arguments of a network's forward, plain inputs as a batch on the device and in the type of its weights.
+
+    Raises: BadInput for inputs of another kind than the model was trained on.
+    """
     if not inputs or isinstance(inputs[0], Batch):
         return inputs, settings
     weight = next(model.parameters())
     batch = Batch.of(inputs[0], settings.get("lengths")).to(weight.device, weight.dtype)
+    x = batch.inputs
+    if signature.input == "tokens" and (
+        x.is_floating_point() or x.ndim != 2 or not 0 <= x.min() <= x.max() <= signature.width
+    ):
+        raise BadInput(f"inputs: the model was trained on tokens; give (B, L) integers from 0 to {signature.width - 1}")
+    if signature.input == "floats" and (not x.is_floating_point() or x.shape[-1] != signature.width):
+        shape = "(B, L) or (B, L, 1)" if signature.width == 1 else f"(B, L, {signature.width})"
+        raise BadInput(f"inputs: the model was trained on numbers; give floats of the shape {shape}, NaN where missing")
     return (batch, *inputs[1:]), {name: value for name, value in settings.items() if name != "lengths"}

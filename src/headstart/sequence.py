@@ -287,12 +287,19 @@ class Batch:
         """A batch of plain arrays or tensors: (B, L) token ids, or (B, L) or (B, L, F) floats, NaN where missing.
 
         lengths: (B,) how many positions of each row are there, the first ones (default: all).
+        Raises: BadInput where shapes or lengths do not fit.
         """
         import torch
 
         x = torch.as_tensor(inputs)
+        if x.ndim not in (2, 3) or not x.numel():
+            raise BadInput(
+                f"inputs: have the shape {tuple(x.shape)}; give (B, L) token ids, or (B, L) or (B, L, F) floats"
+            )
         length = x.shape[1]
         used = torch.full((len(x),), length) if lengths is None else torch.as_tensor(lengths).cpu()
+        if used.shape != (len(x),) or not bool(((used >= 1) & (used <= length)).all()):
+            raise BadInput(f"lengths: {used.tolist()}; give {len(x)} whole numbers from 1 to {length}")
         valid = torch.arange(length) < used[:, None]
         observed = None
         if x.is_floating_point():
