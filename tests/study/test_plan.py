@@ -8,7 +8,7 @@ import pytest
 from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.stage import identity
-from headstart.study.files import built_in_studies
+from headstart.study.files import as_given, built_in_studies
 from headstart.study.plan import Plan, make_plan
 from headstart.study.scales import parse_override
 from headstart.study.spec import read_study
@@ -378,3 +378,12 @@ def test_runs_that_share_a_reading_are_those_that_are_read_alone() -> None:
 @pytest.mark.parametrize("seed", ["true", "1.5", "'a'", "9223372036854775808"])
 def test_a_seed_that_is_none_is_refused_after_others_too(seed: str) -> None:
     assert "seed" in why(f"seed=[0, {seed}]")
+
+
+def test_a_place_that_an_override_reaches_into_is_named_with_it() -> None:
+    line = "arms.one.finetune.model.mixer: no 'kind' given"
+    assert (
+        as_given(line, "digits", ["model.mixer.heads=2", "seed=0"]) == f"digits.toml with model.mixer.heads=2: {line}"
+    )
+    assert as_given(line, "digits", ["seed=0"]) == f"digits.toml: {line}"
+    assert as_given(line, {}, []) == line

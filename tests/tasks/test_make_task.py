@@ -156,6 +156,17 @@ def test_too_few_sequences_for_three_splits_are_refused() -> None:
         make_task(Examples.from_arrays([[1, 2], [3, 4]], [0, 1]))
 
 
+def test_splits_of_another_kind_and_classes_without_a_name_are_refused() -> None:
+    X, y = waves(30)
+    train, other = Examples.from_arrays(X, y), Examples.from_arrays(np.stack([X, X], -1), y)
+    with pytest.raises(BadInput, match="val has floats of 2 channels, and train has floats of 1 channels"):
+        make_task(train, other, train)
+    with pytest.raises(BadInput, match="test has numbers as targets, and train has classes as targets"):
+        make_task(train, train, Examples.from_arrays(X, y.astype(float)))
+    with pytest.raises(BadInput, match="labels name 1 classes, and the targets go up to"):
+        make_task(train, train, train, labels=("a",))
+
+
 def test_what_a_task_of_ones_own_needs_is_exported(tmp_path: Path) -> None:
     assert headstart.Examples is Examples
     assert headstart.Task is Task

@@ -98,9 +98,13 @@ def study_text(path: Path) -> str:
 
 
 def as_given(text: str, source: Any, overrides: Iterable[str]) -> str:
-    """Lines of an error: the places of a study with the file that they stand in, or as the command line gave them."""
-    names = [word.partition("=")[0].strip() for word in overrides]
-    file = "" if isinstance(source, Mapping) else f"{study_path(str(source)).name}: "
+    """Lines of an error: the places of a study with the file that they stand in, or as the command line gave them.
+
+    A place in the file that an override reaches into is named with that override.
+    """
+    words = {word.partition("=")[0].strip(): word for word in overrides}
+    names = list(words)
+    file = "" if isinstance(source, Mapping) else study_path(str(source)).name
     lines = []
     for line in text.splitlines():
         path, colon, message = line.partition(": ")
@@ -113,7 +117,10 @@ def as_given(text: str, source: Any, overrides: Iterable[str]) -> str:
         if not path.startswith(("arms.", "axes.", "columns.", "stages.")):
             lines.append(line)
         elif name is None:
-            lines.append(file + line)
+            within = (path, ".".join(parts[2:]) or path)
+            inside = [word for name, word in words.items() if any(f"{name}.".startswith(f"{at}.") for at in within)]
+            where = " with ".join(filter(None, [file, *inside]))
+            lines.append(f"{where}: {line}" if where else line)
         else:
             rest = f".{path}.".partition(f".{name}.")[2]
             lines.append(f"override: {'.'.join(filter(None, [name, rest.strip('.')]))}{colon}{message}")

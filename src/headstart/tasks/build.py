@@ -121,7 +121,7 @@ def make_task(
     Drawn splits have each class in proportion, and copies of a sequence stay in one of them; copies in splits that are
     given are counted in the notes. The signature is that of the data; examples are numbered anew.
     labels: names of the classes (default: their numbers). width: how many tokens there are (default: as many as occur).
-    Raises: BadInput where only one of val and test is given, or a split or class would be empty.
+    Raises: BadInput where only one of val and test is given, a split or class would be empty, or splits differ in kind.
     """
     if val is None and test is None:
         target, group = unit_targets(train), groups(marks(train))
@@ -134,6 +134,7 @@ def make_task(
         train, val, test = (train.take(rows[name]) for name in SPLITS)
     if val is None or test is None:
         raise BadInput("make_task: one of val and test is given; give both, or neither, to have both drawn from train")
+    _check_alike({"train": train, "val": val, "test": test}, len(labels))
     firsts = np.cumsum([0, len(train), len(val)])
     train, val, test = (
         replace(split, index=first + np.arange(len(split)))
@@ -148,6 +149,27 @@ def make_task(
         for (early, late), count in copies.items()
     ]
     return replace(task, notes=tuple(notes))
+
+
+def _check_alike(splits: Mapping[str, Examples], named: int) -> None:
+    """Raises: BadInput where splits have other channels or targets than train, or more classes than are named."""
+    inputs, targets = {}, {}
+    for name, split in splits.items():
+        inputs[name] = "tokens" if split.values.ndim == 1 else f"floats of {split.values.shape[1]} channels"
+        kind = None if split.target is None else "numbers" if split.target.dtype.kind == "f" else "classes"
+        targets[name] = f"{kind} as targets" if kind else "no targets"
+    for kinds in (inputs, targets):
+        for name, kind in kinds.items():
+            if kind != kinds["train"]:
+                raise BadInput(
+                    f"make_task: {name} has {kind}, and train has {kinds['train']}; give all splits the same"
+                )
+    if named and targets["train"].startswith("classes"):
+        highest = max(int(np.max(split.target, initial=0)) for split in splits.values() if split.target is not None)
+        if highest >= named:
+            raise BadInput(
+                f"make_task: labels name {named} classes, and the targets go up to {highest}; name each class"
+            )
 
 
 def size_note(name: str, sizes: Mapping[str, int], official: Mapping[str, int], noun: str) -> list[str]:

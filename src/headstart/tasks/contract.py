@@ -121,7 +121,7 @@ def words_are_there(spec: TaskSpec, task: Task) -> str:
     if "`" not in (type(spec).__doc__ or ""):
         return "the docstring of the class shows no example of the data in backticks"
     if not spec.shows_not.endswith("."):
-        return "shows_not is not a sentence on what a score does not show"
+        return f"shows_not is {spec.shows_not!r}; write a sentence on what a score does not show, with a full stop"
     scores = [score for line in task.baselines for score in (line.val, line.test) if score is not None]
     return "" if all(0 <= score <= 1 for score in scores) else "a baseline is not in [0, 1]"
 
