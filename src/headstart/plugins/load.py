@@ -288,9 +288,11 @@ def _register_class(cls: Any, plugin: Plugin, option: str) -> None:
     for sort, (_, base) in kind_tables().items():
         if isinstance(cls, type) and issubclass(cls, base):
             return _enter(sort, cls.model_fields["kind"].get_default(), cls, plugin, option)
+    name = getattr(cls, "__name__", cls)
+    if option == "--mixer":
+        raise BadInput(f"{option}: {name} is not a subclass of MixerSpec; {way_out('mixer')}")
     bases = " or ".join(base.__name__ for _, base in kind_tables().values())
-    way = f"is not a subclass of {bases}; derive it from one of them (docs/guide/your-own-mixer.md)"
-    raise BadInput(f"{option}: {getattr(cls, '__name__', cls)} {way}")
+    raise BadInput(f"{option}: {name} is not a subclass of {bases}; derive it from one of them, as in the guides")
 
 
 def register(sort: str, name: str, cls: type[Any]) -> None:

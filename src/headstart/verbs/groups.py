@@ -27,7 +27,7 @@ def bench_mixers_verb(
     mixers: Annotated[
         str | None, typer.Option("--mixers", metavar="A,B", help="Only these (default: all; `headstart ls mixers`).")
     ] = None,
-    mixer: opt.MixerOption = None,
+    mixer: opt.OneMixerOption = None,
     plugin: opt.PluginOption = None,
     lengths: Annotated[str, typer.Option("--lengths", metavar="L,L", help="Lengths.")] = "256,1024,4096,16384",
     width: Annotated[int, typer.Option("--width", metavar="D", help="Width of the layer.")] = 128,

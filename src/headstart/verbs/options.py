@@ -43,6 +43,9 @@ RanksOption = Annotated[
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]
+OneMixerOption = Annotated[
+    str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own, besides those of headstart.")
+]
 PluginOption = Annotated[
     list[str] | None,
     typer.Option("--plugin", metavar="FILE.py|MODULE", help="Run code of your own that registers kinds; repeatable."),
