@@ -135,12 +135,14 @@ def test_the_sweep_shows_each_arm_with_error_bars_and_rings_the_choice() -> None
 
 def test_the_sentence_is_computed_from_the_numbers() -> None:
     assert sweep_sentence(demo(), "digits") == (
-        "On validation accuracy, against scratch at the same lr: self_pretrained is better at all 3 values "
-        "(+0.138 to +0.138); the choice of lr alone moves scratch by 0.050."
+        "On validation accuracy, against scratch at the same lr: self_pretrained (+0.138 to +0.138) is "
+        "better at all 3 values; the choice of lr alone moves scratch by 0.050."
     )
     plan = make_plan()
     worse = shelf(plan, lambda c: (usual(c)[0] - (0.3 if c.arm != "scratch" and c.settings[LR] > 5e-3 else 0), 0.1))
-    assert "better at 2 of 3 values (−0.162 to +0.138)" in sweep_sentence(summarise(plan, worse.find), "digits")
+    assert "self_pretrained (−0.162 to +0.138) is better at 2 of 3 values" in sweep_sentence(
+        summarise(plan, worse.find), "digits"
+    )
     alone = demo(against=None, arms={"scratch": False})
     assert sweep_sentence(alone, "digits") == (
         "Of the values of lr, scratch is best at 0.003 (0.370) on validation accuracy."

@@ -170,12 +170,15 @@ def sweep_sentence(results: Results, column: str) -> str:
     first = next(iter(rows.values()))
     label, metric = results.names.get(name, name), words.metric(first.metric)
     base = rows.get(results.against or "")
-    gaps = [_against(row, base, name) for row in rows.values() if base is not None and row is not base]
-    gaps = [text for text in gaps if text]
+    gaps: dict[str, list[str]] = {}
+    for row in rows.values():
+        if base is not None and row is not base and (gap := _against(row, base, name)) is not None:
+            gaps.setdefault(gap[0], []).append(gap[1])
     if gaps and base is not None:
+        texts = [f"{words.listed(arms)} {'is' if len(arms) == 1 else 'are'} {share}" for share, arms in gaps.items()]
         span = _span(base, name)
         moved = f"; the choice of {label} alone moves {base.arm} by {words.score(span)}" if span else ""
-        return f"On validation {metric}, against {base.arm} at the same {label}: {'; '.join(gaps)}{moved}."
+        return f"On validation {metric}, against {base.arm} at the same {label}: {'; '.join(texts)}{moved}."
     parts = [
         f"{row.arm} is best at {words.plain(row.chosen[name])} ({words.score(row.val.mean)})"
         for row in rows.values()
@@ -184,8 +187,8 @@ def sweep_sentence(results: Results, column: str) -> str:
     return f"Of the values of {label}, {words.listed(parts)} on validation {metric}." if parts else ""
 
 
-def _against(row: Row, base: Row, name: str) -> str:
-    """`self_pretrained is better at all 3 values (+0.10 to +0.14)`."""
+def _against(row: Row, base: Row, name: str) -> tuple[str, str] | None:
+    """(`better at all 3 values`, `self_pretrained (+0.10 to +0.14)`)."""
     theirs = best_points(base, name)
     sign = 1 if row.greater else -1
     gaps = [
@@ -195,13 +198,13 @@ def _against(row: Row, base: Row, name: str) -> str:
         if point.val is not None and other.val is not None
     ]
     if not gaps:
-        return ""
+        return None
     above = sum(gap > 0 for gap in gaps)
     if len(gaps) == 1:
-        return f"{row.arm} is {'better' if above else 'no better'} at the one value ({words.signed(gaps[0])})"
+        return f"{'better' if above else 'no better'} at the one value", f"{row.arm} ({words.signed(gaps[0])})"
     every = "both" if len(gaps) == 2 else f"all {len(gaps)}"
     share = every if above == len(gaps) else (f"{above} of {len(gaps)}" if above else "none of the")
-    return f"{row.arm} is better at {share} values ({words.signed(min(gaps))} to {words.signed(max(gaps))})"
+    return f"better at {share} values", f"{row.arm} ({words.signed(min(gaps))} to {words.signed(max(gaps))})"
 
 
 def _span(row: Row, name: str) -> float | None:
