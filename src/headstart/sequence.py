@@ -85,7 +85,8 @@ class Examples:
         that has positions; say False for T numbers of a sequence where T is also its length).
         Raises: BadInput where shapes, types or lengths do not fit each other.
         """
-        rows = [np.asarray(row) for row in X]
+        # A data frame gives the names of its columns when it is iterated.
+        rows = [np.asarray(row) for row in (X.to_numpy() if hasattr(X, "to_numpy") else X)]
         if not rows:
             raise BadInput("X: holds no sequence; give at least one")
         shapes = {(row.ndim, row.shape[1:], row.dtype.kind in "biu") for row in rows if len(np.atleast_1d(row))}

@@ -156,6 +156,15 @@ def test_too_few_sequences_for_three_splits_are_refused() -> None:
         make_task(Examples.from_arrays([[1, 2], [3, 4]], [0, 1]))
 
 
+def test_a_data_frame_is_read_by_its_rows() -> None:
+    pandas = pytest.importorskip("pandas")
+    X, y = waves(5)
+    frame = Examples.from_arrays(pandas.DataFrame(X), pandas.Series(y))
+    plain = Examples.from_arrays(X, y)
+    assert np.array_equal(frame.values, plain.values)
+    assert np.array_equal(frame.target, plain.target)  # type: ignore[arg-type]
+
+
 def test_splits_of_another_kind_and_classes_without_a_name_are_refused() -> None:
     X, y = waves(30)
     train, other = Examples.from_arrays(X, y), Examples.from_arrays(np.stack([X, X], -1), y)
