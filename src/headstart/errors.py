@@ -59,7 +59,7 @@ def nearest(value: Any, known: Iterable[str], lister: str = "") -> str:
     lister: what to say of many names instead: the command that lists them.
     """
     names = sorted({str(k) for k in known})
-    close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(value), names, n=1, cutoff=0.55)
     if close:
         return f"no {str(value)!r}; did you mean {close[0]!r}?"
     if lister and len(names) > LISTED:

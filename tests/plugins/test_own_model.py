@@ -139,7 +139,7 @@ def test_a_model_may_give_the_outputs_themselves_and_replace_its_buffers(folder:
         (('{"embed": "encoder"}', '{"embed": "encode"}'), "parts: no 'encode'; did you mean 'encoder'?"),
         (
             ('{"embed": "encoder"}', '["embed"]'),
-            "model.kind: 'my_conv': parts is .* write the beginnings of tensors' names",
+            "model.kind: 'my_conv': parts is ['embed']; write the beginnings of tensors' names",
         ),
         (
             ("return ConvNet(signature, self.width, self.dropout)", "return None"),
