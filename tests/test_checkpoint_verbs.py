@@ -233,7 +233,7 @@ def test_without_a_connection_the_way_out_is_a_folder(capsys: Any, home: Path, m
 def test_a_plan_without_weights_says_what_is_absent_and_what_it_costs(capsys: Any, home: Path) -> None:
     (home / "s.toml").write_text(STUDY.replace("NAME", "gpt2").replace("LIKE", "gpt2"))
     checked = headstart(capsys, "check", "s.toml")
-    assert "started is sound: 1 runs of 2 distinct stages" in checked
+    assert "started is sound: 1 run of 2 distinct stages" in checked
     assert "data are not in" not in checked
     assert "absent weights: checkpoint.source: 'gpt2' is neither a folder nor in weights" in " ".join(checked.split())
     planned = headstart(capsys, "run", "s.toml", "--dry-run")

@@ -79,6 +79,7 @@ def test_whether_a_target_is_a_class_is_answered_alike_everywhere(
     assert (fit.returncode, own.returncode) == (2 * asks, 2 * asks), fit.stderr + own.stderr
     assert answer in (fit.stderr if asks else fit.stdout)
     assert answer in own.stderr if asks else "target     numbers" in own.stdout
+    assert asks or 'task = { kind = "own", file = "f.csv", target = "y"' in own.stdout
 
 
 def test_a_file_of_code_is_checked_as_a_plugin(tmp_path: Path) -> None:
@@ -423,6 +424,7 @@ def test_a_dry_run_without_data_shows_sizes_and_cost_and_generates_nothing(tmp_p
     assert {(row[1] == "open", "20" in row) for row in rows} == {(True, True), (False, True)}
     assert "0FLOP" not in done.stdout
     assert "are not in nowhere; sizes are those of the papers" in done.stdout
+    assert "absent data: task.kind: 'text' looks for" in done.stdout
     written = [path for path in tmp_path.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in written) < 1e6, written
 
@@ -441,7 +443,8 @@ BAD: list[tuple[list[str], str]] = [
     (["run", "tiny.toml", "finetune.trainable=kernel"], "finetune.trainable"),
     (["run", "tiny.toml", "finetune.trainable=attnetion"], "finetune.trainable"),
     (["run", "tiny.toml", "task={kind='mnist'}", "--data", "nowhere"], "nowhere"),
-    (["run", "tiny.toml", "model.mixer.heads=3"], "3 heads do not divide a model width of 8"),
+    (["run", "tiny.toml", "model.mixer.heads=3"], "3 heads do not divide columns.digits.model.width = 8"),
+    (["run", "tiny.toml", "arms.scratch.model.width=7"], "2 heads do not divide arms.scratch."),
     (["run", "missing.toml"], "no file 'missing.toml'"),
     (["run", "empty.toml"], "stages: is missing"),
     (["run", "noarms.toml"], "arms: is missing"),

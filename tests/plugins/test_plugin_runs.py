@@ -298,6 +298,7 @@ def test_a_class_is_named_on_the_command_line_or_in_python_and_never_in_a_file(f
         (('Literal["scale"] = "scale"', 'Literal["s4"] = "s4"'), "names no kind 'scale'"),
         (('"scale"', '"s4"'), "'s4' is a mixer of headstart's own; give yours another name"),
         (("register_mixer", "register_task"), "ScaleSpec is not a subclass of TaskSpec"),
+        (("register_mixer", "register_task"), "my_mixer.py, line "),
         (("ScaleSpec)\n", "3)\n"), "register_mixer: 3 is not a class; write a subclass of headstart"),
         (('headstart.register_mixer("scale", ScaleSpec)', ""), "my_mixer.py registers nothing"),
         (("FACTOR = 1.0", "FACTOR = 1.0 / 0"), "my_mixer.py, line 32: ZeroDivisionError"),

@@ -310,6 +310,10 @@ def test_the_answer_is_one_sentence_made_of_the_numbers(done: Done) -> None:
     assert "whether self_pretrained is better than scratch is undecided: test" in answer(
         replace(results, table=(results.table[0], flat))
     )
+    tied = replace(flat, val=results.table[0].val)
+    assert "On digits, self_pretrained and scratch are equal on validation, and whether" in answer(
+        replace(results, table=(results.table[0], tied))
+    )
     assert answer(
         replace(results, table=tuple(replace(row, difference=None) for row in results.table), against=None)
     ) == ("On digits, self_pretrained has the best validation accuracy: test 0.650 ± 0.006 (3 seeds).")

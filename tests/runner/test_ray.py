@@ -183,7 +183,7 @@ def test_the_command_line_runs_a_study_through_the_client_port(cluster: Loopback
         if "Starting Ray client server failed" not in done.stderr:
             break
     assert done.returncode == 0, done.stderr
-    assert "1 runs of 1 stages, 0 done before" in done.stdout
+    assert "1 run of 1 stage, 0 done before" in done.stdout
     again = headstart_command(cluster, tmp_path, "run", "tiny.toml", "--workers", "0")
     assert "1 done before" in again.stdout
 

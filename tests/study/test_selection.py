@@ -465,6 +465,18 @@ def test_a_chosen_value_at_the_edge_of_its_sweep_is_said() -> None:
     assert "edge" not in kinds(summarise(wider, stored.find))
 
 
+def test_what_holds_for_many_arms_names_all_or_all_but_one_in_short() -> None:
+    names = ["scratch", "b", "c", "d", "e"]
+    plan = make_plan(arms=dict.fromkeys(names, False), seeds=(0,))
+    results = summarise(plan, shelf(plan).find)
+    assert said(results, "seeds") == "every arm has 1 seed: one seed has no standard error."
+    stored = shelf(plan)
+    gone = [cell.chain[-1].identity for cell in plan.cells if cell.arm == "d"]
+    for identity in gone:
+        del stored.results[identity]
+    assert said(summarise(plan, stored.find), "seeds").startswith("every arm but d has 1 seed")
+
+
 def test_unequal_budgets_and_numbers_of_settings_are_said() -> None:
     plan = make_plan(rates_of={"scratch": (1e-3, 3e-3)})
     results = summarise(plan, shelf(plan).find)

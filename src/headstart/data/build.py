@@ -380,7 +380,7 @@ def _one_each(
     mistakes: Mistakes,
 ) -> Column:
     """The column with each sequence's one label (or group) in its first row."""
-    each = ", or set per_position=true" if role == "target" else ""
+    each = ", or set per_position=true (in a study; `fit` learns one target per sequence)" if role == "target" else ""
     words = table.columns[name].words
     first: dict[int, int] = {}
     for row, word in enumerate(words):

@@ -234,7 +234,7 @@ def _execute(plugin: Plugin, option: str) -> None:
         at = place_of(error) or f"{plugin.file}: "
         _forget(plugin.name)
         if isinstance(error, BadInput):
-            raise
+            raise (error if plugin.file in str(error) else BadInput(f"{at}{error}")) from None
         if isinstance(error, ImportError):
             way = "; run from its folder or install it" if isinstance(error, ModuleNotFoundError) else ""
             raise BadInput(f"{option}: {plugin.file} cannot be imported: {error}{way}") from None

@@ -136,7 +136,9 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
     if gap.clear:
         return f"{row.arm} {'beats' if better else 'falls behind'} {base.arm}: {text}"
-    lead = "" if leads else f"{base.arm} leads on validation, and "
+    tied = row.val is not None and base.val is not None and row.val.mean == base.val.mean
+    lead = f"{base.arm} leads on validation, and "
+    lead = f"{row.arm} and {base.arm} are equal on validation, and " if tied else "" if leads else lead
     return f"{lead}whether {row.arm} is better than {base.arm} is undecided: {text}"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
@@ -18,6 +19,7 @@ from headstart.report.tables.scores import make_table, more_tables, pivot_table
 from headstart.study import words
 from headstart.study.results import Results
 from headstart.study.snapshot import Snapshot
+from headstart.tasks import data_folder
 
 if TYPE_CHECKING:
     from headstart.store import Store
@@ -114,6 +116,8 @@ def command(plan: Plan) -> str:
     from headstart.study.spec import read_study
 
     study = plan.study
+    elsewhere = plan.data != data_folder(None) and any(not p.spec.task.generated for p in plan.stages.values())
+    data_option = f" --data {shlex.quote(str(plan.data))}" if elsewhere else ""
     seeds = [f"seed={study.axes['seed']}"] if "seed" in study.axes else []
     scale = f" --scale {study.scale}" if study.scale else ""
     # Without a folder of data nothing is stood in for, as where all data were at hand.
@@ -121,14 +125,15 @@ def command(plan: Plan) -> str:
     for overrides, data in ways:
         try:
             if _bare(read_study(study.name, overrides, scale=study.scale, data=data)) == _bare(study):
-                return " ".join(["headstart run", short_name(study.name), *map(repr, overrides)]) + scale
+                return " ".join(["headstart run", short_name(study.name), *map(repr, overrides)]) + scale + data_option
         except BadInput:
             # The name is that of a built-in study of another kind: it has no such scale, or no such stage.
             continue
     cells = [plugin.name for plugin in plan.plugins if plugin.top is None]
     if cells:
         return f'headstart.run("study.toml")  # in the notebook or script that defines {", ".join(cells)}'
-    return " ".join(["headstart run study.toml", *(f"--plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)])
+    plugins = "".join(f" --plugin {SOURCE}/{plugin.word}" for plugin in plan.plugins)
+    return f"headstart run study.toml{plugins}{data_option}"
 
 
 def _bare(study: StudySpec) -> StudySpec:

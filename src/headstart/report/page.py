@@ -209,7 +209,7 @@ def page_table(table: Table, results: Results, anchors: Anchors) -> dict[str, An
         link = _link(line, column or next(iter(results.columns), ""), anchors)
         cells = [
             {
-                "parts": cell.text.split(", ") if "chosen" in cell.values else [cell.text],
+                "parts": cell.text.split(", ") if "chosen" in cell.values or "[" not in cell.text else [cell.text],
                 "head": head,
                 "link": _behind(cell, link, anchors) if numeric or "chosen" in cell.values else "",
                 "best": cell.best,

@@ -14,7 +14,7 @@ from headstart.spec import digest
 from headstart.stage import Size, StageRun, StageSpec, begin, identity
 from headstart.tasks import Task
 from headstart.tasks.build import outlined
-from headstart.tasks.task import available
+from headstart.tasks.task import absence
 from headstart.training.loop import BudgetSpec
 
 OPEN = "open-"
@@ -26,7 +26,7 @@ class LacksData(BadInput):
 
 
 class Lack(NamedTuple):
-    """Kinds of tasks whose data are absent, and what models say of their absent files."""
+    """What tasks and models say of their absent files."""
 
     data: tuple[str, ...]
     models: tuple[str, ...]
@@ -123,8 +123,8 @@ def lacking(spec: StageSpec | None, data: Path) -> Lack:
     """What a stage and its parents read that is not here."""
     tasks, models = dict[str, None](), dict[str, None]()
     while spec is not None:
-        if not available(spec.task, data):
-            tasks[spec.task.kind] = None
+        if text := absence(spec.task, data):
+            tasks[text] = None
         if spec.model.lacks:
             models[spec.model.lacks] = None
         spec = spec.parent

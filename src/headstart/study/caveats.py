@@ -70,8 +70,11 @@ def _grouped(results: Results, keys_of: Callable[[Row], Iterable[Key]]) -> Itera
         yield from ((column, key, rows) for key, rows in groups.items())
 
 
-def _arms(rows: Sequence[Row]) -> str:
-    return words.listed([row.arm for row in rows])
+def _arms(results: Results, rows: Sequence[Row]) -> str:
+    """The arms of these rows of a column by name; of more than three, all or all but one of them in short."""
+    names = [row.arm for row in rows]
+    rest = [row.arm for row in results.in_column(rows[0].column) if row.arm not in names]
+    return words.listed(names) if len(names) < 4 or len(rest) > 1 else " but ".join(["every arm", *rest])
 
 
 def _are(rows: Sequence[Row]) -> str:
@@ -192,8 +195,9 @@ def _seeds(results: Results) -> Texts:
     few = _grouped(results, lambda row: [row.n] if row.test is not None and row.n < FEW_SEEDS else [])
     for column, number, rows in few:
         text = "one seed has no standard error" if number == 1 else "too few for an error to be trusted"
-        verb = "has" if len(rows) == 1 else "have"
-        yield column, f"{_arms(rows)} {verb} {words.many(number, 'seed')}: {text}."
+        arms = _arms(results, rows)
+        verb = "has" if len(rows) == 1 or arms.startswith("every arm") else "have"
+        yield column, f"{arms} {verb} {words.many(number, 'seed')}: {text}."
 
 
 def _edges(results: Results) -> Texts:
@@ -201,14 +205,12 @@ def _edges(results: Results) -> Texts:
     where: dict[str, dict[str, list[str]]] = {}
     for column, text, rows in _grouped(results, lambda row: _edges_of(row, results.names)):
         whole = len(rows) == len(results.in_column(column)) > 1
-        where.setdefault(text, {}).setdefault("every arm" if whole else _arms(rows), []).append(column)
+        where.setdefault(text, {}).setdefault("every arm" if whole else _arms(results, rows), []).append(column)
     for text, by_arms in where.items():
         several = "; ".join(f"{arms} on {words.listed(columns)}" for arms, columns in by_arms.items())
+        arms = several if len(by_arms) > 1 else next(iter(by_arms))
         for column in [""] if len(by_arms) > 1 else next(iter(by_arms.values())):
-            yield (
-                column,
-                f"{several if len(by_arms) > 1 else next(iter(by_arms))}: {text}; a wider sweep may do better.",
-            )
+            yield column, f"{arms}: {text}; a wider sweep may do better."
 
 
 def _edges_of(row: Row, names: Mapping[str, str]) -> Iterator[str]:
@@ -244,7 +246,7 @@ def _budgets(results: Results) -> Texts:
         return [text] if text else []
 
     for column, text, rows in _grouped(results, gaps):
-        yield column, f"{_arms(rows)} read {text}"
+        yield column, f"{_arms(results, rows)} read {text}"
 
 
 def _budget_gap(row: Row, base: Row) -> str:
@@ -379,7 +381,7 @@ def _starts(results: Results, plan: Plan) -> Texts:
         yield from dict.fromkeys(filter(None, (planned.spec.model.shows_not for planned in chain)))
 
     for column, text, rows in _grouped(results, limits):
-        yield column, f"{_arms(rows)}: {text}"
+        yield column, f"{_arms(results, rows)}: {text}"
 
 
 def _limits(results: Results, plan: Plan) -> Texts:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -130,7 +131,7 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
                 try:
                     chain, seed = chains.of((arm,), column, axes, absent == "open")
                 except LacksData as error:
-                    raise BadInput(f"{error}\n{_way_out(study, column)}") from None
+                    raise BadInput(f"{error}{_way_out(study, column)}") from None
                 except BadInput as error:
                     lines = [_as_written(study, arm, column, line) for line in str(error).splitlines()]
                     raise BadInput("\n".join(lines)) from None
@@ -183,24 +184,36 @@ def _check_model_axes(study: StudySpec, stages: Iterable[PlannedStage]) -> None:
 
 
 def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
-    """A line of an error with the place where its setting is written (`columns.image.model.width` of
-    `finetune.model.width`): in the strongest of the bundles that have it. Any other line gets the arm."""
+    """A line of an error with the places where its settings are written (`columns.image.model.width` of
+    `finetune.model.width`): in the strongest of the bundles that have them. Any other line gets the arm."""
     setting, colon, message = line.partition(": ")
-    stage, _, path = setting.partition(".")
+    stage = setting.partition(".")[0]
     if stage not in study.stages:
         return line
+    message = _SETTING.sub(lambda m: _place_of(study, arm, column, f"{stage}.{m[0]}") or m[0], message)
+    location = _place_of(study, arm, column, setting) or (f"arms.{arm}: {setting}" if arm in study.arms else setting)
+    return f"{location}{colon}{message}"
+
+
+_SETTING = re.compile(r"(?<![\w.])model\.[a-z_.]*[a-z]")
+"""A setting of the same stage that a message names besides."""
+
+
+def _place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
+    """Where a setting of a stage is written; empty where it is nowhere."""
     for axis, values in study.axes.items():
         if set_by(study.stages, axis, values, setting):
-            return f"axes.{axis}{colon}{message}"
+            return f"axes.{axis}"
+    path = setting.partition(".")[2]
     bundle = study.columns.get(column, {})
-    sources = {f"arms.{arm}": study.arms[arm]}
-    for variant in names_of(study.arms[arm].get("variant", ())):
+    sources = {f"arms.{arm}": study.arms.get(arm, {})}
+    for variant in names_of(sources[f"arms.{arm}"].get("variant", ())):
         sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
     for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
         for inner in (setting, path) if name != "stages" else (setting,):
             if path and _has(table, inner.split(".")):
-                return f"{name}.{inner}{colon}{message}"
-    return f"arms.{arm}: {line}" if arm in study.arms else line
+                return f"{name}.{inner}"
+    return ""
 
 
 def _has(table: Any, keys: Sequence[str]) -> bool:
@@ -362,4 +375,7 @@ def _way_out(study: StudySpec, column: str) -> str:
     ways = ([f"keep others with columns={others[:3]}".replace("'", '"')] if others else []) + (
         ["take --scale tiny, which has stand-ins"] if study.scale not in (None, "tiny") else []
     )
-    return f"columns.{column}: its data are not there; put them there" + "".join(f", or {way}" for way in ways)
+    if not column and not ways:
+        return ""
+    location = f"columns.{column}: its data are" if column else "The data are"
+    return f"\n{location} not there; put them there" + "".join(f", or {way}" for way in ways)

@@ -311,7 +311,7 @@ def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return _type(definitions[schema["$ref"].rpartition("/")[2]], definitions)
     if "enum" in schema or "const" in schema:
-        choices = [_toml(choice) for choice in schema.get("enum", [schema.get("const")])]
+        choices = [inline_toml(choice) for choice in schema.get("enum", [schema.get("const")])]
         return " or ".join(filter(None, [", ".join(choices[:-1]), choices[-1]]))
     if "anyOf" in schema:
         parts = [_type(part, definitions) for part in schema["anyOf"] if part.get("type") != "null"]
@@ -326,22 +326,25 @@ def _type(schema: Mapping[str, Any], definitions: Mapping[str, Any]) -> str:
 def _default(value: Any) -> str:
     if value is PydanticUndefined:
         return "required"
-    return "its defaults" if isinstance(value, Spec) else "not given" if value is None else _toml(value)
+    return "its defaults" if isinstance(value, Spec) else "not given" if value is None else inline_toml(value)
 
 
-def _toml(value: Any) -> str:
+def inline_toml(value: Any) -> str:
+    """A value as it stands behind `=` in a study; of a spec what differs from its defaults."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):
         return f"'{value}'" if '"' in value else f'"{value}"'
     if isinstance(value, (list, tuple)):
-        return f"[{', '.join(map(_toml, value))}]"
+        return f"[{', '.join(map(inline_toml, value))}]"
     if isinstance(value, Spec):
         changed = {
             name: item for name, item in value if name == "kind" or item != type(value).model_fields[name].default
         }
-        return f"{{ {', '.join(f'{name} = {_toml(item)}' for name, item in changed.items())} }}"
-    return "{}" if isinstance(value, Mapping) else f"{value:g}" if isinstance(value, float) else str(value)
+        return inline_toml(changed)
+    if isinstance(value, Mapping):
+        return f"{{ {', '.join(f'{name} = {inline_toml(item)}' for name, item in value.items())} }}" if value else "{}"
+    return f"{value:g}" if isinstance(value, float) else str(value)
 
 
 def reference_page() -> str:

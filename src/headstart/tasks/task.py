@@ -211,13 +211,17 @@ def prepare(spec: TaskSpec, data: Path, workers: int = 1, progress: Progress | N
 
 def available(spec: TaskSpec, data: Path) -> bool:
     """Whether a task can be opened here: it is generated, or its files are in the data folder."""
-    if spec.generated:
-        return True
+    return not absence(spec, data)
+
+
+def absence(spec: TaskSpec, data: Path) -> str:
+    """Which files of a task are not in the data folder, and the way out; empty where it can be opened here."""
     try:
-        spec.files(data)
-    except BadInput:
-        return False
-    return True
+        if not spec.generated:
+            spec.files(data)
+    except BadInput as error:
+        return str(error)
+    return ""
 
 
 def open_task(spec: TaskSpec, data: Path) -> Task:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -25,6 +25,7 @@ from headstart.study.budgets import Lack, lacking
 from headstart.study.plan import Plan
 from headstart.study.words import count
 from headstart.tasks import TASKS, Task, TaskSpec, data_folder
+from headstart.text import many
 from headstart.verbs.terminal import console, hanging, table
 
 S = TypeVar("S", bound=Spec)
@@ -38,10 +39,11 @@ def task_spec(name: str, overrides: Sequence[str]) -> TaskSpec:
 
 def _with_settings(cls: type[S], name: str, overrides: Sequence[str], sort: str) -> S:
     """A spec of this kind with `field=value` settings."""
-    return read(cls, _settings(name, overrides, sort), name=sort)
+    return read(cls, settings_of(name, overrides, sort), name=sort)
 
 
-def _settings(name: str, overrides: Sequence[str], sort: str) -> dict[str, Any]:
+def settings_of(name: str, overrides: Sequence[str], sort: str) -> dict[str, Any]:
+    """The table of a study that `field=value` settings of a kind stand for."""
     from headstart.study.scales import parse_override
 
     fields: dict[str, Any] = {"kind": name}
@@ -173,7 +175,7 @@ def _check_plugins(plugins: Sequence[Plugin], overrides: Sequence[str], data: st
 def _check_mixer(name: str, overrides: Sequence[str]) -> None:
     from headstart.models.contract import check_mixer
 
-    _print_checks(f"mixer {name!r}", check_mixer(MIXERS[name].load(), _settings(name, overrides, "mixer")))
+    _print_checks(f"mixer {name!r}", check_mixer(MIXERS[name].load(), settings_of(name, overrides, "mixer")))
 
 
 def _check_model(name: str, overrides: Sequence[str]) -> None:
@@ -228,20 +230,20 @@ def _check_study(
     lost = [p for p in plan.stages.values() if p.open]
     absent = {p.identity: lacking(p.spec, study.data) for p in lost}
     apart = [identity for identity, lack in absent.items() if lack.data]
-    kinds = ", ".join(dict.fromkeys(kind for lack in absent.values() for kind in lack.data))
     console().print(
-        f"{plan.study.name}{at} is sound: {len(plan.cells)} runs of {len(plan.every_stage)} distinct stages, "
-        f"{count(flops)}FLOP"
-        + (f", without {len(apart)} stages whose data are not in {study.data} ({kinds})" if apart else "")
+        f"{plan.study.name}{at} is sound: {many(len(plan.cells), 'run')} of "
+        f"{many(len(plan.every_stage), 'distinct stage')}, {count(flops)}FLOP"
+        + (f", without {many(len(apart), 'stage')} whose data are not in {study.data}" if apart else "")
     )
     print_absent(absent.values())
     print_precision(plan, choose_device("auto"))
 
 
-def print_absent(lacks: Iterable[Lack]) -> None:
-    """What of checkpoints is not here, and the way out."""
-    for text in dict.fromkeys(text for lack in lacks for text in lack.models):
-        console().print(hanging(f"absent weights: {text}"))
+def print_absent(lacks: Collection[Lack]) -> None:
+    """Which files of data and of checkpoints are not here, and the way out."""
+    data = {text: "data" for lack in lacks for text in lack.data}
+    for text, what in {**data, **{text: "weights" for lack in lacks for text in lack.models}}.items():
+        console().print(hanging(f"absent {what}: {text}"))
 
 
 def print_precision(plan: Plan, device: str) -> None:

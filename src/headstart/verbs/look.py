@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
 import json as json_module
 import os
@@ -193,7 +194,7 @@ def print_one(
         try:
             show_task(what, overrides, data)
         finally:  # also where its data are absent
-            _show_keys(what)
+            _show_keys(what, overrides)
         if what in built_in_studies():
             _show_study(what)
         return None
@@ -308,11 +309,17 @@ def _show_mixer(name: str) -> None:
     _show_keys(name)
 
 
-def _show_keys(name: str) -> None:
-    """The keys of a table of a study, or of a kind: type, default and what each does."""
-    from headstart.study.reference import sections_named
+def _show_keys(name: str, overrides: Sequence[str] = ()) -> None:
+    """The keys of a table of a study, or of a kind: type, default and what each does. overrides: settings of a task."""
+    from headstart.study.reference import inline_toml, sections_named
 
     out = console()
+    if overrides:
+        from headstart.verbs.checks import settings_of, task_spec
+
+        with contextlib.suppress(BadInput):  # said already
+            task_spec(name, overrides)
+            out.print(Text(f"\nIn a study:\ntask = {inline_toml(settings_of(name, overrides, 'task'))}"))
     for part in sections_named(name):
         out.print(Text(f"\n{part.where}\n{part.summary}"))
         if part.keys:

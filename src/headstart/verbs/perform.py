@@ -41,7 +41,7 @@ from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.snapshot import Snapshot, only_run, read_snapshot, take_snapshot
 from headstart.study.words import count, duration
-from headstart.text import json_lines
+from headstart.text import json_lines, many
 from headstart.tracking import Tracking
 from headstart.verbs.checks import prepared_with_bar, print_absent, print_precision
 from headstart.verbs.compare import print_pooled
@@ -181,7 +181,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     costs, speed = study.survey(), speed_here()
     display = watch(study.plan, study.store, costs, slots, speed, lambda: _partial_table(study))
     out.print(
-        f"study {study.spec.name}: {len(study.plan.cells)} runs of {display.total} stages, {display.done} done before"
+        f"study {study.spec.name}: {many(len(study.plan.cells), 'run')} of {many(display.total, 'stage')}, "
+        f"{display.done} done before"
     )
     writable_folder("--store", study.store.root)
     rest = list(display.left.costs.values())
@@ -357,7 +358,7 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
     apart = [identity for identity, lack in absent.items() if lack.data]
     unknown = len(stages) - len(costs)
     out.print(
-        f"{len(plan.cells)} runs, {len(stages)} distinct stages, "
+        f"{many(len(plan.cells), 'run')}, {many(len(stages), 'distinct stage')}, "
         f"{len(done)} finished; "
         f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
         "(an estimate for this machine)"
@@ -367,10 +368,10 @@ def dry_run_study(study: Study, runtime: Runtime) -> None:
     if kinds:
         out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
     if apart:
-        out.print(f"The data of {len(apart)} stages are not in {study.data}; sizes are those of the papers.")
+        out.print(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
     print_absent(absent.values())
     if unknown:
-        out.print(f"The cost of {unknown} stages is unknown until what they read is there, and is not counted.")
+        out.print(f"The cost of {many(unknown, 'stage')} is unknown until what they read is there, and is not counted.")
 
 
 def _lacks(lack: Lack) -> str:

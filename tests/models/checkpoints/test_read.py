@@ -294,7 +294,7 @@ def test_a_folder_with_something_wrong_gets_one_message(case: str, tmp_path: Pat
         ({"n_head": True}, r"config\.json: n_head: True is not a whole number"),
         (
             {"n_head": 3},
-            r"config\.json: model\.mixer\.heads: 3 heads do not divide a model width of 8; .*another checkpoint",
+            r"config\.json: model\.mixer\.heads: 3 heads do not divide model.width = 8; .*another checkpoint",
         ),
         ({"layer_norm_epsilon": -1}, r"config\.json: layer_norm_epsilon: -1 is not a number above 0; correct it"),
         (

@@ -105,7 +105,7 @@ def test_turns_go_on_beyond_the_length_they_were_built_for() -> None:
 
 
 def test_heads_that_do_not_fit_the_width_are_refused_with_a_way_out() -> None:
-    with pytest.raises(BadInput, match=r"model\.mixer\.heads: 3 heads do not divide a model width of 8; 2 do, or.* 9"):
+    with pytest.raises(BadInput, match=r"model\.mixer\.heads: 3 heads do not divide model.width = 8; 2 do, or.* 9"):
         AttentionSpec(heads=3).build(8, L, False)
     with pytest.raises(BadInput, match=r"model\.mixer\.heads: rotary positions need heads of even width, 12 / 4 is 3"):
         AttentionSpec(heads=4).build(12, L, False, theta=10.0)

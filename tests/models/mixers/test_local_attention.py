@@ -55,7 +55,7 @@ def test_tied_layers_start_equal_and_apart():
 def test_a_window_below_one_and_heads_that_do_not_divide_are_refused():
     with pytest.raises(BadInput, match=r"model\.mixer\.window: 0 should be greater than or equal to 1"):
         read(LocalAttentionSpec, {"window": 0}, "model.mixer")
-    with pytest.raises(BadInput, match=r"model\.mixer\.heads: 5 heads do not divide a model width of 64; 4 do"):
+    with pytest.raises(BadInput, match=r"model\.mixer\.heads: 5 heads do not divide model.width = 64; 4 do"):
         LocalAttentionSpec(heads=5).build(64, 10, False)
     with pytest.raises(BadInput, match="rotary positions need heads of even width"):
         LocalAttentionSpec(heads=4).build(12, 10, False, theta=1e4)

@@ -314,9 +314,9 @@ def test_two_directions_cannot_be_causal() -> None:
 @pytest.mark.parametrize(
     ("kind", "heads", "text"),
     [
-        ("gated_linear_attention", 3, r"model.mixer.heads: 6 heads do not divide a model width of 8"),
-        ("delta_net", 3, r"model.mixer.heads: 3 heads do not divide a model width of 8"),
-        ("rwkv6", 3, r"model.mixer.heads: 3 heads do not divide a model width of 8"),
+        ("gated_linear_attention", 3, r"model.mixer.heads: 6 heads do not divide model.width = 8"),
+        ("delta_net", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
+        ("rwkv6", 3, r"model.mixer.heads: 3 heads do not divide model.width = 8"),
         ("retnet", 8, r"model.mixer.heads: rotary positions need heads of even width, 8 / 8 is 1"),
     ],
 )

@@ -144,7 +144,7 @@ def head_width(heads: int, width: int, theta: float | None = None, share: float 
         divisors = [h for h in range(1, width + 1) if width % h == 0]
         best = min(divisors, key=lambda h: abs(h - heads))
         raise BadInput(
-            f"model.mixer.heads: {heads} heads do not divide a model width of {width}; "
+            f"model.mixer.heads: {heads} heads do not divide model.width = {width}; "
             f"{best} do, or take a width of {heads * max(1, round(width / heads))}"
         )
     if theta is not None and width // heads % 2:
