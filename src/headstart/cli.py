@@ -73,20 +73,22 @@ def run(
 ) -> None:
     """Perform a study: train what is missing, then print its table."""
     opt.use_weights(weights)
-    from headstart.api import Study
-    from headstart.runner.stacks import read_stack
-    from headstart.verbs.perform import Outputs, dry_run_study, run_study
-
-    ways: dict[str, Any] = {"stack": read_stack(stack), "on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
+    ways: dict[str, Any] = {"on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
     absent: Literal["refuse", "open"] = "open" if dry_run else "refuse"
-    bound = Study(
-        study, overrides or [], store=store, data=data, plugins=plugin or [], mixer=mixer, scale=scale, absent=absent
-    )
-    if dry_run and on:
-        raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one of them out")
-    runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
-    if dry_run:
-        return dry_run_study(bound, runtime)
+    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
+    with opt.without_collection():
+        from headstart.api import Study
+        from headstart.runner.stacks import read_stack
+        from headstart.verbs.perform import Outputs, dry_run_study, run_study
+
+        ways["stack"] = read_stack(stack)
+        bound = Study(study, overrides or [], plugins=plugin or [], absent=absent, **settings)
+        if dry_run and on:
+            message = "--dry-run estimates for this machine and trains nothing; leave one of them out"
+            raise BadInput(f"--on: {on!r}: {message}")
+        runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
+        if dry_run:
+            return dry_run_study(bound, runtime)
     raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))
 
 

@@ -104,7 +104,16 @@ def _plain(value: Any, places: bool) -> Any:
 
 def digest(document: Any) -> str:
     """First 16 hex digits of the SHA-256 of a document's sorted JSON."""
-    text = json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return digest_of(sorted_json(document))
+
+
+def sorted_json(document: Any) -> str:
+    """The one text of a document that its digest is made of: JSON with sorted keys and without blanks."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest_of(text: str) -> str:
+    """`digest` of the document whose `sorted_json` this is."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

@@ -97,7 +97,9 @@ def measure(
     which nothing is timed.
     """
     left = [cost for cost in costs if cost.planned.identity not in done]
-    times = time_steps(probes(left, speed, max(runtime.workers, 1)), runtime) if left else {}
+    if not left:
+        return list(costs), speed
+    times = time_steps(probes(left, speed, max(runtime.workers, 1)), runtime)
     timed = [replace(cost, time=times.get(cost.kind)) for cost in costs]
     ratios = {
         cost.kind: sum(cost.seconds_at(speed)) / sum(replace(cost, time=None).seconds_at(speed))

@@ -5,14 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
 from headstart.errors import BadInput, nearest
 from headstart.models.kind import DEFAULT, model_class, with_kind
 from headstart.plugins import Plugin, plugins_of
-from headstart.spec import digest, read
+from headstart.spec import digest, digest_of, read, sorted_json
 from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
 from headstart.study.scales import VARIANTS, names_of, nested, overlay, set_by
@@ -146,14 +146,14 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
 def stages_of(cells: Sequence[Cell]) -> dict[str, PlannedStage]:
     """The distinct stages of runs, parents first: one seed of every arm before the next, so that a table of all arms
     stands early."""
+    seeds = {seed: order for order, seed in enumerate(dict.fromkeys(cell.seed for cell in cells))}
     stages: dict[str, PlannedStage] = {}
-    seeds = list(dict.fromkeys(cell.seed for cell in cells))
-    for cell in sorted(cells, key=lambda cell: seeds.index(cell.seed)):
+    arms: dict[str, dict[str, None]] = {}
+    for cell in sorted(cells, key=lambda cell: seeds[cell.seed]):
         for planned in cell.chain:
-            known = stages.setdefault(planned.identity, planned)
-            if cell.arm not in known.arms:
-                stages[planned.identity] = replace(known, arms=(*known.arms, cell.arm))
-    return stages
+            stages.setdefault(planned.identity, planned)
+            arms.setdefault(planned.identity, {})[cell.arm] = None
+    return {key: PlannedStage(p.name, p.spec, key, tuple(arms[key])) for key, p in stages.items()}
 
 
 def _baselines(cells: Iterable[Cell], data: Path) -> tuple[Cell, ...]:
@@ -291,7 +291,7 @@ class _Chains:
             )
         if alike and not any(stage.open for stage in planned):
             data = self.outlines.data
-            self._read[key] = tuple((stage, identity_document(stage.spec, data)) for stage in planned)
+            self._read[key] = tuple(_documented(stage, data) for stage in planned)
         return tuple(planned), int(seed)
 
     def _equal(
@@ -348,19 +348,30 @@ class _Chains:
         return out
 
 
-_Documented = tuple[PlannedStage, dict[str, Any]]
-"""A stage and what its identity is the digest of."""
+_Documented = tuple[PlannedStage, str]
+"""A stage and the text that its identity is the digest of, with a mark in place of its seed and of its parent."""
+_MARKS = {"seed": "\0seed", "parent": "\0parent"}
+_WRITTEN_MARKS = {name: sorted_json(mark) for name, mark in _MARKS.items()}
+
+
+def _documented(planned: PlannedStage, data: Path) -> _Documented:
+    document = identity_document(planned.spec, data)
+    return planned, sorted_json(
+        document | {name: mark for name, mark in _MARKS.items() if document.get(name) is not None}
+    )
 
 
 def _with_seed(chain: Iterable[_Documented], seed: int) -> tuple[PlannedStage, ...]:
     """The same chain with another seed."""
     out: list[PlannedStage] = []
-    for planned, document in chain:
-        own: dict[str, Any] = {"seed": seed} if "seed" in document else {}
-        above = {"parent": out[-1]} if planned.spec.parent is not None else {}
-        spec = planned.spec.model_copy(update={**own, **{name: stage.spec for name, stage in above.items()}})
-        name = digest({**document, **own, **{name: stage.identity for name, stage in above.items()}})
-        out.append(PlannedStage(planned.name, spec, name))
+    for planned, text in chain:
+        own: dict[str, Any] = {}
+        if _WRITTEN_MARKS["seed"] in text:
+            own["seed"], text = seed, text.replace(_WRITTEN_MARKS["seed"], str(seed))
+        if planned.spec.parent is not None:
+            own["parent"] = out[-1].spec
+            text = text.replace(_WRITTEN_MARKS["parent"], f'"{out[-1].identity}"')
+        out.append(PlannedStage(planned.name, planned.spec.model_copy(update=own), digest_of(text)))
     return tuple(out)
 
 

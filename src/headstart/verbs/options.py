@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import gc
 import os
 import re
 import sys
-from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Annotated, Any, ParamSpec, TypeVar
 
 import typer
@@ -100,6 +101,17 @@ def use_weights(folder: str | None) -> None:
     if not os.path.isdir(folder):
         raise BadInput(f"--weights: {folder!r} is not a folder; name one that holds a folder for each checkpoint")
     os.environ["HEADSTART_WEIGHTS"] = folder
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Python looks for no circular garbage, of which there is next to none while libraries are imported and a study is
+    planned: it takes a fifth of the time of `run --dry-run`."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
 
 
 class _Outlasting:
