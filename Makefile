@@ -42,9 +42,10 @@ docs: $(READY)
 results: $(READY)
 	$(BIN)/python benchmarks/publish_results.py
 
-# Damaged files for every parser of outside input, MINUTES each: `make fuzz MINUTES=5 NAMES="csv npz"`.
+# Damaged files for every parser of outside input, MINUTES each: `make fuzz MINUTES=5 NAMES="csv npz"`; counts are added to
+# docs/benchmarks/reliability.json, of which `python benchmarks/reliability.py` makes the page.
 fuzz: $(READY)
-	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.fuzz $(NAMES) --minutes $(or $(MINUTES),1) --folder ../build/fuzz
+	cd tests && OMP_NUM_THREADS=1 ../$(BIN)/python -m support.fuzz $(NAMES) --minutes $(or $(MINUTES),1) --folder ../build/fuzz --json ../docs/benchmarks/reliability.json
 
 # Kills, races, full disks and damage at random instants for MINUTES; counts are added to docs/benchmarks/reliability.json.
 soak: $(READY)

@@ -62,7 +62,10 @@ class Column:
     @cached_property
     def floats(self) -> np.ndarray:
         """(n,) float64, NaN where a cell is missing or no number."""
-        return parse(self.data) if self.numbers is None else np.asarray(self.numbers, dtype=np.float64)
+        if self.numbers is None:
+            return parse(self.data)
+        with np.errstate(invalid="ignore"):  # a signalling NaN, as in a damaged file, is missing like any other
+            return np.asarray(self.numbers, dtype=np.float64)
 
     @property
     def mean_length(self) -> float:
@@ -106,7 +109,8 @@ class Column:
                 f"{width} channels; give each position the same"
             )
         values = np.full((len(flat), width), np.nan)
-        values[there] = numbers_of(flat.flatten()).reshape(-1, width)
+        with np.errstate(invalid="ignore"):
+            values[there] = numbers_of(flat.flatten()).reshape(-1, width)
         return Ragged(values, offsets)
 
 

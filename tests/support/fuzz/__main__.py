@@ -1,7 +1,8 @@
 """Damage good files at random and open them: `python -m support.fuzz [NAME ...] --minutes 5 --seed 0 [--json FILE]`.
 
 Each parser runs in a process of its own; one that dies is a finding too. What was found stays in the folder that is
-printed, as files that can be opened again.
+printed, as files that can be opened again. Counts add up under `fuzz` in the JSON file, and each run goes on with the
+seeds that the last one has not used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from headstart.bench.machine import setting
 from support.fuzz.parsers import PARSERS
 from support.fuzz.run import run
 
@@ -26,26 +28,41 @@ def main() -> None:
     words.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     words.add_argument("--json", type=Path)
     options = words.parse_args()
-    documents: list[dict[str, Any]] = []
-    for name in options.names or PARSERS:
+    document: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    sums: dict[str, Any] = document.setdefault("fuzz", {})
+    names = options.names or list(PARSERS)
+    failed = False
+    for name in names:
         folder = options.folder / name / str(os.getpid())
         folder.mkdir(parents=True, exist_ok=True)
         report = folder / "report.json"
-        arguments = (name, options.minutes, options.seed, folder, report)
+        row = sums.setdefault(name, {"minutes": 0, "seed": options.seed, "read": 0, "refused": 0, "findings": []})
+        arguments = (name, options.minutes, row["seed"], folder, report)
         process = multiprocessing.get_context("spawn").Process(target=run, args=arguments)
         process.start()
         process.join(60 * options.minutes + 300)
         if process.is_alive():
             process.kill()
             process.join()
-        document = json.loads(report.read_text()) if report.exists() else {"parser": name, "findings": {}}
+        result: dict[str, Any] = {"seeds": [0, row["seed"]], "read": 0, "refused": 0, "findings": {}}
+        if report.exists():
+            result = json.loads(report.read_text())
         if process.exitcode:
-            document["findings"][f"the process ended with {process.exitcode}"] = str(folder / "current")
-        documents.append(document)
-        print(json.dumps(document), flush=True)
+            result["findings"][f"the process ended with {process.exitcode}"] = str(folder / "current")
+        row["minutes"] += options.minutes
+        row["seed"] = result["seeds"][1] + 1
+        row["read"] += result["read"]
+        row["refused"] += result["refused"]
+        row["findings"] += result["findings"]
+        failed = failed or bool(result["findings"])
+        print(json.dumps({"parser": name, **result}), flush=True)
         if options.json:
-            options.json.write_text(json.dumps(documents, indent=1) + "\n")
-    sys.exit(any(document["findings"] for document in documents))
+            options.json.write_text(json.dumps(document, indent=1) + "\n")
+    if options.json:
+        where = {name: setting("cpu", 1)[name] for name in ("date", "machine", "torch")}
+        document.setdefault("runs", []).append({**where, "what": "fuzz", "minutes": options.minutes * len(names)})
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
+    sys.exit(failed)
 
 
 if __name__ == "__main__":

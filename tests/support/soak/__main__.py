@@ -16,6 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from headstart.bench.machine import setting
 from support.soak.trials import NEED_A_DISK, TRIALS, Broken, make_reference, may_mount
 
 
@@ -46,6 +47,8 @@ def soak(minutes: float, document: dict[str, Any], names: list[str], save: Path 
             document["counts"] = dict(sorted(counts.items()))
             if save is not None:
                 save.write_text(json.dumps(document, indent=1) + "\n")
+    where = {name: setting("cpu", 1)[name] for name in ("date", "machine", "torch")}
+    document.setdefault("runs", []).append({**where, "what": "soak", "minutes": minutes})
 
 
 def main() -> None:
@@ -58,6 +61,8 @@ def main() -> None:
     document = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
     before = len(document.get("findings", []))
     soak(options.minutes, document, names, options.json)
+    if options.json:
+        options.json.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps(document, indent=1))
     sys.exit(len(document["findings"]) > before)
 
