@@ -1,7 +1,12 @@
 """Each fault once, at an instant that a seed chooses; `make soak MINUTES=30` goes on with other seeds."""
 
+import importlib.util
+import json
 import random
+import subprocess
+import sys
 from collections import Counter
+from pathlib import Path
 
 import pytest
 from support.soak.trials import NEED_A_DISK, TRIALS, make_reference, may_mount
@@ -17,3 +22,29 @@ def test_a_disturbed_run_ends_with_the_bits_of_an_undisturbed_one(name, referenc
     if name in NEED_A_DISK and not may_mount():
         pytest.skip("no right to mount a small disk here")
     TRIALS[name][0](random.Random(f"{name}/test"), reference, tmp_path, Counter())
+
+
+def test_the_page_of_reliability_says_what_was_counted():
+    folder = Path(__file__).parents[1] / "docs" / "benchmarks"
+    document = json.loads((folder / "reliability.json").read_text("utf-8"))
+    specification = importlib.util.spec_from_file_location(
+        "reliability", folder.parents[1] / "benchmarks/reliability.py"
+    )
+    module = importlib.util.module_from_spec(specification)
+    specification.loader.exec_module(module)
+    assert (folder / "reliability.md").read_text("utf-8") == module.page(document)
+    assert not document["findings"]
+
+
+def test_counts_of_damaged_files_add_up_and_go_on_with_other_seeds(tmp_path):
+    file = tmp_path / "counts.json"
+    command = [sys.executable, "-m", "support.fuzz", "npy", "--minutes", "0.001", "--seed", "5", "--json", str(file)]
+    rows = []
+    for _ in range(2):
+        subprocess.run(
+            [*command, "--folder", str(tmp_path)], cwd=Path(__file__).parent, check=True, capture_output=True
+        )
+        rows.append(json.loads(file.read_text())["fuzz"]["npy"])
+    assert rows[0]["seed"] > 5
+    assert rows[1]["seed"] > rows[0]["seed"]
+    assert rows[1]["read"] + rows[1]["refused"] > rows[0]["read"] + rows[0]["refused"] > 0

@@ -7,7 +7,7 @@ import pytest
 from PIL import Image
 from support.made_tables import read, why, write
 
-from headstart.data import folders
+from headstart.data import folders, read_sequences
 
 
 def wav(samples, rate=8000, channels=1):
@@ -78,6 +78,18 @@ def test_recordings_of_other_rates_and_channels_are_refused_or_brought_to_one(tm
         "2.wav: has 2 channels, the first file has 1; set rate=8000 or the like to have channels mixed"
     )
     assert read(tmp_path, rate=8000).lengths.tolist() == [80, 40]
+
+
+def test_new_recordings_are_resampled_to_the_rate_of_the_first_ones(tmp_path):
+    write(_there(tmp_path / "old" / "1.wav"), wav(np.arange(80)))
+    layout = read(tmp_path / "old").layout.fixed()
+    assert layout.rate == 8000
+    write(_there(tmp_path / "new" / "1.wav"), wav(np.arange(80), rate=16000))
+    result = read_sequences(tmp_path / "new", layout)
+    assert result.lengths.tolist() == [40]
+    assert any("16,000 samples per second, resampled to 8,000" in note for note in result.notes)
+    write(tmp_path / "old" / "1.wav", wav(np.arange(80), channels=2))
+    assert read(tmp_path / "old").layout.fixed().rate is None
 
 
 def test_texts_are_read_with_their_folder_as_label(tmp_path):

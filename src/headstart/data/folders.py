@@ -95,6 +95,7 @@ def _read(path: Path, kind: str, names: set[str], spec: LayoutSpec, mistakes: Mi
         table.columns["folder"] = Column("folder", "text", arrow_texts(labels))
         table.roles["target"] = "folder"
     table.notes += reader.notes(kind)
+    table.rate = reader.rate if all(item is None or item.shape[1] == 1 for item in lists) else None
     return table
 
 

@@ -61,6 +61,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         header=table.header,
         decimal=table.decimal,
         by_format=table.shape is not None,
+        rate=table.rate,
         target=view.roles["target"],
         id=view.roles["id"],
         time=view.roles["time"],

@@ -87,7 +87,8 @@ class Layout:
     """How sequences were read: each part as it was set or guessed; `guessed` names the latter.
 
     `written` says how the file is written (`comma-separated with a header`). `kind`, `symbols` and `target_kind` are
-    known once the values are read. `by_format`: the format itself says the shape.
+    known once the values are read. `by_format`: the format itself says the shape. `rate`: samples per second of
+    recordings of one channel.
     """
 
     source: str
@@ -104,6 +105,7 @@ class Layout:
     header: bool | None = None
     decimal: Literal["auto", ".", ","] = "auto"
     by_format: bool = False
+    rate: int | None = None
     kind: Kind = "numbers"
     symbols: tuple[str, ...] = ()
     target_kind: Literal["class", "number", "none"] = "none"
@@ -121,7 +123,10 @@ class Layout:
         return f"{self.source}: {'; '.join(parts)}."
 
     def fixed(self) -> LayoutSpec:
-        """What reads other files of the same layout without guessing; target, id and group may be absent there."""
+        """What reads other files of the same layout without guessing; target, id and group may be absent there.
+
+        Recordings of another rate are resampled to that of these.
+        """
         values = tuple(
             column
             for channel in self.channels
@@ -143,6 +148,7 @@ class Layout:
                 "header": self.header,
                 "decimal": self.decimal,
                 "delimiter": None,
+                "rate": self.rate or self.spec.rate,
             }
         )
 

@@ -119,7 +119,8 @@ class Table:
     """Columns in their order, all of `rows` cells.
 
     `roles` are columns whose meaning the format itself says (a label of a .ts file), `shape` is one that it says.
-    `notes` say what was done on reading that a person may want to know.
+    `notes` say what was done on reading that a person may want to know. `rate`: samples per second of recordings of one
+    channel.
     """
 
     columns: dict[str, Column]
@@ -131,6 +132,7 @@ class Table:
     shape: Shape | None = None
     roles: dict[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    rate: int | None = None
 
     def column(self, name: str, setting: str) -> Column:
         """The column of this name. Raises: BadInput naming the setting and the nearest name."""
