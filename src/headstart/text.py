@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -63,6 +64,19 @@ def column_widths(columns: Sequence[Sequence[str]], room: int) -> list[int]:
             break
         widths[slack.index(max(slack))] -= 1
     return widths
+
+
+def broken(text: str, width: int) -> str:
+    """The text with a new line behind a joint of each name (`_`, `-`, `/`, `.`) that is wider than the column."""
+    words = []
+    for word in text.split(" "):
+        lines = [""]
+        for part in re.findall(r"[^_/.-]*[_/.-]*", word) if len(word) > width else [word]:
+            if lines[-1] and len(lines[-1] + part) > width:
+                lines.append("")
+            lines[-1] += part
+        words.append("\n".join(lines))
+    return " ".join(words)
 
 
 def many(number: int, noun: str) -> str:

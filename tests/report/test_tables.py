@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from types import SimpleNamespace
 
 import pytest
@@ -55,6 +56,12 @@ def test_a_narrow_terminal_breaks_no_name_and_says_which_columns_it_leaves_out()
     assert "self_pretrained" in text
     assert "Left out in 80 columns: budget and tried." in " ".join(text.split())
     assert "Left out" not in printed(make_table(demo()))
+
+
+def test_a_name_too_long_for_its_column_is_broken_behind_a_joint_as_in_every_table() -> None:
+    text = printed(make_table(demo("a_long_mixer_self_pretrained")), 80)
+    assert re.search("(?m)^ a_long_mixer_self_ ", text)
+    assert re.search("(?m)^ pretrained ", text)
 
 
 def test_no_word_is_broken_where_columns_are_narrowed() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from rich.text import Text
 
 from headstart.errors import BadInput
 from headstart.store import Damaged, disk_full
-from headstart.text import column_widths, listed
+from headstart.text import broken, column_widths, listed
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -81,21 +80,8 @@ class PlainTable:
             out.add_column(Text(head), justify="right" if i in self.right else "left", overflow="fold", width=wide)
         for row in rows:
             cells = zip(row, widths, strict=False)
-            out.add_row(*(Text(_broken(cell, wide)) if isinstance(cell, str) else cell for cell, wide in cells))
+            out.add_row(*(Text(broken(cell, wide)) if isinstance(cell, str) else cell for cell, wide in cells))
         return out
-
-
-def _broken(text: str, width: int) -> str:
-    """The text with a new line behind a joint of each name (`_`, `-`, `/`, `.`) that is wider than the column."""
-    words = []
-    for word in text.split(" "):
-        lines = [""]
-        for part in re.findall(r"[^_/.-]*[_/.-]*", word) if len(word) > width else [word]:
-            if lines[-1] and len(lines[-1] + part) > width:
-                lines.append("")
-            lines[-1] += part
-        words.append("\n".join(lines))
-    return " ".join(words)
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[Any]], *, right: Sequence[int] = ()) -> PlainTable:

@@ -14,7 +14,7 @@ from headstart.study import words
 from headstart.study.papers import COUNTS, SECONDS
 from headstart.study.rows import AMOUNTS, Row
 from headstart.study.statistics import Difference, Estimate, detectable
-from headstart.text import column_widths, listed
+from headstart.text import broken, column_widths, listed
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions, RenderResult
@@ -162,10 +162,13 @@ def _rich_table(table: Table, width: int) -> RichTable:
         same = before is not None and before.cells.get("column") == line.cells.get("column")
         if before is not None and (line.kind != before.kind or not same):
             out.add_section()
-        texts = [Text(_narrow(cell.text), style="bold" if cell.best else "") for cell in line.cells.values()]
+        texts = [
+            Text(broken(_narrow(cell.text), wide), style="bold" if cell.best else "")
+            for cell, wide in zip(line.cells.values(), widths, strict=False)
+        ]
         if grouped and same:
             texts[0] = Text("")
-        out.add_row(*texts[: len(widths)], style="bold" if line.best else TONES.get(line.status, ""))
+        out.add_row(*texts, style="bold" if line.best else TONES.get(line.status, ""))
         before = line
     return out
 
