@@ -85,6 +85,26 @@ def test_train_scores_are_dashed_beside_val_where_records_have_them() -> None:
         assert train.get_ydata() == pytest.approx(np.asarray(val.get_ydata()) + 0.3)
 
 
+def test_curves_that_tie_are_seen_below_each_other_and_others_keep_their_width() -> None:
+    arms = {"scratch": False, "a": False, "b": False, "c": False}
+    results = demo(arms=arms, rates=(1e-3,), seeds=(0,))
+    height = dict(zip([row.runs[0].stages[-1][1] for row in results.table], [0.0, 0.0, 0.001, 0.5], strict=True))
+
+    def tied(identity: str) -> list[dict[str, Any]]:
+        return [{"epoch": e, "val": {"accuracy": height[identity] + 0.01 * e}} for e in range(1, 5)]
+
+    figure = curves(results, "digits", tied)
+    assert figure is not None
+    widths = [line.get_linewidth() for line in figure.axes[0].lines]
+    assert widths == sorted(widths, reverse=True)
+    assert len(set(widths)) == 3, "three that tie have a rim each; the last of them is as wide as the one apart"
+    assert widths[2] == widths[3]
+    many = demo(arms={"scratch": False, **{f"arm_{i}": False for i in range(11)}}, rates=(1e-3,), seeds=(0,))
+    crowd = curves(many, "digits", lambda _: [{"epoch": e, "val": {"accuracy": 0.1}} for e in range(4)])
+    assert crowd is not None
+    assert max(line.get_linewidth() for line in crowd.axes[0].lines) < 10, "twelve at chance do not fill the panel"
+
+
 def test_a_single_record_is_a_mark_where_a_line_would_not_be_seen() -> None:
     arms = {"a": True, "b": True}  # they share a pretraining, which has no mark of its own
     for count, marks in ((1, ["o", "o"]), (3, ["None", "None"])):

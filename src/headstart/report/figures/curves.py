@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,6 +27,8 @@ TRAIN = (
 """What learning curves show of train, in a caption."""
 BANDS = 6
 """Arms up to which each has a band: those of more would cover each other."""
+RIMS = 4
+"""Curves that may cover another at one stretch and leave a rim of it: broader ones would hide the panel."""
 
 
 def curves_told(results: Results, column: str) -> str:
@@ -46,7 +49,8 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     """Learning curves of one column at the chosen settings.
 
     Lines are means over seeds, bands (of up to `BANDS` arms) one standard error; train is dashed (see `TRAIN`), and
-    there where records have it: older ones have its loss alone. None where no record is there.
+    there where records have it: older ones have its loss alone. What later curves cover is broader than they are, so
+    that arms that tie are all seen. None where no record is there.
     """
     from matplotlib.patches import Patch
 
@@ -69,6 +73,7 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
                 how: dict[str, Any] = look.marked(arm) if len(arms) == 1 else {"color": look.ink}
                 how["markevery"] = (0.03 * (arm % 5), 0.15)
                 empty &= not _curve(axes, [records(i) for i in identities], metric, how, _banded(rows))
+            _broaden_covered(axes)
         if empty:
             return None
         arms_of = [(row.arm, results.arms.index(row.arm)) for row in rows]
@@ -105,6 +110,24 @@ def _curve(
             if banded:
                 axes.fill_between(x, low, high, color=how["color"], alpha=0.16, linewidth=0)
     return len(axes.lines) > before
+
+
+def _broaden_covered(axes: Axes) -> None:
+    """Each line gets a rim for every later one of its kind that runs along it, so that it is seen below them."""
+    drawn: list[Any] = list(axes.lines)
+    lines = [(line, line.get_linestyle(), dict(line.get_xydata().tolist())) for line in drawn]
+    heights = [y for *_, points in lines for y in points.values()]
+    near = 0.01 * (max(heights) - min(heights)) if heights else 0.0
+    for i, (line, dashes, points) in enumerate(lines):
+        later = [other for _, others_dashes, other in lines[i + 1 :] if others_dashes == dashes]
+        rim = 1.6 * min(sum(_run_together(points, other, near) for other in later), RIMS)
+        line.set(linewidth=line.get_linewidth() + rim, markersize=line.get_markersize() + rim)
+
+
+def _run_together(points: Mapping[float, float], other: Mapping[float, float], near: float) -> bool:
+    """Whether two curves agree at two epochs in a row, or at the only one that there is."""
+    equal = [abs(y - other[x]) <= near for x, y in points.items() if x in other]
+    return any(map(all, itertools.pairwise(equal))) or equal == [True]
 
 
 def _band(lines: Sequence[Sequence[Mapping[str, Any]]], split: str, metric: str) -> Sequence[list[float]]:
