@@ -8,9 +8,10 @@ import pytest
 import torch
 
 import headstart
+from headstart.report.page import write_report
 from headstart.sequence import collate
 from headstart.store import Store
-from headstart.study.files import study_path, study_text
+from headstart.study.files import study_path, study_text, to_toml
 from headstart.tasks import open_task
 
 STUDY: dict[str, Any] = {
@@ -130,3 +131,30 @@ def test_the_study_that_lies_in_a_report_reports_to_where_it_lies(tmp_path: Path
     (folder / "study.toml").write_text(study_text(study_path("digits")))
     assert headstart.Study(folder / "study.toml", store=tmp_path).report_folder == folder
     assert headstart.Study(folder / "study.toml", store=tmp_path / "other").report_folder != folder
+
+
+def test_two_studies_of_one_name_have_a_report_each_and_an_edited_or_moved_one_keeps_its_own(tmp_path: Path) -> None:
+    first, second, moved = (tmp_path / f"{name}.toml" for name in ("first", "second", "moved"))
+    table = {**STUDY, "stages": {"finetune": STUDY["stages"]["finetune"]}, "arms": {"scratch": {}}}
+    for file in (first, second):
+        file.write_text(to_toml(table))
+
+    def bound(source: Any) -> headstart.Study:
+        return headstart.Study(source, store=tmp_path / "runs")
+
+    study = bound(first)
+    write_report(study.plan, study.results(baselines=False), study.store, study.report_folder, origin=study.origin)
+    first.write_text(to_toml({**table, "axes": {"seed": [0, 1, 2]}}))
+    assert bound(first).report_folder == study.report_folder == tmp_path / "runs/reports/tiny"
+    assert bound(first).notes == []
+    other = bound(second)
+    assert other.report_folder != study.report_folder
+    assert other.notes == [
+        f"{study.report_folder} holds the report of ../first.toml, another study named 'tiny': the report of this one "
+        f"goes to {other.report_folder.name}; give one of them another name"
+    ]
+    assert bound(table).report_folder not in (study.report_folder, other.report_folder)
+    again = bound(study.report_folder / "study.toml")
+    assert (again.report_folder, again.origin) == (study.report_folder, "../first.toml")
+    first.rename(moved)
+    assert bound(moved).report_folder == study.report_folder

@@ -25,7 +25,7 @@ from headstart.stage import look_again
 from headstart.store import Store, store_folder, store_of
 from headstart.study.collect import gather
 from headstart.study.estimate import Cost, survey
-from headstart.study.files import as_given
+from headstart.study.files import as_given, origin_of, studies_folder, study_path
 from headstart.study.plan import Plan, make_plan
 from headstart.study.results import Facts, Results
 from headstart.study.selection import summarise
@@ -74,6 +74,13 @@ class Study:
         self.store = Store(store_folder(store or around))
         self.spec, self.plan = self._planned(source, scale, absent)
         self._facts: Mapping[str, Facts] | None = None
+        self.origin = self._origin()  # now: the file may be gone when the report is written
+        if self.report_folder.name.endswith(f"-{digest(self.origin)[:8]}"):
+            before = self.report_folder.with_name(self.report_folder.name[:-9])
+            self.notes.append(
+                f"{before} holds the report of {origin_of(before)}, another study named {self.spec.name!r}: the report "
+                f"of this one goes to {self.report_folder.name}; give one of them another name"
+            )
 
     def _planned(self, source: Source, scale: str | None, absent: Literal["refuse", "open"]) -> tuple[StudySpec, Plan]:
         """The study and its runs: with twins that say something of their own, and with the plugins that it requires."""
@@ -189,7 +196,8 @@ class Study:
 
     @property
     def report_folder(self) -> Path:
-        """Where the page goes: a study with other settings than its file's has a folder of its own.
+        """Where the page goes: a study with other settings than its file's has a folder of its own, and so has a study
+        whose name that of another file has taken.
 
         The `study.toml` that a report wrote reports to where it lies.
         """
@@ -204,7 +212,19 @@ class Study:
                 *([digest(changed)[:8]] if changed else []),
             ]
         )
-        return reports / name
+        before = origin_of(reports / name, self.store.root)
+        return reports / (name if before in (None, self.origin) else f"{name}-{digest(self.origin)[:8]}")
+
+    def _origin(self) -> str:
+        """What tells it from another study of its name: its file, as it lies from the store's folder, or its kind."""
+        if not self.source:
+            return "a study in Python"
+        file = study_path(self.source)
+        if file.is_relative_to(studies_folder()):
+            return f"the built-in study {file.stem}"
+        if store_of(file) is not None and (before := origin_of(file.parent)):
+            return before
+        return os.path.relpath(file.resolve(), self.store.root.resolve())
 
     def results(self, *, baselines: bool = True) -> Results:
         """What is finished so far, with its caveats. baselines: with sizes and chance levels, which opens the tasks."""

@@ -19,7 +19,7 @@ from headstart.report.tables.model import Cell as TableCell
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
 from headstart.store import Damaged, publish
 from headstart.study import words
-from headstart.study.files import to_toml
+from headstart.study.files import origin_line, to_toml
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Point, Row
 from headstart.study.snapshot import Snapshot
@@ -40,6 +40,7 @@ def write_report(
     folder: Path,
     width: float | None = None,
     pivot: bool = False,
+    origin: str = "",
 ) -> Path:
     """Write page.html, results.md, the tables in three forms, study.toml and the figures; returns the page.
 
@@ -47,12 +48,14 @@ def write_report(
     `pivot` (arms by columns) where that is asked for.
     `source/` has the code of plugins that the study used.
     Figures are PNG, SVG and PDF; those of the report that stood there before and are no more are deleted.
-    width: of the figures that are files, in inches (None: as they stand on the page).
+    width: of the figures that are files, in inches (None: as they stand on the page). origin: of the study (see
+    `headstart.api.Study`), which is noted above study.toml.
     Raises: OSError if the folder cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     content = read_content(plan, results, store, pivot)
-    publish(folder / "study.toml", to_toml(plan.study.model_dump(mode="json")).encode())
+    head = origin_line(origin) if origin else ""
+    publish(folder / "study.toml", (head + to_toml(plan.study.model_dump(mode="json"))).encode())
     for plugin in plan.plugins:
         for name, source in plugin.sources.items():
             (folder / SOURCE / name).parent.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -12,6 +13,8 @@ from typing import Any
 import tomli_w
 
 from headstart.errors import BadInput, nearest
+
+_ORIGIN = "# the report of "
 
 
 def built_in_studies() -> dict[str, Path]:
@@ -133,6 +136,25 @@ def to_toml(document: Mapping[str, Any]) -> str:
     Raises: TypeError for a value that has no form in TOML.
     """
     return tomli_w.dumps({key: value for key, value in _without_none(document).items() if value not in ("", [], {})})
+
+
+def origin_line(origin: str) -> str:
+    """The comment above a report's `study.toml` that says which study it is of."""
+    return f"{_ORIGIN}{json.dumps(origin)}\n"
+
+
+def origin_of(folder: Path, root: Path | None = None) -> str | None:
+    """Which study the report in a folder is of. root: of the store; None where the study's file is there no longer."""
+    file = folder / "study.toml"
+    if not file.is_file():
+        return None
+    head, _, rest = study_text(file).partition("\n")[0].partition(_ORIGIN)
+    try:
+        origin = json.loads(rest) if not head else None
+    except json.JSONDecodeError:
+        return None
+    gone = root is not None and str(origin).endswith(".toml") and not (root / str(origin)).is_file()
+    return None if gone else origin
 
 
 def _without_none(value: Any) -> Any:

@@ -192,7 +192,7 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         events = perform(study.plan.every_stage.values(), study.store, runtime, probes=timed)
         for event in tracking.through(events):
             display.show(event)
-    _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
+    _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
     if display.failed:
         out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
     return 1 if display.failed else 0
@@ -230,7 +230,9 @@ def print_scale(study: Study) -> None:
         out.print(Text(f"stand-in data: {stand_ins_told(texts)} (not in {study.data})"))
 
 
-def _answer(plan: Plan, results: Results, store: Store | Snapshot, folder: Path, outputs: Outputs) -> None:
+def _answer(
+    plan: Plan, results: Results, store: Store | Snapshot, folder: Path, outputs: Outputs, origin: str = ""
+) -> None:
     """Page, files and then, so that nothing is lost to `| head`, the table and the caveats."""
     from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
 
@@ -239,7 +241,7 @@ def _answer(plan: Plan, results: Results, store: Store | Snapshot, folder: Path,
         snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
         page, *_ = publish_page(only_run(snapshot), outputs.page, outputs.pivot)
     else:
-        page = write_report(plan, results, store, outputs.folder or folder, outputs.width, outputs.pivot)
+        page = write_report(plan, results, store, outputs.folder or folder, outputs.width, outputs.pivot, origin)
     lines = [f"page {page}", *outputs.write(content, store)]
     out = console()
     more = [table for name, table in content.more.items() if name not in PAGE_ONLY]
@@ -307,7 +309,7 @@ def report_study(study: Study, outputs: Outputs | None = None, checklist: bool =
                 f"`headstart run {study.source}{scale}` trains them"
             )
         if not checklist:
-            return _answer(study.plan, study.results(), study.store, study.report_folder, outputs)
+            return _answer(study.plan, study.results(), study.store, study.report_folder, outputs, study.origin)
     return _print_checklist(read_content(study.plan, study.results(), study.store), study.report_folder)
 
 
