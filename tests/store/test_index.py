@@ -73,6 +73,8 @@ def test_a_listing_from_the_index_is_that_from_the_files_and_reads_no_stage(
     assert reads == []
     assert without_index(store) == rows
     assert sorted(reads) == store.names()
+    day = str(rows[0]["date"])[:10]
+    assert stage_rows(store, [f"date={day}"]) == [row for row in rows if str(row["date"]).startswith(day)] != []
     assert stage_rows(store, ["stage=pre*"]) == [row for row in rows if row["stage"] == "pretrain"]
 
 

@@ -20,7 +20,8 @@ def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]
     """One row per stage, oldest first: a value, or None, under each of COLUMNS.
 
     filters: `arm=scratch`, `task=list*`, `state=complete`: rows are kept that fit all, whose patterns are a shell's.
-    `arm` is that of the study that began the stage; several are joined by commas, and each may fit.
+    `arm` is that of the study that began the stage; several are joined by commas, and each may fit. `date=2026-11-24`
+    is all that began on that day.
     Raises: BadInput for a filter that is not `column=pattern`, or names no column.
     """
     wanted = []
@@ -30,7 +31,7 @@ def stage_rows(store: Store, filters: Sequence[str] = ()) -> list[dict[str, Any]
             raise BadInput(f"ls: {word!r} is not column=pattern (for example arm=scratch, or task=list*)")
         if name not in COLUMNS:
             raise BadInput(f"ls: {word}: {nearest(name, COLUMNS)}")
-        wanted.append((name, pattern))
+        wanted.append((name, f"{pattern}*" if name == "date" else pattern))
     rows = [row for row in summaries(store, _row, _FORM).values() if row["state"] != "absent"]
     rows.sort(key=lambda row: (str(row["date"] or ""), row["id"]))
     return [row for row in rows if all(_fits(row[name], pattern) for name, pattern in wanted)]
