@@ -35,8 +35,8 @@ def page(document: Mapping[str, Any]) -> str:
     reached = ", ".join(f"{sums[goal]:,} {goal} (aim: {aim:,})" for goal, aim in GOALS.items())
     findings: Sequence[str] = document["findings"]
     lines = [HEAD, *_runs(document["runs"])]
-    lines.append(f"\n{sum(counts.values()):,} disturbances: {reached}. **{len(findings)} findings.**\n")
-    lines += [f"- {finding}" for finding in findings]
+    lines.append(f"\n{sum(counts.values()):,} disturbances: {reached}. **Findings: {len(findings)}.**\n")
+    lines += [*(f"- {finding}" for finding in findings), *([""] if findings else [])]
     lines += _table(["disturbance", "times"], [[name, f"{number:,}"] for name, number in counts.items()])
     if fuzz := document.get("fuzz"):
         rows = [
