@@ -40,8 +40,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
 
     Raises: BadInput for a name that is not there, or where nothing looks like a sequence.
     """
-    if table.shape is not None:
-        spec = _of_format(table, spec)
+    spec = spec if table.shape is None else _of_format(table, spec)
     view = View(table, spec)
     _settle(view)
     if labelled:

@@ -21,7 +21,6 @@ from headstart.data.table import (
     arrow_texts,
     is_list,
     is_number,
-    is_numeric,
     is_text,
     number_name,
 )
@@ -384,3 +383,10 @@ def _utf_8(data: Any, name: str, source: str) -> Any:
                     f"{error.start}); write texts as UTF-8"
                 ) from None
         raise
+
+
+def is_numeric(kind: Any) -> bool:
+    """Whether an Arrow type is one of numbers, or of true and false."""
+    import pyarrow as pa
+
+    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))

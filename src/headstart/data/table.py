@@ -60,12 +60,10 @@ class Column:
         return None if self.type != "number" or is_text(self.data.type) else numbers_of(self.data)
 
     @cached_property
+    @np.errstate(invalid="ignore")  # a signalling NaN, as in a damaged file, is missing like any other
     def floats(self) -> np.ndarray:
         """(n,) float64, NaN where a cell is missing or no number."""
-        if self.numbers is None:
-            return parse(self.data)
-        with np.errstate(invalid="ignore"):  # a signalling NaN, as in a damaged file, is missing like any other
-            return np.asarray(self.numbers, dtype=np.float64)
+        return parse(self.data) if self.numbers is None else np.asarray(self.numbers, dtype=np.float64)
 
     @property
     def mean_length(self) -> float:
@@ -85,6 +83,7 @@ class Column:
         """Whether the cells are lists of texts."""
         return self.type == "list" and is_text(self.data.type.value_type)
 
+    @np.errstate(invalid="ignore")
     def sequences(self, places: Places) -> Ragged:
         """The lists of all rows. Raises: BadInput where positions have different numbers of channels."""
         import pyarrow as pa
@@ -109,8 +108,7 @@ class Column:
                 f"{width} channels; give each position the same"
             )
         values = np.full((len(flat), width), np.nan)
-        with np.errstate(invalid="ignore"):
-            values[there] = numbers_of(flat.flatten()).reshape(-1, width)
+        values[there] = numbers_of(flat.flatten()).reshape(-1, width)
         return Ragged(values, offsets)
 
 
@@ -152,13 +150,6 @@ def is_text(kind: Any) -> bool:
     known = [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()]
     known += [getattr(pa, name)() for name in ("string_view", "binary_view") if hasattr(pa, name)]
     return kind in known
-
-
-def is_numeric(kind: Any) -> bool:
-    """Whether an Arrow type is one of numbers, or of true and false."""
-    import pyarrow as pa
-
-    return bool(pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind))
 
 
 def is_list(kind: Any) -> bool:
