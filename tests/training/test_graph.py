@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
@@ -288,6 +289,14 @@ def test_epochs_with_examples_of_their_own_are_recorded_once(ragged, monkeypatch
 def test_a_recorder_of_the_device_is_taken_by_itself(monkeypatch):
     monkeypatch.setitem(graph.RECORDERS, "cpu", taped)
     assert run(CASES["masks"], "auto")[0].how == "recorded"
+
+
+def test_steps_of_a_gpu_are_recorded_where_the_environment_asks_for_it(monkeypatch):
+    batches = SimpleNamespace(device=torch.device("cuda"), fits=True)
+    monkeypatch.delenv("HEADSTART_GRAPHS", raising=False)
+    assert graph.choose_recorder("auto", batches, trained=True, alone=True) == "HEADSTART_GRAPHS=1 records them"
+    monkeypatch.setenv("HEADSTART_GRAPHS", "1")
+    assert graph.choose_recorder("auto", batches, trained=True, alone=True) is graph.cuda_graph
 
 
 def test_the_first_steps_are_not_recorded_and_no_other_is_performed_twice(monkeypatch):

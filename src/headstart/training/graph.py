@@ -10,6 +10,7 @@ where nothing is recorded).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from functools import partial
 from typing import Any, Literal
@@ -46,6 +47,8 @@ def cuda_graph(step: Step) -> Step:
 
 RECORDERS: dict[str, Recorder] = {"cuda": cuda_graph}
 """By kind of device; a CPU starts an operation faster than it does it, and gains nothing."""
+ASKED = {"cuda": "HEADSTART_GRAPHS"}
+"""What is to be 1 in the environment for the steps of a device to be recorded: unmeasured (docs/benchmarks/gpu.md)."""
 
 Record = Recorder | Literal["auto"] | None
 """How steps are recorded: as the device can, in no way, or by a recorder of one's own."""
@@ -57,9 +60,12 @@ def choose_recorder(record: Record, batches: Batches, *, trained: bool, alone: b
     trained: whether any tensor is. alone: on one rank.
     """
     if record == "auto":
-        record = RECORDERS.get(batches.device.type)
+        device = batches.device.type
+        record = RECORDERS.get(device)
         if record is None:
             return "steps are not recorded on this device"
+        if device in ASKED and os.environ.get(ASKED[device]) != "1":
+            return f"{ASKED[device]}=1 records them"
     if record is None:
         return "asked for"
     if not trained:
