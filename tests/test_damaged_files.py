@@ -1,6 +1,7 @@
 """Damaged files of every format are read or refused in words that name the file; `python -m support.fuzz` looks longer."""
 
 import io
+import json
 
 import numpy as np
 import pytest
@@ -39,3 +40,21 @@ def test_a_signalling_nan_is_missing_like_any_other(tmp_path):
     np.save(file, values.view(np.float32))
     files = {"data.npy": file.getvalue()}
     assert outcome(PARSERS["npy"], written(files, tmp_path), files) == "read"
+
+
+@pytest.mark.parametrize("key", ["\ud800", "unknown \ud800"])
+def test_a_key_of_half_a_character_is_refused_in_words(key, tmp_path):
+    files = dict(PARSERS["model"].seeds()[0])
+    name = next(name for name in files if name.endswith("config.json"))
+    files[name] = json.dumps({**json.loads(files[name]), key: 1}).encode()
+    assert outcome(PARSERS["model"], written(files, tmp_path), files) == "refused"
+
+
+@pytest.mark.parametrize("file", ["model\0.safetensors", "\ud800", "a" * 300])
+def test_an_index_that_names_what_no_file_can_be_called_is_refused_in_words(file, tmp_path):
+    files = dict(next(files for files in PARSERS["checkpoint"].seeds() if any("index.json" in name for name in files)))
+    name = next(name for name in files if "index.json" in name)
+    index = json.loads(files[name])
+    index["weight_map"] = {**index["weight_map"], next(iter(index["weight_map"])): file}
+    files[name] = json.dumps(index).encode()
+    assert outcome(PARSERS["checkpoint"], written(files, tmp_path), files) == "refused"

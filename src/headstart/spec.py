@@ -182,7 +182,11 @@ def read(cls: type[S], value: Any, name: str = "") -> S:
     try:
         return cls.model_validate(value)  # type: ignore[attr-defined, no-any-return]
     except ValidationError as error:
-        lines = [f"{_join(name, where)}: {what}" for where, what in _lines(error)]
+        try:
+            lines = [f"{_join(name, where)}: {what}" for where, what in _lines(error)]
+        except UnicodeEncodeError as half:
+            text = half.object[:80].encode("ascii", "backslashreplace").decode()
+            lines = [_join(name, f"the text '{text}' holds half a character, as no file should; write it anew")]
         raise BadInput("\n".join(lines)) from None
 
 

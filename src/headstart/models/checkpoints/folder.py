@@ -69,10 +69,15 @@ class Folder:
     def file(self, name: str) -> Path | None:
         """The path of a file of the folder, or None where it is absent."""
         path = self.path / name
-        target = path.resolve()
+        try:
+            target, there = path.resolve(), path.is_file()
+        except (OSError, ValueError) as error:  # a NUL, half a character, a name that is too long
+            raise BadInput(
+                f"{self.path}: no file can be called {name[:80]!r} ({error}); download its index again"
+            ) from None
         if not any(target.is_relative_to(root) for root in self._roots):
             raise BadInput(f"{path}: leads out of its folder, to {target}; put a copy of the file in its place")
-        return path if path.is_file() else None
+        return path if there else None
 
     def text(self, name: str) -> str | None:
         """The text of a file, or None where it is absent."""
