@@ -5,7 +5,9 @@ Each way must end with the bits of a run in one go: every tensor, record and sco
 
 from __future__ import annotations
 
+import errno
 import json
+import math
 import os
 import resource
 import shutil
@@ -23,7 +25,7 @@ import torch
 from support.processes import alive
 from support.store_content import content, differences
 
-from headstart.runner.events import Notice, Skipped
+from headstart.runner.events import Failed, Notice, Skipped
 from headstart.runner.job import Runtime
 from headstart.runner.perform import perform
 from headstart.stage.trained import TrainedRun
@@ -282,3 +284,39 @@ def _ps(*words: str) -> str:
     if shutil.which("ps") is None:
         pytest.skip("no `ps` here to look at processes with")
     return subprocess.run(["ps", *words], capture_output=True, text=True, check=False).stdout
+
+
+def test_a_disk_that_is_full_at_each_write_in_turn_loses_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    budget = "{steps=4, evaluate_every=2}"
+    overrides = ['arms=["self_pretrained"]', f"pretrain.budget={budget}", f"finetune.budget={budget}", "model.width=4"]
+    stages = make_plan(read_study(STUDY, [*overrides, "report.against='self_pretrained'"]), Path("data")).stages
+    runtime, write, writes = Runtime(device="cpu", workers=0, save_every=0.0), os.write, 0
+
+    def run(root: Path, room: float) -> list[Failed]:
+        """Perform the study on a disk that takes so many writes."""
+        nonlocal writes
+        writes = 0
+
+        def limited(file: int, data: bytes) -> int:
+            nonlocal writes
+            writes += 1
+            if writes > room:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            return write(file, data)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "write", limited)
+            return [event for event in perform(stages.values(), Store(root), runtime) if isinstance(event, Failed)]
+
+    assert not run(tmp_path / "reference", math.inf)
+    expected, every = content(Store(tmp_path / "reference"), stages), writes
+    assert every > 20
+    for room in range(every):
+        root = tmp_path / str(room)
+        failed = run(root, room)
+        assert not failed or "Make room" in failed[0].message, failed[0].message
+        assert not run(root, math.inf)
+        assert not differences(Store(root), expected)
+        assert not [*root.glob("*/state-*"), *root.glob("*/.*.tmp")]

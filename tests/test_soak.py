@@ -7,8 +7,10 @@ import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
 import pytest
+from support.soak.__main__ import soak
 from support.soak.trials import NEED_A_DISK, TRIALS, make_reference, may_mount
 
 
@@ -22,6 +24,13 @@ def test_a_disturbed_run_ends_with_the_bits_of_an_undisturbed_one(name, referenc
     if name in NEED_A_DISK and not may_mount():
         pytest.skip("no right to mount a small disk here")
     TRIALS[name][0](random.Random(f"{name}/test"), reference, tmp_path, Counter())
+
+
+def test_two_minutes_of_faults_lose_nothing():
+    document: dict[str, Any] = {}
+    soak(2, document, [name for name in TRIALS if may_mount() or name not in NEED_A_DISK])
+    assert not document["findings"]
+    assert document["counts"]
 
 
 def test_the_page_of_reliability_says_what_was_counted():

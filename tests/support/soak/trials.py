@@ -134,13 +134,13 @@ def race(numbers: random.Random, reference: Reference, folder: Path, counts: Cou
     root, log = folder / "runs", folder / "log.txt"
     several = numbers.choice((2, 4))
     children = []
+    once = _Once(root)
     for _ in range(several):
         children.append(forked(root, log))
         time.sleep(numbers.uniform(0, 0.3 * reference.seconds))
-    _all_end(children, log)
+    _all_end(children, log, once)
     counts[f"races of {several} processes"] += 1
     _compare(root, reference)
-    once = _Once(root)
     _finish(root, log)
     once.look()
 
@@ -275,14 +275,19 @@ def read_only(numbers: random.Random, reference: Reference, folder: Path, counts
         subprocess.run(["umount", "-l", str(root)], check=True)
 
 
-def _all_end(children: list[int], log: Path) -> None:
-    codes = [ended(child, LONGEST) for child in children]
-    for child, code in zip(children, codes, strict=True):
+def _all_end(children: list[int], log: Path, once: _Once | None = None) -> None:
+    codes: dict[int, int | None] = dict.fromkeys(children)
+    deadline = time.monotonic() + LONGEST
+    while None in codes.values() and time.monotonic() < deadline:
+        codes = {child: ended(child, 0.01) if code is None else code for child, code in codes.items()}
+        if once is not None:
+            once.look()
+    for child, code in codes.items():
         if code is None:
             os.killpg(child, signal.SIGKILL)
             os.waitpid(child, 0)
-    if any(codes) or None in codes:
-        raise Broken(f"the processes ended with {codes}: {log.read_text()[-600:]}")
+    if any(code != 0 for code in codes.values()):
+        raise Broken(f"the processes ended with {[*codes.values()]}: {log.read_text()[-600:]}")
 
 
 def _mount(*words: str) -> None:
