@@ -39,7 +39,7 @@ class ObjectiveSpec(Spec):
 
     def output(self, signature: Signature) -> Output:
         """What the head must give. Raises: BadInput where the task does not fit."""
-        raise BadInput(f"objective.kind: {self.kind!r} asks nothing")
+        raise BadInput(f"objective.kind: {self.kind!r} has no method `output`; write it, or start from MaskedSpec")
 
     def prepare(self, batch: Batch, signature: Signature, seed: Any, epoch: Any) -> Batch:
         """The batch with what the objective hides (the same for the same seed, epoch and example)."""
@@ -48,7 +48,7 @@ class ObjectiveSpec(Spec):
 
     def measure(self, output: torch.Tensor, batch: Batch, signature: Signature) -> Sums:
         """Sums of loss and scores. output as `output()` asked."""
-        raise BadInput(f"objective.kind: {self.kind!r} measures nothing")
+        raise BadInput(f"objective.kind: {self.kind!r} has no method `measure`; write it, or start from MaskedSpec")
 
     def scores(self, totals: dict[str, Any]) -> dict[str, float]:
         """Scores from totals of Sums over a split (floats, or arrays per target): `loss` and more."""
@@ -56,7 +56,7 @@ class ObjectiveSpec(Spec):
 
     def monitored(self, signature: Signature) -> Monitor:
         """The score that chooses, and whether greater is better."""
-        raise BadInput(f"objective.kind: {self.kind!r} monitors nothing")
+        raise BadInput(f"objective.kind: {self.kind!r} has no method `monitored`; write it, or start from MaskedSpec")
 
 
 @dataclass(frozen=True)

@@ -116,3 +116,24 @@ def test_an_objective_of_a_plugin_self_pretrains(folder: Path, capsys: pytest.Ca
     assert "my_masked" in tomllib.loads((folder / "new" / "study.toml").read_text())["requires"]
     # What is served was self-pretrained by it, and answers without it.
     assert headstart("predict", "new", "data.csv", "-o", "p.csv") == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (("pretrain.objective.kind=causal",), "the objective 'causal' needs a causal model; set model.causal = true"),
+        (("pretrain.objective.kind=regress",), "'regress' needs number targets, the task has 'class'"),
+        (("--plugin", "my_ahead.py", "pretrain.objective.kind=ahead"), "'ahead' has no method `output`"),
+        (("-o", "model", "--balanced"), "plan.json: was made for other data or settings"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_before_a_model_without_a_network_is_fitted(
+    folder: Path, capsys: pytest.CaptureFixture[str], words: tuple[str, ...], text: str
+) -> None:
+    (folder / "my_ahead.py").write_text(PRETRAINS.replace("MaskedSpec", "ObjectiveSpec").replace("hidden", "ahead"))
+    (folder / "runs").rename(folder / "before")
+    assert headstart(*FIT, "-o", "new", *words) == 2
+    captured = capsys.readouterr()
+    assert text in " ".join(captured.err.split())
+    assert "a first usable model" not in captured.out
+    assert not list(folder.glob("runs/*/result.json"))

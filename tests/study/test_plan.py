@@ -238,6 +238,8 @@ def test_a_study_without_arms_is_refused() -> None:
 
 def test_overrides_that_cannot_be_read_are_refused() -> None:
     assert "is not name=value" in why("finetune.optim.lr")
+    for word in ("arms.scratch.=3", ".=3", "finetune..lr=3", "report.=3"):
+        assert f"override: {word!r} lacks a name beside a dot (for example finetune.optim.lr=[" in why(word)
     assert "is not a TOML value" in why("finetune.optim.lr=[1e-3")
     assert "is not a TOML value" in why("finetune.optim.lr=1e-3x")
     assert "override: 'optim.lr' names no stage" in why("optim.lr=1e-3")

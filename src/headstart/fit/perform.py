@@ -21,7 +21,7 @@ from headstart.errors import BadInput
 from headstart.fit import plan as planning
 from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_served
 from headstart.fit.budget import Amount, Known
-from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, Shape, shape_of
+from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
 from headstart.fit.occlusion import affordable, where_it_looks
 from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
 from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitSettings
@@ -142,35 +142,31 @@ class Fit:
 
         timed: steps are taken, where there is a limit of time, to tell how many fit into it.
         """
-        digest, document = content(self.spec, self.data), self.spec.document(places=False)
-        wanted = planning.made_for(digest, document, self.settings, self.known)
-        folder = self.out or self.store.root / "plans" / wanted
-        plan = planning.kept_plan(folder, wanted)
+        plan = planning.kept_plan(self.folder, self.wanted)
         if plan is None:
             spent = time.monotonic() - self.begun
             timed = timed and (self.settings.time is not None or self.out is not None)
-            plan = planning.plan_for(self.known, self.settings, wanted, spent, slots, self.device, timed=timed)
+            plan = planning.plan_for(self.known, self.settings, self.wanted, spent, slots, self.device, timed=timed)
             if keep:
-                planning.keep_plan(folder, plan)
+                planning.keep_plan(self.folder, plan)
         self.plan = plan
         table = planning.with_places(plan.study, self.known)
         self.study = make_plan(read_study(table, self.settings.overrides), self.data)
         return plan
 
     def _check(self) -> None:
-        """Raises: BadInput for settings of the study that are none, and for what could be trained and not be served."""
-        known, shape = self.known, Shape()
+        """Raises: BadInput for settings that are none, what could not be served, and a plan of something else."""
+        known, spec = self.known, self.spec
+        shape = shape_of(known.kind, known.lengths)
         if known.backbone is not None:
-            shape = shape_of(known.kind, known.lengths)
             longest = min(int(known.lengths.max()), shape.longest or sys.maxsize)
             known.backbone.check(-(-longest // shape.patch), self.task.symbols)
         check_served(self.settings, known.backbone, known.series)
         if known.start is not None:
             known.start.check(known.kind, self.task.symbols)
-        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 0, 1, 1))
+        table = planning.study_table(known, shape, self.settings, Amount(ONE_RATE, 1, 1, 1, 1))
         study = make_plan(read_study(planning.with_places(table, known), self.settings.overrides), self.data)
-        if known.backbone is not None or known.start is not None:
-            survey(study)
+        survey(study)
         for stage in study.stages.values():
             model, objective = stage.spec.model, stage.spec.objective
             if objective.source_digest and stage.name != "pretrain":
@@ -186,6 +182,9 @@ class Fit:
                 )
             if model.source_digest:
                 check_servable(model, objective, self.task)
+        self.wanted = planning.made_for(content(spec, self.data), spec.document(places=False), self.settings, known)
+        self.folder = self.out or self.store.root / "plans" / self.wanted
+        planning.kept_plan(self.folder, self.wanted)
 
     def train(self, workers: int = 0, threads: int = 1) -> Iterator[Event]:
         """Train what is not there yet, until all is done or the time is over.

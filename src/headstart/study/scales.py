@@ -212,17 +212,16 @@ def _sets(path: str, value: Any, name: str) -> bool:
 
 def parse_override(word: str) -> tuple[str, Any]:
     """`a.b=value` as (path, value); the value is TOML, and a bare word is text."""
-    path, equals, text = word.partition("=")
-    if not equals or not path.strip():
-        raise BadInput(f"override: {word!r} is not name=value (for example finetune.optim.lr=[1e-4,3e-4])")
+    path, equals, text = (part.strip() for part in word.partition("="))
+    if not equals or not all(name.strip() for name in path.split(".")):
+        wrong = "lacks a name beside a dot" if equals and path else "is not name=value"
+        raise BadInput(f"override: {word!r} {wrong} (for example finetune.optim.lr=[1e-4,3e-4])")
     try:
-        return path.strip(), tomllib.loads(f"value = {text.strip()}")["value"]
+        return path, tomllib.loads(f"value = {text}")["value"]
     except tomllib.TOMLDecodeError:
-        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text.strip()):
-            return path.strip(), text.strip()
-        raise BadInput(
-            f"override: {path.strip()}: {text!r} is not a TOML value; text needs quotes, a list brackets"
-        ) from None
+        if re.fullmatch(r"\.{0,2}/?[A-Za-z_][A-Za-z0-9_+\-()./]*", text):
+            return path, text
+        raise BadInput(f"override: {path}: {text!r} is not a TOML value; text needs quotes, a list brackets") from None
 
 
 def with_bases(table: Mapping[str, Any], file: Path | None = None) -> dict[str, Any]:
