@@ -658,7 +658,7 @@ def test_ctrl_c_saves_and_exits_with_130(tmp_path: Path) -> None:
     assert list((tmp_path / "runs").glob("*/state-*.safetensors")), "what ran has been saved"
 
 
-def test_circular_garbage_is_collected_again_after_a_study_was_planned_or_refused(tmp_path, monkeypatch):
+def test_circular_garbage_is_collected_again_after_a_study_was_planned_or_refused():
     from headstart.verbs.options import without_collection
 
     with without_collection():

@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from headstart.bench.machine import setting
+from support.counts import add_run, read_counts, write_counts
 from support.fuzz.parsers import PARSERS
 from support.fuzz.run import run
 
@@ -28,7 +28,7 @@ def main() -> None:
     words.add_argument("--folder", type=Path, default=Path("build/fuzz"))
     words.add_argument("--json", type=Path)
     options = words.parse_args()
-    document: dict[str, Any] = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    document = read_counts(options.json)
     sums: dict[str, Any] = document.setdefault("fuzz", {})
     names = options.names or list(PARSERS)
     failed = False
@@ -56,12 +56,9 @@ def main() -> None:
         row["findings"] += result["findings"]
         failed = failed or bool(result["findings"])
         print(json.dumps({"parser": name, **result}), flush=True)
-        if options.json:
-            options.json.write_text(json.dumps(document, indent=1) + "\n")
-    if options.json:
-        where = {name: setting("cpu", 1)[name] for name in ("date", "machine", "torch")}
-        document.setdefault("runs", []).append({**where, "what": "fuzz", "minutes": options.minutes * len(names)})
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
+        write_counts(options.json, document)
+    add_run(document, "fuzz", options.minutes * len(names))
+    write_counts(options.json, document)
     sys.exit(failed)
 
 

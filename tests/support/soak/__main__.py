@@ -16,7 +16,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from headstart.bench.machine import setting
+from support.counts import add_run, read_counts, write_counts
 from support.soak.trials import NEED_A_DISK, TRIALS, Broken, make_reference, may_mount
 
 
@@ -45,10 +45,9 @@ def soak(minutes: float, document: dict[str, Any], names: list[str], save: Path 
             seeds[name] = seed + 1
             turn += 1
             document["counts"] = dict(sorted(counts.items()))
-            if save is not None:
-                save.write_text(json.dumps(document, indent=1) + "\n")
-    where = {name: setting("cpu", 1)[name] for name in ("date", "machine", "torch")}
-    document.setdefault("runs", []).append({**where, "what": "soak", "minutes": minutes})
+            write_counts(save, document)
+    add_run(document, "soak", minutes)
+    write_counts(save, document)
 
 
 def main() -> None:
@@ -58,11 +57,9 @@ def main() -> None:
     words.add_argument("--json", type=Path)
     options = words.parse_args()
     names = options.names or [name for name in TRIALS if may_mount() or name not in NEED_A_DISK]
-    document = json.loads(options.json.read_text()) if options.json and options.json.exists() else {}
+    document = read_counts(options.json)
     before = len(document.get("findings", []))
     soak(options.minutes, document, names, options.json)
-    if options.json:
-        options.json.write_text(json.dumps(document, indent=1) + "\n")
     print(json.dumps(document, indent=1))
     sys.exit(len(document["findings"]) > before)
 
