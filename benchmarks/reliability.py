@@ -21,6 +21,8 @@ an undisturbed run, and looks whether a finished stage was lost or done twice, a
 breaks any of these promises is a finding. In the races counted here, that look began when the race was over; since then it goes
 on during the race. Up to two runs went on at once, and their minutes add up; most of them had their store in memory. One trial,
 which was interrupted by hand, is not counted as a finding; it passed when it was performed again with its seed.
+Of the runs with two workers that are killed, a third loses its driver, a third a worker, and a third both at once, which counts
+as a SIGKILL of each.
 """
 FUZZ = """## Damaged files
 

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+# Commands that tests start keep the package's bytecode, as a person's do: they would compile it hundreds of times.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 SHARED = Path(__file__).parents[1] / ".." / "shared" / "data"
 
 

@@ -84,6 +84,16 @@ def test_whether_a_target_is_a_class_is_answered_alike_everywhere(
     assert asks or 'task = { kind = "own", file = "f.csv", target = "y"' in own.stdout
 
 
+def test_a_task_that_needs_a_file_is_shown_by_its_keys_until_the_file_is_named(tmp_path: Path) -> None:
+    done = headstart("show", "own", cwd=tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "`headstart show own file=...` also shows its splits, its labels and an example." in done.stdout
+    assert "A file whose rows join train without their labels." in " ".join(done.stdout.split())
+    lost = headstart("show", "own", "file=f.csv", cwd=tmp_path)
+    assert lost.returncode == 2
+    assert "f.csv" in lost.stderr
+
+
 def test_a_file_of_code_is_checked_as_a_plugin(tmp_path: Path) -> None:
     done = headstart("check", "my_net.py", cwd=tmp_path)
     assert done.returncode == 2

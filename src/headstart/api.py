@@ -22,7 +22,7 @@ from headstart.runner.worker import close_tasks
 from headstart.sequence import Batch, Signature
 from headstart.spec import digest
 from headstart.stage import look_again
-from headstart.store import Store, store_folder, store_of
+from headstart.store import Store, store_folder, store_folder_for, store_of
 from headstart.study.collect import gather
 from headstart.study.estimate import Cost, survey
 from headstart.study.files import as_given, origin_of, studies_folder, study_path
@@ -69,9 +69,7 @@ class Study:
         load_plugins(plugins)
         look_again()
         close_tasks()
-        # The command on a report's page is given in the report's folder, and finds the store around it.
-        around = None if store or os.environ.get("HEADSTART_STORE") else store_of(Path(self.source))
-        self.store = Store(store_folder(store or around))
+        self.store = Store(store_folder_for(self.source, store))
         self.spec, self.plan = self._planned(source, scale, absent)
         self._facts: Mapping[str, Facts] | None = None
         self.origin = self._origin()  # now: the file may be gone when the report is written

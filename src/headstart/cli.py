@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import typer
 
@@ -74,21 +74,24 @@ def run(
     """Perform a study: train what is missing, then print its table."""
     opt.use_weights(weights)
     ways: dict[str, Any] = {"on": on, "gpus_per_stage": gpus_per_stage, "ranks": ranks}
-    absent: Literal["refuse", "open"] = "open" if dry_run else "refuse"
-    settings = {"store": store, "data": data, "mixer": mixer, "scale": scale}
+    settings, key = {"store": store, "data": data, "mixer": mixer, "scale": scale}, ""
+    if dry_run and not (plugin or mixer):
+        from headstart.verbs.look import print_recalled
+
+        key = print_recalled(study, store, [settings, ways, overrides, workers, threads, device, stack, weights])
     with opt.without_collection():
         from headstart.api import Study
         from headstart.runner.stacks import read_stack
-        from headstart.verbs.perform import Outputs, dry_run_study, run_study
+        from headstart.verbs.dry_run import dry_run_study
+        from headstart.verbs.perform import Outputs, run_study
 
         ways["stack"] = read_stack(stack)
-        bound = Study(study, overrides or [], plugins=plugin or [], absent=absent, **settings)
+        bound = Study(study, overrides or [], plugins=plugin or [], absent="open" if dry_run else "refuse", **settings)
         if dry_run and on:
-            message = "--dry-run estimates for this machine and trains nothing; leave one of them out"
-            raise BadInput(f"--on: {on!r}: {message}")
+            raise BadInput(f"--on: {on!r}: --dry-run estimates for this machine and trains nothing; leave one out")
         runtime = bound.runtime(workers=workers, threads=threads, device=device, **ways)
         if dry_run:
-            return dry_run_study(bound, runtime)
+            return dry_run_study(bound, runtime, key)
     raise typer.Exit(run_study(bound, runtime, Outputs(json, tidy, figure_width, pivot=pivot), track or []))
 
 

@@ -4,7 +4,7 @@ from headstart.store.claim import ClaimedStage
 from headstart.store.files import DONE, RESULT, Damaged, disk_full, publish, publish_json, read_json, seal, unseal
 from headstart.store.locks import LostLock
 from headstart.store.saving import SaveTimes
-from headstart.store.stages import StageEntry, Store, export_stage, store_folder, store_of
+from headstart.store.stages import StageEntry, Store, export_stage, store_folder, store_folder_for, store_of
 
 __all__ = [
     "DONE",
@@ -22,6 +22,7 @@ __all__ = [
     "read_json",
     "seal",
     "store_folder",
+    "store_folder_for",
     "store_of",
     "unseal",
 ]

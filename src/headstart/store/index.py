@@ -33,7 +33,7 @@ def summaries(
     names: of the stages (None: all of the store).
     """
     path = store.root / INDEX
-    known = _read(path, form)
+    known: Mapping[str, list[Any]] = read_derived(path, form)
     fresh: dict[str, list[Any]] = {}
     rows: dict[str, Row] = {}
     for name in store.names() if names is None else names:
@@ -47,7 +47,7 @@ def summaries(
             fresh[name] = [key, rows[name]]
     gone = known.keys() - rows.keys() if names is None else set[str]()
     if fresh or gone:
-        _write(path, form, {name: item for name, item in {**known, **fresh}.items() if name not in gone})
+        write_derived(path, form, {name: item for name, item in {**known, **fresh}.items() if name not in gone})
     return rows
 
 
@@ -65,22 +65,22 @@ def _key(folder: Path) -> list[int] | None:
     return key
 
 
-def _read(path: Path, form: str) -> Mapping[str, list[Any]]:
-    """What the index holds; nothing where it is absent, damaged or of another form."""
+def read_derived(path: Path, form: str) -> Mapping[str, Any]:
+    """What a derived file holds; nothing where it is absent, damaged or of another form."""
     try:
         head, _, body = path.read_bytes().partition(b"\n")
         note = json.loads(head)
         if note == {"format": FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}:
-            known: dict[str, list[Any]] = json.loads(body)
-            return known
+            content: dict[str, Any] = json.loads(body)
+            return content
     except (OSError, ValueError, RecursionError):
         pass
     return {}
 
 
-def _write(path: Path, form: str, stages: Mapping[str, list[Any]]) -> None:
-    """Publish the index; a store that cannot be written stays without."""
-    body = json.dumps(stages, separators=(",", ":")).encode()
+def write_derived(path: Path, form: str, content: Mapping[str, Any]) -> None:
+    """Publish a derived file; a store that cannot be written stays without."""
+    body = json.dumps(content, separators=(",", ":")).encode()
     head = {"format": FORMAT, "form": form, "digest": hashlib.sha256(body).hexdigest()}
     with contextlib.suppress(OSError):
         publish(path, json.dumps(head).encode() + b"\n" + body)

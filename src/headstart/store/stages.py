@@ -61,6 +61,13 @@ def store_of(file: Path) -> Path | None:
     return reports.parent if file.name == "study.toml" and reports.name == "reports" and file.is_file() else None
 
 
+def store_folder_for(study: str, option: str | os.PathLike[str] | None) -> Path:
+    """The store of a study's run: as `store_folder` says, but a report's own `study.toml` finds the store around it."""
+    # The command on a report's page is given in the report's folder.
+    around = None if option or os.environ.get("HEADSTART_STORE") else store_of(Path(study))
+    return store_folder(option or around)
+
+
 @dataclass(frozen=True)
 class StageEntry:
     """One stage of a listing. `stage` and `result` are the JSON of their files, None where absent."""

@@ -6,10 +6,8 @@ import csv
 import io
 import json as json_module
 import sys
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, redirect_stdout
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,25 +27,21 @@ from headstart.runner.machine import choose_device, keep_freed_memory
 from headstart.runner.perform import perform
 from headstart.runner.ranks import check_ranks, follows
 from headstart.spec import digest
-from headstart.stage import StageSpec
-from headstart.store import DONE, Store, publish
-from headstart.study.budgets import Lack, lacking
+from headstart.store import Store, publish
 from headstart.study.columns import side_by_side
-from headstart.study.costs import Speed, speed_here
-from headstart.study.estimate import Cost, TimeLeft, measure, probes
-from headstart.study.listing import states as stored_states
+from headstart.study.costs import speed_here
+from headstart.study.estimate import probes
 from headstart.study.plan import Plan
 from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
 from headstart.study.snapshot import Snapshot, only_run, read_snapshot, take_snapshot
-from headstart.study.words import count, duration
 from headstart.text import json_lines, many
 from headstart.tracking import Tracking
-from headstart.verbs.checks import prepared_with_bar, print_absent, print_precision
+from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.options import inches
-from headstart.verbs.terminal import console, hanging, table, writable_file, writable_folder
+from headstart.verbs.terminal import console, hanging, writable_file, writable_folder
 
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
@@ -214,20 +208,24 @@ def _partial_table(study: Study) -> RenderableType:
 
 def print_scale(study: Study) -> None:
     """Arms that were left out, the scale, what it leaves out, and what stands in for absent data."""
-    spec, out = study.spec, console()
-    for note in study.notes:
-        out.print(Text(note))
+    for line in scale_lines(study):
+        console().print(Text(line))
+
+
+def scale_lines(study: Study) -> list[str]:
+    """The lines of `print_scale`."""
+    spec = study.spec
     if spec.scale is None:
-        return
-    out.print(Text(f"scale {spec.scale}" + (f": {spec.scale_note}" if spec.scale_note else "")))
+        return list(study.notes)
     chains: dict[str, set[str]] = {}
     for cell in study.plan.cells:
         chains.setdefault(cell.column, set()).update(planned.name for planned in cell.chain)
     texts = [
         stand_in_told(column, spec.stood_in.get(column, {}), chain, spec.reported) for column, chain in chains.items()
     ]
-    if any(texts):
-        out.print(Text(f"stand-in data: {stand_ins_told(texts)} (not in {study.data})"))
+    stand_ins = [f"stand-in data: {stand_ins_told(texts)} (not in {study.data})"] if any(texts) else []
+    scale = f"scale {spec.scale}" + (f": {spec.scale_note}" if spec.scale_note else "")
+    return [*study.notes, scale, *stand_ins]
 
 
 def _answer(
@@ -334,62 +332,3 @@ def _print_checklist(content: Content, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     publish(folder / "checklist.md", text.encode())
     sys.stdout.write(text)
-
-
-def dry_run_study(study: Study, runtime: Runtime) -> None:
-    """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known."""
-    runtime = replace(runtime, device=choose_device(runtime.device))
-    slots, plan, out = max(runtime.workers, 1), study.plan, console()
-    stages = plan.every_stage
-    uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
-    absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
-    stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
-    states = {identity: stored.get(identity) or _lacks(absent[identity]) for identity in stages}
-    done = {identity for identity, state in states.items() if state in DONE}
-    costs, speed = measure(study.survey(), runtime, speed_here(), done)
-    by_identity = {cost.planned.identity: cost for cost in costs}
-    out.print(f"store {study.store.root}")
-    print_scale(study)
-    rows = [
-        [p.label, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
-        for i, p in stages.items()
-    ]
-    out.print(table(HEADS, rows, right=(3, 5, 6, 7, 8, 9, 10, 11, 12)))
-    rest = [cost for cost in costs if cost.planned.identity not in done]
-    seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
-    apart = [identity for identity, lack in absent.items() if lack.data]
-    unknown = len(stages) - len(costs)
-    out.print(
-        f"{many(len(plan.cells), 'run')}, {many(len(stages), 'distinct stage')}, "
-        f"{len(done)} finished; "
-        f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
-        "(an estimate for this machine)"
-    )
-    kinds, timed = ({cost.kind for cost in rest if cost.steps and (cost.time or every)} for every in (True, False))
-    others = "; the rest follows from FLOPs" if kinds - timed else ""
-    if kinds:
-        out.print(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
-    if apart:
-        out.print(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
-    print_absent(absent.values())
-    if unknown:
-        out.print(f"The cost of {many(unknown, 'stage')} is unknown until what they read is there, and is not counted.")
-
-
-def _lacks(lack: Lack) -> str:
-    """Which of what a stage reads is not here."""
-    return "no data" if lack.data else "no weights"
-
-
-HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples", "parameters"]
-HEADS += ["trained"]
-
-
-def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
-    """The cells of a stage: what it is, and what it costs."""
-    values = {"task": spec.task.kind, "seed": str(spec.seed), "optim.lr": f"{spec.optim.lr:g}"}
-    head = [value if spec.uses(name) else "" for name, value in values.items()]
-    if cost is None:
-        return [*head, *["unknown"] * 6]
-    sizes = f"{cost.steps:,}", count(cost.flops), count(cost.examples), f"{cost.parameters:,}", f"{cost.trainable:,}"
-    return [*head, duration(sum(cost.seconds_at(speed))), *sizes]

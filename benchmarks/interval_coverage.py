@@ -1,6 +1,6 @@
 """How often the sets of `headstart predict --confidence` hold the true class, on official test splits.
 
-    python benchmarks/coverage.py --data DIR [--work DIR] [--time TIME] SET [SET ...]
+    python benchmarks/interval_coverage.py --data DIR [--work DIR] [--time TIME] SET [SET ...]
 
 DIR holds SET/SET_TRAIN.tsv and SET/SET_TEST.tsv, the label first, as the UCR archive has them. The fit sees the train file
 alone; coverage and the mean size of the sets are those of the test file, which nothing else has used.

@@ -1,0 +1,107 @@
+"""`run --dry-run`: the distinct stages of a study, their parameters and what they would cost here."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+
+from rich.text import Text
+
+from headstart.api import Study
+from headstart.runner.job import Runtime
+from headstart.runner.machine import choose_device
+from headstart.stage import StageSpec
+from headstart.store import DONE
+from headstart.study.budgets import Lack, lacking
+from headstart.study.costs import Speed, speed_here
+from headstart.study.estimate import Cost, TimeLeft, measure
+from headstart.study.files import files_of, study_path, study_text
+from headstart.study.listing import PrintedPlan, remember_plan
+from headstart.study.listing import states as stored_states
+from headstart.study.words import count, duration
+from headstart.text import many
+from headstart.verbs.checks import print_absent
+from headstart.verbs.look import print_plan
+from headstart.verbs.perform import scale_lines
+from headstart.verbs.terminal import console
+
+
+def dry_run_study(study: Study, runtime: Runtime, key: str = "") -> None:
+    """The distinct stages, their parameters and what they would cost here. Needs no data where sizes are known.
+
+    key: of the command, under which a plan whose stages are all finished is kept for the next time.
+    """
+    runtime = replace(runtime, device=choose_device(runtime.device))
+    slots, plan = max(runtime.workers, 1), study.plan
+    stages = plan.every_stage
+    uses = Counter(planned.identity for cell in (*plan.cells, *plan.baselines) for planned in cell.chain)
+    absent = {identity: lacking(p.spec, study.data) for identity, p in stages.items() if p.open}
+    stored = stored_states(study.store, (identity for identity in stages if identity not in absent))
+    states = {identity: stored.get(identity) or _lacks(absent[identity]) for identity in stages}
+    done = {identity for identity, state in states.items() if state in DONE}
+    above = [f"store {study.store.root}", *scale_lines(study)]
+    for line in above:
+        console().print(Text(line))
+    costs, speed = measure(study.survey(), runtime, speed_here(), done)
+    by_identity = {cost.planned.identity: cost for cost in costs}
+    rows = [
+        [p.label, "open" if p.open else i, states[i], str(uses[i]), *_costs_of(p.spec, by_identity.get(i), speed)]
+        for i, p in stages.items()
+    ]
+    rest = [cost for cost in costs if cost.planned.identity not in done]
+    seconds = TimeLeft(rest, plan.chains, slots, speed).predicted()
+    apart = [identity for identity, lack in absent.items() if lack.data]
+    unknown = len(stages) - len(costs)
+    lines = [
+        f"{many(len(plan.cells), 'run')}, {many(len(stages), 'distinct stage')}, "
+        f"{len(done):,} finished; "
+        f"{count(sum(cost.flops for cost in rest))}FLOP to do, about {duration(seconds)} with {slots} worker(s) "
+        "(an estimate for this machine)"
+    ]
+    kinds, timed = ({cost.kind for cost in rest if cost.steps and (cost.time or every)} for every in (True, False))
+    others = "; the rest follows from FLOPs" if kinds - timed else ""
+    if kinds:
+        lines.append(f"Time: steps of {len(timed)} of {len(kinds)} kinds of stages were timed just now{others}.")
+    if apart:
+        lines.append(f"The data of {many(len(apart), 'stage')} are not in {study.data}; sizes are those of the papers.")
+    printed = PrintedPlan(above, HEADS, rows, lines)
+    print_plan(printed)
+    print_absent(absent.values())
+    if unknown:
+        console().print(
+            f"The cost of {many(unknown, 'stage')} is unknown until what they read is there, and is not counted."
+        )
+    if key and len(done) == len(stages) and (files := _files_of(study)) is not None:
+        remember_plan(study.store, key, printed, list(stages), files)
+
+
+def _files_of(study: Study) -> list[Path] | None:
+    """All files that a plan was made of; None where more than files decided: own code, weights, or absent data."""
+    specs = [planned.spec for planned in study.plan.every_stage.values()]
+    files = files_of(study_path(study.source))
+    texts = [*study.overrides, *map(study_text, files)]
+    weights = any(spec.checkpoint or hasattr(spec.model, "source") for spec in specs) or any("like" in t for t in texts)
+    if study.plan.plugins or study.spec.stood_in or weights:
+        return None
+    tasks = {id(spec.task): spec.task for spec in specs}.values()
+    return [*files, *{file for task in tasks if not task.generated for file in task.files(study.data)}]
+
+
+def _lacks(lack: Lack) -> str:
+    """Which of what a stage reads is not here."""
+    return "no data" if lack.data else "no weights"
+
+
+HEADS = ["stage", "id", "state", "runs", "task", "seed", "rate", "time", "steps", "FLOP", "examples", "parameters"]
+HEADS += ["trained"]
+
+
+def _costs_of(spec: StageSpec, cost: Cost | None, speed: Speed) -> list[str]:
+    """The cells of a stage: what it is, and what it costs."""
+    values = {"task": spec.task.kind, "seed": str(spec.seed), "optim.lr": f"{spec.optim.lr:g}"}
+    head = [value if spec.uses(name) else "" for name, value in values.items()]
+    if cost is None:
+        return [*head, *["unknown"] * 6]
+    sizes = f"{cost.steps:,}", count(cost.flops), count(cost.examples), f"{cost.parameters:,}", f"{cost.trainable:,}"
+    return [*head, duration(sum(cost.seconds_at(speed))), *sizes]
