@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.archives import files_of, reading, stamps, unpacked
+from headstart.data.archives import files_of, reading, unpacked
 from headstart.data.arrays import array_table, list_table, read_npy, read_npz
 from headstart.data.build import build
 from headstart.data.csv import read_csv
@@ -24,6 +24,7 @@ from headstart.data.sequences import Sequences, check_alike, check_ids, check_ta
 from headstart.data.series import read_ts_file
 from headstart.data.table import Table
 from headstart.errors import BadInput, Mistakes
+from headstart.store.files import stamps
 
 __all__ = [
     "Channel",

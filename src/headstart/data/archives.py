@@ -14,7 +14,7 @@ import os
 import stat
 import tarfile
 import zlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -61,15 +61,6 @@ def files_of(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     return [path / name for name in listed(path, lambda name: not any(p.startswith(".") for p in name.split("/")))]
-
-
-def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
-    """(path, size, time) of each file: what tells that nothing was changed since it was read."""
-    out = []
-    for file in files:
-        known = os.stat(file)
-        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns))
-    return out
 
 
 def unpacked(path: Path) -> io.BufferedReader:

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -137,6 +137,15 @@ def plain(value: Any) -> Any:
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     return value
+
+
+def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
+    """(path, size, time) of each file: what tells that nothing was changed since it was read."""
+    out = []
+    for file in files:
+        known = os.stat(file)
+        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns))
+    return out
 
 
 def canonical(document: Any) -> bytes:

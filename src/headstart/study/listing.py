@@ -12,10 +12,9 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from headstart.data.archives import stamps
 from headstart.errors import BadInput, nearest
 from headstart.store import DONE, StageEntry, Store
-from headstart.store.files import canonical
+from headstart.store.files import canonical, stamps
 from headstart.store.index import read_derived, summaries, write_derived
 
 COLUMNS = ("id", "state", "stage", "arm", "task", "seed", "rate", "val", "test", "metric", "date", "epochs", "seconds")
@@ -110,8 +109,8 @@ def remember_plan(store: Store, key: str, plan: PrintedPlan, identities: Sequenc
     """Keep a plan whose stages are all finished. identities: of its rows; files: all that it was made of."""
     known = read_derived(store.root / PLANS, "plans")
     entry = {"plan": asdict(plan), "identities": list(identities), "files": stamps(sorted(set(files)))}
-    kept = [(name, value) for name, value in known.items() if name != key][1 - KEPT :]
-    write_derived(store.root / PLANS, "plans", dict([*kept, (key, entry)]))
+    others = [(name, value) for name, value in known.items() if name != key][1 - KEPT :]
+    write_derived(store.root / PLANS, "plans", dict([*others, (key, entry)]))
 
 
 def recall_plan(store: Store, key: str) -> PrintedPlan | None:

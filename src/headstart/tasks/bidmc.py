@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, stamps
+from headstart.data.archives import listed
 from headstart.data.prepared import Builder, prepared
 from headstart.data.sequences import to_range
 from headstart.data.series import read_ts
@@ -22,6 +22,7 @@ from headstart.data.text import Named, find_named, lines, texts
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import permutation
 from headstart.sequence import Signature
+from headstart.store.files import stamps
 from headstart.tasks.build import absent, incomplete, prepared_task
 from headstart.tasks.series import copies, held_out, write_series
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec

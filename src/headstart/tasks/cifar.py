@@ -11,13 +11,14 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, members, stamps
+from headstart.data.archives import listed, members
 from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.sequences import groups, moments
 from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
 from headstart.spec import neutral
+from headstart.store.files import stamps
 from headstart.tasks.build import absent, each_split, incomplete, size_note
 from headstart.tasks.images import augmenter, decode, pixel_task, tiled
 from headstart.tasks.task import LONG_RANGE_ARENA, Augment, Outline, Task, TaskSpec

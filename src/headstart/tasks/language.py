@@ -9,12 +9,13 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
-from headstart.data.archives import files_of, stamps, unpacked
+from headstart.data.archives import files_of, unpacked
 from headstart.data.prepared import Builder, prepared
 from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import place
+from headstart.store.files import stamps
 from headstart.tasks.build import Written, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder

@@ -12,7 +12,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from headstart.data import Layout, LayoutSpec, Sequences, read_sequences
-from headstart.data.archives import files_of, stamps
+from headstart.data.archives import files_of
 from headstart.data.layout import Kind, by_role
 from headstart.data.letters import spoken
 from headstart.data.prepared import Builder, Prepared, prepared, stored
@@ -21,6 +21,7 @@ from headstart.data.splits import about_copies, about_groups, about_labels, chec
 from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
+from headstart.store.files import stamps
 from headstart.tasks.build import each_split
 from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 
@@ -150,8 +151,7 @@ class OwnSpec(TaskSpec):
         return tuple(file for path in self._paths(data).values() for file in files_of(path))
 
     def load(self, data: Path) -> Task:
-        ready = self._prepared(data)
-        facts = ready.facts
+        facts = (ready := self._prepared(data)).facts
         signature = Signature(**facts["signature"])
         return Task(
             signature,

@@ -15,7 +15,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, members, stamps
+from headstart.data.archives import listed, members
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, Writer, prepared, stored
 from headstart.data.rows import read_rows
@@ -25,6 +25,7 @@ from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.seeds import bits, permutation
 from headstart.sequence import Signature
+from headstart.store.files import stamps
 from headstart.tasks.build import Written, absent, classes_of, find_all, prepared_task, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, SPLITS, Outline, Task, TaskSpec
 from headstart.tasks.text import ORIGIN, decoder, find, reviews

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import members, stamps
+from headstart.data.archives import members
 from headstart.data.folders import at_rate, read_wav, to_levels
 from headstart.data.labels import in_order
 from headstart.data.prepared import Builder, Writer, prepared
@@ -21,6 +21,7 @@ from headstart.data.splits import copies_note, drawn
 from headstart.data.text import archives_or_files
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
+from headstart.store.files import stamps
 from headstart.tasks.build import Written, absent, prepared_task, size_note, write_split
 from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 

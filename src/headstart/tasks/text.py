@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 from pydantic import Field
 
-from headstart.data.archives import listed, members, stamps
+from headstart.data.archives import listed, members
 from headstart.data.labels import label_of
 from headstart.data.prepared import Builder, Prepared, prepared, stored
 from headstart.data.rows import read_rows
@@ -23,6 +23,7 @@ from headstart.data.splits import copies_note, hold_out, occurs_once
 from headstart.data.text import text_of
 from headstart.errors import BadInput, Mistakes
 from headstart.sequence import Signature
+from headstart.store.files import stamps
 from headstart.tasks.build import absent, classes_of, each_split, incomplete, signature_of, size_note, write_split
 from headstart.tasks.task import LONG_RANGE_ARENA, Outline, Task, TaskSpec
 

@@ -59,8 +59,8 @@ def show_task(name: str, overrides: Sequence[str], data: str | None) -> None:
     from headstart.verbs.task_view import describe
 
     out, fields = console(), TASKS[name].load().model_fields
-    given = {word.partition("=")[0].strip().removeprefix("task.").partition(".")[0] for word in overrides}
-    if needed := [field for field, info in fields.items() if info.is_required() and field not in given]:
+    settings = {word.partition("=")[0].strip().removeprefix("task.").partition(".")[0] for word in overrides}
+    if needed := [field for field, info in fields.items() if info.is_required() and field not in settings]:
         words = " ".join(f"{field}=..." for field in needed)
         return out.print(f"`headstart show {name} {words}` also shows its splits, its labels and an example.")
     spec = task_spec(name, overrides)

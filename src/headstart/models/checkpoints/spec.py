@@ -9,7 +9,6 @@ from typing import ClassVar, Literal
 from pydantic import Field
 from torch import Tensor
 
-from headstart.data.archives import stamps
 from headstart.data.prepared import remembered
 from headstart.errors import BadInput
 from headstart.models.checkpoints.fields import Fields
@@ -19,6 +18,7 @@ from headstart.models.checkpoints.read import Checkpoint, fields_of, read_checkp
 from headstart.models.checkpoints.source import absent, find_folder
 from headstart.models.kind import ModelKind
 from headstart.spec import place
+from headstart.store.files import stamps
 
 READING = 1
 """Version of how tensors of files become ours; raised where equal files give other numbers."""
