@@ -135,6 +135,27 @@ def test_a_network_that_is_asked_for_begins_also_where_the_time_is_over(serve, u
     assert seen == limits
 
 
+@pytest.mark.parametrize(("splits", "each", "runs"), [(5, 2.5, 5), (5, 3.0, 4), (5, 9.0, 1), (1, 1.5, 2), (1, 2.5, 1)])
+def test_folds_may_take_two_thirds_of_the_time_and_further_seeds_a_fifth(splits, each, runs, monkeypatch) -> None:
+    now, done = [100.0], []
+
+    def fitted(*_: object) -> list[object]:
+        done.append(now[0])
+        now[0] += each
+        return []
+
+    fit = Fit.__new__(Fit)
+    fit.settings, fit.splits = FitSettings(time=20.0, seeds=(0, 1, 2, 3, 4)), (None,) * splits  # type: ignore[assignment]
+    fit.usable, fit.data, fit.store = True, Path(), None  # type: ignore[assignment]
+    fit.__dict__["known"] = _known()
+    monkeypatch.setattr(perform.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(perform, "perform", fitted)
+    monkeypatch.setattr(perform, "make_plan", lambda *_: Plan(None, (), {}))  # type: ignore[arg-type]
+    monkeypatch.setattr(perform, "read_study", lambda table: table)
+    assert list(fit.fit_baselines()) == []
+    assert len(done) == runs
+
+
 def test_a_large_test_split_is_scored_at_the_end_alone() -> None:
     seconds = {"finetune": StepTime(0.01, 0.001), "pretrain": StepTime(0.02, 0.002)}
     amount = budget.Amount((1e-3,), 100, 200)

@@ -111,8 +111,8 @@ class Fit:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
         Yields a sentence on the first model that could serve. With a limit of time, further seeds are left out where
-        they would take more than a fifth of it, further folds where they would take more than a third: of few rows,
-        folds say more than a network.
+        they would take more than a fifth of it, further folds where they would take more than two thirds: of few
+        rows a choice on one fold is a guess, and a network that gets the rest does not mend that.
         """
         begun = last = time.monotonic()
         for seed in self.settings.runs:
@@ -123,7 +123,7 @@ class Fit:
             if not self.usable and any(self.store.status(stage.identity) in DONE for stage in stages):
                 self.usable = True
                 yield f"a first usable model after {words.duration(now - self.begun)}; Ctrl-C from now on leaves one"
-            share = 1 / 3 if len(self.splits) > 1 else 1 / 5
+            share = 2 / 3 if len(self.splits) > 1 else 1 / 5
             spent, following = now - begun, now - last  # the next run is as long as the last
             if self.settings.time is not None and spent + following > share * self.settings.time:
                 break
