@@ -106,6 +106,22 @@ def test_many_sequences_are_sampled_and_the_same_seed_gives_the_same_answer() ->
     assert (first.drop != other.drop).any()
 
 
+@pytest.mark.parametrize(("seconds", "seen"), [(None, 40), (41.0, 40), (20.0, 20), (9.0, None)])
+def test_no_more_sequences_are_looked_at_than_the_time_allows(
+    seconds: float | None, seen: int | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = [0.0]
+    x = sequences([8] * 40)
+
+    def answer(some: Examples) -> np.ndarray:
+        now[0] += 0.25 * len(some)  # four windows of a sequence take a second
+        return np.tile([0.5, 0.5], (len(some), 1))
+
+    monkeypatch.setattr("headstart.fit.occlusion.time.monotonic", lambda: now[0])
+    occlusion = looked(answer, x, np.zeros(40, dtype=np.int64), True, windows=4, seconds=seconds)
+    assert (None if occlusion is None else occlusion.rows) == seen
+
+
 def test_one_of_two_sequences_too_short_for_a_window_is_not_counted_there() -> None:
     x = sequences([1, 1, 9, 9])
 

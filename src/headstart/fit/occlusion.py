@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -83,15 +84,16 @@ def where_it_looks(
     windows: int = WINDOWS,
     seed: int = 0,
     most: int = MOST,
+    seconds: float | None = None,
 ) -> Occlusion | None:
     """Where the model `use` (default: the one that serves) looks, on up to `most` of these sequences.
 
     x: prepared but not patched, as `of_examples` takes them. target: (n,) classes, or numbers in their own unit; rows
-    without one are left out. None where fewer than two sequences are left, which cannot lend each other values, or may
-    be looked at.
+    without one are left out. seconds: how long that may take; fewer sequences are looked at where more would not fit.
+    None where fewer than two sequences are left, which cannot lend each other values, or may be looked at.
     """
     classes = bool(served.config.preparation.classes)
-    return looked(lambda some: of_examples(served, some, use), x, target, classes, windows, seed, most)
+    return looked(lambda some: of_examples(served, some, use), x, target, classes, windows, seed, most, seconds)
 
 
 def looked(
@@ -102,6 +104,7 @@ def looked(
     windows: int = WINDOWS,
     seed: int = 0,
     most: int = MOST,
+    seconds: float | None = None,
 ) -> Occlusion | None:
     """As `where_it_looks`, of anything that answers. `windows` at most; none is shorter than a position of the longest
     sequence."""
@@ -112,7 +115,15 @@ def looked(
     x, target = replace(x.take(rows), target=None), target[rows]
     windows = min(windows, int(x.lengths.max()))
     window = _windows(x, windows)
+    begun = time.monotonic()
     best = _scores(answer(x), target, classes)
+    if seconds is not None and (each := (time.monotonic() - begun) / len(x)) * windows * len(x) > seconds:
+        fit = int(seconds / (each * windows))
+        if fit < FEWEST:
+            return None
+        kept = np.linspace(0, len(x) - 1, fit).astype(np.int64)
+        x, target, best = x.take(kept), target[kept], best[kept]
+        window = _windows(x, windows := min(windows, int(x.lengths.max())))
     drop, error = np.zeros(windows), np.full(windows, np.nan)
     for number in range(windows):
         lost = best - _scores(answer(exchanged(x, window == number, _partners(len(x), seed, number))), target, classes)

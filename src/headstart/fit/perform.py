@@ -51,8 +51,8 @@ from headstart.study.spec import read_study
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
-AFTER = 8.0
-"""Seconds that comparing models and writing the report take."""
+AFTER, REPORT = 8.0, 4.0
+"""Seconds that comparing models and writing the report take, and the report alone."""
 
 
 class Fit:
@@ -262,7 +262,8 @@ class Fit:
                 fold = {"folds": len(self.splits), "fold": model.seed}
                 split = open_task(self.spec.model_copy(update=fold), self.data).val
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
-        train = self.task.train
+        train, looked_at = self.task.train, 0 if interrupted else affordable(served)
+        seconds = max((self.settings.time or np.inf) - (time.monotonic() - self.begun) - REPORT, 0.0)
         return Outcome(
             title=title(self.facts),
             card=self.card,
@@ -281,7 +282,7 @@ class Fit:
             ),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(train.labelled_units())},
-            occlusion=where_it_looks(served, split, answers.target, most=0 if interrupted else affordable(served)),
+            occlusion=where_it_looks(served, split, answers.target, most=looked_at, seconds=seconds),
             records={identity: list(self.store.records(identity)) for identity in stages},
             versions={name: version(name) for name in ("headstart", "torch", "numpy")},
             seeds=self.settings.runs,
