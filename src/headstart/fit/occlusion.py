@@ -121,8 +121,8 @@ def looked(
         fit = int(seconds / (each * windows))
         if fit < FEWEST:
             return None
-        kept = np.linspace(0, len(x) - 1, fit).astype(np.int64)
-        x, target, best = x.take(kept), target[kept], best[kept]
+        sample = np.linspace(0, len(x) - 1, fit).astype(np.int64)
+        x, target, best = x.take(sample), target[sample], best[sample]
         window = _windows(x, windows := min(windows, int(x.lengths.max())))
     drop, error = np.zeros(windows), np.full(windows, np.nan)
     for number in range(windows):
