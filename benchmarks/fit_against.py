@@ -147,7 +147,10 @@ def measure(dataset: Set, method: str, seed: int, work: Path, python: Path, seco
     except subprocess.TimeoutExpired:
         predicted, more = [], {"error": f"took more than {LIMIT:,} s"}
     except subprocess.CalledProcessError as error:
-        sys.exit(f"{dataset.name}, {method}: {error}\n{error.stderr.decode(errors='replace')[-2000:]}")
+        text = error.stderr.decode(errors="replace")
+        if "can't allocate memory" not in text and "MemoryError" not in text:
+            sys.exit(f"{dataset.name}, {method}: {error}\n{text[-2000:]}")
+        predicted, more = [], {"error": "ran out of memory"}
     took, used = time.monotonic() - begun, _processor_seconds() - used
     right = [a == b for a, b in zip(predicted, test.labels, strict=bool(predicted))]
     sizes = {"test": len(test), "length": int(test.lengths.max()), "classes": len(test.classes)}

@@ -133,7 +133,7 @@ def main() -> None:
             continue
         try:
             ways = list(measured(known[name], work))
-        except (headstart.BadInput, AssertionError) as error:
+        except ValueError as error:  # fewer rows of a class than outer folds
             print(f"{name} is left out: {error}")
             continue
         rows.append([mean(way[key] for way in ways) for key in WAYS])
