@@ -308,8 +308,8 @@ GAINS = """## What each change gained on validation
 
 Mean accuracy over five folds of the train rows of choosing sets, seed 0; no test row was read. `kernels` is the former
 default of `fit`, random kernels with ridge regression. Because of this table competing kernels became the default, and quantiles
-did not. EOGVerticalSignal, Strawberry and Computers have not been measured yet, nor have the choice on folds and the second fit
-by themselves.
+did not. EOGVerticalSignal, Strawberry and Computers have not been measured yet. What the choice on folds and the second fit gain
+by themselves stands in [fit-choice.md](fit-choice.md).
 
 | set | train rows | kernels | with competing kernels | with quantiles | with both |
 | --- | ---: | ---: | ---: | ---: | ---: |
