@@ -294,7 +294,13 @@ def against_each(
         chance = float(stats.wilcoxon(gains).pvalue) if gains.any() else 1.0
         counts = (int((gains > 0).sum()), int((gains == 0).sum()), int((gains < 0).sum()))
         text = f"{gains.mean():+.3f} [{gains.mean() - half:+.3f}, {gains.mean() + half:+.3f}]"
-        words = [TITLES[rival], str(len(gains)), " / ".join(map(str, counts)), text, f"{chance:.2f}"]
+        words = [
+            TITLES[rival],
+            str(len(gains)),
+            " / ".join(map(str, counts)),
+            text,
+            f"{chance:.2f}" if chance >= 0.005 else "< 0.01",
+        ]
         lines.append([cell.replace("-", "\N{MINUS SIGN}") if i == 3 else cell for i, cell in enumerate(words)])
         lines[-1].append(f"{np.median(seconds):+.0f} s".replace("-", "\N{MINUS SIGN}"))
     return lines
@@ -323,11 +329,18 @@ by themselves stands in [fit-choice.md](fit-choice.md).
 """
 
 
-def page(parts: Mapping[str, Mapping[str, Any]], methods: Sequence[str], fit_time: float, seeds: int) -> str:
+def page(
+    parts: Mapping[str, Mapping[str, Any]], methods: Sequence[str], fit_time: float, seeds: int, failed: Sequence[str]
+) -> str:
     """The page: the reporting sets first, losses first, then the choosing sets."""
     text = ["# What `fit` serves, against the classifiers that you could have run", ""]
     for part, title in (("reporting", "Sets for reporting"), ("choosing", "Sets that defaults were chosen on")):
         table = parts[part]
+        if not table:
+            text += [f"## {title}", "", "Not measured yet.", ""]
+            continue
+        letters = [name for name in table if name.startswith(("promoters", "splice"))]
+        numbers = {name: row for name, row in table.items() if name not in letters}
         whole = [name for name, row in table.items() if all(m in row for m in methods)]
         lost = sum(
             row[OURS][0] < max(v[0] for m, v in row.items() if m != OURS)
@@ -348,6 +361,14 @@ def page(parts: Mapping[str, Mapping[str, Any]], methods: Sequence[str], fit_tim
             "",
             *markdown(AGAINST, against_each(table, methods)),
             "",
+            "The rivals read series of numbers, so that DNA, of which `fit` counts n-grams, may not suit them. Without the "
+            f"{len(letters)} sets of DNA:",
+            "",
+            *markdown(SUMMARY, summary(numbers, methods)),
+            "",
+            *markdown(AGAINST, against_each(numbers, methods)),
+            "",
+            *([f"Not measured: {'; '.join(failed)}.", ""] if failed and part == "reporting" else []),
             "Test accuracy, with the processor seconds of the whole process. The gap is that of `fit` to the best rival on the test "
             "set, which nobody can choose in advance; the largest losses come first.",
             "",
@@ -418,7 +439,8 @@ def main() -> None:
         for line in summary(parts[part], options.methods):
             print("  ", "  ".join(line))
     if options.write:
-        PAGE.write_text(page(parts, options.methods, options.fit_time, options.seeds), "utf-8")
+        failed = [f"{TITLES[row['method']]} on {row['set']} ({row['error']})" for row in measured if row.get("error")]
+        PAGE.write_text(page(parts, options.methods, options.fit_time, options.seeds, failed), "utf-8")
         PAGE.with_suffix(".json").write_text(json.dumps(measured, indent=1) + "\n", "utf-8")
         print(PAGE)
 
