@@ -106,7 +106,15 @@ def test_training_is_measured_beside_a_plain_loop(monkeypatch):
     assert len(heads) == len(rows[0]) == len(rows[1])
     assert speed.how == "plain: steps are not recorded on this device"
     assert speed.epoch_seconds == pytest.approx(speed.seconds * 1097 / 32)
-    assert pages.ways([speed]).startswith(f"Steps of ours: digits, cpu: {speed.how}.")
+    assert pages.ways([speed, speed]).startswith(f"Steps of ours: {speed.how}.")
+    other = replace(speed, model="image", how="recorded")
+    assert pages.ways([speed, other]).startswith(f"Steps of ours: digits, cpu: {speed.how}; image, cpu: recorded.")
+    assert [pages.seconds(value) for value in (None, 0.0246, 3.13, 122_800.0)] == [
+        pages.NONE,
+        "24.6 ms",
+        "3.13 s",
+        "122,800 s",
+    ]
     assert ("headstart[bench]" in pages.ways([speed])) == (speed.trainer_seconds is None)
     beside = pages.train_table([replace(speed, trainer_seconds=2 * speed.seconds)])[1][0]
     assert beside[-1] == "2.00"

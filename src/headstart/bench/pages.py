@@ -23,9 +23,11 @@ Table = tuple[list[str], list[list[str]]]
 
 
 def seconds(value: float | None) -> str:
-    """`940 ms`, `12.3 s`: three digits."""
+    """`940 ms`, `12.3 s`, `4,400 s`: three digits at least."""
     if value is None:
         return NONE
+    if value >= 1000:
+        return f"{value:,.0f} s"
     return f"{value:.3g} s" if value >= 1 else f"{1e3 * value:.3g} ms"
 
 
@@ -92,8 +94,9 @@ def train_table(speeds: Sequence[Speed]) -> Table:
 
 def ways(speeds: Sequence[Speed]) -> str:
     """How steps were taken, in a sentence, and what the Trainer's columns lack."""
-    how = "; ".join(f"{speed.model}, {speed.device}: {speed.how}" for speed in speeds if speed.how)
-    text = f"Steps of ours: {how}."
+    known = {f"{speed.model}, {speed.device}": speed.how for speed in speeds if speed.how}
+    several = [f"{name}: {how}" for name, how in known.items()]
+    text = f"Steps of ours: {next(iter(known.values())) if len(set(known.values())) == 1 else '; '.join(several)}."
     if any(speed.seconds is not None and speed.trainer_seconds is None for speed in speeds):
         text += " The Trainer of transformers was not measured: `pip install 'headstart[bench]'` adds it."
     return text
