@@ -97,17 +97,17 @@ def measured(dataset: Set, work: Path) -> Iterator[dict[str, float]]:
     for number, (inside, outside) in enumerate(
         StratifiedKFold(OUTER, shuffle=True, random_state=0).split(lines, labels)
     ):
-        kept = work / "choice" / f"{dataset.name}-{number}.json"
-        if not kept.exists():
+        cached = work / "choice" / f"{dataset.name}-{number}.json"
+        if not cached.exists():
             with tempfile.TemporaryDirectory() as name:
                 train, test = Path(name) / "train.tsv", Path(name) / "test.tsv"
                 for path, rows in ((train, inside), (test, outside)):
                     path.write_text("\n".join(lines[row] for row in rows) + "\n", "utf-8")
                 study = headstart.Study(study_of(train, test, layout), store=Path(name) / "runs", data=name)
                 list(study.perform(workers=0))
-                kept.parent.mkdir(parents=True, exist_ok=True)
-                kept.write_text(json.dumps(served(scores_of(study))), "utf-8")
-        yield json.loads(kept.read_text("utf-8"))
+                cached.parent.mkdir(parents=True, exist_ok=True)
+                cached.write_text(json.dumps(served(scores_of(study))), "utf-8")
+        yield json.loads(cached.read_text("utf-8"))
 
 
 def gain(values: np.ndarray) -> str:
