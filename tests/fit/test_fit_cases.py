@@ -313,6 +313,13 @@ def test_a_folder_that_cannot_be_written_is_refused_before_training(tmp_path, ca
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_fit_that_is_refused_leaves_no_empty_folder(tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    assert fit(tmp_path, "train.csv", "--target", "nothing", "-o", "models/first") == 2
+    assert "nothing" in capsys.readouterr().err
+    assert not (tmp_path / "models").exists()
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

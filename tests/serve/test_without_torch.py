@@ -24,11 +24,11 @@ except SystemExit as done:
 """
 
 
-def predict(*words: object) -> tuple[str, str]:
-    """(standard output, the last line of standard error: exit code and modules that take long to import)."""
+def predict(*words: object) -> tuple[str, list[str]]:
+    """(standard output, lines of standard error, the last: exit code and modules that take long to import)."""
     command = [sys.executable, "-c", PROGRAM, *map(str, words)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return done.stdout, done.stderr.splitlines()[-1]
+    return done.stdout, done.stderr.splitlines()
 
 
 CASES = [("kernels", False, ()), ("kernels", True, ()), ("kernels", True, ("--use", "kernels"))]
@@ -50,11 +50,24 @@ def test_predict_of_a_model_without_a_network_does_not_import_torch(
     head = "sequence" if name == "ngrams" else ",".join(f"t{i}" for i in range(12))
     file.write_text("\n".join([head, *lines]) + "\n")
     options = ("--values", "sequence") if name == "ngrams" else ("--values", "t*", "--layout", "wide")
-    out, state = predict(tmp_path / "model", file, *options, *use)
-    assert state == "0 []"
+    out, messages = predict(tmp_path / "model", file, *options, *use)
+    assert messages[-1] == "0 []"
     shares = [[float(row[f"p_{label}"]) for label in s.classes] for row in csv.DictReader(out.splitlines())]
     expected = load_model(tmp_path / "model").predict(s, name)
     np.testing.assert_allclose(shares, expected, atol=2e-6)
+
+
+def test_scores_of_labelled_rows_do_not_import_scikit_learn(tmp_path: Path) -> None:
+    s = walks(least=12, most=12)
+    save_model(made(s, ("kernels",), serve="kernels"), tmp_path / "model")
+    lines = [",".join([*(f"t{i}" for i in range(12)), "label"])]
+    lines += [",".join(map(str, [*s.values[12 * row : 12 * row + 12, 0], s.labels[row]])) for row in range(12)]
+    (tmp_path / "new.csv").write_text("\n".join(lines) + "\n")
+    _, messages = predict(
+        tmp_path / "model", tmp_path / "new.csv", "--values", "t*", "--layout", "wide", "--target", "label"
+    )
+    assert messages[-1] == "0 []"
+    assert any("on the 12 rows with a label: accuracy" in line for line in messages)
 
 
 def test_a_network_that_does_not_answer_is_not_read(tmp_path: Path) -> None:

@@ -158,7 +158,10 @@ def _usable_folder(folder: Path) -> None:
         raise BadInput(f"-o: {str(folder)!r} is a file; name a folder")
     if folder.is_dir() and any(folder.iterdir()) and not _is_ours(folder):
         raise BadInput(f"-o: {str(folder)!r} holds other things; name a new folder, or an empty one")
+    absent = [path for path in (folder, *folder.absolute().parents) if not path.exists()]
     writable_folder("-o", folder)
+    for path in absent:  # it comes back with the first file in it: a fit that is refused leaves no empty folder
+        path.rmdir()
 
 
 def _is_ours(folder: Path) -> bool:
