@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -69,7 +70,9 @@ def test_the_swept_question_gives_every_arm_the_same_rates_and_trains_what_the_t
 
 
 @pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
-def test_a_study_plans_without_data(name: str, scale: str | None, tmp_path: Path) -> None:
+def test_a_study_plans_without_data_each_stage_once_and_its_listed_cost_counts_them(
+    name: str, scale: str | None, tmp_path: Path
+) -> None:
     plan = planned(name, scale, tmp_path)
     assert plan.study.name == name
     assert plan.study.title
@@ -82,6 +85,24 @@ def test_a_study_plans_without_data(name: str, scale: str | None, tmp_path: Path
             bool(spec.model.lacks) or (spec.uses("task") and not available(spec.task, tmp_path)) for spec in chain
         ]
         assert stage.open == any(lacking)
+    digests = [digest(stage.spec.document()) for stage in plan.stages.values()]
+    assert len(digests) == len(set(digests))
+    assert listed()[name, scale] == len(plan.stages), "run benchmarks/study_costs.py"
+    if scale == "tiny":
+        assert len(plan.stages) <= FEW_STAGES
+        assert not any(stage.open for stage in plan.stages.values())
+        assert plan.study.scale_note
+
+
+@cache
+def listed() -> dict[tuple[str, str | None], int]:
+    """(study, scale) -> its stages where no data are at hand, as `headstart ls studies` lists them."""
+    return {(cost.study, cost.scale or None): cost.stages for cost in study_costs(lambda _: False)}
+
+
+def test_the_costs_of_every_study_are_listed() -> None:
+    assert set(listed()) == {*SCALED, *UNSCALED}
+    assert all(cost.flops > 0 and cost.examples >= cost.steps > 0 for cost in study_costs(lambda _: False))
 
 
 @pytest.mark.parametrize("scale", ["small", "paper"])
@@ -96,33 +117,6 @@ def test_mqar_asks_the_queries_of_zoologys_figure_of_blocks_without_feed_forward
     sizes = {(spec["model"]["width"], spec["seed"]) for spec in networks}
     assert sizes == {(width, seed) for width in (32, 64, 128) for seed in range(3)}
     assert {"attention", "hyena"} <= {spec["model"]["mixer"]["kind"] for spec in networks}
-
-
-@pytest.mark.parametrize("name", sorted({name for name, _ in SCALED}))
-def test_tiny_is_small_and_needs_no_data(name: str, tmp_path: Path) -> None:
-    plan = planned(name, "tiny", tmp_path)
-    assert len(plan.stages) <= FEW_STAGES
-    assert not any(stage.open for stage in plan.stages.values())
-    assert plan.study.scale_note
-
-
-@pytest.mark.parametrize(("name", "scale"), [*SCALED, *UNSCALED])
-def test_equal_stages_are_planned_once(name: str, scale: str | None, tmp_path: Path) -> None:
-    plan = planned(name, scale, tmp_path)
-    digests = [digest(stage.spec.document()) for stage in plan.stages.values()]
-    assert len(digests) == len(set(digests))
-
-
-def test_the_listed_costs_are_those_of_the_plans(tmp_path: Path) -> None:
-    listed = {(cost.study, cost.scale or None): cost for cost in study_costs(lambda _: False)}
-    assert set(listed) == {*SCALED, *UNSCALED}
-    wrong = {
-        key: (cost.stages, len(planned(*key, tmp_path).stages))
-        for key, cost in listed.items()
-        if cost.stages != len(planned(*key, tmp_path).stages)
-    }
-    assert not wrong, "run benchmarks/study_costs.py"
-    assert all(cost.flops > 0 and cost.examples >= cost.steps > 0 for cost in listed.values())
 
 
 @pytest.mark.parametrize("name", ["amos-3-described", "rothermel-4-described", "matched"])
