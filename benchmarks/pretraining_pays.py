@@ -112,7 +112,8 @@ def budget(steps: float, ends: tuple[int, int]) -> dict[str, Any]:
 
 def study_table(names: list[str], data: Path, work: Path) -> dict[str, Any]:
     """The study of these sets."""
-    tables, columns = tasks_of(data, work), {}
+    tables = tasks_of(data, work)
+    columns: dict[str, Any] = {}
     for name in names:
         columns |= dict(columns_of(name, tables[name][0], data))
     optim = {"batch_size": 16, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}

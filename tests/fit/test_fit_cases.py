@@ -389,6 +389,21 @@ def test_numbers_have_no_classes_to_be_balanced(tmp_path, capsys) -> None:
     assert "--balanced: the target of train.csv is a number, no class; leave it out" in capsys.readouterr().err
 
 
+def test_a_model_that_took_long_is_not_fitted_again_once_the_time_is_over(tmp_path, monkeypatch, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    whole = Fit.fit_baselines
+
+    def slow(self):
+        yield from whole(self)
+        self.last_seconds = 500.0
+
+    monkeypatch.setattr(Fit, "fit_baselines", slow)
+    assert fit(tmp_path, "train.csv", "--target", "label", "--serve", "kernels", "--time", "400s") == 0
+    assert "was not fitted again on train and validation together" in " ".join(capsys.readouterr().out.split())
+    kinds = [json.loads(file.read_text())["spec"]["task"] for file in (tmp_path / "runs").glob("*/stage.json")]
+    assert not [task for task in kinds if task.get("validation") == 0]
+
+
 def test_the_same_command_again_trains_nothing_and_says_the_same(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows(40)))
     outputs, written = [], []

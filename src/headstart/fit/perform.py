@@ -77,10 +77,8 @@ class Fit:
         self.task: Task = open_task(self.spec, self.data)
         self.facts = self.spec.facts(self.data)
         self.settings, self.splits = self._in_folds()
-        self.baseline_seconds = 0.0
-        self.usable = False
-        self.failed: list[str] = []
-        self.broken: list[str] = []
+        self.baseline_seconds, self.last_seconds, self.usable = 0.0, 0.0, False
+        self.failed, self.broken = list[str](), list[str]()
         self.served_arm: dict[str, Any] = {}
         self.plan: planning.FitPlan | None = None
         self.study: Plan | None = None
@@ -110,9 +108,8 @@ class Fit:
     def fit_baselines(self) -> Iterator[str]:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
-        Yields a sentence on the first model that could serve. With a limit of time, further seeds are left out where
-        they would take more than a fifth of it, further folds where they would take more than two thirds: of few
-        rows a choice on one fold is a guess, and a network that gets the rest does not mend that.
+        Yields a sentence on the first model that could serve. With a limit of time, further seeds may take up to a fifth
+        of it, further folds two thirds: a choice on one fold of few rows is a guess.
         """
         begun = last = time.monotonic()
         for seed in self.settings.runs:
@@ -124,8 +121,8 @@ class Fit:
                 self.usable = True
                 yield f"a first usable model after {words.duration(now - self.begun)}; Ctrl-C from now on leaves one"
             share = 2 / 3 if len(self.splits) > 1 else 1 / 5
-            spent, following = now - begun, now - last  # the next run is as long as the last
-            if self.settings.time is not None and spent + following > share * self.settings.time:
+            spent, self.last_seconds = now - begun, now - last  # the next run is as long as the last
+            if self.settings.time is not None and spent + self.last_seconds > share * self.settings.time:
                 break
             last = now
         series = self.known.series
@@ -240,7 +237,7 @@ class Fit:
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
-        again = None if serves.is_network or interrupted else self._fit_again(serves.name)
+        again = None if serves.is_network or interrupted or self._late() else self._fit_again(serves.name)
         profile, layout = Profile.of(self.source.sequences), self.source.layout
         served = served_model(
             self.facts,
@@ -264,6 +261,7 @@ class Fit:
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train, looked_at = self.task.train, 0 if interrupted else affordable(served)
         seconds = max((self.settings.time or np.inf) - (time.monotonic() - self.begun) - REPORT, 0.0)
+        remarks = notes(results, serves, self.left(), interrupted, bool(again), labels, train.target, self.failed)
         return Outcome(
             title=title(self.facts),
             card=self.card,
@@ -277,9 +275,7 @@ class Fit:
             results=results,
             answer=answer(candidates, best, serves),
             plan=self.plan.texts,
-            notes=tuple(
-                notes(results, serves, self.left(), interrupted, labels=labels, train=train.target, failed=self.failed)
-            ),
+            notes=tuple(remarks),
             sizes={name: self.task.split(name).units for name in ("train", "val", "test")}
             | {"labelled": len(train.labelled_units())},
             occlusion=where_it_looks(served, split, answers.target, most=looked_at, seconds=seconds),
@@ -288,6 +284,10 @@ class Fit:
             seeds=self.settings.runs,
             again=again is not None,
         )
+
+    def _late(self) -> bool:
+        """Whether the time is over, and fitting a model again would take more than a few seconds."""
+        return self.last_seconds > max(AFTER, (self.settings.time or np.inf) + self.begun - time.monotonic())
 
     def _fit_again(self, name: str) -> str | None:
         """Identity of the stage that fits a model without gradients on train and validation; None where that failed."""

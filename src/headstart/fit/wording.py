@@ -121,15 +121,16 @@ def notes(
     results: Results,
     serves: Candidate,
     left: int,
-    interrupted: bool = False,
-    *,
-    train: np.ndarray | None,
+    interrupted: bool,
+    again: bool,
     labels: tuple[str, ...],
+    train: np.ndarray | None,
     failed: Sequence[str],
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
-    left: stages that are not done. interrupted: by Ctrl-C. train: targets of the train split. failed: stages, by name.
+    left: stages that are not done. interrupted: by Ctrl-C. again: what serves was fitted on train and validation.
+    train: targets of the train split. failed: stages, by name.
     """
     texts = []
     if failed:
@@ -146,6 +147,8 @@ def notes(
             "Left out for that reason: fitting the model that is served again on train and validation together, and "
             "where it looks."
         )
+    elif not again and not serves.is_network:
+        texts.append("The model that is served was not fitted again on train and validation together.")
     model = serves.best()
     if not len(model.test.target):
         texts.append("No sequence was held out as a test: the scores are those of validation, which chose the models.")
