@@ -108,8 +108,8 @@ class Fit:
     def fit_baselines(self) -> Iterator[str]:
         """Fit the models without gradients, in this process: they take seconds, and train has the rest of the time.
 
-        Yields a sentence on the first model that could serve. With a limit of time, further seeds may take up to a fifth
-        of it, further folds two thirds: a choice on one fold of few rows is a guess.
+        Yields a sentence on the first model that could serve. With a limit of time, further seeds may take a fifth of
+        it, further folds two thirds: a choice on one fold of few rows is a guess.
         """
         begun = last = time.monotonic()
         for seed in self.settings.runs:
