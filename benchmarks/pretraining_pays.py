@@ -2,9 +2,11 @@
 
     python benchmarks/pretraining_pays.py --data DIR --write FILE [--work DIR] [--sets "FaceAll,MNIST"]
     headstart run FILE --data DIR seed=0 --json docs/results/seeds/pretraining-pays-0.json      # and seeds 1 to 5
+    python benchmarks/pretraining_pays.py --rule docs/results/seeds/pretraining-pays-*.json
 
-writes a study, and the second command runs one seed of it; `headstart report --from` joins the seeds to the page. DIR is
-the folder of own_results.py, with mnist/ and cifar10/ beside the others. Each set has a column for 5 and for 10 labels a
+The first command writes a study, the second runs one seed of it, the third fits the rule by which `headstart fit` leaves
+self-pretraining out, and tests it on sets that it was not fitted to; `headstart report --from` joins the seeds to the page.
+DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others. Each set has a column for 5 and for 10 labels a
 class, for 100, 300 and 1,000 labels, as far as it has them: that many train rows keep their label, all others serve
 self-pretraining alone. The networks are those of `headstart fit` with all the steps that it takes where time is no limit;
 random kernels (n-grams of letters) get the same labels. Sets are listed in the order in which they are kept: where the
@@ -15,16 +17,20 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from own_results import all_sets
+from sklearn.linear_model import LogisticRegression
 
 from headstart.fit import defaults
 from headstart.spec import read
 from headstart.study.files import to_toml
+from headstart.study.results import Results
+from headstart.study.snapshot import read_snapshot
 from headstart.tasks import TASKS
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, open_task
@@ -50,6 +56,8 @@ IMAGES: dict[str, dict[str, Any]] = {
     "CIFAR-10 patches": {"kind": "cifar_patches", "channels": "grey", "val": 500},
 }
 RATES, SEEDS = list(defaults.RATES), list(range(6))
+LEAST_GAIN = 0.01
+"""Of test accuracy: less is not worth the time."""
 
 
 def tasks_of(data: Path, work: Path) -> dict[str, tuple[dict[str, Any], str]]:
@@ -150,13 +158,86 @@ def study_table(names: list[str], data: Path, work: Path) -> dict[str, Any]:
     }
 
 
+@dataclass(frozen=True)
+class Point:
+    """One column: the set, what `fit` sees of it before it trains, and the gain of self-pretraining in test accuracy."""
+
+    name: str
+    labels: int
+    rows: int
+    classes: int
+    gain: float
+
+    @property
+    def features(self) -> list[float]:
+        """Labels of a class, and train sequences for each label, as powers of ten."""
+        return [math.log10(self.labels / self.classes), math.log10(self.rows / self.labels)]
+
+    @property
+    def pays(self) -> bool:
+        """The gain is more than the smallest that is worth the time."""
+        return self.gain > LEAST_GAIN
+
+
+def points_of(results: Results) -> list[Point]:
+    """The columns of which both arms are finished."""
+    points = []
+    for column in results.columns:
+        row = results.row("self_pretrained", column)
+        if row is not None and row.difference is not None:
+            facts = results.facts[row.task]
+            labels, rows = facts.sizes["labelled"], facts.sizes["train"]
+            points.append(Point(column.rpartition("_")[0], labels, rows, len(facts.labels), row.difference.mean))
+    return points
+
+
+def rule_of(points: Sequence[Point]) -> Any:
+    """A logistic regression on the features."""
+    rule = LogisticRegression(C=1.0)
+    return rule.fit([point.features for point in points], [point.pays for point in points])
+
+
+def hits(points: Sequence[Point]) -> tuple[int, int]:
+    """Columns of which the rule says the truth when it was fitted to all other sets, and of which the commoner answer
+    on these sets does."""
+    right = common = 0
+    for name in dict.fromkeys(point.name for point in points):
+        others, own = ([p for p in points if (p.name == name) == side] for side in (False, True))
+        usual = sum(p.pays for p in others) * 2 > len(others)
+        common += sum(p.pays == usual for p in own)
+        answers = rule_of(others).predict([p.features for p in own])
+        right += sum(bool(a) == p.pays for a, p in zip(answers, own, strict=True))
+    return right, common
+
+
+def print_rule(files: Sequence[Path]) -> None:
+    """Every column, the rule fitted to all of them, and how often it is right on sets that it has not seen."""
+    results = read_snapshot(files).results()
+    points = points_of(results)
+    for point in points:
+        print(
+            f"{point.name:20} {point.labels:6,} labels {point.rows:7,} rows {point.classes:3} classes {point.gain:+.3f}"
+        )
+    rule, (right, common) = rule_of(points), hits(points)
+    print(f"intercept {rule.intercept_[0]:.3f}, weights {', '.join(f'{weight:.3f}' for weight in rule.coef_[0])}")
+    print(f"{sum(point.pays for point in points)} of {len(points)} columns gain more than {LEAST_GAIN}")
+    print(
+        f"right on {right} of {len(points)} columns of sets that it was not fitted to; the commoner answer on {common}"
+    )
+
+
 def main() -> None:
     words = argparse.ArgumentParser(description="Write the study of when self-pretraining pays.")
-    words.add_argument("--data", type=Path, required=True)
+    words.add_argument("--data", type=Path)
     words.add_argument("--work", type=Path, default=Path("runs/pretraining-pays"))
     words.add_argument("--sets", default=",".join(ORDER), help="names with commas between them")
-    words.add_argument("--write", type=Path, required=True)
+    words.add_argument("--write", type=Path)
+    words.add_argument("--rule", type=Path, nargs="+")
     options = words.parse_args()
+    if options.rule:
+        return print_rule(options.rule)
+    if options.data is None or options.write is None:
+        raise SystemExit("give --data DIR --write FILE, or --rule FILES")
     names = options.sets.split(",")
     if unknown := [name for name in names if name not in ORDER]:
         raise SystemExit(f"--sets: {', '.join(unknown)}: not among {', '.join(ORDER)}")
