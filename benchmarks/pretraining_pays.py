@@ -1,12 +1,13 @@
 """When self-pretraining pays: its gain over the number of labels, on the larger real sets at hand.
 
-    python benchmarks/pretraining_pays.py --data DIR --write FILE [--work DIR] [--sets "FaceAll,MNIST"]
-    headstart run FILE --data DIR seed=0 --json docs/results/seeds/pretraining-pays-0.json      # and seeds 1 to 5
+    python benchmarks/pretraining_pays.py --data DIR --work WORK --write FILE [--sets "FaceAll,MNIST"]
+    headstart run FILE --data WORK seed=0 --json docs/results/seeds/pretraining-pays-0.json      # and seeds 1 to 5
     python benchmarks/pretraining_pays.py --rule docs/results/seeds/pretraining-pays-*.json
 
 The first command writes a study, the second runs one seed of it, the third fits the rule by which `headstart fit` leaves
 self-pretraining out, and tests it on sets that it was not fitted to; `headstart report --from` joins the seeds to the page.
-DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others. Each set has a column for 5 and for 10 labels a
+DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others; in WORK its archives are unpacked, and
+linked where headstart reads them as they are. Each set has a column for 5 and for 10 labels a
 class, for 100, 300 and 1,000 labels, as far as it has them: that many train rows keep their label, all others serve
 self-pretraining alone. The networks are those of `headstart fit` with all the steps that it takes where time is no limit;
 random kernels (n-grams of letters) get the same labels. Sets are listed in the order in which they are kept: where the
@@ -60,17 +61,20 @@ LEAST_GAIN = 0.01
 """Of test accuracy: less is not worth the time."""
 
 
-def tasks_of(data: Path, work: Path) -> dict[str, tuple[dict[str, Any], str]]:
-    """Set -> the task's table, and the kind of data."""
-    tables = {name: (table, "numbers") for name, table in IMAGES.items()}
+def tasks_of(data: Path, work: Path) -> dict[str, dict[str, Any]]:
+    """Set -> the task's table, whose files lie in the work folder."""
+    for name in ("mnist", "cifar10"):
+        if (data / name).exists() and not (work / name).exists():
+            (work / name).symlink_to(data / name)
+    tables = dict(IMAGES)
     for dataset in all_sets(data, work):
         if dataset.name in ORDER:
             name = "".join(c if c.isalnum() else "-" for c in dataset.name)
             train, test, _ = dataset.files(work / "files" / name)
-            table = {"kind": "own", "file": str(train.absolute()), "folds": FOLDS, "fold": "seed"}
-            table |= {"test": str(test.absolute())} if test is not None else {}
+            table = {"kind": "own", "file": str(train.relative_to(work)), "folds": FOLDS, "fold": "seed"}
+            table |= {"test": str(test.relative_to(work))} if test is not None else {}
             table |= {"layout": dataset.layout.model_dump(exclude_unset=True)}
-            tables[dataset.name] = (table, "")
+            tables[dataset.name] = table
     return tables
 
 
@@ -125,7 +129,7 @@ def study_table(names: list[str], data: Path, work: Path) -> dict[str, Any]:
     tables = tasks_of(data, work)
     columns: dict[str, Any] = {}
     for name in names:
-        columns |= dict(columns_of(name, tables[name][0], data))
+        columns |= dict(columns_of(name, tables[name], work))
     optim = {"batch_size": 16, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
     return {
         "name": "pretraining-pays",
@@ -241,8 +245,9 @@ def main() -> None:
     names = options.sets.split(",")
     if unknown := [name for name in names if name not in ORDER]:
         raise SystemExit(f"--sets: {', '.join(unknown)}: not among {', '.join(ORDER)}")
+    for folder in (options.work, options.write.parent):
+        folder.mkdir(parents=True, exist_ok=True)
     table = study_table(names, options.data.absolute(), options.work.absolute())
-    options.write.parent.mkdir(parents=True, exist_ok=True)
     options.write.write_text(to_toml(table), "utf-8")
     print(f"{options.write}: {len(table['columns'])} columns of {len(names)} sets")
 

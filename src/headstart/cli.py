@@ -215,13 +215,12 @@ def fit(
     serve: opt.ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
-    split: Annotated[
-        str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")
-    ] = "random",
+    split: Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: test last.")] = "random",
     test_share: Annotated[
         float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
     ] = 0.2,
     no_group: Annotated[bool, typer.Option("--no-group", help="Rows of one group may stand on several sides.")] = False,
+    pretrain: opt.PretrainOption = None,
     show_examples: Annotated[bool, typer.Option("--show-examples", help="Show sequences on the page.")] = False,
     export: Annotated[
         str | None, typer.Option("--export", metavar="sklearn", help="Also FOLDER/model.skops, for scikit-learn.")
@@ -242,7 +241,7 @@ def fit(
     opt.use_weights(weights)
     settings: dict[str, Any] = {"val": val, "test": test, "unlabelled": unlabelled, "time": time, "seeds": seeds}
     settings |= {"folds": folds, "balanced": balanced, "serve": serve, "split_seed": split_seed, "val_share": val_share}
-    settings |= {"split": split, "test_share": test_share, "by_group": not no_group}
+    settings |= {"split": split, "test_share": test_share, "by_group": not no_group, "pretrain": pretrain}
     settings |= {"backbone": backbone, "start": start}
     ways: dict[str, Any] = {"store": store, "workers": workers, "threads": threads, "device": device}
     ways |= {"dry_run": dry_run, "show_examples": show_examples, "plugins": plugin or [], "export": export}

@@ -389,6 +389,13 @@ def test_numbers_have_no_classes_to_be_balanced(tmp_path, capsys) -> None:
     assert "--balanced: the target of train.csv is a number, no class; leave it out" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("word", "there"), [("--pretrain", True), ("--no-pretrain", False)])
+def test_a_second_network_is_self_pretrained_or_not_as_the_command_says(word, there, tmp_path, capsys) -> None:
+    (tmp_path / "train.csv").write_text("\n".join(rows()))
+    assert fit(tmp_path, "train.csv", "--target", "label", "--time", "5m", word) == 0
+    assert ("self_pretrained" in capsys.readouterr().out) == there
+
+
 def test_a_model_that_took_long_is_not_fitted_again_once_the_time_is_over(tmp_path, monkeypatch, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     whole = Fit.fit_baselines

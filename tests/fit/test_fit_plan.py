@@ -90,6 +90,32 @@ def test_a_study_without_pretraining_has_one_network() -> None:
     assert list(table["arms"]) == ["scratch", "kernels", "summary", "majority"]
 
 
+@pytest.mark.parametrize(
+    ("settings", "pretrained"),
+    [
+        (FitSettings(time=30.0), False),
+        (FitSettings(time=3000.0), True),
+        (FitSettings(time=None), True),
+        (FitSettings(time=30.0, pretrain=True), True),
+        (FitSettings(time=30.0, overrides=("pretrain.optim.lr=1e-3",)), True),
+        (FitSettings(time=3000.0, pretrain=False), False),
+    ],
+)
+def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless_it_was_asked_for(
+    settings: FitSettings, pretrained: bool
+) -> None:
+    known = replace(_known(), task={"kind": "digits"})
+    seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    fitted, _ = plan._fitted(known, Shape(), settings, "", seconds, 0.0, 1.0)
+    assert ("self_pretrained" in fitted.study["arms"]) == pretrained
+    left_out = [line for line in fitted.texts if "self-pretraining is left out: the time leaves fewer than" in line]
+    assert bool(left_out) == (settings.pretrain is None and not pretrained)
+    if left_out:  # what it would have taken goes to training from scratch
+        with_it = plan._fitted(known, Shape(), replace(settings, pretrain=True), "", seconds, 0.0, 1.0)[0]
+        steps = [text["stages"]["finetune"]["budget"]["steps"] for text in (fitted.study, with_it.study)]
+        assert steps[0] > steps[1]
+
+
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
     written = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
     plan.keep_plan(tmp_path / "model", written)

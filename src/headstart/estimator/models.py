@@ -42,7 +42,7 @@ class SequenceEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseE
     learning_rates: Sequence[float] | float | None = None
     epochs: float | None = None
     pretrain_epochs: float | None = None
-    pretrain: bool = True
+    pretrain: bool | None = None
     serve: str = "auto"
     kind: str = "auto"
     channels_first: bool = False
@@ -219,7 +219,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     seeds: networks of each kind. learning_rates: tried, and chosen on validation; None: by time. epochs,
         pretrain_epochs: of training and of self-pretraining; None: by the number of rows.
     class_weight: None, or `balanced`: each class weighs the same.
-    pretrain: whether networks are self-pretrained, on X and X_unlabelled.
+    pretrain: whether networks are self-pretrained, on X and X_unlabelled; None: where the time leaves steps enough.
     serve: the model that predicts: `auto` (the best on validation), `network`, `majority`, `summary` or `kernels`.
     kind: `numbers`, `text`, `dna`, `protein`, `tokens`; `auto` takes numbers for numbers, however few values they have.
     channels_first: arrays are (n, F, L), and sequences (F, L).

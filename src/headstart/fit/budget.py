@@ -76,7 +76,7 @@ def whole_amount(known: Known, settings: FitSettings) -> Amount:
     if settings.pretrain_epochs is not None:
         before = math.ceil(settings.pretrain_epochs * every)
     more = steps if known.backbone is not None else 0
-    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrain else 0, more, more)
+    return Amount(settings.rates or defaults.RATES, steps, before if settings.pretrains else 0, more, more)
 
 
 def _within(steps: float, ends: tuple[int, int]) -> int:
@@ -157,8 +157,8 @@ def cost_of(
     train = training(tuned, amount.steps)
     before = filled.step * amount.pretrain_steps + filled.unit * (EVALUATIONS * known.val + 2 * (known.rows + rest))
     own = len(settings.own_arms), len(settings.own_arms) - len(settings.models)
-    arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrain else (1 + own[0], 0)
-    before = before if settings.pretrain else 0.0
+    arms, pretrained = (2 + own[0], 1 + own[1]) if settings.pretrains else (1 + own[0], 0)
+    before = before if settings.pretrains else 0.0
     more = 0.0
     if known.backbone is not None and amount.backbone_steps:
         frozen = seconds.get(BACKBONE, none)

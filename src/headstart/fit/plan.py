@@ -130,8 +130,12 @@ def _fitted(
     seconds: Mapping[str, StepTime],
     spent: float,
     share: float,
+    why: str = "",
 ) -> tuple[FitPlan, bool]:
-    """The plan for one way to read the sequences, and whether its networks train long enough to have seen something."""
+    """The plan for one way to read the sequences, and whether its networks train long enough to have seen something.
+
+    why: self-pretraining is left out, in words.
+    """
     whole = whole_amount(known, settings)
     left = math.inf if settings.time is None else max(0.0, SAFE * (settings.time - spent - START))
 
@@ -147,11 +151,16 @@ def _fitted(
         enough = min(trained) >= min(defaults.LEAST_STEPS, whole.steps)
         if enough:
             break
+    least = min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
+    if amount.pretrain_steps < least and not settings.asks_to_pretrain:
+        why = f"self-pretraining is left out: the time leaves fewer than {least} steps for it; --pretrain takes it"
+        alone = replace(settings, pretrain=False)
+        return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
     study = study_table(known, shape, settings, amount)
     resolved = make_plan(read_study(with_places(study, known), settings.overrides), known.data)
     asked = _resolved(resolved, amount)
     by_plan = asked == amount
-    texts = _texts(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved)
+    texts = _texts(known, shape, settings, asked, whole if by_plan else asked, enough or not by_plan, resolved, why)
     plan = FitPlan(
         made_for=made_for,
         study=study,
@@ -224,7 +233,7 @@ def study_table(known: Known, shape: defaults.Shape, settings: FitSettings, amou
     network = {"task": read} if read else {}
     arms: dict[str, Any] = {"scratch": network}
     pretrained = {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}}
-    if settings.pretrain:
+    if settings.pretrains:
         arms["self_pretrained"] = {**network, **pretrained}
     for name, kind in settings.own_arms.items():
         arms[name] = {**network, "model": {"kind": kind}, **(pretrained if name != kind else {})}
@@ -306,6 +315,7 @@ def _texts(
     whole: Amount,
     enough: bool,
     plan: Plan,
+    why: str = "",
 ) -> list[str]:
     """What was decided, in words."""
     last = next(stage.spec for stage in _networks(plan) if stage.name == "finetune")
@@ -345,7 +355,7 @@ def _texts(
         lines.append(
             f"{kind}: a model of your own, {'from scratch and self-pretrained' if several else 'from scratch'}"
         )
-    if settings.pretrain:
+    if settings.pretrains:
         asked = next((stage.spec.objective for stage in _networks(plan) if stage.name == "pretrain"), None)
         rate = getattr(asked, "mask_rate", None)
         hidden = f"{rate:.0%} of positions masked" if rate else "each next position predicted"
@@ -353,6 +363,8 @@ def _texts(
         if asked is not None and asked.source_digest:
             how = f"the objective {asked.kind}, of your own"
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
+    if why:
+        lines.append(why)
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if known.series is not None:
@@ -377,7 +389,7 @@ def _texts(
 def _timed(known: Known, shape: defaults.Shape, settings: FitSettings, device: str) -> dict[str, StepTime]:
     """Seconds of a step of each stage on this machine."""
     more = defaults.STEPS[1] if known.backbone is not None else 0
-    before = defaults.PRETRAIN_STEPS[1] if settings.pretrain else 0
+    before = defaults.PRETRAIN_STEPS[1] if settings.pretrains else 0
     few = Amount(defaults.ONE_RATE, defaults.STEPS[1], before, more, more)  # a few are taken
     table = study_table(known, shape, replace(settings, seeds=settings.runs[:1]), few)
     table["arms"] = {name: arm for name, arm in table["arms"].items() if name not in (*_CLASSICS, EMBEDDING)}

@@ -47,11 +47,11 @@ class FitSettings:
     networks, chosen on validation. folds: in each run another of so many folds of train and validation is validation
     (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
     training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
-    `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained. val_share, test_share (0:
-    none), split, split_seed, by_group: of the split, as task `own` has them. overrides: settings of the networks'
-    study, `name=value`. models: kinds of whole models of a person's own, each an arm more. backbone: a checkpoint whose
-    frozen layers or features are an arm more, by its name or folder. start: another model, by its folder or a stage's
-    id, whose weights an arm more starts from.
+    `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained (None: where the time
+    leaves steps enough for it). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
+    `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
+    person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
+    or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.
     """
 
     layout: LayoutSpec = field(default_factory=LayoutSpec)
@@ -66,7 +66,7 @@ class FitSettings:
     pretrain_epochs: float | None = None
     balanced: bool = False
     serve: str = "auto"
-    pretrain: bool = True
+    pretrain: bool | None = None
     val_share: float = 0.2
     test_share: float = 0.2
     split_seed: int = 0
@@ -115,9 +115,19 @@ class FitSettings:
         arms = {}
         for kind in self.models:
             arms[kind] = kind
-            if self.pretrain and getattr(MODELS[kind].load(), "head", False):
+            if self.pretrains and getattr(MODELS[kind].load(), "head", False):
                 arms[f"{kind}{PRETRAINED}"] = kind
         return arms
+
+    @property
+    def pretrains(self) -> bool:
+        """Whether a network is self-pretrained, as long as nothing has decided against it."""
+        return self.pretrain is not False
+
+    @property
+    def asks_to_pretrain(self) -> bool:
+        """Whether a person said so: by name, or by a setting of self-pretraining."""
+        return bool(self.pretrain or self.pretrain_epochs or any(w.startswith("pretrain.") for w in self.overrides))
 
     @property
     def runs(self) -> tuple[int, ...]:
