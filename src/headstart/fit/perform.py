@@ -51,8 +51,8 @@ from headstart.study.spec import read_study
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
-AFTER, REPORT = 8.0, 4.0
-"""Seconds that comparing models and writing the report take, and the report alone."""
+AFTER, REPORT, LONG = 8.0, 4.0, 30.0
+"""Seconds that comparing models and writing the report take, the report alone, and a second fit that is left out late."""
 
 
 class Fit:
@@ -286,8 +286,8 @@ class Fit:
         )
 
     def _late(self) -> bool:
-        """Whether the time is over, and fitting a model again would take more than a few seconds."""
-        return self.last_seconds > max(AFTER, (self.settings.time or np.inf) + self.begun - time.monotonic())
+        """Whether the time is over, and fitting a model again would take long."""
+        return self.last_seconds > max(LONG, (self.settings.time or np.inf) + self.begun - time.monotonic())
 
     def _fit_again(self, name: str) -> str | None:
         """Identity of the stage that fits a model without gradients on train and validation; None where that failed."""

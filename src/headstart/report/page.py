@@ -103,9 +103,10 @@ def _publish_figure(drawing: Drawing, folder: Path, width: float | None) -> Mapp
     on_page = drawing.figure()
     if on_page is None:
         return None
-    for name, data in drawing.files(width, None if width else on_page).items():
+    files = drawing.files(width, None if width else on_page)
+    for name, data in files.items():
         publish(folder / name, data)
-    return drawing.on_page(on_page)
+    return drawing.on_page(on_page, None if width else files[f"{drawing.name}.svg"])
 
 
 def _remove_figures(folder: Path, drawings: Iterable[Drawing]) -> None:

@@ -146,16 +146,17 @@ class Drawing:
             return {}
         return {f"{self.name}.{ending}": form(figure) for ending, form in zip(FORMATS, (png, svg, pdf), strict=True)}
 
-    def on_page(self, light: Figure | None = None) -> dict[str, str] | None:
-        """What a page's template shows, or None where there is nothing to draw. light: the light one, if drawn."""
+    def on_page(self, light: Figure | None = None, image: bytes | None = None) -> dict[str, str] | None:
+        """What a page's template shows, or None where there is nothing to draw. light: the light one, if drawn; image:
+        its SVG, if made."""
         light = light or self.figure()
         if light is None:
             return None
         return {
             "title": self.title,
             "said": self.caption,
-            "light": embedded(light),
-            "dark": embedded(self.figure(dark=True)),
+            "light": embedded(image or svg(light)),
+            "dark": "" if (dark := self.figure(dark=True)) is None else embedded(svg(dark)),
             "width": str(round(100 * light.get_figwidth())),
         }
 
@@ -315,9 +316,9 @@ def png(figure: Figure, dots: int = 200) -> bytes:
     return out.getvalue()
 
 
-def embedded(figure: Figure | None) -> str:
-    """The figure as the address of an image that is part of the page; empty where there is none."""
-    return "" if figure is None else "data:image/svg+xml;base64," + b64encode(svg(figure)).decode()
+def embedded(image: bytes) -> str:
+    """An SVG as the address of an image that is part of the page."""
+    return "data:image/svg+xml;base64," + b64encode(image).decode()
 
 
 def entry(label: str, **line: Any) -> Any:
