@@ -52,7 +52,7 @@ from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
 AFTER, REPORT, LONG = 8.0, 4.0, 30.0
-"""Seconds that comparing models and writing the report take, the report alone, and a second fit that is left out late."""
+"""Seconds that comparing and the report take, the report alone, and a second fit that is left out once time is over."""
 
 
 class Fit:
