@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -312,7 +313,8 @@ def frame(data: Any, source: str) -> Table | None:
 
     check_names((str(name) for name in getattr(data, "column_names", data.columns)), source)
     try:
-        table = data if isinstance(data, pyarrow.Table) else pyarrow.table(data)
+        pandas = hasattr(data, "iloc")  # its index counts rows, or names them: no value of a sequence
+        table = pyarrow.Table.from_pandas(data, preserve_index=False) if pandas else pyarrow.table(data)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
         raise BadInput(
             f"{source}: cannot be read as a table ({one_line(error, 200)}); give each column one kind of values"
@@ -321,7 +323,9 @@ def frame(data: Any, source: str) -> Table | None:
 
 
 def arrow_table(table: Any, source: str, written: str) -> Table:
-    """An Arrow table. Raises: BadInput where it has no row, or a name twice."""
+    """An Arrow table, without the unnamed index of pandas. Raises: BadInput where it has no row, or a name twice."""
+    index = re.compile(r"__index_level_\d+__")
+    table = table.select([i for i, name in enumerate(table.column_names) if not index.fullmatch(str(name))])
     names = check_names((str(name) for name in table.column_names), source)
     if not table.num_rows:
         raise BadInput(f"{source}: has no row; give one with rows")

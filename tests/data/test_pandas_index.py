@@ -1,0 +1,33 @@
+"""The index of a table of pandas counts rows: it is no value of a sequence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from headstart.data import LayoutSpec, read_sequences
+from headstart.data.rows import frame
+
+DAYS = ["mon", "tue", "wed", "thu", "fri", "sat"]
+
+
+def shuffled(name: str | None) -> pd.DataFrame:
+    data = pd.DataFrame(np.random.default_rng(0).normal(size=(30, 6)), columns=DAYS)
+    data.insert(0, "label", ["a", "b"] * 15)
+    return data.sample(frac=1, random_state=0).rename_axis(name)
+
+
+@pytest.mark.parametrize("name", [None, "row"])
+def test_the_index_of_a_frame_is_no_column(name: str | None) -> None:
+    table = frame(shuffled(name), "X")
+    assert table is not None
+    assert list(table.columns) == ["label", *DAYS]
+
+
+def test_the_unnamed_index_in_a_parquet_file_is_no_value(tmp_path: Path) -> None:
+    shuffled(None).to_parquet(tmp_path / "week.parquet")
+    s = read_sequences(tmp_path / "week.parquet", LayoutSpec(target="label"))
+    assert set(s.lengths) == {6}
