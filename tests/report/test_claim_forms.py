@@ -230,6 +230,16 @@ def test_a_relative_gain_is_counted_in_shares_of_the_score_without_it() -> None:
     assert relative.claims[0].compares == "self_pretrained less scratch in shares of scratch"
 
 
+def test_a_relative_gain_without_pairs_is_in_shares_too() -> None:
+    def score(cell: Cell) -> tuple[float, float]:
+        return usual(cell)[0], 0.2 + (0.1 if cell.arm == "self_pretrained" else 0.0) + 0.001 * (cell.seed % 3)
+
+    claim = {"says": "S", "higher": "self_pretrained", "lower": "scratch", "relative": True}
+    part = verdicts(*run(made(claims=[claim]), score=score))[0].parts[0]
+    assert part.difference is not None
+    assert part.difference.mean == pytest.approx(0.1 / 0.2, rel=0.02)
+
+
 def test_a_relative_gain_is_of_one_arm_over_one_other() -> None:
     for more, words in (
         ({"higher": ["full", "scratch"]}, "'relative' is the gain of one arm over one other"),

@@ -255,7 +255,7 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
 
     Two terms are compared by the rule of `statistics.difference`.
     """
-    if [sign for sign, _, _ in terms] == [1, -1]:
+    if not claim.relative and [sign for sign, _, _ in terms] == [1, -1]:
         return difference(numbers[0], numbers[1])
     shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
     sums = {
