@@ -4,14 +4,15 @@
     headstart run FILE --data WORK seed=0 --json docs/results/seeds/pretraining-pays-0.json      # and seeds 1 to 5
     python benchmarks/pretraining_pays.py --rule docs/results/seeds/pretraining-pays-*.json
 
-The first command writes a study, the second runs one seed of it, the third fits the rule by which `headstart fit` leaves
-self-pretraining out, and tests it on sets that it was not fitted to; `headstart report --from` joins the seeds to the page.
-DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others; in WORK its archives are unpacked, and
-linked where headstart reads them as they are. Each set has a column for 5 and for 10 labels a
-class, for 100, 300 and 1,000 labels, as far as it has them: that many train rows keep their label, all others serve
-self-pretraining alone. The networks are those of `headstart fit` with all the steps that it takes where time is no limit;
-random kernels (n-grams of letters) get the same labels. Sets are listed in the order in which they are kept: where the
-time is short the last ones are left out.
+The first command writes a study, the second runs one seed of it; `headstart report --from` joins the seeds to a page. The
+third asks whether labels and unlabelled sequences tell where self-pretraining pays: it fits a rule to some sets and tests it
+on the others. DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others; WORK gets what its archives
+hold, and links to what headstart reads as it is.
+
+Each set has a column for 5 and for 10 labels a class, and for 100, 300 and 1,000 labels, as far as it has them: that many
+train rows keep their label, all others serve self-pretraining alone. The networks are those of `headstart fit`, but for one
+width and one pretraining for all columns of a set, and train as long as there where time is no limit. Random kernels (n-grams
+of letters) get the same labels. Where the time is short the last sets of `ORDER` are left out.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from own_results import all_sets
 from sklearn.linear_model import LogisticRegression
 
 from headstart.fit import defaults
+from headstart.fit.budget import EVALUATIONS
 from headstart.spec import read
 from headstart.study.files import to_toml
 from headstart.study.results import Results
@@ -37,16 +39,16 @@ from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, open_task
 
 ORDER = (
-    *(
-        "FaceAll",
-        "Strawberry",
-        "SyntheticControl",
-        "splice junctions",
-        "EOGVerticalSignal",
-        "MNIST",
-        "CIFAR-10 patches",
-    ),
-    *("promoters Ecoli", "spoken digits", "Earthquakes"),
+    "FaceAll",
+    "Strawberry",
+    "SyntheticControl",
+    "splice junctions",
+    "EOGVerticalSignal",
+    "MNIST",
+    "CIFAR-10 patches",
+    "promoters Ecoli",
+    "spoken digits",
+    "Earthquakes",
 )
 """The sets, the most wanted first. ECG5000 is left out: one of its five classes has two rows."""
 FOLDS = 5
@@ -119,9 +121,9 @@ def columns_of(name: str, table: dict[str, Any], data: Path) -> Iterator[tuple[s
 
 
 def budget(steps: float, ends: tuple[int, int]) -> dict[str, Any]:
-    """Steps within the ends that `fit` has, with ten looks at validation."""
+    """Steps within the ends that `fit` has, with as many looks at validation."""
     steps = round(min(max(steps, ends[0]), ends[1]))
-    return {"steps": steps, "evaluate_every": steps / 10}
+    return {"steps": steps, "evaluate_every": steps / EVALUATIONS}
 
 
 def study_table(names: list[str], data: Path, work: Path) -> dict[str, Any]:
@@ -202,8 +204,8 @@ def rule_of(points: Sequence[Point]) -> Any:
 
 
 def hits(points: Sequence[Point]) -> tuple[int, int]:
-    """Columns of which the rule says the truth when it was fitted to all other sets, and of which the commoner answer
-    on these sets does."""
+    """How many columns the rule gets right when it was fitted to the other sets, and the answer that is more common on
+    those."""
     right = common = 0
     for name in dict.fromkeys(point.name for point in points):
         others, own = ([p for p in points if (p.name == name) == side] for side in (False, True))

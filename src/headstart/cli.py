@@ -215,7 +215,7 @@ def fit(
     serve: opt.ServeOption = "auto",
     split_seed: Annotated[int, typer.Option("--split-seed", metavar="N", help="Another draw of the splits.")] = 0,
     val_share: Annotated[float, typer.Option("--val-share", metavar="SHARE", help="Of the rows, to choose on.")] = 0.2,
-    split: Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: test last.")] = "random",
+    split: opt.SplitOption = "random",
     test_share: Annotated[
         float, typer.Option("--test-share", metavar="SHARE", help="Of the rows, to test on (0: none).")
     ] = 0.2,

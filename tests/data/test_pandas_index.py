@@ -9,7 +9,11 @@ import pandas as pd
 import pytest
 
 from headstart.data import LayoutSpec, read_sequences
+from headstart.data.prepared import cache_folder
 from headstart.data.rows import frame
+from headstart.errors import BadInput
+from headstart.tasks.own import OwnSpec
+from headstart.tasks.task import content
 
 DAYS = ["mon", "tue", "wed", "thu", "fri", "sat"]
 
@@ -25,6 +29,25 @@ def test_the_index_of_a_frame_is_no_column(name: str | None) -> None:
     table = frame(shuffled(name), "X")
     assert table is not None
     assert list(table.columns) == ["label", *DAYS]
+
+
+def test_a_file_with_nothing_but_an_index_is_refused(tmp_path: Path) -> None:
+    shuffled(None)[[]].to_parquet(tmp_path / "empty.parquet")
+    with pytest.raises(BadInput, match=r"empty\.parquet: has no column; give one with columns"):
+        read_sequences(tmp_path / "empty.parquet", LayoutSpec())
+
+
+def test_what_an_older_reader_made_of_a_file_stands_for_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shuffled(None).to_csv(tmp_path / "week.csv", index=False)
+    spec = OwnSpec(file="week.csv", target="label")
+    monkeypatch.setattr(OwnSpec, "reader", OwnSpec.reader - 1)
+    monkeypatch.setattr("headstart.tasks.task.fingerprint", lambda _: "of the older reader")
+    before = content(spec, tmp_path)
+    monkeypatch.undo()
+    monkeypatch.setenv("HEADSTART_CACHE", str(cache_folder()))
+    assert content(spec, tmp_path) not in (None, before)
 
 
 def test_the_unnamed_index_in_a_parquet_file_is_no_value(tmp_path: Path) -> None:

@@ -97,6 +97,7 @@ def test_a_study_without_pretraining_has_one_network() -> None:
         (FitSettings(time=3000.0), True),
         (FitSettings(time=None), True),
         (FitSettings(time=30.0, pretrain=True), True),
+        (FitSettings(time=30.0, pretrain_epochs=5.0), True),
         (FitSettings(time=30.0, overrides=("pretrain.optim.lr=1e-3",)), True),
         (FitSettings(time=3000.0, pretrain=False), False),
     ],

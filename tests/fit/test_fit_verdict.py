@@ -127,7 +127,7 @@ def test_notes_name_rare_classes_unfinished_stages_and_every_caveat_of_the_study
     target = np.array([0] * 60 + [1] * 4)
     caveats = (Caveat("edge", "the rate is at its edge."), Caveat("data", "Read as rows."))
     results = replace(EMPTY, caveats=caveats)
-    text = notes(results, candidate("kernels", [0.6], [0.6]), 2, False, True, ("a", "b"), target, ())
+    text = notes(results, candidate("kernels", [0.6], [0.6]), 2, ("a", "b"), target, ())
     assert text[0].startswith("The time was over before 2 stages were done")
     assert any("'b' (4)" in note for note in text)
     assert any("--balanced" in note for note in text)
@@ -135,12 +135,12 @@ def test_notes_name_rare_classes_unfinished_stages_and_every_caveat_of_the_study
 
 
 def test_stages_that_failed_are_named_before_anything_else() -> None:
-    text = notes(EMPTY, candidate("kernels", [0.6], [0.6]), 2, False, True, ("a", "b"), None, ("scratch", "scratch"))
+    text = notes(EMPTY, candidate("kernels", [0.6], [0.6]), 2, ("a", "b"), None, ("scratch", "scratch"))
     assert text == ["Not every stage was trained (scratch): what depends on those is not in the table."]
 
 
 def test_no_test_split_is_said() -> None:
     model = candidate("kernels", [0.6], [0.6], n_test=0)
-    text = notes(EMPTY, model, 0, False, False, ("a", "b"), None, ())
+    text = notes(EMPTY, model, 0, ("a", "b"), None, (), again=False)
     assert any("No sequence was held out as a test" in note for note in text)
     assert any("was not fitted again on train and validation" in note for note in text)

@@ -1,8 +1,8 @@
 """Measures of predictions (those of scikit-learn, where a target is there), and a temperature for scores.
 
 Letters: n examples, K classes. A class target of `sequence.IGNORE` and a number that is NaN are left out. Every
-measure raises ValueError where no target is left. scikit-learn itself takes a second to import, which `predict` would
-spend on each labelled file; the tests compare with it.
+measure raises ValueError where no target is left. They are computed here because scikit-learn takes a second to import,
+which every `predict` of a labelled file would spend; the tests compare with it.
 """
 
 from __future__ import annotations

@@ -310,8 +310,7 @@ def _at_an_end(view: View, free: list[Column]) -> list[str]:
 def _index(view: View) -> list[str]:
     """A first column that is the index of a table of pandas."""
     first = next(iter(view.table.columns.values()))
-    known = first.name in ("column 1", "Unnamed: 0")
-    if not known or first.type in ("list", "other") or first not in view.free():
+    if first.name not in ("column 1", "Unnamed: 0") or first.type in ("list", "other") or first not in view.free():
         return []
     return [first.name] if view.count(first.name) == view.table.rows else []
 

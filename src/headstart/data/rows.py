@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -313,7 +314,7 @@ def frame(data: Any, source: str) -> Table | None:
 
     check_names((str(name) for name in getattr(data, "column_names", data.columns)), source)
     try:
-        pandas = hasattr(data, "iloc")  # its index counts rows, or names them: no value of a sequence
+        pandas = "pandas" in sys.modules and isinstance(data, sys.modules["pandas"].DataFrame)
         table = pyarrow.Table.from_pandas(data, preserve_index=False) if pandas else pyarrow.table(data)
     except (pyarrow.ArrowException, ValueError, TypeError) as error:
         raise BadInput(
@@ -323,12 +324,14 @@ def frame(data: Any, source: str) -> Table | None:
 
 
 def arrow_table(table: Any, source: str, written: str) -> Table:
-    """An Arrow table, without the unnamed index of pandas. Raises: BadInput where it has no row, or a name twice."""
+    """An Arrow table; an index of pandas without a name counts rows, and is left out. Raises: BadInput where it has no
+    row, no column, or a name twice."""
     index = re.compile(r"__index_level_\d+__")
     table = table.select([i for i, name in enumerate(table.column_names) if not index.fullmatch(str(name))])
     names = check_names((str(name) for name in table.column_names), source)
-    if not table.num_rows:
-        raise BadInput(f"{source}: has no row; give one with rows")
+    if not (names and table.num_rows):
+        absent = "row" if names else "column"
+        raise BadInput(f"{source}: has no {absent}; give one with {absent}s")
     columns = {name: _arrow_column(name, table.column(i), source) for i, name in enumerate(names)}
     return Table(columns, table.num_rows, Places(source), written)
 

@@ -50,8 +50,8 @@ EPOCHS, PRETRAIN_EPOCHS = 60.0, 100.0
 STEPS, PRETRAIN_STEPS = (600, 1_500), (1_000, 3_000)
 """Optimiser steps of training and of self-pretraining, at least and at most, whatever the epochs."""
 LEAST_STEPS, LEAST_PRETRAIN_STEPS = 150, 300
-"""Steps from which on a network has seen something; fewer only where no time is left for more. On the five sets of
-docs/results/own.md with time for 60 to 273 steps of self-pretraining it changed accuracy by -0.017 on average."""
+"""Steps from which on a network has seen something. With fewer of its own self-pretraining is left out: on five sets of
+docs/results/own.md the time left 60 to 273 steps for it, and accuracy changed by -0.017 on average."""
 FOLDS, FEW_ROWS = 5, 300
 """Folds that choose where train and validation have fewer labels than that: a fifth of so few rows says too little."""
 FEW = 1_000

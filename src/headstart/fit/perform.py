@@ -51,8 +51,9 @@ from headstart.study.spec import read_study
 from headstart.tasks.own import OwnSpec
 from headstart.tasks.task import Task, content, open_task
 
-AFTER, REPORT, LONG = 8.0, 4.0, 30.0
-"""Seconds that comparing and the report take, the report alone, and a second fit that is left out once time is over."""
+AFTER, REPORT = 8.0, 4.0
+"""Seconds that comparing models and writing the report take, and the report alone."""
+LONG = 30.0  # seconds from which on a second fit is left out where the time does not suffice for it
 
 
 class Fit:
@@ -229,15 +230,14 @@ class Fit:
         """
         assert self.plan is not None, "make_plan comes first"
         results = self.results()
-        backbone = self.known.backbone
-        texts = {} if self.known.series is None else {EMBEDDING: self.known.series.text(bool(self.facts.labels))}
+        backbone, series, start = self.known.backbone, self.known.series, self.known.start
+        texts = {} if series is None else {EMBEDDING: series.text(bool(self.facts.labels))}
         texts |= {} if backbone is None else {name: backbone.text(name) for name in (BACKBONE, TUNED)}
-        if self.known.start is not None:
-            texts[STARTED] = self.known.start.text(self.plan.study["arms"][STARTED])
+        texts |= {} if start is None else {STARTED: start.text(self.plan.study["arms"][STARTED])}
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
-        again = None if serves.is_network or interrupted or self._late() else self._fit_again(serves.name)
+        again = None if serves.is_network or interrupted else self._fit_again(serves.name)
         profile, layout = Profile.of(self.source.sequences), self.source.layout
         served = served_model(
             self.facts,
@@ -261,7 +261,9 @@ class Fit:
         stages = dict.fromkeys(identity for row in results.table for identity in row.stages)
         train, looked_at = self.task.train, 0 if interrupted else affordable(served)
         seconds = max((self.settings.time or np.inf) - (time.monotonic() - self.begun) - REPORT, 0.0)
-        remarks = notes(results, serves, self.left(), interrupted, bool(again), labels, train.target, self.failed)
+        remarks = notes(
+            results, serves, self.left(), labels, train.target, self.failed, interrupted=interrupted, again=bool(again)
+        )
         return Outcome(
             title=title(self.facts),
             card=self.card,
@@ -285,12 +287,10 @@ class Fit:
             again=again is not None,
         )
 
-    def _late(self) -> bool:
-        """Whether the time is over, and fitting a model again would take long."""
-        return self.last_seconds > max(LONG, (self.settings.time or np.inf) + self.begun - time.monotonic())
-
     def _fit_again(self, name: str) -> str | None:
-        """Identity of the stage that fits a model without gradients on train and validation; None where that failed."""
+        """Identity of the stage that fits a model on train and validation; None where it failed, or takes too long."""
+        if self.last_seconds > max(LONG, (self.settings.time or np.inf) + self.begun - time.monotonic()):
+            return None
         table = planning.with_places(planning.study_fitted_again(self.known, self.settings, name), self.known)
         stages = make_plan(read_study(table), self.data).stages
         list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))

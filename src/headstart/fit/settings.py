@@ -48,7 +48,7 @@ class FitSettings:
     (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
     training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
     `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained (None: where the time
-    leaves steps enough for it). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
+    leaves enough steps for it). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
     or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.
@@ -126,8 +126,9 @@ class FitSettings:
 
     @property
     def asks_to_pretrain(self) -> bool:
-        """Whether a person said so: by name, or by a setting of self-pretraining."""
-        return bool(self.pretrain or self.pretrain_epochs or any(w.startswith("pretrain.") for w in self.overrides))
+        """Whether a person asked for it: by name, by a setting of self-pretraining, or by what is to be served."""
+        asked = self.pretrain or self.pretrain_epochs or self.serve.endswith(PRETRAINED)
+        return bool(asked) or any(word.startswith("pretrain.") for word in self.overrides)
 
     @property
     def runs(self) -> tuple[int, ...]:

@@ -121,16 +121,17 @@ def notes(
     results: Results,
     serves: Candidate,
     left: int,
-    interrupted: bool,
-    again: bool,
     labels: tuple[str, ...],
     train: np.ndarray | None,
     failed: Sequence[str],
+    *,
+    interrupted: bool = False,
+    again: bool = True,
 ) -> list[str]:
     """What must be known beside the table, the gravest first: what this fit lacks, then the caveats of its study.
 
-    left: stages that are not done. interrupted: by Ctrl-C. again: what serves was fitted on train and validation.
-    train: targets of the train split. failed: stages, by name.
+    left: stages that are not done. train: targets of the train split. failed: stages, by name. interrupted: by Ctrl-C.
+    again: a model without a network that serves was fitted on train and validation together.
     """
     texts = []
     if failed:
@@ -148,7 +149,9 @@ def notes(
             "where it looks."
         )
     elif not again and not serves.is_network:
-        texts.append("The model that is served was not fitted again on train and validation together.")
+        texts.append(
+            "The model that is served was not fitted again on train and validation together: the same command does it."
+        )
     model = serves.best()
     if not len(model.test.target):
         texts.append("No sequence was held out as a test: the scores are those of validation, which chose the models.")

@@ -253,7 +253,7 @@ def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, floa
 def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, float]]) -> Difference | None:
     """Sum of the terms at the seeds that all of them have, against the number that the claim names, or 0.
 
-    Two terms are compared by the rule of `statistics.difference`.
+    Two terms are compared by the rule of `statistics.difference`, shares in pairs.
     """
     if not claim.relative and [sign for sign, _, _ in terms] == [1, -1]:
         return difference(numbers[0], numbers[1])

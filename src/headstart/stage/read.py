@@ -137,7 +137,7 @@ class ReadRun(StageRun):
         for name, ours, theirs in _differences(model, fields.spec, taken):
             raise BadInput(
                 f"model.{name}: {_toml(ours)} here and {_toml(theirs)} in checkpoint {source.source!r}, whose weights "
-                f"this stage takes; give {_toml(theirs)}, or leave it out where model.like or --start names the "
+                f"this stage takes; give {_toml(theirs)}, leave it out where model.like or --start names the "
                 "checkpoint, or take less by start"
             )
         if "position" in taken and fields.length is not None and model.position.kind == "learned":

@@ -30,8 +30,6 @@ from headstart.tasks.task import SPLITS, Outline, Task, TaskSpec
 FOLDERS = ("bidmc", "BIDMC", "Monash_UEA_UCR_Regression_Archive")
 ORIGIN = "the .ts files of BIDMC (Tan et al. 2020) are at http://tseregression.org"
 UNITS = {"HR": "beats per minute", "RR": "breaths per minute", "SpO2": "per cent"}
-_READER = 1
-"""Raised when the same files give other arrays."""
 RATE = 125
 """Samples per second of the signals."""
 CHANNELS = ("II", "PLETH")
@@ -98,7 +96,7 @@ class BidmcSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         include = {"vital", "length", "scale_target", "standardise", "val_share"}
         settings = self.model_dump(include=include | ({"stride", "test_share"} if self.source == "records" else set()))
-        document = {"reader": _READER, "files": stamps(self.files(data)), "seed": self.split_seed, **settings}
+        document = {"reader": self.reader, "files": stamps(self.files(data)), "seed": self.split_seed, **settings}
         ready = prepared(data, f"bidmc-{self.source}", document, lambda builder: self._build(builder, data))
         return prepared_task(ready, "floats", width=2)
 

@@ -49,8 +49,6 @@ HOMOLOGY_ORIGIN = (
 FOLDS = 1195
 FOLDERS = {"promoters": ("promoters", "biology"), "splice": ("splice", "biology"), "deeploc": ("deeploc", "biology")}
 _FILE = re.compile(r"^(.+?)\.(?:fa|fasta|faa|fna)(?:\.gz|\.xz)?$")
-_READER = 1
-"""Raised when the same files give other arrays."""
 
 
 class FastaSpec(TaskSpec):
@@ -90,7 +88,7 @@ class FastaSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         named, letters = self._named(data), self._letters()
         document = {
-            "reader": _READER,
+            "reader": self.reader,
             "files": stamps(named.files),
             "source": self.source,
             "letters": letters,
@@ -241,7 +239,7 @@ class HomologySpec(TaskSpec):
 
     def load(self, data: Path) -> Task:
         named = self._named(data)
-        document = {"reader": _READER, "files": stamps(named.files), "length": self.length, "test": self.test}
+        document = {"reader": self.reader, "files": stamps(named.files), "length": self.length, "test": self.test}
         ready = prepared(data, "homology", document, lambda builder: self._build(builder, named))
         return prepared_task(ready, "tokens", len(ALPHABETS["protein"]), text=spoken("protein"))
 

@@ -22,8 +22,6 @@ from headstart.tasks.text import decoder
 
 NAMES = {"train": "train", "val": "val", "valid": "val", "validation": "val", "test": "test"}
 """Splits by the names of a folder's files, without their endings."""
-_READER = 1
-"""Raised when the same files give other arrays."""
 
 
 class LanguageSpec(TaskSpec):
@@ -70,7 +68,7 @@ class LanguageSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         files = self.files(data)
         settings = self.model_dump(include={"length", "val_share", "test_share"})
-        document = {"reader": _READER, "files": stamps(files), **settings}
+        document = {"reader": self.reader, "files": stamps(files), **settings}
         ready = prepared(data, "language", document, lambda builder: self._build(builder, files))
         return prepared_task(ready, "tokens", 256, labels=(), text=decoder(None))
 

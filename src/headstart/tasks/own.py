@@ -25,8 +25,6 @@ from headstart.store.files import stamps
 from headstart.tasks.build import each_split
 from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 
-_READER = 4
-"""Raised when the same files give other arrays."""
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
 """Fields of a layout that may be named without it."""
 FILES = ("file", "val", "test", "unlabelled")
@@ -102,6 +100,7 @@ class OwnSpec(TaskSpec):
     longest: int | None = neutral(None, ge=1)
     split: Literal["random", "time"] = neutral("random")
 
+    reader: ClassVar[int] = 5
     shows_not: ClassVar[str] = (
         "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
         "stand in train and test, and then the score says less of new ones."
@@ -185,7 +184,7 @@ class OwnSpec(TaskSpec):
     def _prepared(self, data: Path) -> Prepared:
         whole = self.model_copy(update=WHOLE)
         document = {
-            "reader": _READER,
+            "reader": self.reader,
             "task": whole.document(places=False),
             "files": stamps(self.files(data)),
             "given": sorted(self._paths(data)),

@@ -47,8 +47,6 @@ _ADDRESSES = re.compile(r"(?:^|/)(train|test)/urls_(neg|pos)\.txt$")
 _ARCHIVE = re.compile(r"^(?:imdb_urls|aclImdb).*\.(?:tar|tgz|tar\.gz|tar\.xz|tar\.bz2)$")
 FILM_PAIRS = {"train": 22_846, "test": 22_620}
 """Pairs of film reviews: those of train and val together, which `split_seed` moves by a few, and those of test."""
-_READER = 1
-"""Raised when the same files give other arrays."""
 
 
 class RetrievalSpec(TaskSpec):
@@ -101,7 +99,7 @@ class RetrievalSpec(TaskSpec):
         return replace(task, notes=(f"equal pairs in two splits: {', '.join(copies)}",) if copies else ())
 
     def _prepared(self, data: Path) -> Prepared:
-        document: dict[str, Any] = {"reader": _READER, "length": self.length}
+        document: dict[str, Any] = {"reader": self.reader, "length": self.length}
         drawn = {"val_share": self.val_share, "seed": self.split_seed}
         if self.source == "imdb_films":
             base, (root, read) = reviews(data, self.kind), find_addresses(data, self.kind)

@@ -20,9 +20,6 @@ from headstart.store.files import stamps
 from headstart.tasks.build import classes_of, prepared_task
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 
-_READER = 1
-"""Raised when the same files give other arrays."""
-
 
 class SeriesSpec(TaskSpec):
     """Fields of the tasks made of an archive of labelled time series. `kind`, `name` and the ending are theirs.
@@ -52,7 +49,7 @@ class SeriesSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         named = self._named(data)
         settings = self.model_dump(include={"name", "val_share", "standardise"})
-        document = {"reader": _READER, "files": stamps(named.files), "seed": self.split_seed, **settings}
+        document = {"reader": self.reader, "files": stamps(named.files), "seed": self.split_seed, **settings}
         name = f"{self.kind}-{self.name}"
         ready = prepared(data, name, document, lambda builder: self._build(builder, named))
         return prepared_task(ready, "floats", ready.facts["width"])

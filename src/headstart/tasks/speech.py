@@ -49,8 +49,6 @@ DIGITS = 2_700
 """Spoken digits that are not test takes."""
 TAKES = 5
 """The first takes of each speaker and digit are the official test split of the spoken digits."""
-_READER = 1
-"""Raised when the same files give other arrays."""
 
 _CLASSED = re.compile(r"(?:^|/)([^/_.][^/]*/[^/]+\.wav)$", re.I)
 _DIGIT = re.compile(r"(?:^|/)((\d)_(?:[^/]+)_(\d{1,6})\.wav)$", re.I)
@@ -108,7 +106,7 @@ class SpeechSpec(TaskSpec):
     def load(self, data: Path) -> Task:
         root, files = self._find(data)
         settings = self.model_dump(include={"source", "length", "pad", "resample", "val_share", "test_share"})
-        document = {"reader": _READER, "files": stamps(files), "seed": self.split_seed, **settings}
+        document = {"reader": self.reader, "files": stamps(files), "seed": self.split_seed, **settings}
         ready = prepared(data, f"speech-{self.source}", document, lambda builder: self._build(builder, root))
         mean, deviation = ready.facts["mean"], ready.facts["deviation"]
         return prepared_task(ready, "floats", width=1, scale=1 / deviation, shift=-mean / deviation)

@@ -130,6 +130,8 @@ class TaskSpec(Spec):
     fold: int | None = neutral(None, ge=0)
     validation: Literal[0, 1] = neutral(1)
 
+    reader: ClassVar[int] = 1
+    """Raised where the same files give other arrays, so that none of before are taken for them."""
     generated: ClassVar[bool] = False
     """True: the spec alone says what the data are (planning generates nothing)."""
     objective: ClassVar[str] = "classify"
@@ -138,7 +140,6 @@ class TaskSpec(Spec):
     """Default share of masked positions of self-pretraining."""
     loss: ClassVar[str | None] = "tokens"
     """Default loss of self-pretraining: l1, l2, levels or tokens; None: what fits the input, once that is known."""
-
     monitor: ClassVar[str | None] = None
     """Default score of the objective `causal`, by which the best weights are chosen; None: accuracy or R2."""
 
@@ -390,7 +391,7 @@ def content(spec: TaskSpec, data: Path) -> str | None:
     stands = stamps(whole.files(data))
     if not stands:
         return digest({"fingerprint": fingerprint(whole.load(data))})
-    key = {"spec": whole.document(), "files": stands}
+    key = {"spec": whole.document(), "files": stands, **({"reader": spec.reader} if spec.reader > 1 else {})}
     return remembered(key, lambda: digest({"fingerprint": fingerprint(whole.load(data))}), data / OLD)
 
 

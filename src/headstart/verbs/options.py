@@ -42,8 +42,10 @@ RanksOption = Annotated[
     int | None, typer.Option("--ranks", min=1, max=1024, metavar="N", help="Processes that train each stage together.")
 ]
 PretrainOption = Annotated[
-    bool | None, typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: given the time).")
+    bool | None,
+    typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where time suffices)."),
 ]
+SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
 MixerOption = Annotated[
     str | None, typer.Option("--mixer", metavar="MODULE:CLASS", help="A mixer of your own; each arm gets a twin.")
 ]
