@@ -179,7 +179,8 @@ def test_the_verbs_are_those_that_were_decided() -> None:
 
 
 LAYOUT = (
-    "--target --id --time-column --group --values --layout --kind --target-kind --na --delimiter --quote --encoding"
+    "--target --id --time-column --group --values --layout --kind --target-kind --na --delimiter --decimal --quote "
+    "--encoding"
 )
 OPTIONS = {
     "demo": "--store --workers --threads --json",

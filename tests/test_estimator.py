@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
@@ -188,6 +189,8 @@ def test_sequences_without_labels_join_the_training_rows():
     assert more["labelled"] == alone["labelled"]
     with pytest.raises(BadInput, match=r"give those in X_unlabelled"):
         quick().fit(X, ["a", None] * 12)
+    with pytest.raises(BadInput, match=r"give those in X_unlabelled"):
+        quick().fit(X, pd.array(["a", "b", pd.NA] * 8))
 
 
 def test_a_group_is_whole_on_one_side():

@@ -88,7 +88,7 @@ OBJECTS[:] = [np.zeros(2), np.zeros(3)]
         ([[1.0], 3], "X, row 2: is of type int, no sequence of numbers (L,) or (L, F); give an array or a list"),
         (
             [np.zeros((2, 2)) + 1, np.zeros((2, 3)) + 1],
-            "X, row 2 column 'values': has shape (2, 3), the first sequence has 2",
+            "X, row 2 column 'values': has a position of 3 channels, the first sequence has 2",
         ),
         (["text", ""], "X, row 2 column 'values': the text is empty; leave the row out"),
         (3, "X: is of type int; give a path, an array, a list of sequences or a table"),

@@ -79,7 +79,8 @@ def test_other_kinds_and_channels_than_those_of_a_model_are_refused():
     [
         ("1.0", "1"),
         (" a ", "a"),
-        ("1e0", "1"),
+        ("1e0", "1e0"),
+        ("1E2", "1E2"),
         ("1.0000000e+00", "1"),
         ("007", "007"),
         ("0.50", "0.50"),

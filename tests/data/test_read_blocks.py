@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from headstart.data import Sequences, read_sequences
-from headstart.data.blocks import read_blocks
+from headstart.data import Sequences, read_blocks, read_sequences
 from headstart.errors import BadInput
 
 SIZE = 2_000

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from headstart import data
@@ -276,3 +277,10 @@ def test_copies_and_rows_of_one_time_stay_on_one_side_of_a_split_by_time() -> No
         "val": [4, 5],
         "test": [9],
     }
+
+
+def test_a_column_of_labels_beside_labels_of_their_own_is_left_alone(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"label": LABELS[::-1], **{f"t{i}": RNG.normal(size=20) for i in range(4)}})
+    source = read_source(frame, FitSettings(), tmp_path, LABELS)
+    assert source.sequences.labels == tuple(LABELS)
+    assert source.sequences.layout.unused == ("label",)

@@ -14,7 +14,7 @@ import pytest
 from support.made_models import made, texts
 
 from headstart.cli import main
-from headstart.data import LayoutSpec, blocks, read_sequences
+from headstart.data import LayoutSpec, read_blocks, read_sequences
 from headstart.serve.folder import save_model
 
 Case = tuple[Path, Path]
@@ -269,7 +269,7 @@ def test_a_file_of_several_blocks_is_answered_as_one(
     file.write_text(table(300, r299_kind="odd", r298_t9=""))
     remarks: list[str] = []
     for size in (2**24, 2_000):
-        monkeypatch.setattr(blocks.read_blocks, "__defaults__", (size,))
+        monkeypatch.setattr(read_blocks, "__defaults__", (size,))
         code, _, err = run(capsys, model, file, "-o", tmp_path / f"{len(remarks)}{name}")
         assert code == 0
         remarks.append(err.replace(f"{len(remarks)}{name}", name))
@@ -287,7 +287,7 @@ def test_nothing_is_written_or_printed_of_a_file_whose_last_block_is_wrong(
     model, _ = fitted
     file = tmp_path / "new.csv"
     file.write_text(table(300, r290_t3="bad"))
-    monkeypatch.setattr(blocks.read_blocks, "__defaults__", (2_000,))
+    monkeypatch.setattr(read_blocks, "__defaults__", (2_000,))
     for options in ((), ("-o", tmp_path / "out.csv")):
         code, out, err = run(capsys, model, file, *options)
         assert (code, out) == (2, "")

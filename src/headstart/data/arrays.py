@@ -13,7 +13,7 @@ import numpy as np
 from headstart.data.archives import TOTAL, reading
 from headstart.data.layout import LayoutSpec
 from headstart.data.rows import array_of, column_of, list_column
-from headstart.data.table import Column, Table, arrow_lists
+from headstart.data.table import Column, Table, arrow_lists, other_way
 from headstart.errors import BadInput, Mistakes, Places, nearest, one_line
 
 MOST_ARRAYS = 10_000
@@ -181,10 +181,7 @@ def _turned(array: np.ndarray, spec: LayoutSpec, table: Table) -> np.ndarray:
     if spec.channels_first:
         return array.swapaxes(1, 2)
     if array.shape[2] > array.shape[1]:
-        table.notes.append(
-            f"read as {array.shape[1]:,} positions of {array.shape[2]:,} channels; where it is the other "
-            "way round, set channels_first=true"
-        )
+        table.notes.append(other_way(*array.shape[1:]))
     return array
 
 

@@ -8,15 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from headstart.data.labels import class_names, position_labels, target_kind, words_of
+from headstart.data.labels import check_numbers, class_names, position_labels, target_kind, words_of
 from headstart.data.layout import ROLES, Layout
 from headstart.data.letters import coded, letters_of, text_kind
-from headstart.data.sequences import Sequences
-from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, is_number, number_name, texts_of
+from headstart.data.sequences import Sequences, as_tokens
+from headstart.data.table import Cells, Column, Table, Words, arrow_lists, arrow_texts, other_way, parse, texts_of
+from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
-
-PLAIN_TOKENS = 10
-"""Different whole numbers up to which one channel of numbers is taken for tokens."""
 
 
 @dataclass
@@ -58,6 +56,8 @@ def build(
     words = parts.labels or words_of(labels, columns.get("target"), parts.rows, "labels")
     names = class_names(words, cells)
     kind = layout.spec.target_kind if layout.spec.target_kind != "auto" else target_kind(names)
+    if layout.spec.target_kind == "auto" and not layout.spec.per_position:
+        check_numbers(names, columns.get("target"), places)
     layout = replace(layout, target_kind=kind if any(name is not None for name in names) else "none")
     whole = Sequences(
         *_observed(parts),
@@ -76,7 +76,7 @@ def build(
         whole.numbers()
     mistakes.check()
     if layout.shape != "text" and layout.kind == "numbers":
-        whole = to_tokens(whole, notes)
+        whole = as_tokens(whole, notes)
     return replace(whole, notes=tuple(notes))
 
 
@@ -177,8 +177,8 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
 
 def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes: list[str]) -> Parts:
     """Columns whose cells are sequences (L,), each a channel; or one column of (L, F)."""
-    names = tuple(channel.columns[0] for channel in layout.channels)
-    columns = [cells.sequences(table.columns[name]) for name in names]
+    spec, names = layout.spec, tuple(channel.columns[0] for channel in layout.channels)
+    columns = [cells.sequences(table.columns[name], spec.channels_first and not layout.by_format) for name in names]
     wide = columns[0].values.ndim == 2
     if wide and len(columns) > 1:
         mistakes.add(
@@ -194,6 +194,8 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
     if len(columns) == 1:
         values = columns[0].values.reshape(offsets[-1], -1).astype(np.float32)
         channels = tuple(f"channel {f + 1}" for f in range(values.shape[1])) if wide else names
+        if values.shape[1] > longest.max() and not (spec.channels_first or layout.by_format):
+            notes.append(other_way(int(longest.max()), values.shape[1]))
         return Parts(values, offsets, np.arange(table.rows), channels)
     values = np.full((offsets[-1], len(columns)), np.nan, dtype=np.float32)
     for f, column in enumerate(columns):
@@ -224,42 +226,6 @@ def _cut_ends(parts: Parts, layout: Layout, table: Table, notes: list[str], mist
     offsets = np.concatenate([[0], np.cumsum(last + 1 - starts)]).astype(np.int64)
     labels = None if parts.labels is None else [parts.labels[i] for i in np.flatnonzero(keep).tolist()]
     return replace(parts, values=parts.values[keep], offsets=offsets, labels=labels)
-
-
-def to_tokens(whole: Sequences, notes: list[str]) -> Sequences:
-    """The same as tokens, where that was asked for or is plain: one channel, nothing missing, few whole numbers.
-
-    Raises: BadInput where it was asked for and cannot be, and for numbers that are none of the symbols that were set.
-    """
-    spec = whole.layout.spec
-    asked = spec.kind == "tokens"
-    if spec.kind not in ("auto", "tokens"):
-        return whole
-    if whole.values.shape[1] != 1 or whole.observed is not None:
-        if asked:
-            what = "a value is missing" if whole.observed is not None else f"there are {whole.values.shape[1]} channels"
-            raise BadInput(
-                f"{whole.layout.source}: kind: tokens need one channel without gaps, and {what}; set kind to "
-                "numbers, or name one channel with --values"
-            )
-        return whole
-    flat = whole.values[:, 0]
-    if not asked and not (flat[:1000] == flat[:1000].round()).all():
-        return whole
-    numbers, first, which = np.unique(flat, return_index=True, return_inverse=True)
-    plain = 1 < len(numbers) <= PLAIN_TOKENS and (numbers == numbers.round()).all() and len(flat) >= 20 * len(numbers)
-    if not asked and not plain:
-        return whole
-    names = [number_name(value) for value in numbers.tolist()]
-    places = whole.places.take(np.searchsorted(whole.offsets, first, side="right") - 1)
-    mistakes = Mistakes()
-    codes, symbols = coded(names, spec.symbols or tuple(names), places, whole.channels[0], mistakes)
-    mistakes.check()
-    if not asked:
-        notes.append(
-            f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
-        )
-    return replace(whole, values=codes[which], layout=replace(whole.layout, kind="tokens", symbols=symbols))
 
 
 def in_sequences(
@@ -313,8 +279,11 @@ def _times(table: Table, layout: Layout, mistakes: Mistakes) -> np.ndarray:
     column = table.columns[layout.time]
     words = column.words
     there = [word for word in words if word]
-    numeric = column.numbers is not None or 2 * sum(map(is_number, there[:1000])) > len(there[:1000])
-    times = column.floats if numeric else _dates(words)
+    decimal = "," if layout.decimal == "," else "."
+    numeric = column.numbers is not None or 2 * sum(is_number(word, decimal) for word in there[:1000]) > len(
+        there[:1000]
+    )
+    times = _dates(words) if not numeric else column.floats if decimal == "." else parse(column.data, decimal)
     for row in np.flatnonzero(~np.isfinite(times)).tolist():
         mistakes.add(
             table.places.cell(row, column.name),

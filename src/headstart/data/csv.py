@@ -6,7 +6,6 @@ import codecs
 import csv
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,8 +16,8 @@ import numpy as np
 from headstart.data.archives import reading, unpacked
 from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
-from headstart.data.table import Cells, Column, Table, Type, arrow_texts, is_number
-from headstart.data.text import text_lines
+from headstart.data.table import Cells, Column, Table, Type, arrow_texts
+from headstart.data.text import COMMA, DELIMITERS, THOUSANDS, cut, find_delimiter, is_number, text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
 SAMPLE = 1_000
@@ -31,10 +30,7 @@ AT_ONCE = 512
 """Rows that become Arrow columns together."""
 LARGE = 2**23
 """Bytes from which on Arrow's parser is worth its threads, which may abort a process that ends soon after."""
-SAME = 0.8
-"""Share of rows that a mark cuts alike, or of cells that are numbers."""
-DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
-_COMMA = re.compile(r"^\s*[+-]?\d+,\d+(?:[eE][+-]?\d+)?\s*$")
+_MAYBE_THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2},\d{3}$")
 
 
 @dataclass
@@ -48,13 +44,30 @@ class Form:
     header: bool = False
     names: list[str] = field(default_factory=list)
 
-    def name_columns(self, first: Sequence[str], even: bool) -> None:
-        """Names of the header, or numbers from 1; none where rows without a header have different widths."""
+    def name_columns(self, first: Sequence[str], even: bool, spec: LayoutSpec) -> None:
+        """Names of the header, or numbers from 1; none where rows without a header have different widths.
+
+        Rows of one cell less than the layout's own file had are those without the target. Raises: BadInput where
+        rows without a header have another width than those, so that columns cannot be told from each other.
+        """
         if self.header:
             names = (name.strip() or f"column {i}" for i, name in enumerate(first, 1))
             self.names = check_names(names, f"{self.source}:1")
         elif even:
-            self.names = [str(i + 1) for i in range(len(first))]
+            count, width, roles = (
+                len(first),
+                spec.columns or len(first),
+                {spec.target, spec.id, spec.group} - {None, ""},
+            )
+            numbers = [str(i + 1) for i in range(max(count, width))]
+            if count == width - 1 and roles == {spec.target}:
+                numbers.remove(str(spec.target))
+            elif count != width and roles - {"1"}:
+                raise BadInput(
+                    f"{self.source}:1: has {count:,} cells, the rows of the file that was fitted have {width:,}, and "
+                    "no header says which are which; give rows of as many cells (the target's may be empty)"
+                )
+            self.names = numbers[:count]
 
     @property
     def text(self) -> str:
@@ -85,14 +98,14 @@ def recognised(path: Path, spec: LayoutSpec, lines: Iterator[str]) -> tuple[list
     rows = _parsed(sample, form)
     if not rows:
         raise BadInput(f"{path}: is empty; give a file with rows")
-    if spec.decimal == "auto":
-        form.decimal = find_decimal(rows, form.mark)
+    if spec.shape != "list":
+        form.decimal = find_decimal(rows, str(path), spec.decimal)
     form.header = has_header(rows, form.decimal) if spec.header is None else spec.header
     if form.header and len(rows) == 1:
         raise BadInput(f"{path}: has a header and no row; give rows, or set header=false where the row is data")
     body = rows[1:] if form.header else rows
     body = body[: max(50, CELLS // max(len(rows[0]), 1))]
-    form.name_columns(rows[0], len({len(row) for row in body}) == 1)
+    form.name_columns(rows[0], len({len(row) for row in body}) == 1, spec)
     return sample, form, body
 
 
@@ -289,51 +302,6 @@ def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: 
     return table
 
 
-def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
-    """What separates cells: the mark that cuts most rows into one same number of them; "" where none does.
-
-    A mark that cuts rows into different numbers of cells counts where these are numbers. A blank stands for runs of
-    blanks. The ending of the file's name decides between equals.
-    """
-    ending = "\t" if ".tsv" in name.lower() or ".tab" in name.lower() else ","
-    best, likely = (0.0, 0.0), ""
-    for mark in sorted(DELIMITERS, key=lambda mark: mark != ending):
-        rows = [row for row in cut(lines, mark, quote) if row]
-        counts = Counter(map(len, rows))
-        size, often = max(counts.items(), key=lambda pair: (pair[1] * (pair[0] > 1), pair[0]), default=(0, 0))
-        share = often / max(len(rows), 1)
-        numbers = _numbers(rows, mark)
-        if max(counts, default=0) > 1 and (share >= SAME or numbers >= SAME):
-            rank = (share * (1 + (len(rows[0]) == size)), numbers)
-            if rank[0] > best[0] + 0.05 or (rank[0] > best[0] - 0.05 and rank[1] > best[1] + 0.05):
-                best, likely = rank, mark
-    if likely:
-        return likely
-    words = [line.split() for line in lines if line.strip()]
-    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME:
-        return " "
-    known = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
-    return ending if known and lines and ending in lines[0] else ""
-
-
-def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
-    """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
-    cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
-    known = (
-        not cell or cell.lower() == "nan" or is_number(cell) or (mark != "," and _COMMA.match(cell)) for cell in cells
-    )
-    return sum(map(bool, known)) / max(len(cells), 1)
-
-
-def cut(lines: Sequence[str], mark: str, quote: str) -> list[list[str]]:
-    """Lines as rows of cells, leniently; the last row may be cut."""
-    rules: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
-    try:
-        return list(csv.reader(lines, delimiter=mark, **rules))
-    except csv.Error:
-        return [line.rstrip("\r\n").split(mark) for line in lines]
-
-
 def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     """Whether the first row names the columns, told from what stands under it."""
     head, below = rows[0], rows[1:]
@@ -368,14 +336,33 @@ def _counts_on(row: Sequence[str], decimal: str) -> bool:
     return len(numbers) > 2 and min(steps) > 0 and (len(steps) == 1 or len(numbers) < len(row))
 
 
-def find_decimal(rows: Sequence[Sequence[str]], delimiter: str) -> Literal[".", ","]:
-    """`,` where cells such as 1,5 outnumber those with a point."""
-    if delimiter == ",":
-        return "."
-    cells = [cell for row in rows[1:200] for cell in row]
-    commas = sum(_COMMA.match(cell) is not None for cell in cells)
-    points = sum("." in cell and is_number(cell) for cell in cells)
-    return "," if commas > points else "."
+def find_decimal(rows: Sequence[Sequence[str]], source: str, known: str = "auto") -> Literal[".", ","]:
+    """The mark that was set, or `,` where a column of numbers has cells such as 1,5 (or "1,5" between commas).
+
+    Raises: BadInput where a comma stands between thousands, or may.
+    """
+    commas: list[str] = []
+    points = False
+    for column in itertools.zip_longest(*rows[1:200], fillvalue=""):
+        cells = [cell.strip() for cell in column if cell.strip()]
+        if not any("," in cell for cell in cells):
+            points = points or any("." in cell and is_number(cell) for cell in cells)
+            continue
+        numbers = [cell for cell in cells if COMMA.match(cell) or THOUSANDS.match(cell) or is_number(cell)]
+        if 2 * len(numbers) >= len(cells) and all(cell in numbers for cell in cells if "," in cell):
+            commas += [cell for cell in numbers if "," in cell]
+            points = points or any("." in cell for cell in numbers)
+    grouped = next(filter(THOUSANDS.match, commas), None)
+    unclear = bool(commas) and known != "," and all(map(_MAYBE_THOUSANDS.match, commas))
+    if grouped or (unclear and (points or known == ".")):
+        raise BadInput(f"{source}: {grouped or commas[0]!r} has a mark between thousands; write numbers without it")
+    if unclear:
+        whole = commas[0].replace(",", "")
+        raise BadInput(
+            f"{source}: {commas[0]!r} may be {commas[0].replace(',', '.')} or {whole}; give --decimal , for the first "
+            "(decimal in Python and in a layout), or write numbers without a mark between thousands for the second"
+        )
+    return "," if known == "," or (commas and known == "auto") else "."
 
 
 def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
@@ -388,7 +375,8 @@ def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:
         cells = [row[i] for row in body if i < len(row) and row[i].strip() and row[i].strip().lower() != "nan"]
         numbers = sum(is_number(cell, form.decimal) for cell in cells)
         out[name] = "empty" if not cells else "number" if 2 * numbers >= len(cells) else "text"
+    labels = set() if form.header else {form.names[0], form.names[-1]}  # stand at an end, where no header names them
     for run in numbered(form.names).values():
         if len(run) > 3 and sum(out[name] == "text" for name in run) < len(run) / 4:
-            out |= {name: "number" for name in run if out[name] == "text"}
+            out |= {name: "number" for name in run if out[name] == "text" and name not in labels}
     return list(out.values())

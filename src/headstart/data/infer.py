@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from headstart.data.labels import check_one_target
+from headstart.data.labels import check_one_group, check_one_target
 from headstart.data.layout import (
     PLAIN_TARGET,
     ROLES,
@@ -25,7 +25,8 @@ from headstart.data.layout import (
     numbered,
     plain,
 )
-from headstart.data.table import Column, Table, looks_like_list
+from headstart.data.table import Column, Table
+from headstart.data.text import looks_like_list
 from headstart.errors import BadInput, nearest
 from headstart.text import first_few
 
@@ -60,6 +61,7 @@ def infer(table: Table, spec: LayoutSpec, labelled: bool = False) -> Layout:
         header=table.header,
         decimal=table.decimal,
         by_format=table.shape is not None,
+        columns=len(table.columns) if table.header is False else None,
         rate=table.rate,
         target=view.roles["target"],
         id=view.roles["id"],
@@ -232,8 +234,7 @@ def _is_long(view: View, run: int) -> bool:
         return True
     if run > 2 or "time" in view.roles or view.table.rows < 5 * view.count(ids[0]):
         return False
-    words = view.table.columns[ids[0]].words
-    return 1 + sum(a != b for a, b in pairwise(words)) == view.count(ids[0])
+    return 1 + sum(a != b for a, b in pairwise(view.table.columns[ids[0]].words)) == view.count(ids[0])
 
 
 def _name_roles(view: View, shape: Shape) -> None:
@@ -266,6 +267,7 @@ def _name_long(view: View) -> None:
                 f"{view.source}: no column says which rows are one sequence; name it with --id (columns: {view.names})"
             )
         view.take("id", ids)
+        check_one_group(view.source, ids[0], [name for name in view.named("group") if not view.one_each(name)])
     if "time" not in view.roles:
         view.take("time", view.named("time") + [column.name for column in view.free() if column.type == "time"])
 
@@ -394,6 +396,5 @@ def _nothing(view: View, shape: str) -> BadInput:
 
 
 def _spread(column: Column) -> float:
-    """The largest number of a column less its smallest."""
     values = column.floats[~np.isnan(column.floats)]
     return float(values.max() - values.min()) if len(values) else 0.0

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
 
 from headstart.data.rows import array_of, column_of
-from headstart.data.table import Cells, Column, Words, arrow_numbers, is_number, texts_of
+from headstart.data.table import Cells, Column, Words, arrow_numbers, texts_of
+from headstart.data.text import is_number
 from headstart.errors import BadInput, Mistakes, Places
 
-_WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+(?:\.\d*)?[eE][+-]?\d+$")
+_WHOLE = re.compile(r"^[+-]?\d+\.0*$|^[+-]?\d+\.\d*[eE][+-]\d{2,}$")
+"""Whole numbers as programs write them: 1.0, 1., 1.000e+00. 1E2 is a name."""
 MANY = 20
 """Different numbers from which on a target of numbers is not a class, unless they count up from 0 or 1."""
 
@@ -27,6 +30,15 @@ def check_one_target(source: str, columns: Mapping[str, Words]) -> None:
                 f"{source}: target: the columns {names[0]!r} and {name!r} may both be the target, and differ; name one "
                 f"with --target (target in Python and in a layout), or --target '' for none"
             )
+
+
+def check_one_group(source: str, name: str, groups: Sequence[str]) -> None:
+    """Raises: BadInput where an id that was guessed counts anew in each group, so that rows of several would join."""
+    if groups:
+        raise BadInput(
+            f"{source}: a value of {name!r} stands in rows of several values of {groups[0]!r}; name with --id a column "
+            f"that tells all sequences apart (such as the two joined), or --id {name} where it does"
+        )
 
 
 def class_names(words: Words, cells: Cells) -> Words:
@@ -65,6 +77,21 @@ def target_kind(names: Sequence[str | None]) -> Literal["class", "number", "none
     if not all(value.is_integer() for value in values):
         return "number"
     return "class" if len(values) <= MANY or (_counts(values, (0, 1)) and 2 * len(values) <= len(there)) else "number"
+
+
+def check_numbers(names: Words, column: Column | None, places: Places) -> None:
+    """Raises: BadInput where half of the targets or more are numbers, too many for classes, and others are none; so is
+    a number with a % behind it."""
+    numbers = [part for name in names if name is not None and is_number(part := name.removesuffix("%"))]
+    others = [row for row, name in enumerate(names) if name is not None and not is_number(name)]
+    total = sum(name is not None for name in names)
+    if others and 2 * len(numbers) >= total and target_kind(numbers) == "number":
+        word, row = names[others[0]] or "", others[0]
+        raise BadInput(
+            f"{places.of(row) if column is None else places.cell(row, column.name)}: the target {word!r} is no number, "
+            f"like {len(others):,} of {total:,}; write it as one, give --na {shlex.quote(word)} where it is missing "
+            "(na in Python), or take all for classes with --target-kind class"
+        )
 
 
 def _counts(values: set[float], starts: tuple[int, ...]) -> bool:

@@ -47,6 +47,7 @@ class LayoutSpec(Spec):
     channels_first: arrays are (n, F, L), not (n, L, F).
     ends: whether missing values at the end of a sequence are cut off or stay as missing positions.
     rate: samples per second that every recording is brought to, its channels mixed into one.
+    columns: cells of a row of the file that the layout was made of, where it has no header.
     """
 
     format: Literal["auto", "csv", "jsonl", "parquet", "arrow", "npz", "npy", "ts", "fasta", "folder"] = "auto"
@@ -70,6 +71,7 @@ class LayoutSpec(Spec):
     channels_first: bool = False
     ends: Literal["cut", "missing"] = "cut"
     rate: int | None = Field(default=None, ge=1_000, le=192_000)
+    columns: int | None = neutral(None, ge=1)
 
 
 @dataclass(frozen=True)
@@ -105,6 +107,7 @@ class Layout:
     header: bool | None = None
     decimal: Literal["auto", ".", ","] = "auto"
     by_format: bool = False
+    columns: int | None = None
     rate: int | None = None
     kind: Kind = "numbers"
     symbols: tuple[str, ...] = ()
@@ -148,6 +151,7 @@ class Layout:
                 "header": self.header,
                 "decimal": self.decimal,
                 "delimiter": None,
+                "columns": self.columns or self.spec.columns,
                 "rate": self.rate or self.spec.rate,
             }
         )

@@ -14,19 +14,8 @@ import numpy as np
 
 from headstart.data.archives import TOTAL, reading
 from headstart.data.layout import LayoutSpec, check_names
-from headstart.data.table import (
-    Column,
-    Table,
-    Type,
-    arrow_lists,
-    arrow_numbers,
-    arrow_texts,
-    is_list,
-    is_number,
-    is_text,
-    number_name,
-)
-from headstart.data.text import lines, text_lines
+from headstart.data.table import Column, Table, Type, arrow_lists, arrow_numbers, arrow_texts, is_list, is_text
+from headstart.data.text import is_number, lines, number_name, text_lines
 from headstart.errors import BadInput, Mistakes, Places, one_line
 
 FORMS = ("jsonl", "parquet", "tsv")
@@ -225,12 +214,17 @@ def column_of(name: str, values: Iterable[Any], places: Places) -> Column:
 
 
 def list_column(name: str, arrays: Sequence[np.ndarray | None] | Sequence[np.ndarray], places: Places) -> Column:
-    """A column of sequences (L,) or (L, F), of numbers or texts. Raises: BadInput where widths differ."""
+    """A column of sequences (L,) or (L, F), of numbers or texts, or (F, L). Raises: BadInput where widths differ."""
     there = [array for array in arrays if array is not None]
     wide = any(array.ndim == 2 for array in there)
     widths = [None if array is None or not array.size else (*array.shape, 1)[1] for array in arrays]
     first = next((width for width in widths if width is not None), 1)
     row = next((row for row, width in enumerate(widths) if width not in (None, first)), None)
+    if row is not None and wide and len({len(array) for array in there}) == 1:  # as many channels, of other lengths
+        inner = np.cumsum([0, *(array.shape[1] for array in there for _ in array)])
+        lists = arrow_lists(np.concatenate([array.reshape(-1) for array in there]), inner)
+        ends = np.cumsum([0, *(0 if array is None else len(array) for array in arrays)])
+        return Column(name, "list", type(lists).from_arrays(arrow_numbers(ends), lists))
     if row is not None:
         raise BadInput(
             f"{places.cell(row, name)}: has shape {getattr(arrays[row], 'shape', ())}, the first sequence has {first} "

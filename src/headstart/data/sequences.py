@@ -16,13 +16,16 @@ import numpy as np
 
 from headstart.data.labels import in_order, may_be_either
 from headstart.data.layout import SOUNDS, Kind, Layout
-from headstart.data.letters import input_width, spoken
+from headstart.data.letters import coded, input_width, spoken
 from headstart.data.table import LARGEST
+from headstart.data.text import number_name
 from headstart.errors import BadInput, Mistakes, Places
 from headstart.sequence import IGNORE, Examples
 from headstart.text import first_few
 
 Target = Literal["class", "number", "none"]
+PLAIN_TOKENS = 10
+"""Different whole numbers up to which one channel of numbers is taken for tokens."""
 
 
 @dataclass(frozen=True)
@@ -280,6 +283,42 @@ def groups(contents: Any) -> np.ndarray:
     first: dict[bytes, int] = {}
     marks = (blake2b(content, digest_size=16).digest() for content in contents)
     return np.array([first.setdefault(mark, i) for i, mark in enumerate(marks)], dtype=np.int64)
+
+
+def as_tokens(whole: Sequences, notes: list[str]) -> Sequences:
+    """The same as tokens, where that was asked for or is plain: one channel, nothing missing, few whole numbers.
+
+    Raises: BadInput where it was asked for and cannot be, and for numbers that are none of the symbols that were set.
+    """
+    spec = whole.layout.spec
+    asked = spec.kind == "tokens"
+    if spec.kind not in ("auto", "tokens"):
+        return whole
+    if whole.values.shape[1] != 1 or whole.observed is not None:
+        if asked:
+            what = "a value is missing" if whole.observed is not None else f"there are {whole.values.shape[1]} channels"
+            raise BadInput(
+                f"{whole.layout.source}: kind: tokens need one channel without gaps, and {what}; set kind to "
+                "numbers, or name one channel with --values"
+            )
+        return whole
+    flat = whole.values[:, 0]
+    if not asked and not (flat[:1000] == flat[:1000].round()).all():
+        return whole
+    numbers, first, which = np.unique(flat, return_index=True, return_inverse=True)
+    plain = 1 < len(numbers) <= PLAIN_TOKENS and (numbers == numbers.round()).all() and len(flat) >= 20 * len(numbers)
+    if not asked and not plain:
+        return whole
+    names = [number_name(value) for value in numbers.tolist()]
+    places = whole.places.take(np.searchsorted(whole.offsets, first, side="right") - 1)
+    mistakes = Mistakes()
+    codes, symbols = coded(names, spec.symbols or tuple(names), places, whole.channels[0], mistakes)
+    mistakes.check()
+    if not asked:
+        notes.append(
+            f"whole numbers with {len(names)} values are read as tokens (--kind numbers reads them as numbers)"
+        )
+    return replace(whole, values=codes[which], layout=replace(whole.layout, kind="tokens", symbols=symbols))
 
 
 def marks(examples: Examples) -> list[bytes]:

@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from headstart.data.layout import Shape
+from headstart.data.text import list_parts, number_name, to_float
 from headstart.errors import MOST, BadInput, Mistakes, Places, nearest
 
 Words = list[str | None]
@@ -84,8 +85,8 @@ class Column:
         return self.type == "list" and is_text(self.data.type.value_type)
 
     @np.errstate(invalid="ignore")
-    def sequences(self, places: Places) -> Ragged:
-        """The lists of all rows. Raises: BadInput where positions have different numbers of channels."""
+    def sequences(self, places: Places, channels_first: bool = False) -> Ragged:
+        """The lists of all rows, of lists (L, F), or (F, L). Raises: BadInput where numbers of channels differ."""
         import pyarrow as pa
 
         array = pa.concat_arrays(chunks(self.data))
@@ -93,10 +94,14 @@ class Column:
         array = array.storage if tensor else array
         offsets, flat = ends(array), array.flatten()
         if tensor:
-            offsets = offsets // (tensor[1] if len(tensor) > 1 else 1)
-            return Ragged(numbers_of(flat).reshape(-1, *tensor[1:]), offsets)
+            offsets, rows = offsets // (tensor[1] if len(tensor) > 1 else 1), numbers_of(flat).reshape(-1, *tensor[1:])
+            if rows.ndim == 1 or not channels_first:
+                return Ragged(rows, offsets)
+            return self._turned(offsets, np.arange(len(rows) + 1) * tensor[1], rows.reshape(-1), places)
         if not is_list(flat.type):
             return Ragged(flat if is_text(flat.type) else numbers_of(flat), offsets)
+        if channels_first:
+            return self._turned(offsets, ends(flat), numbers_of(flat.flatten()), places)
         there = numbers_of(flat.is_valid()).astype(bool)
         widths = np.diff(ends(flat))
         width = int(widths[there][0]) if there.any() else 1
@@ -105,11 +110,30 @@ class Column:
             row = int(np.searchsorted(offsets, wrong[0], side="right")) - 1
             raise BadInput(
                 f"{places.cell(row, self.name)}: has a position of {widths[wrong[0]]} channels, the first sequence has "
-                f"{width} channels; give each position the same"
+                f"{width} channels; give each position the same, or set channels_first=true where it is a channel"
             )
         values = np.full((len(flat), width), np.nan)
         values[there] = numbers_of(flat.flatten()).reshape(-1, width)
         return Ragged(values, offsets)
+
+    def _turned(self, offsets: np.ndarray, inner: np.ndarray, numbers: np.ndarray, places: Places) -> Ragged:
+        """(L, F) of each row out of F lists; one that is shorter than the others is missing from its end on."""
+        counts, lengths = np.diff(offsets), np.diff(inner)
+        width = int(counts[counts > 0][0]) if counts.any() else 1
+        for row in np.flatnonzero((counts > 0) & (counts != width))[:1].tolist():
+            raise BadInput(
+                f"{places.cell(row, self.name)}: has {counts[row]} channels, the first sequence has {width}; give "
+                "each sequence the same"
+            )
+        longest = np.zeros(len(counts), dtype=np.int64)
+        longest[counts > 0] = lengths.reshape(-1, width).max(1)
+        out = np.concatenate([[0], np.cumsum(longest)]).astype(np.int64)
+        begins = np.repeat(out[:-1], counts) - inner[:-1]
+        values = np.full((out[-1], width), np.nan)
+        values[
+            np.arange(len(numbers)) + np.repeat(begins, lengths), np.repeat(np.arange(len(lengths)) % width, lengths)
+        ] = numbers
+        return Ragged(values, out)
 
 
 @dataclass
@@ -241,20 +265,6 @@ def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.nda
         return np.array([to_float((word or "").replace(decimal, ".")) for word in texts_of(cells)], dtype=np.float64)
 
 
-def to_float(text: str) -> float:
-    """A text as a number; NaN where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return np.nan
-
-
-def number_name(value: float) -> str:
-    """`3` of 3.0, `0.5` of 0.5."""
-    whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e16)
-    return str(int(value)) if whole else repr(float(value))
-
-
 @dataclass
 class Cells:
     """Reads cells as numbers. `na` are the words for a missing value, besides the empty cell and nan. `bad`: for each
@@ -294,7 +304,7 @@ class Cells:
             parse(column.data, self.decimal, self.na), lambda: column.words, lambda i: (i, column.name)
         )
 
-    def sequences(self, column: Column) -> Ragged:
+    def sequences(self, column: Column, channels_first: bool = False) -> Ragged:
         """Sequences of numbers of a column: as they are, or read from texts such as `[1, 2, 3]` or `1 2 3`."""
         if column.type != "list":
             parts = [
@@ -302,7 +312,7 @@ class Cells:
                 for i, word in enumerate(column.words)
             ]
             return Ragged(np.concatenate(parts), np.cumsum([0, *map(len, parts)]))
-        values, offsets = column.sequences(self.places)
+        values, offsets = column.sequences(self.places, channels_first)
         width = values.shape[1] if isinstance(values, np.ndarray) and values.ndim == 2 else 1
 
         def cell(i: int) -> tuple[int, str]:
@@ -367,31 +377,8 @@ class Cells:
             mistakes.add(self.places.source, f"{self.others:,} other cells are not numbers either")
 
 
-def is_number(text: str, decimal: str = ".") -> bool:
-    """Whether a cell is a number, infinity among them; nan is none here."""
-    value = to_float(text.replace(decimal, ".") if decimal != "." else text)
-    return value == value
-
-
-def list_parts(text: str) -> list[str]:
-    """The members of a list that was written into a cell; two separators side by side hold a missing one."""
-    plain = text.strip().strip("[]()")
-    for separator in (",", ";", "|"):
-        if separator in plain:
-            return [part.strip() for part in plain.split(separator)]
-    return plain.split()
-
-
-def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
-    """Whether cells are lists of numbers written as text: at least two numbers in nine of ten."""
-    seen = good = 0
-    for word in words:
-        if word is None or not word.strip():
-            continue
-        parts = list_parts(word[:2_000])[:-1] if len(word) > 2_000 else list_parts(word)
-        known = sum(is_number(part) or part.lower() in ("nan", "") for part in parts)
-        good += len(parts) > 1 and known >= 0.9 * len(parts)
-        seen += 1
-        if seen == most:
-            break
-    return seen > 0 and good >= 0.9 * seen
+def other_way(length: int, width: int) -> str:
+    """What is said of sequences of more channels than positions."""
+    return (
+        f"read as {length:,} positions of {width:,} channels; where it is the other way round, set channels_first=true"
+    )

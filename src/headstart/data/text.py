@@ -1,13 +1,18 @@
-"""Text files as lines, packed or not, by their path or by their name in a folder or archive; wrong lines are named."""
+"""Text files as lines, packed or not, by their path or by their name in a folder or archive; wrong lines are named.
+And what separates the cells of a line."""
 
 from __future__ import annotations
 
 import codecs
+import csv
 import io
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from headstart.data.archives import listed, members, reading, unpacked
 from headstart.errors import BadInput, Mistakes, nearest
@@ -24,6 +29,13 @@ BINARY = {
     b"%PDF": "a PDF file",
 }
 """How files begin that are not text, whatever their name."""
+DELIMITERS = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}
+SAME = 0.8
+"""Share of rows that a mark cuts alike, or of cells that are numbers."""
+COMMA = re.compile(r"^[+-]?\d+,\d+(?:[eE][+-]?\d+)?$")
+"""A number with a decimal comma, or of thousands."""
+THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,3}|(?:\.\d{3})+,\d+|(?:\.\d{3}){2,3})$")
+"""A number with marks between thousands: 1,234.5 or 1.234,5 or 1,234,567."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
 
 
@@ -245,3 +257,92 @@ def archives_or_files(root: Path, pattern: re.Pattern[str]) -> tuple[Path, tuple
             f"{root}: holds several archives ({', '.join(p.name for p in archives)}); leave the one that is meant"
         )
     return (archives[0], (archives[0],)) if archives else None
+
+
+def find_delimiter(lines: Sequence[str], name: str, quote: str) -> str:
+    """What separates cells: the mark that cuts most rows into one same number of them; "" where none does.
+
+    A mark that cuts rows into different numbers of cells counts where these are numbers. A blank stands for runs of
+    blanks. The ending of the file's name decides between equals.
+    """
+    ending = "\t" if ".tsv" in name.lower() or ".tab" in name.lower() else ","
+    best, likely = (0.0, 0.0), ""
+    for mark in sorted(DELIMITERS, key=lambda mark: mark != ending):
+        rows = [row for row in cut(lines, mark, quote) if row]
+        counts = Counter(map(len, rows))
+        size, often = max(counts.items(), key=lambda pair: (pair[1] * (pair[0] > 1), pair[0]), default=(0, 0))
+        share = often / max(len(rows), 1)
+        numbers = _numbers(rows, mark)
+        if max(counts, default=0) > 1 and (share >= SAME or numbers >= SAME):
+            rank = (share * (1 + (len(rows[0]) == size)), numbers)
+            if rank[0] > best[0] + 0.05 or (rank[0] > best[0] - 0.05 and rank[1] > best[1] + 0.05):
+                best, likely = rank, mark
+    if likely:
+        return likely
+    words = [line.split() for line in lines if line.strip()]
+    if words and max(map(len, words)) > 2 and _numbers(words, " ") >= SAME:
+        return " "
+    known = name.lower().removesuffix(".gz").removesuffix(".xz").endswith((".csv", ".tsv", ".tab"))
+    return ending if known and lines and ending in lines[0] else ""
+
+
+def _numbers(rows: Sequence[Sequence[str]], mark: str) -> float:
+    """The share of cells, the first of each row apart, that are numbers (with decimal commas too) or missing."""
+    cells = [cell.strip() for row in rows[1:] for cell in row[1:]]
+    known = (
+        not cell or cell.lower() == "nan" or is_number(cell) or (mark != "," and COMMA.match(cell)) for cell in cells
+    )
+    return sum(map(bool, known)) / max(len(cells), 1)
+
+
+def cut(lines: Sequence[str], mark: str, quote: str) -> list[list[str]]:
+    """Lines as rows of cells, leniently; the last row may be cut."""
+    rules: dict[str, Any] = {"quotechar": quote} if quote else {"quoting": csv.QUOTE_NONE}
+    try:
+        return list(csv.reader(lines, delimiter=mark, **rules))
+    except csv.Error:
+        return [line.rstrip("\r\n").split(mark) for line in lines]
+
+
+def looks_like_list(words: Iterable[str | None], most: int = 50) -> bool:
+    """Whether cells are lists of numbers written as text: at least two numbers in nine of ten."""
+    seen = good = 0
+    for word in words:
+        if word is None or not word.strip():
+            continue
+        parts = list_parts(word[:2_000])[:-1] if len(word) > 2_000 else list_parts(word)
+        known = sum(is_number(part) or part.lower() in ("nan", "") for part in parts)
+        good += len(parts) > 1 and known >= 0.9 * len(parts)
+        seen += 1
+        if seen == most:
+            break
+    return seen > 0 and good >= 0.9 * seen
+
+
+def is_number(text: str, decimal: str = ".") -> bool:
+    """Whether a cell is a number, infinity among them; nan is none here."""
+    value = to_float(text.replace(decimal, ".") if decimal != "." else text)
+    return value == value
+
+
+def list_parts(text: str) -> list[str]:
+    """The members of a list that was written into a cell; two separators side by side hold a missing one."""
+    plain = text.strip().strip("[]()")
+    for separator in (",", ";", "|"):
+        if separator in plain:
+            return [part.strip() for part in plain.split(separator)]
+    return plain.split()
+
+
+def to_float(text: str) -> float:
+    """A text as a number; NaN where it is none."""
+    try:
+        return float(text)
+    except ValueError:
+        return np.nan
+
+
+def number_name(value: float) -> str:
+    """`3` of 3.0, `0.5` of 0.5."""
+    whole = isinstance(value, int) or (float(value).is_integer() and abs(value) < 1e16)
+    return str(int(value)) if whole else repr(float(value))

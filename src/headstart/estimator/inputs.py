@@ -14,7 +14,7 @@ from sklearn.utils import check_array, check_random_state
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
 from headstart.data.labels import class_name
-from headstart.data.table import is_number, number_name
+from headstart.data.text import is_number, number_name
 from headstart.errors import BadInput
 
 if TYPE_CHECKING:

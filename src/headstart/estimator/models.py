@@ -310,6 +310,13 @@ def _classes(y: Any) -> tuple[np.ndarray, np.ndarray]:
     return classes, codes.reshape(-1)
 
 
+def _is_missing(label: Any) -> bool:
+    try:
+        return label is None or bool(label != label)
+    except TypeError:  # NA of pandas
+        return True
+
+
 def _target(y: Any) -> np.ndarray:
     """(n,) y, finite."""
     if y is None:
@@ -318,7 +325,7 @@ def _target(y: Any) -> np.ndarray:
     if len(shape) == 2 and shape[1] > 1:
         raise BadInput(f"y: has {shape[1]} targets for each sequence; fit one estimator on each column of y")
     labels: np.ndarray = column_or_1d(y, warn=True)
-    if labels.dtype.kind == "O" and any(label is None or label != label for label in labels):
+    if labels.dtype.kind == "O" and any(map(_is_missing, labels)):
         raise BadInput("y: has rows without a label; give those in X_unlabelled, where self-pretraining learns of them")
     assert_all_finite(labels, input_name="y")
     return labels

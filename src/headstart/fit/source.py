@@ -165,7 +165,8 @@ def _check_target(source: Source, settings: FitSettings) -> None:
 def _several_targets(s: Sequences) -> str:
     """Where sequences have several targets each, in words: in one cell, or in columns of which nobody named one."""
     layout = s.layout
-    if layout.spec.target is None:
+    beside = layout.target is None and any(label is not None for label in s.labels)  # no column, but given with X
+    if layout.spec.target is None and not beside:
         names = [name for name in (layout.target, *layout.unused) if name and plain(name).startswith(TARGET[:3])]
         exact = by_role("target", names)
         if exact and layout.target is None:

@@ -29,6 +29,7 @@ OPTIONS = {
     "target_kind": ("--target-kind", "KIND", "Whether the target is a class or a number."),
     "na": ("--na", "WORD", "A word for a missing value (repeatable)."),
     "delimiter": ("--delimiter", "MARK", "The character that separates cells."),
+    "decimal": ("--decimal", "MARK", "Of numbers: '.' or ','."),
     "quote": ("--quote", "MARK", "The character that quotes cells; '' for none."),
     "encoding": ("--encoding", "NAME", "Of a text file (utf-8)."),
 }

@@ -46,7 +46,7 @@ def predict_file(
     where the model looks in each sequence, beside which its page stands; the file is then read at once.
     Raises: BadInput for whatever is wrong with the folder, the file or `out`.
     """
-    from headstart.data.blocks import BLOCK, read_blocks
+    from headstart.data import BLOCK, read_blocks
     from headstart.data.text import printable
     from headstart.serve.folder import load_model
     from headstart.serve.predictions import Output, check_path, predictions_of, writing_predictions

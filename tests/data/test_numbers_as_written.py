@@ -1,0 +1,196 @@
+"""Numbers, ids and labels as people's files have them: what they mean is read, and where it is not clear, refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from support.made_tables import write
+
+from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.errors import BadInput
+
+RNG = np.random.default_rng(0)
+VALUES = RNG.normal(size=(24, 6)).round(2)
+LABELS = ["ab"[row % 2] for row in range(24)]
+
+
+def table(path: Path, mark: str, cell: str, scale: float = 1.0, digits: int = 2) -> Path:
+    """A wide table; `cell` holds a number that has a comma where it has a point."""
+    rows = [mark.join(["id", "label", *(f"t{i}" for i in range(6))])]
+    for row, (label, values) in enumerate(zip(LABELS, VALUES, strict=True)):
+        texts = [f"{scale * value:.{digits}f}".replace(".", ",") for value in values]
+        rows.append(mark.join([f"r{row}", label, *(cell.format(text) for text in texts)]))
+    return write(path, "\n".join(rows))
+
+
+@pytest.mark.parametrize(("mark", "cell"), [(",", '"{}"'), (";", "{}"), ("\t", "{}")])
+def test_decimal_commas_are_read_quoted_or_not(tmp_path: Path, mark: str, cell: str) -> None:
+    result = read_sequences(table(tmp_path / "f.csv", mark, cell))
+    assert result.layout.decimal == ","
+    np.testing.assert_array_equal(result.values.reshape(24, 6), VALUES.astype(np.float32))
+
+
+def test_a_target_with_decimal_commas_among_numbers_with_points_is_a_number(tmp_path: Path) -> None:
+    rows = ["target,a,b,c", *(f'"{v[0]:.2f}",{v[1]},{v[2]},{v[3]}'.replace(".", ",", 1) for v in VALUES)]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert result.target == "number"
+    np.testing.assert_array_equal(result.numbers(), VALUES[:, 0])
+    np.testing.assert_array_equal(result.values.reshape(24, 3), VALUES[:, 1:4].astype(np.float32))
+
+
+def test_lists_of_two_are_lists_where_that_is_set(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", "label,v\n" + '\na,"1,2"\nb,"3,4"\n'[1:])
+    assert read_sequences(path, LayoutSpec(shape="list")).values.ravel().tolist() == [1, 2, 3, 4]
+
+
+def test_lists_of_more_are_lists(tmp_path: Path) -> None:
+    rows = ["label,v", *(f'{"ab"[i % 2]},"{",".join(str(100 + j + i) for j in range(2 + i % 9))}"' for i in range(20))]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert (result.layout.shape, len(result.values)) == ("list", sum(2 + i % 9 for i in range(20)))
+
+
+@pytest.mark.parametrize("text", ["-3,210.71", "4.721,01", "1,234,567"])
+def test_marks_between_thousands_are_refused(tmp_path: Path, text: str) -> None:
+    rows = ["label;a;b;c", *(f"{label};{text};{text};913" for label in LABELS)]
+    with pytest.raises(BadInput, match="has a mark between thousands; write numbers without it"):
+        read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+
+
+def test_a_comma_that_may_be_either_is_refused_until_it_is_set(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", "\n".join(["label;a;b", *(f"{label};-3,210;4,721" for label in LABELS)]))
+    with pytest.raises(BadInput, match=r"f\.csv: '-3,210' may be -3\.210 or -3210; give --decimal , for the first"):
+        read_sequences(path)
+    assert read_sequences(path, LayoutSpec(decimal=",")).values[:2, 0].tolist() == np.float32([-3.21, 4.721]).tolist()
+
+
+def test_a_time_with_decimal_commas_orders_a_long_table(tmp_path: Path) -> None:
+    rows = ["id;time;label;x"]
+    for sequence in range(4):
+        rows += [
+            f"r{sequence};{step * 4 // 100},{step * 4 % 100:02};{'ab'[sequence % 2]};{step},5" for step in (2, 1, 0)
+        ]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert result.values.ravel().tolist() == [0.5, 1.5, 2.5] * 4
+
+
+def nested(form: str, folder: Path) -> object:
+    """24 sequences of 2 channels and 3 positions, written (F, L)."""
+    lists = [row.reshape(2, 3).tolist() for row in VALUES]
+    if form == "frame":
+        return pd.DataFrame({"label": LABELS, "x": lists})
+    columns = {"label": pa.array(LABELS), "x": pa.array(lists)}
+    if form == "tensor":
+        flat = pa.array(VALUES.ravel())
+        storage = pa.FixedSizeListArray.from_arrays(flat, 6)
+        columns["x"] = pa.ExtensionArray.from_storage(pa.fixed_shape_tensor(pa.float64(), [2, 3]), storage)
+    path = folder / ("f.jsonl" if form == "lines" else "f.parquet")
+    if form == "lines":
+        pd.DataFrame({"label": LABELS, "x": lists}).to_json(path, orient="records", lines=True)
+    else:
+        pyarrow.parquet.write_table(pa.table(columns), path)
+    return path
+
+
+@pytest.mark.parametrize("form", ["frame", "lines", "parquet", "tensor"])
+def test_nested_lists_are_channels_first_where_that_is_set(tmp_path: Path, form: str) -> None:
+    result = read_sequences(nested(form, tmp_path), LayoutSpec(channels_first=True))
+    assert result.channels == ("channel 1", "channel 2")
+    np.testing.assert_array_equal(
+        result.values.reshape(24, 3, 2), VALUES.reshape(24, 2, 3).swapaxes(1, 2).astype(np.float32)
+    )
+    with_note = read_sequences(nested(form, tmp_path))
+    assert any("2 positions of 3 channels; where it is the other way round" in note for note in with_note.notes)
+    assert not result.notes
+
+
+def test_channels_first_of_sequences_of_any_length(tmp_path: Path) -> None:
+    lists = [[[1, 2, 3], [4, 5, 6]], [[7], [8]], [[9, 1], [2]]]
+    pyarrow.parquet.write_table(pa.table({"x": lists}), tmp_path / "f.parquet")
+    result = read_sequences(tmp_path / "f.parquet", LayoutSpec(channels_first=True))
+    assert result.offsets.tolist() == [0, 3, 4, 6]
+    assert result.values.tolist() == [[1, 4], [2, 5], [3, 6], [7, 8], [9, 2], [1, 0]]
+    assert result.observed is not None
+    assert result.observed.ravel().tolist() == [True] * 11 + [False]
+    path = write(tmp_path / "f.jsonl", '{"x": [[1, 2, 3], [4, 5, 6]]}\n{"x": [[7], [8]]}\n')
+    assert read_sequences(path, LayoutSpec(channels_first=True)).values.tolist() == [[1, 4], [2, 5], [3, 6], [7, 8]]
+    pyarrow.parquet.write_table(pa.table({"x": [*lists, [[7]]]}), tmp_path / "f.parquet")
+    with pytest.raises(BadInput, match=r"f\.parquet, row 4 column 'x': has 1 channels, the first sequence has 2"):
+        read_sequences(tmp_path / "f.parquet", LayoutSpec(channels_first=True))
+
+
+def trials(path: Path) -> Path:
+    rows = ["subject,trial,seconds,x,label"]
+    for subject in range(4):
+        for trial in range(3):
+            rows += [f"s{subject},{trial},{10 * subject + step},{step},{'ab'[subject % 2]}" for step in range(8)]
+    return write(path, "\n".join(rows))
+
+
+def test_trials_that_are_counted_anew_in_each_subject_do_not_join(tmp_path: Path) -> None:
+    path = trials(tmp_path / "f.csv")
+    with pytest.raises(BadInput, match="a value of 'trial' stands in rows of several values of 'subject'"):
+        read_sequences(path)
+    joined = pd.read_csv(path).assign(id=lambda data: data["subject"] + "-" + data["trial"].astype(str))
+    result = read_sequences(joined.drop(columns="trial"), LayoutSpec(shape="long"))
+    assert (len(result), result.layout.group) == (12, "subject")
+
+
+def headless(path: Path, label: str) -> Path:
+    """Rows without a header: a class first, last, or none."""
+    rows = []
+    for name, values in zip(LABELS, VALUES, strict=True):
+        word = {"first": name, "number": str("ab".index(name) + 1)}.get(label, "")
+        rows.append(",".join([*([word] if word else []), *map(str, values)]))
+    return write(path, "\n".join(rows))
+
+
+@pytest.mark.parametrize("label", ["first", "number"])
+def test_rows_without_a_header_are_told_by_their_number_of_cells(tmp_path: Path, label: str) -> None:
+    fitted = read_sequences(headless(tmp_path / "f.csv", label))
+    assert (fitted.layout.target, fitted.target) == ("1", "class")
+    served = read_sequences(headless(tmp_path / "new.csv", "none"), fitted.layout.fixed())
+    np.testing.assert_array_equal(served.values, fitted.values)
+    assert set(served.labels) == {None}
+    again = read_sequences(headless(tmp_path / "f.csv", label), fitted.layout.fixed())
+    assert again.labels == fitted.labels
+
+
+def test_rows_of_another_width_are_refused_where_the_target_stands_last(tmp_path: Path) -> None:
+    rows = [",".join([*map(str, values), name]) for name, values in zip(LABELS, VALUES, strict=True)]
+    fitted = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert (fitted.layout.target, len(fitted.values)) == ("7", 24 * 6)
+    short = write(tmp_path / "short.csv", "\n".join(",".join(row.split(",")[:4]) for row in rows))
+    with pytest.raises(BadInput, match="has 4 cells, the rows of the file that was fitted have 7, and no header"):
+        read_sequences(short, fitted.layout.fixed())
+
+
+def of_targets(words: list[str]) -> Sequences:
+    return read_sequences(VALUES, labels=words)
+
+
+@pytest.mark.parametrize("word", ["NA", "38.0%", "unknown"])
+def test_a_word_among_numbers_is_refused_and_not_a_class(word: str) -> None:
+    words = [f"{value[0]}" for value in VALUES]
+    words[5] = word
+    with pytest.raises(
+        BadInput, match=f"row 6: the target '{word}' is no number, like 1 of 24; write it as one, give --na"
+    ):
+        of_targets(words)
+    assert read_sequences(VALUES, LayoutSpec(target_kind="class"), labels=words).target == "class"
+    result = read_sequences(VALUES, LayoutSpec(na=(word,)), labels=words)
+    assert (result.target, result.labels[5]) == ("number", None)
+
+
+def test_names_among_few_whole_numbers_are_classes() -> None:
+    assert of_targets(["1", "2", "unknown"] * 8).target == "class"
+    assert set(of_targets(["1E2", "100"] * 12).labels) == {"1E2", "100"}
+
+
+def test_targets_in_per_cent_are_no_classes() -> None:
+    with pytest.raises(BadInput, match=r"row 1: the target '.*%' is no number, like 24 of 24; write it as one"):
+        of_targets([f"{abs(value[0])}%" for value in VALUES])
