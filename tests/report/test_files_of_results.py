@@ -295,11 +295,11 @@ def test_pooled_gains_have_a_line_for_each_number_of_steps_and_one_for_all_of_a_
     lower = replace(gap, mean=-0.02, low=-0.05, high=0.01)
 
     def gain(number: int, batch: int, per_epoch: int, difference: Difference) -> Gain:
-        stages = frozenset({f"s{number}", f"p{number}"})
-        return Gain("s", "a", "c", "digits", "accuracy", batch, per_epoch, 60 * per_epoch, difference, stages)
+        pairs = frozenset((f"p{number}{seed}", f"s{number}{seed}") for seed in range(difference.n))
+        return Gain("s", "a", "c", "digits", "accuracy", batch, per_epoch, 60 * per_epoch, difference, pairs)
 
     every = [
-        gain(0, 32, 7, gap),
+        gain(0, 32, 7, replace(lower, n=2)),  # two of the seeds of the next
         gain(0, 32, 7, gap),
         gain(1, 32, 34, gap),
         gain(2, 8, 137, gap),
@@ -322,6 +322,7 @@ def test_pooled_gains_have_a_line_for_each_number_of_steps_and_one_for_all_of_a_
     [
         ({}, 1),
         ({"finetune": {"parent": "pretrain", "start": ["take(query_key)"]}}, 0),
+        ({"finetune": {"parent": "pretrain", "start": ["take(all-head-query_key)"]}}, 0),
         ({"finetune": {"parent": "pretrain", "start": ["take(all-head)"], "optim": {"batch_size": 8}}}, 0),
         ({"pretrain": {"objective": {"kind": "classify"}}, **{}}, 0),
     ],

@@ -419,6 +419,10 @@ def test_the_answer_over_columns_counts_them(tmp_path: Path) -> None:
         "self_pretrained is better than scratch (95 % interval above 0) in both columns, also after Holm's correction; on average "
         "+0.210"
     )
+    errors = [replace(row, greater=False) for row in results.table]
+    assert answer(replace(results, table=tuple(errors), averages=())).startswith(
+        "self_pretrained is worse than scratch (95 % interval above 0) in both columns"
+    )
     unsure = [replace(row, difference=row.difference and replace(row.difference, low=-0.1)) for row in results.table]
     assert answer(replace(results, table=tuple(unsure), averages=())) == (
         "self_pretrained is undecided against scratch (the 95 % interval contains 0) in both columns."

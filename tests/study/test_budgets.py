@@ -11,6 +11,7 @@ from headstart.errors import BadInput
 from headstart.spec import merge
 from headstart.store import Store
 from headstart.study import scales
+from headstart.study.columns import side_by_side
 from headstart.study.estimate import survey
 from headstart.study.plan import Cell, Plan, make_plan
 from headstart.study.spec import read_study
@@ -149,3 +150,36 @@ def test_flops_of_a_task_whose_sizes_the_data_alone_know_need_the_data(tmp_path:
 
 def test_the_measures_of_a_budget_that_replace_each_other_are_all_of_them() -> None:
     assert scales.MEASURES == loop.MEASURES
+
+
+def test_a_budget_that_equals_another_arms_makes_a_column_of_each_of_its_values(tmp_path: Path) -> None:
+    stage = {"budget": {"epochs": 2}, "optim": {"batch_size": 16}}
+    table = {
+        "name": "equal",
+        "stages": {
+            "pretrain": {**stage, "objective": {"kind": "masked"}},
+            "finetune": {**stage, "objective": {"kind": "classify"}},
+        },
+        "columns": {"a": {"task": {"kind": "waves", "train": 64}, "model": {"width": 8, "blocks": 1}}},
+        "arms": {
+            "scratch": {},
+            "longer": {"finetune": {"budget": {"flops_of": "pretrained"}}},
+            "pretrained": {"finetune": {"parent": "pretrain", "start": ["take(all-head)"]}},
+        },
+        "axes": {"pretrain.budget.epochs": [1, 8], "seed": [0, 1]},
+        "report": {"against": "longer", "choose": [], "baselines": False},
+    }
+    plan = make_plan(read_study(table), tmp_path)
+    runs = [(cell.arm, cell.settings.get("pretrain.budget.epochs"), cell.seed) for cell in plan.cells]
+    assert sorted(runs, key=repr) == sorted(
+        [(arm, epochs, seed) for arm in ("longer", "pretrained") for epochs in (1, 8) for seed in (0, 1)]
+        + [("scratch", None, seed) for seed in (0, 1)],
+        key=repr,
+    )
+    groups, _ = side_by_side(plan)
+    steps = {}
+    for (column, arm), cells in groups.items():
+        assert len(cells) == 2
+        steps[column, arm] = {cell.chain[-1].spec.budget.steps for cell in cells}
+    assert steps["a epochs=1", "longer"] != steps["a epochs=8", "longer"]
+    assert all(len(values) == 1 for values in steps.values())

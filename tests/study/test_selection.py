@@ -710,3 +710,44 @@ def test_what_is_printed_has_the_gravest_caveats_at_the_terminals_width(monkeypa
     lines = printed_caveats(many)
     assert [line[:2] for line in lines].count("- ") == 6
     assert lines[-1] == f"- and {3 * few - 5} more on the page, and in `caveats`"
+
+
+# ---------------------------------------------------------------- what counts once
+
+
+def test_two_arms_that_draw_nothing_are_one_pair_whatever_the_seeds() -> None:
+    plan = make_plan(arms={"scratch": False, "other": False}, rates=(1e-3,))
+    same = {arm: next(cell.chain for cell in plan.cells if cell.arm == arm) for arm in ("scratch", "other")}
+    fixed = replace(plan, cells=tuple(replace(cell, chain=same[cell.arm]) for cell in plan.cells))
+    stored = shelf(plan, lambda cell: (0.5, {"scratch": 0.5, "other": 0.6}[cell.arm]))
+    gap = summarise(fixed, stored.find).row("other", "digits").difference
+    assert gap is not None
+    assert (gap.n, gap.interval) == (1, None)
+    drawn = summarise(plan, stored.find).row("other", "digits").difference
+    assert drawn is not None
+    assert drawn.n == 5
+    half = tuple(replace(cell, chain=same["scratch"]) if cell.arm == "scratch" else cell for cell in plan.cells)
+    against_fixed = summarise(replace(plan, cells=half), stored.find).row("other", "digits").difference
+    assert against_fixed is not None
+    assert against_fixed.n == 5
+
+
+def test_a_run_with_seed_minus_one_is_no_chance() -> None:
+    average = SimpleNamespace(over="columns", columns=(), missing="chance")
+    plan = make_plan(columns={"l": "digits", "m": "mnist"}, seeds=(-1, 0, 1), average=average)
+    stored = shelf(plan, lambda cell: (0.5, 0.5 + 0.1 * cell.seed))
+    averages = summarise(plan, stored.find, facts={**facts("digits"), **facts("mnist")}).averages
+    assert [sorted(average.seeds) for average in averages] == [[-1, 0, 1], [-1, 0, 1]]
+    assert averages[0].seeds[-1] == pytest.approx(0.4)
+
+
+def test_unequal_flops_at_equal_examples_are_said() -> None:
+    plan = make_plan(arms={"scratch": False, "other": False})
+    stored = shelf(plan)
+    for cell in plan.cells:
+        stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.6 if cell.arm == "other" else 1)
+    expected = "other read as many training examples as scratch, for 1.60 times its FLOPs."
+    assert said(summarise(plan, stored.find), "budget") == expected
+    for cell in plan.cells:
+        stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.05 if cell.arm == "other" else 1)
+    assert not said(summarise(plan, stored.find), "budget")

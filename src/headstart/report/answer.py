@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from headstart.report.claims import Outcome, verdicts
 from headstart.study import words
 from headstart.study.results import Results
-from headstart.study.rows import Row
-from headstart.study.statistics import LEVEL, Difference, corrected, detectable, difference
+from headstart.study.rows import Row, test_gap
+from headstart.study.statistics import LEVEL, Difference, corrected, detectable
 from headstart.text import sentence
 
 OUTCOME_VERBS: Mapping[Outcome, tuple[str, str]] = {
@@ -121,7 +121,7 @@ def _base(results: Results, arm: str) -> str | None:
 
 
 def _gap(results: Results, row: Row, base: Row) -> Difference | None:
-    return row.difference if base.arm == results.against else difference(row.by_seed(), base.by_seed())
+    return row.difference if base.arm == results.against else test_gap(row, base)
 
 
 def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
@@ -176,9 +176,10 @@ def _columns(results: Results, scored: list[Row]) -> str:
     after = corrected(compared)
     if not (better or worse or undecided):
         return f"{arm} has the best validation score in {leads[arm]} of {words.many(total, 'column')}"
+    above, below = ("above", "below") if next(iter(ours.values())).greater else ("below", "above")
     texts = (
-        (f"is better than {against} (95 % interval above 0)", better),
-        (f"is worse than {against} (95 % interval below 0)", worse),
+        (f"is better than {against} (95 % interval {above} 0)", better),
+        (f"is worse than {against} (95 % interval {below} 0)", worse),
         (f"is undecided against {against} (the 95 % interval contains 0)", undecided),
     )
     parts = [

@@ -12,7 +12,7 @@ from headstart.study import words
 from headstart.study.collect import converged_at, curve
 from headstart.study.papers import AVERAGE, QUANTITIES, SCORES, STEPS, Claim, Term
 from headstart.study.results import Results
-from headstart.study.rows import Row, Run, difference_document, scores_by_seed
+from headstart.study.rows import Row, Run, difference_document, drawn, scores_by_seed
 from headstart.study.statistics import LEVEL, POWER, Difference, corrected, difference, paired_difference, smallest_p
 
 if TYPE_CHECKING:
@@ -212,7 +212,7 @@ def _difference(
         raise _Unknown(f"no {QUANTITIES[claim.quantity]} of {words.listed(list(dict.fromkeys(lost)))}")
     short = {sign for (sign, _, _), row in zip(terms, rows, strict=True) if _never(row, claim.quantity)}
     remarks = "; ".join(dict.fromkeys(_remarks(rows, claim)))
-    return _summed(claim, terms, numbers), remarks, _Open(above=1 in short, below=-1 in short)
+    return _summed(claim, terms, drawn(numbers, rows)), remarks, _Open(above=1 in short, below=-1 in short)
 
 
 def _numbers(row: Row, claim: Claim) -> dict[int, float]:

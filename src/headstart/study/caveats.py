@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 Key = TypeVar("Key", bound=Hashable)
 
-FEW_SEEDS = 3
-AS_WRITTEN = ("stand-in", "scale", "benchmark", "data")
-"""Kinds of caveats whose numbers belong to their words."""
+FEW_SEEDS, AS_WRITTEN = 3, ("stand-in", "scale", "benchmark", "data")
+"""Seeds below which a row has few; kinds of caveats whose numbers belong to their words."""
 EXPLAINED = 0.01
 """R2 below which a stage has explained nothing, whatever its loss: of black images, black is the median."""
 
@@ -242,24 +241,25 @@ def _budgets(results: Results) -> Texts:
 
     def gaps(row: Row) -> list[str]:
         base = bases[row.column]
-        text = _budget_gap(row, base) if base is not None and row is not base and row.budget.get("examples") else ""
-        return [text] if text else []
+        return _budget_gap(row, base) if base is not None and row is not base and row.budget.get("examples") else []
 
     for column, text, rows in _grouped(results, gaps):
         yield column, f"{_arms(results, rows)} read {text}"
 
 
-def _budget_gap(row: Row, base: Row) -> str:
-    """How a row's training differs from another's, or nothing where it does not (within 1 %)."""
+def _budget_gap(row: Row, base: Row) -> list[str]:
+    """How a row's training differs from another's, or nothing where it does not (examples within 1 %, FLOPs 10 %)."""
     whole = row.budget["examples"] / base.budget["examples"]
     last = (row.last["examples"] / base.last["examples"]) if base.last.get("examples") else 1.0
     equal = abs(last - 1) <= 0.01
     if abs(whole - 1) <= 0.01 and equal:
-        return ""
+        flops = row.budget.get("flops", 0.0) / (base.budget.get("flops") or 1.0)
+        unequal = base.budget.get("flops") and row.budget.get("flops") and abs(flops - 1) > 0.1
+        return [f"as many training examples as {base.arm}, for {words.times(flops)} its FLOPs."] if unequal else []
     more = f"{words.times(whole)} as many training examples as {base.arm}"
     if all(len(run.stages) == 1 for run in (*row.runs, *base.runs)):
-        return f"{more}."
-    return f"{more}, pretraining included; in the last stage alone {'' if equal else f'{words.times(last)} '}as many."
+        return [f"{more}."]
+    return [f"{more}, pretraining included; in the last stage alone {'' if equal else f'{words.times(last)} '}as many."]
 
 
 def _averages(results: Results) -> Texts:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from headstart.study.papers import base_of
 from headstart.study.results import Average, Results
-from headstart.study.rows import Row
-from headstart.study.statistics import Estimate, difference, estimate, mean, mean_ranks
+from headstart.study.rows import Row, drawn
+from headstart.study.statistics import Difference, Estimate, difference, estimate, mean, mean_ranks
 from headstart.study.words import plain, short_names
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ def _wide_axes(plan: Plan) -> list[str]:
     return out
 
 
-CHANCE = -1
-"""Seed of a column that chance stands in for: it fits any."""
+CHANCE = -(2**64)
+"""Seed of a column that chance stands in for: it fits any, and no run has it."""
 
 Scores = Mapping[str, Mapping[int, float]]
 """Column -> seed -> test score."""
@@ -111,13 +111,20 @@ def _group(results: Results, chance: bool, over: str, columns: Sequence[str]) ->
             arm=arm,
             over=over,
             value=_value(of_arm, seeds[arm]),
-            difference=difference(seeds[arm], seeds[results.against or ""]) if compared else None,
+            difference=_gap(seeds, rows, arm, results.against or "") if compared else None,
             rank=rank.get(arm),
             columns=len(of_arm),
             chance=tuple(column for column in lost if column in of_arm),
             missing=tuple(column for column in lost if column not in of_arm),
             seeds=seeds[arm],
         )
+
+
+def _gap(
+    seeds: Mapping[str, Mapping[int, float]], rows: Mapping[str, Mapping[str, Row | None]], arm: str, base: str
+) -> Difference | None:
+    every = [row for name in (arm, base) for row in rows[name].values() if row is not None]
+    return difference(*drawn([seeds[arm], seeds[base]], every))
 
 
 def _measured(row: Row | None) -> bool:

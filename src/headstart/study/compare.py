@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 from headstart.errors import BadInput
 from headstart.study import words
 from headstart.study.collect import Records, curve, mean_curve, undamaged
-from headstart.study.statistics import LEVEL, Difference, corrected, difference, mean
+from headstart.study.rows import Row, test_gap
+from headstart.study.statistics import LEVEL, Difference, corrected, mean
 
 if TYPE_CHECKING:
     from headstart.store import Store
     from headstart.study.plan import Plan
     from headstart.study.results import Results
-    from headstart.study.rows import Row
 
 POINTS = 10
 """Steps of two curves that are shown, at most; of studies as few as MARKS."""
@@ -159,7 +159,7 @@ def _pair(first: Row | None, second: Row | None) -> tuple[str, str, str]:
     ]
     gap = None
     if first is not None and second is not None and first.metric == second.metric:
-        gap = difference(second.by_seed(), first.by_seed())
+        gap = test_gap(second, first)
     return texts[0], texts[1], words.with_power(gap)
 
 
@@ -168,8 +168,8 @@ class Gain:
     """What self-pretraining gained on test over training from scratch: one arm on one column of a study.
 
     data: kind of task. batch, per_epoch, steps: of training from scratch, steps per epoch and in all. difference: over
-    seeds, above 0 where pretraining is better. stages: the reported ones of both arms, by which a gain that several
-    studies print counts once.
+    seeds, above 0 where pretraining is better. pairs: the reported stages of both arms at each seed, by which a gain
+    that several studies print counts once.
     """
 
     study: str
@@ -181,7 +181,7 @@ class Gain:
     per_epoch: int
     steps: int
     difference: Difference
-    stages: frozenset[str]
+    pairs: frozenset[tuple[str, str]]
 
     def document(self) -> dict[str, Any]:
         """The gain as JSON has it."""
@@ -202,7 +202,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
         parent = own.parent
         if parent is None or scratch.parent is not None or parent.objective.uses_target or parent.parent is not None:
             continue
-        whole = own.trainable == scratch.trainable and any(item.startswith("take(all") for item in own.start)
+        whole = own.trainable == scratch.trainable and own.start in (("take(all)",), ("take(all-head)",))
         same = (own.task.kind, own.optim.batch_size) == (parent.task.kind, scratch.optim.batch_size)
         if not (whole and same):
             continue
@@ -210,6 +210,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
         if not row.greater:
             low, high = (None if end is None else -end for end in (gap.high, gap.low))
             gap = replace(gap, mean=-gap.mean, low=low, high=high)
+        others = {run.seed: run.stages[-1][1] for run in base.runs}
         per_epoch = round(steps / base.last["epochs"])
         yield Gain(
             results.name,
@@ -221,7 +222,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             per_epoch,
             round(steps),
             gap,
-            frozenset(run.stages[-1][1] for item in (row, base) for run in item.runs),
+            frozenset((run.stages[-1][1], others[run.seed]) for run in row.runs if run.seed in others),
         )
 
 
@@ -238,7 +239,10 @@ POOLED_NOTE = (
 
 def pooled(every: Iterable[Gain]) -> Section:
     """The gains by data, score, batch size and steps per epoch, with a line for all of a batch size."""
-    distinct = {gain.stages: gain for gain in every}
+    distinct: dict[frozenset[tuple[str, str]], Gain] = {}
+    for gain in sorted(every, key=lambda gain: -gain.difference.n):  # of files that share seeds the one with more
+        if not any(gain.pairs & pairs for pairs in distinct):
+            distinct[gain.pairs] = gain
     standing = corrected({key: gain.difference for key, gain in distinct.items()})
     groups: dict[tuple[str, str, int], dict[int, list[Gain]]] = {}
     for gain in distinct.values():
@@ -254,10 +258,10 @@ def pooled(every: Iterable[Gain]) -> Section:
     return Section("Gains of self-pretraining", POOLED, tuple(rows), empty)
 
 
-def _pooled_cells(members: Sequence[Gain], standing: Mapping[frozenset[str], float]) -> tuple[str, ...]:
+def _pooled_cells(members: Sequence[Gain], standing: Mapping[frozenset[tuple[str, str]], float]) -> tuple[str, ...]:
     values = [gain.difference.mean for gain in members]
     clear = [gain for gain in members if gain.difference.clear and gain.difference.mean > 0]
-    after = [gain for gain in clear if standing.get(gain.stages, 1.0) < 1 - LEVEL]
+    after = [gain for gain in clear if standing.get(gain.pairs, 1.0) < 1 - LEVEL]
     steps = sorted({gain.steps for gain in members})
     return (
         " to ".join(dict.fromkeys((f"{steps[0]:,}", f"{steps[-1]:,}"))),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -15,8 +15,8 @@ from headstart.plugins import Plugin, plugins_of
 from headstart.spec import digest, digest_of, read, sorted_json
 from headstart.stage import StageSpec, identity, identity_document
 from headstart.study.budgets import OPEN, LacksData, Outlines
-from headstart.study.scales import VARIANTS, names_of, nested, overlay, set_by
-from headstart.study.spec import SHARED_KEYS, StudySpec
+from headstart.study.scales import VARIANTS, names_of, nested, overlay
+from headstart.study.spec import SHARED_KEYS, StudySpec, place_of
 
 BASELINE = "baseline"
 """Name of the stages that stand beside a study's own."""
@@ -122,7 +122,7 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
 
     Raises: BadInput with the study's place of what is wrong.
     """
-    cells: dict[tuple[Any, ...], Cell] = {}
+    cells: dict[tuple[Any, ...], tuple[Cell, Mapping[str, Any]]] = {}
     chains = _Chains(study, Outlines(data))
     for arm in study.arms:
         for column in study.columns or {"": {}}:
@@ -137,9 +137,9 @@ def make_plan(study: StudySpec, data: Path, *, absent: Literal["refuse", "open"]
                     raise BadInput("\n".join(lines)) from None
                 cell = _cell(arm, column, seed, axes, chain)
                 key = (arm, cell.column, cell.seed, tuple(p.identity for p in cell.chain))
-                cells.setdefault(key, cell)
-    _check_model_axes(study, [planned for cell in cells.values() for planned in cell.chain])
-    runs = tuple(cells.values())
+                cells.setdefault(key, (cell, axes))
+    runs = _told_apart(tuple(cells.values()))
+    _check_model_axes(study, [planned for cell in runs for planned in cell.chain])
     return Plan(study, runs, stages_of(runs), data, _baselines(runs, data) if study.report.baselines else ())
 
 
@@ -190,8 +190,8 @@ def _as_written(study: StudySpec, arm: str, column: str, line: str) -> str:
     stage = setting.partition(".")[0]
     if stage not in study.stages:
         return line
-    message = _SETTING.sub(lambda m: _place_of(study, arm, column, f"{stage}.{m[0]}") or m[0], message)
-    location = _place_of(study, arm, column, setting) or (f"arms.{arm}: {setting}" if arm in study.arms else setting)
+    message = _SETTING.sub(lambda m: place_of(study, arm, column, f"{stage}.{m[0]}") or m[0], message)
+    location = place_of(study, arm, column, setting) or (f"arms.{arm}: {setting}" if arm in study.arms else setting)
     return f"{location}{colon}{message}"
 
 
@@ -199,32 +199,25 @@ _SETTING = re.compile(r"(?<![\w.])model\.[a-z_.]*[a-z]")
 """A setting of the same stage that a message names besides."""
 
 
-def _place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
-    """Where a setting of a stage is written; empty where it is nowhere."""
-    for axis, values in study.axes.items():
-        if set_by(study.stages, axis, values, setting):
-            return f"axes.{axis}"
-    path = setting.partition(".")[2]
-    bundle = study.columns.get(column, {})
-    sources = {f"arms.{arm}": study.arms.get(arm, {})}
-    for variant in names_of(sources[f"arms.{arm}"].get("variant", ())):
-        sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
-    for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
-        for inner in (setting, path) if name != "stages" else (setting,):
-            if path and _has(table, inner.split(".")):
-                return f"{name}.{inner}"
-    return ""
-
-
-def _has(table: Any, keys: Sequence[str]) -> bool:
-    """The tables in a table hold something under these keys."""
-    return not keys or (isinstance(table, Mapping) and keys[0] in table and _has(table[keys[0]], keys[1:]))
-
-
 def _cell(arm: str, column: str, seed: int, axes: dict[str, Any], chain: tuple[PlannedStage, ...]) -> Cell:
     """seed: of the run, whether or not its stages depend on it."""
     matter = {path: value for path, value in axes.items() if path != "seed" and _matters(path, chain)}
     return Cell(arm, column or chain[-1].spec.task.kind, seed, matter, chain)
+
+
+def _told_apart(runs: Sequence[tuple[Cell, Mapping[str, Any]]]) -> tuple[Cell, ...]:
+    """Runs, each with the values of all axes: with those, too, that reach it through another arm alone, whose budget it
+    is to equal."""
+    groups: dict[str, list[Mapping[str, Any]]] = {}
+    keys = [repr((cell.arm, cell.column, cell.seed, dict(cell.settings))) for cell, _ in runs]
+    for key, (_, axes) in zip(keys, runs, strict=True):
+        groups.setdefault(key, []).append(axes)
+    out = []
+    for key, (cell, axes) in zip(keys, runs, strict=True):
+        apart = [path for path, value in axes.items() if any(other[path] != value for other in groups[key])]
+        settings = {path: value for path, value in axes.items() if path in apart or path in cell.settings}
+        out.append(replace(cell, settings=settings) if apart else cell)
+    return tuple(out)
 
 
 def _matters(path: str, chain: tuple[PlannedStage, ...]) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +11,7 @@ from headstart.study.statistics import (
     Difference,
     Estimate,
     detectable,
+    difference,
     estimate,
     p_value,
     seeds_to_halve,
@@ -47,6 +48,19 @@ class Run:
     last: Mapping[str, float]
     more: Mapping[str, float] = field(default_factory=dict)
     machine: str = ""
+
+
+def drawn(numbers: Sequence[Mapping[int, float]], rows: Iterable[Row]) -> list[Mapping[int, float]]:
+    """Numbers by seed, those of one seed alone where each of the rows that they are of has one stage at every seed:
+    where nothing was drawn, runs repeat each other."""
+    if any(len({run.stages[-1][1] for run in row.runs}) > 1 for row in rows):
+        return list(numbers)
+    return [dict(list(by_seed.items())[:1]) for by_seed in numbers]
+
+
+def test_gap(first: Row, second: Row) -> Difference | None:
+    """First less second on test, by the rule of `statistics.difference`."""
+    return difference(*drawn([first.by_seed(), second.by_seed()], [first, second]))
 
 
 def scores_by_seed(runs: Sequence[Run], quantity: str) -> dict[int, float]:

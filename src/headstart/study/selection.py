@@ -27,9 +27,9 @@ from headstart.study.collect import (
 from headstart.study.columns import averages, side_by_side
 from headstart.study.papers import read_paper
 from headstart.study.results import Facts, Results
-from headstart.study.rows import Point, Row, Run, Status
+from headstart.study.rows import Point, Row, Run, Status, test_gap
 from headstart.study.scales import stand_in_told
-from headstart.study.statistics import difference, estimate, mean
+from headstart.study.statistics import estimate, mean
 
 if TYPE_CHECKING:
     from headstart.study.plan import Cell, Plan
@@ -265,7 +265,7 @@ def _compared(row: Row, rows: Sequence[Row], against: str | None) -> Row:
     other = reference(row, rows, against)
     if other is None or other.metric != row.metric:
         return row
-    return replace(row, difference=difference(by_seed(row), by_seed(other)))
+    return replace(row, difference=test_gap(row, other))
 
 
 def _with_base(rows: Sequence[Row], against: str | None) -> list[Row]:

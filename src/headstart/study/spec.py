@@ -366,3 +366,25 @@ def _fix(stages: Iterable[str], arms: Iterable[dict[str, Any]], path: str, value
             fits = True
     if not fits:
         raise BadInput(f"override: {bundle}{path}: {nearest(path.partition('model.')[2].split('.')[0], known)}")
+
+
+def place_of(study: StudySpec, arm: str, column: str, setting: str) -> str:
+    """Where a setting of a stage is written; empty where it is nowhere."""
+    for axis, values in study.axes.items():
+        if set_by(study.stages, axis, values, setting):
+            return f"axes.{axis}"
+    path = setting.partition(".")[2]
+    bundle = study.columns.get(column, {})
+    sources = {f"arms.{arm}": study.arms.get(arm, {})}
+    for variant in names_of(sources[f"arms.{arm}"].get("variant", ())):
+        sources[f"columns.{column}.{VARIANTS}.{variant}"] = bundle.get(VARIANTS, {}).get(variant, {})
+    for name, table in {**sources, f"columns.{column}": bundle, "stages": study.stages}.items():
+        for inner in (setting, path) if name != "stages" else (setting,):
+            if path and _has(table, inner.split(".")):
+                return f"{name}.{inner}"
+    return ""
+
+
+def _has(table: Any, keys: Sequence[str]) -> bool:
+    """The tables in a table hold something under these keys."""
+    return not keys or (isinstance(table, Mapping) and keys[0] in table and _has(table[keys[0]], keys[1:]))
