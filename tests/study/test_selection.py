@@ -746,7 +746,7 @@ def test_unequal_flops_at_equal_examples_are_said() -> None:
     stored = shelf(plan)
     for cell in plan.cells:
         stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.6 if cell.arm == "other" else 1)
-    expected = "other read as many training examples as scratch, for 1.60 times its FLOPs."
+    expected = "FLOPs differ at as many training examples: 1.60 (other) times those of scratch."
     assert said(summarise(plan, stored.find), "budget") == expected
     for cell in plan.cells:
         stored.results[cell.chain[-1].identity]["budget"]["flops"] = 1e9 * (1.05 if cell.arm == "other" else 1)

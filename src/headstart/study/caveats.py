@@ -237,29 +237,36 @@ def _budgets(results: Results) -> Texts:
     bases = {}
     for column in results.columns:
         rows = [row for row in results.in_column(column) if row.budget.get("examples")]
-        bases[column] = next((row for row in rows if row.arm == results.against), rows[0] if rows else None)
+        base = bases[column] = next((row for row in rows if row.arm == results.against), rows[0] if rows else None)
+        alike = [row for row in rows if base and row is not base and abs(row.share("examples", base) - 1) <= 0.01]
+        flops = {row.arm: row.share("flops", base) for row in alike if base}
+        if base and any(abs(share - 1) > 0.1 for share in flops.values()):
+            shares = [f"{words.times(share).removesuffix(' times')} ({arm})" for arm, share in flops.items()]
+            yield (
+                column,
+                f"FLOPs differ at as many training examples: {words.listed(shares)} times those of {base.arm}.",
+            )
 
     def gaps(row: Row) -> list[str]:
         base = bases[row.column]
-        return _budget_gap(row, base) if base is not None and row is not base and row.budget.get("examples") else []
+        text = _budget_gap(row, base) if base is not None and row is not base and row.budget.get("examples") else ""
+        return [text] if text else []
 
     for column, text, rows in _grouped(results, gaps):
         yield column, f"{_arms(results, rows)} read {text}"
 
 
-def _budget_gap(row: Row, base: Row) -> list[str]:
-    """How a row's training differs from another's, or nothing where it does not (examples within 1 %, FLOPs 10 %)."""
-    whole = row.budget["examples"] / base.budget["examples"]
+def _budget_gap(row: Row, base: Row) -> str:
+    """How a row's training differs from another's, or nothing where it does not (within 1 %)."""
+    whole = row.share("examples", base)
     last = (row.last["examples"] / base.last["examples"]) if base.last.get("examples") else 1.0
     equal = abs(last - 1) <= 0.01
     if abs(whole - 1) <= 0.01 and equal:
-        flops = row.budget.get("flops", 0.0) / (base.budget.get("flops") or 1.0)
-        unequal = base.budget.get("flops") and row.budget.get("flops") and abs(flops - 1) > 0.1
-        return [f"as many training examples as {base.arm}, for {words.times(flops)} its FLOPs."] if unequal else []
+        return ""
     more = f"{words.times(whole)} as many training examples as {base.arm}"
     if all(len(run.stages) == 1 for run in (*row.runs, *base.runs)):
-        return [f"{more}."]
-    return [f"{more}, pretraining included; in the last stage alone {'' if equal else f'{words.times(last)} '}as many."]
+        return f"{more}."
+    return f"{more}, pretraining included; in the last stage alone {'' if equal else f'{words.times(last)} '}as many."
 
 
 def _averages(results: Results) -> Texts:
@@ -274,13 +281,11 @@ def _averages(results: Results) -> Texts:
 
 def _steps(results: Results) -> Texts:
     if results.match and any(row.match() for row in results.table):
-        yield (
-            "",
-            f"Steps to match {results.match} are those of the last stage alone, until the mean "
-            f"validation curve of an arm, at its chosen settings, is as good as the best point of that "
-            f"of {results.match}; test is not read, and steps are known as finely as validation was "
-            "scored.",
+        text = f"Steps to match {results.match} are those of the last stage alone, until the mean validation curve of an arm,"
+        text += (
+            f" at its chosen settings, is as good as the best point of that of {results.match}; test is not read, and"
         )
+        yield "", f"{text} steps are known as finely as validation was scored."
 
 
 def _learnt_nothing(results: Results, find: Find) -> Texts:
@@ -321,11 +326,8 @@ def _mixed(results: Results, find: Find) -> Texts:
     for name, texts in kinds.items():
         if len(texts) > 1:
             noun = nouns.get(name, f"{name}s")
-            yield (
-                "",
-                f"The table mixes {noun}: {words.listed(sorted(texts))}. Results agree "
-                "between them within their intervals, not bit for bit.",
-            )
+            text = f"The table mixes {noun}: {words.listed(sorted(texts))}. Results agree between them within their"
+            yield "", f"{text} intervals, not bit for bit."
 
 
 def _machines(results: Results) -> Texts:
@@ -366,11 +368,8 @@ def _test_error(results: Results) -> Texts:
 
 def _training_error(results: Results) -> Texts:
     if any(row.test is not None and row.test.sem is not None for row in results.table):
-        yield (
-            "",
-            "Standard errors and intervals cover training only (seeds of initial weights, "
-            "order and masks), not the draw of the data or of the split, nor what another kind of processor changes.",
-        )
+        text = "Standard errors and intervals cover training only (seeds of initial weights, order and masks), not the"
+        yield "", f"{text} draw of the data or of the split, nor what another kind of processor changes."
 
 
 def _starts(results: Results, plan: Plan) -> Texts:

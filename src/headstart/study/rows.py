@@ -216,6 +216,11 @@ class Row:
             return dict(self.measures.get(quantity, {}))
         return scores_by_seed(self.runs, quantity)
 
+    def share(self, amount: str, base: Row) -> float:
+        """How much of one of AMOUNTS it took for each of another row; 1 where that is not known of both."""
+        own, other = self.budget.get(amount), base.budget.get(amount)
+        return own / other if own and other else 1.0
+
     def estimate(self, quantity: str) -> Estimate | None:
         """Mean and standard error over seeds of one of `QUANTITIES`, or None where there is no number.
 
