@@ -281,11 +281,9 @@ def _averages(results: Results) -> Texts:
 
 def _steps(results: Results) -> Texts:
     if results.match and any(row.match() for row in results.table):
-        text = f"Steps to match {results.match} are those of the last stage alone, until the mean validation curve of an arm,"
-        text += (
-            f" at its chosen settings, is as good as the best point of that of {results.match}; test is not read, and"
-        )
-        yield "", f"{text} steps are known as finely as validation was scored."
+        text = f"Steps to match {results.match} are those of the last stage alone, until the mean validation curve of"
+        text += f" an arm, at its chosen settings, is as good as the best point of that of {results.match}; test is not"
+        yield "", f"{text} read, and steps are known as finely as validation was scored."
 
 
 def _learnt_nothing(results: Results, find: Find) -> Texts:
