@@ -140,6 +140,18 @@ def test_what_is_unfinished_in_one_file_is_taken_from_the_other(tmp_path: Path) 
     assert not joined.partial
 
 
+def test_seeds_that_each_hold_out_a_fold_join_and_folds_that_were_set_do_not(tmp_path: Path) -> None:
+    def at(fold: Any, seed: int) -> Path:
+        column = study()["columns"]["digits"]
+        columns = {"digits": {**column, "task": {"kind": "digits", "folds": 3, "fold": fold}}}
+        return saved(bound(tmp_path / f"{fold}-{seed}", f"seed=[{seed}]", columns=columns))
+
+    joined = read_snapshot([at("seed", seed) for seed in range(3)]).results()
+    assert [row.n for row in joined.table] == [3, 3]
+    with pytest.raises(BadInput, match=r"task\.fold is 0 in .* and 1 in"):
+        read_snapshot([at(0, 0), at(1, 1)])
+
+
 def test_arms_that_were_run_apart_join(tmp_path: Path) -> None:
     files = [saved(bound(tmp_path / arm, f"arms=['{arm}']", report={"choose": [LR]})) for arm in study()["arms"]]
     joined = read_snapshot(files).results()

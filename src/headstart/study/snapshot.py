@@ -298,8 +298,9 @@ def _check_same_study(name: str, part: Snapshot, other_name: str, other: Snapsho
 
 def _described(part: Snapshot, other: Snapshot) -> dict[str, Any]:
     """All that two files of one study have in common, by full names: the study, the stages of runs that both have with
-    the digests of their data, and what is known of tasks. No seed is among it."""
+    the digests of their data, and what is known of tasks. No seed is among it, nor a fold that goes by the seed."""
     study = part.plan.study.model_dump(mode="json")
+    by_seed = {"seed", "fold"} if "seed" in {v for k, v in flat(study).items() if k.endswith("task.fold")} else {"seed"}
     study["arms"] = {name: bundle for name, bundle in study["arms"].items() if name in other.plan.study.arms}
     table = flat({name: study[name] for name in ("name", "scale", "stages", "arms", "axes", "requires")})
     shared = {_key(cell) for cell in other.plan.cells}
@@ -311,7 +312,7 @@ def _described(part: Snapshot, other: Snapshot) -> dict[str, Any]:
     for key, facts in part.facts.items():
         if key in other.facts:
             table |= flat(asdict(facts), f"task {facts.kind}: ")
-    return {key: value for key, value in table.items() if key.rsplit(".", 1)[-1] != "seed"}
+    return {key: value for key, value in table.items() if key.rsplit(".", 1)[-1] not in by_seed}
 
 
 def _key(cell: Cell) -> tuple[str, ...]:
