@@ -160,13 +160,21 @@ def test_rows_without_a_header_are_told_by_their_number_of_cells(tmp_path: Path,
     assert again.labels == fitted.labels
 
 
-def test_rows_of_another_width_are_refused_where_the_target_stands_last(tmp_path: Path) -> None:
+def test_rows_of_another_width_without_a_header_are_refused(tmp_path: Path) -> None:
     rows = [",".join([*map(str, values), name]) for name, values in zip(LABELS, VALUES, strict=True)]
     fitted = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
     assert (fitted.layout.target, len(fitted.values)) == ("7", 24 * 6)
     short = write(tmp_path / "short.csv", "\n".join(",".join(row.split(",")[:4]) for row in rows))
     with pytest.raises(BadInput, match="has 4 cells, the rows of the file that was fitted have 7, and no header"):
         read_sequences(short, fitted.layout.fixed())
+    write(short, "\n".join(",".join([*row.split(",")[:4], "", "", ""]) for row in rows))
+    assert len(read_sequences(short, fitted.layout.fixed()).values) == 24 * 4
+
+
+def test_a_decimal_mark_that_is_not_the_files_is_refused(tmp_path: Path) -> None:
+    path = table(tmp_path / "f.csv", ";", "{}")
+    with pytest.raises(BadInput, match=r"has a decimal comma, and --decimal says '\.'; leave it out, or give ,"):
+        read_sequences(path, LayoutSpec(decimal="."))
 
 
 def of_targets(words: list[str]) -> Sequences:

@@ -62,10 +62,11 @@ class Form:
             numbers = [str(i + 1) for i in range(max(count, width))]
             if count == width - 1 and roles == {spec.target}:
                 numbers.remove(str(spec.target))
-            elif count != width and roles - {"1"}:
+            elif count != width and roles:
                 raise BadInput(
                     f"{self.source}:1: has {count:,} cells, the rows of the file that was fitted have {width:,}, and "
-                    "no header says which are which; give rows of as many cells (the target's may be empty)"
+                    "no header says which are which; give rows of as many cells (that of the target may be empty, "
+                    "and those at the end of a shorter sequence)"
                 )
             self.names = numbers[:count]
 
@@ -353,8 +354,10 @@ def find_decimal(rows: Sequence[Sequence[str]], source: str, known: str = "auto"
             commas += [cell for cell in numbers if "," in cell]
             points = points or any("." in cell for cell in numbers)
     grouped = next(filter(THOUSANDS.match, commas), None)
+    if commas and known == "." and not grouped:
+        raise BadInput(f"{source}: {commas[0]!r} has a decimal comma, and --decimal says '.'; leave it out, or give ,")
     unclear = bool(commas) and known != "," and all(map(_MAYBE_THOUSANDS.match, commas))
-    if grouped or (unclear and (points or known == ".")):
+    if grouped or (unclear and points):
         raise BadInput(f"{source}: {grouped or commas[0]!r} has a mark between thousands; write numbers without it")
     if unclear:
         whole = commas[0].replace(",", "")
