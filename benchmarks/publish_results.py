@@ -7,12 +7,16 @@ A page comes there with its results and figures beside it by
     headstart report STUDY -o docs/results/NAME.md                  # from the store
     headstart report --from A.json B.json -o docs/results/NAME.md   # from files of results, joined
 
-and this command follows. No store and no data are needed. A page without results beside it (`own`, which
-benchmarks/own_results.py writes) is listed with its first sentences and left as it is.
+and this command follows. No store and no data are needed. `gains` pools the results that are here, and those of single
+seeds in seeds/. A page without results beside it (`own`, which benchmarks/own_results.py writes) is listed with its first
+sentences and left as it is.
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
@@ -26,8 +30,13 @@ from headstart.study.results import Results
 from headstart.study.snapshot import read_snapshot
 from headstart.study.statistics import Difference
 from headstart.text import sentence
+from headstart.verbs.compare import print_pooled
 
-RESULTS = Path(__file__).parents[1] / "docs" / "results"
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "docs" / "results"
+POOLED = ("which-part.json", "seeds/labels-[0-9].json", "seeds/pretraining-pays-[0-9].json")
+"""Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
+NAMES = {"cifar_patches": "patches of CIFAR-10", "mnist": "MNIST", "own": "sets in files (time series, DNA, speech)"}
 INDEX = "README.md"
 MOST = 12
 """Pages, at most: few that are worth reading."""
@@ -58,6 +67,26 @@ has all of them. `own` has no results beside it: `benchmarks/own_results.py` fit
 def remake(folder: Path) -> list[Path]:
     """Write every page that has its results beside it again; returns the pages."""
     return [publish_page(read_snapshot([file]), file.with_suffix(".md"))[0] for file in sorted(folder.glob("*.json"))]
+
+
+def gains_page() -> str:
+    """What self-pretraining gained in all results that are kept here, one table."""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(ROOT):
+        files = [str(file) for pattern in POOLED for file in sorted(RESULTS.relative_to(ROOT).glob(pattern))]
+        page, numbers = Path(folder, "gains.md"), Path(folder, "gains.json")
+        print_pooled(files, page, numbers)
+        table, comparisons = page.read_text("utf-8"), json.loads(numbers.read_text("utf-8"))["comparisons"]
+    parts = []
+    for kind in dict.fromkeys(gain["data"] for gain in comparisons):
+        values = [gain["gain"] for gain in comparisons if gain["data"] == kind]
+        above, mean = sum(value > 0 for value in values), words.signed(sum(values) / len(values))
+        parts.append(f"on {NAMES.get(kind, kind)} {above} of {len(values)} comparisons are above 0, {mean} on average")
+    seeds = sorted({gain["n"] for gain in comparisons})
+    return (
+        "# What self-pretraining gained, all results together\n\nTest accuracy of whole self-pretrained networks less that of "
+        f"networks from random weights, trained in the same batches: {words.listed(parts)}. A comparison has {seeds[0]} to "
+        f"{seeds[-1]} seeds; few of them are clear by themselves.\n\n{table}"
+    )
 
 
 def index(folder: Path) -> str:
@@ -129,6 +158,7 @@ def _about(file: Path, results: Results | None) -> str:
 def main() -> None:
     for page in remake(RESULTS):
         print(page)
+    (RESULTS / "gains.md").write_text(gains_page(), "utf-8")
     (RESULTS / INDEX).write_text(index(RESULTS), "utf-8")
 
 

@@ -23,7 +23,7 @@ from headstart.verbs.perform import Outputs, report_files, report_study
 
 FILES = sorted(published.RESULTS.glob("*.json"))
 PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)
-WITHOUT_RESULTS = {"own"}
+WITHOUT_RESULTS = {"own", "gains"}
 """Pages that scripts of their own write."""
 SUMMARY = ("rows", "claims", "caveats")
 """Of a file, what is computed from the rest, whose last digits another version of scipy may change."""
@@ -42,6 +42,10 @@ def test_a_published_page_is_what_report_from_makes_of_its_results(file: Path, t
     names = {path.name for path in (tmp_path / "figures").iterdir()}
     assert names == set(re.findall(r"\]\(figures/([^)]+)\)", page.read_text()))
     assert all((published.RESULTS / "figures" / name).is_file() for name in names)
+
+
+def test_the_pooled_table_is_made_of_the_results_that_are_here() -> None:
+    assert published.gains_page() == (published.RESULTS / "gains.md").read_text(), "run: make results"
 
 
 def test_few_pages_are_published_each_with_its_results() -> None:
