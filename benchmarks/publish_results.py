@@ -8,7 +8,7 @@ A page comes there with its results and figures beside it by
     headstart report --from A.json B.json -o docs/results/NAME.md   # from files of results, joined
 
 and this command follows. No store and no data are needed. `gains` pools the results that are here, and those of single
-seeds in seeds/. A page without results beside it (`own`, which benchmarks/own_results.py writes) is listed with its first
+seeds in seeds/; `pretraining-pays` (pretraining_pays.py) is made of its seeds there, too. A page without results beside it (`own`, which benchmarks/own_results.py writes) is listed with its first
 sentences and left as it is.
 """
 
@@ -19,6 +19,8 @@ import json
 import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+
+import pretraining_pays
 
 from headstart.report.answer import answer
 from headstart.report.claims import OUTCOMES, Verdict, verdicts
@@ -36,6 +38,9 @@ ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
 POOLED = ("which-part.json", "seeds/labels-[0-9].json", "seeds/pretraining-pays-[0-9].json")
 """Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
+PAYS = "pretraining-pays"
+SEEDS = f"seeds/{PAYS}-[0-9].json"
+"""A page made of the files of its seeds, which would be large if joined."""
 NAMES = {"cifar_patches": "patches of CIFAR-10", "mnist": "MNIST", "own": "sets in files (time series, DNA, speech)"}
 INDEX = "README.md"
 MOST = 12
@@ -89,18 +94,26 @@ def gains_page() -> str:
     )
 
 
+def pays_results(folder: Path) -> Results | None:
+    """The seeds of the study of when self-pretraining pays, joined; None where there are none."""
+    files = sorted(folder.glob(SEEDS))
+    return read_snapshot(files).results() if files else None
+
+
 def index(folder: Path) -> str:
     """Every claim that was checked, those that hold first; then the pages, and what was removed."""
-    results = {file.stem: read_snapshot([file]).results() for file in sorted(folder.glob("*.json"))}
+    pages = {file.stem: read_snapshot([file]).results() for file in sorted(folder.glob("*.json"))}
+    pays = pays_results(folder)
+    results = {**pages, **({} if pays is None else {PAYS: pays})}
     lines = [line for name, value in results.items() for line in _claims(name, verdicts(value, value.paper))]
     ordered = [line for outcome in OUTCOMES for line in lines if line[0] == outcome]
-    pages = [
-        f"- [{file.stem}]({file.name}): {_about(file, results.get(file.stem))}"
+    about = [
+        f"- [{file.stem}]({file.name}): {_about(file, pages.get(file.stem))}"
         for file in sorted(folder.glob("*.md"))
         if file.name != INDEX
     ]
     table = "\n".join(f"| {' | '.join(line)} |" for line in [HEADS, ["---"] * len(HEADS), *_together(ordered)])
-    return "\n\n".join([HEAD.strip(), *[table] * bool(ordered), "## Pages", "\n".join(pages), REMOVED.strip()]) + "\n"
+    return "\n\n".join([HEAD.strip(), *[table] * bool(ordered), "## Pages", "\n".join(about), REMOVED.strip()]) + "\n"
 
 
 def _claims(name: str, checked: Iterable[Verdict]) -> list[list[str]]:
@@ -158,6 +171,8 @@ def _about(file: Path, results: Results | None) -> str:
 def main() -> None:
     for page in remake(RESULTS):
         print(page)
+    if (pays := pays_results(RESULTS)) is not None:
+        print(pretraining_pays.publish(pays, RESULTS))
     (RESULTS / "gains.md").write_text(gains_page(), "utf-8")
     (RESULTS / INDEX).write_text(index(RESULTS), "utf-8")
 

@@ -13,9 +13,11 @@ from support.finished import fill, study
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
+import pretraining_pays
 import publish_results as published
 
 from headstart.api import Study
+from headstart.fit import defaults
 from headstart.report.claims import Part, Verdict
 from headstart.study.papers import Claim
 from headstart.study.statistics import Difference
@@ -23,7 +25,7 @@ from headstart.verbs.perform import Outputs, report_files, report_study
 
 FILES = sorted(published.RESULTS.glob("*.json"))
 PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)
-WITHOUT_RESULTS = {"own", "gains"}
+WITHOUT_RESULTS = {"own", "gains", published.PAYS}
 """Pages that scripts of their own write."""
 SUMMARY = ("rows", "claims", "caveats")
 """Of a file, what is computed from the rest, whose last digits another version of scipy may change."""
@@ -46,6 +48,29 @@ def test_a_published_page_is_what_report_from_makes_of_its_results(file: Path, t
 
 def test_the_pooled_table_is_made_of_the_results_that_are_here() -> None:
     assert published.gains_page() == (published.RESULTS / "gains.md").read_text(), "run: make results"
+
+
+def test_the_page_of_when_self_pretraining_pays_is_made_of_its_seeds_and_fit_says_what_it_counts() -> None:
+    results = published.pays_results(published.RESULTS)
+    assert results is not None
+    assert pretraining_pays.page_of(results) == (published.RESULTS / f"{published.PAYS}.md").read_text(), (
+        "run: make results"
+    )
+    every = [*pretraining_pays.points_of(results), *pretraining_pays.points_of_own()]
+    assert pretraining_pays.groups(every) == defaults.GAINED
+    assert (pretraining_pays.hits(every, pretraining_pays.by_unlabelled), len(every)) == defaults.RIGHT
+
+
+def test_a_rule_is_right_only_on_sets_that_it_was_not_fitted_to() -> None:
+    """Two sets where unlabelled sequences help, two where all have a label: their own gains must not decide for them."""
+    points = [
+        pretraining_pays.Point(name, 10, rows, 2, gain)
+        for name, rows, gain in (("a", 90, 0.1), ("b", 90, 0.2), ("c", 10, 0.0), ("d", 10, 0.1), ("d2", 10, 0.1))
+    ]
+    assert pretraining_pays.groups(points) == {True: (2, 2), False: (2, 3)}
+    # "d" and "d2" are one source by their letters; without them the rule says that "c", alone, does not gain.
+    assert pretraining_pays.hits(points, pretraining_pays.by_unlabelled) == 2
+    assert pretraining_pays.hits(points[:3], pretraining_pays.commoner) == 0
 
 
 def test_few_pages_are_published_each_with_its_results() -> None:

@@ -117,6 +117,23 @@ def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless
         assert steps[0] > steps[1]
 
 
+@pytest.mark.parametrize(("labelled", "expected"), [(300, False), (200, True)])
+def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_steps(labelled, expected) -> None:
+    """A time that leaves a third of them: three rates and seeds of 0.02 s a step."""
+    known = replace(_known(labelled=labelled), task={"kind": "digits"})
+    seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
+    fitted, _ = plan._fitted(known, Shape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)
+    assert ("self_pretrained" in fitted.study["arms"]) == expected
+    text = "\n".join(fitted.texts)
+    assert ("less than 50% of the steps, and it is not expected to pay; --pretrain takes it" in text) != expected
+    bare = "100 of 300 train sequences have no label" if expected else "all train sequences have a label"
+    assert f"self-pretraining is {'' if expected else 'not '}expected to pay, as {bare}: it gained more than" in text
+    asked = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=True), "", seconds, 0.0, 1.0)[0]
+    assert "self_pretrained" in asked.study["arms"]
+    alone = plan._fitted(known, Shape(), FitSettings(time=230.0, pretrain=False), "", seconds, 0.0, 1.0)[0]
+    assert "expected to pay" not in "\n".join(alone.texts)
+
+
 def test_a_plan_is_kept_and_found_again_and_another_ones_is_refused(tmp_path) -> None:
     written = plan.FitPlan(made_for="abc", study={"name": "fit"}, seconds=3.0, texts=("a",))
     plan.keep_plan(tmp_path / "model", written)

@@ -219,7 +219,7 @@ class SequenceClassifier(ClassifierMixin, SequenceEstimator):  # type: ignore[mi
     seeds: networks of each kind. learning_rates: tried, and chosen on validation; None: by time. epochs,
         pretrain_epochs: of training and of self-pretraining; None: by the number of rows.
     class_weight: None, or `balanced`: each class weighs the same.
-    pretrain: whether networks are self-pretrained, on X and X_unlabelled; None: where the time suffices.
+    pretrain: whether networks are self-pretrained, on X and X_unlabelled; None: where it is worth its time.
     serve: the model that predicts: `auto` (the best on validation), `network`, `majority`, `summary` or `kernels`.
     kind: `numbers`, `text`, `dna`, `protein`, `tokens`; `auto` takes numbers for numbers, however few values they have.
     channels_first: arrays are (n, F, L), and sequences (F, L).

@@ -130,6 +130,18 @@ def scaled_with_backbone(whole: Amount, left: float, cost: Callable[[Amount], fl
     return more if free and more.tuned_steps >= least else amount
 
 
+def left_out(known: Known, settings: FitSettings, amount: Amount, whole: Amount) -> str:
+    """Why self-pretraining is not worth its part of the time, in words; empty where it is, or was asked for."""
+    least = min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
+    if settings.asks_to_pretrain:
+        return ""
+    if amount.pretrain_steps < least:
+        return f"the time leaves fewer than {least} steps for it"
+    if amount.steps < defaults.WORTH * whole.steps and not defaults.expects_gain(known.labelled, known.rows):
+        return f"the time leaves less than {defaults.WORTH:.0%} of the steps, and it is not expected to pay"
+    return ""
+
+
 def _largest(at: Callable[[float], Amount], left: float, cost: Callable[[Amount], float]) -> Amount:
     """The amount at the largest part, 0 to 1, that costs at most `left` seconds."""
     low, high = 0.0, 1.0

@@ -20,6 +20,7 @@ from headstart.fit.budget import (
     Amount,
     Known,
     cost_of,
+    left_out,
     scaled_down,
     scaled_with_backbone,
     side_by_side,
@@ -151,9 +152,8 @@ def _fitted(
         enough = min(trained) >= min(defaults.LEAST_STEPS, whole.steps)
         if enough:
             break
-    least = min(defaults.LEAST_PRETRAIN_STEPS, whole.pretrain_steps)
-    if amount.pretrain_steps < least and not settings.asks_to_pretrain:
-        why = f"self-pretraining is left out: the time leaves fewer than {least} steps for it; --pretrain takes it"
+    if settings.pretrains and (leaves := left_out(known, settings, amount, whole)):
+        why = f"self-pretraining is left out: {leaves}; --pretrain takes it"
         alone = replace(settings, pretrain=False)
         return _fitted(known, shape, alone, made_for, seconds, spent, share, why)
     study = study_table(known, shape, settings, amount)
@@ -363,8 +363,9 @@ def _texts(
         if asked is not None and asked.source_digest:
             how = f"the objective {asked.kind}, of your own"
         lines.append(f"self-pretraining: {amount.pretrain_steps:,} steps on {known.rows:,} train sequences, {how}")
-    if why:
-        lines.append(why)
+    lines += [why] if why else []
+    if settings.pretrains or why:
+        lines.append(defaults.expectation(known.labelled, known.rows))
     if known.backbone is not None:
         lines += known.backbone.texts(amount.backbone_steps, amount.tuned_steps)
     if known.series is not None:

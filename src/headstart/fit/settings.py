@@ -47,8 +47,8 @@ class FitSettings:
     networks, chosen on validation. folds: in each run another of so many folds of train and validation is validation
     (1: the same rows in all; None: 5 below 300 labels, without a file of validation). epochs, pretrain_epochs: of
     training and of self-pretraining. balanced: each class weighs the same. serve: `auto` (the best on validation),
-    `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained (None: where the time
-    leaves enough steps for it). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
+    `network`, or a name of `SERVABLE`. pretrain: whether a second network is self-pretrained (None: where it is
+    worth its time, see `left_out`). val_share, test_share (0: none), split, split_seed, by_group: of the split, as task
     `own` has them. overrides: settings of the networks' study, `name=value`. models: kinds of whole models of a
     person's own, each an arm more. backbone: a checkpoint whose frozen layers or features are an arm more, by its name
     or folder. start: another model, by its folder or a stage's id, whose weights an arm more starts from.

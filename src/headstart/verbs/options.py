@@ -43,7 +43,7 @@ RanksOption = Annotated[
 ]
 PretrainOption = Annotated[
     bool | None,
-    typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where time suffices)."),
+    typer.Option("--pretrain/--no-pretrain", help="Self-pretrain a network (default: where it is worth the time)."),
 ]
 SplitOption = Annotated[str, typer.Option("--split", metavar="HOW", help="random, or time: train first, test last.")]
 MixerOption = Annotated[
