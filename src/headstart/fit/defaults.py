@@ -105,10 +105,11 @@ def expectation(labelled: int, rows: int) -> str:
         f"{rows - labelled:,} of {rows:,} train sequences have no label" if bare else "all train sequences have a label"
     )
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
+    where = "all had one" if bare else "some had none"
     return (
         f"self-pretraining is {expected}expected to pay, as {which}: it gained more than 0.01 of test accuracy in {same} "
-        f"such comparisons, and in {other} where {'all had one' if bare else 'some had none'}. This rule was right in "
-        f"{RIGHT[0]} of {RIGHT[1]}, each on a set that it had not seen"
+        f"such comparisons, and in {other} where {where}. This rule was right in {RIGHT[0]} of {RIGHT[1]}, each on a set "
+        "that it had not seen"
     )
 
 
