@@ -107,9 +107,9 @@ def expectation(labelled: int, rows: int) -> str:
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
     where = "all had one" if bare else "some had none"
     return (
-        f"self-pretraining is {expected}expected to pay, as {which}: it gained more than 0.01 of test accuracy in {same} "
-        f"such comparisons, and in {other} where {where}. This rule was right in {RIGHT[0]} of {RIGHT[1]}, each on a set "
-        "that it had not seen"
+        f"self-pretraining is {expected}expected to pay, as {which}: it gained more than 0.01 of test accuracy in "
+        f"{same} such comparisons, and in {other} where {where}. This rule was right in {RIGHT[0]} of {RIGHT[1]}, each "
+        "on a set that it had not seen"
     )
 
 
