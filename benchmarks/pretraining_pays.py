@@ -336,11 +336,11 @@ def _summary(results: Results, points: Sequence[Point], p_values: Mapping[str, f
     return (
         f"The networks of `headstart fit` with few labels and all other train sequences at hand without one: {len(points)} "
         f"columns of {len({p.name for p in points})} sets, {words.many(seeds, 'seed')}. Self-pretraining gains more than "
-        f"{LEAST_GAIN} of test accuracy on {sum(p.pays for p in points)} of {len(points)} columns. On MNIST the mean gain is "
-        f"{words.signed(mean(mnist))}, on the other sets {words.signed(mean(other))}, above 0 on "
-        f"{sum(gain > 0 for gain in other)} of {len(other)} columns. Over the sets, the mean of each counted once, the gain is "
-        f"{words.difference(over_sets(points))}. After Holm's correction {up} gains and "
-        f"{len(gaps) - up} losses are clear. The self-pretrained network is ahead of random kernels (n-grams) with the same "
+        f"{LEAST_GAIN} of test accuracy on {sum(p.pays for p in points)} of {len(points)} columns. Over the sets, the mean of "
+        f"each counted once, the gain is {words.difference(over_sets(points))}: {words.signed(mean(mnist))} on MNIST, "
+        f"{words.signed(mean(other))} on the columns of the other sets, {sum(gain > 0 for gain in other)} of {len(other)} above "
+        f"0. After Holm's correction {up} gains are clear, and so are {len(gaps) - up} losses. The self-pretrained network is "
+        "ahead of random kernels (n-grams) with the same "
         f"labels on {ahead[0]} columns, the network from random weights on {ahead[1]}."
     )
 
