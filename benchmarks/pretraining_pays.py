@@ -339,7 +339,7 @@ def _summary(results: Results, points: Sequence[Point], p_values: Mapping[str, f
         f"{LEAST_GAIN} of test accuracy on {sum(p.pays for p in points)} of {len(points)} columns. Over the sets, the mean of "
         f"each counted once, the gain is {words.difference(over_sets(points))}: {words.signed(mean(mnist))} on MNIST, "
         f"{words.signed(mean(other))} on the columns of the other sets, {sum(gain > 0 for gain in other)} of {len(other)} above "
-        f"0. After Holm's correction {up} gains are clear, and so are {len(gaps) - up} losses. The self-pretrained network is "
+        f"0. After Holm's correction the gain is clear on {up} columns and the loss on {len(gaps) - up}. The self-pretrained network is "
         "ahead of random kernels (n-grams) with the same "
         f"labels on {ahead[0]} columns, the network from random weights on {ahead[1]}."
     )
