@@ -449,7 +449,7 @@ def plot(results: Results) -> Any:
             counts = [int(c.rpartition("_")[2]) for c in results.columns if c.rpartition("_")[0] == name]
             axes.set_xticks(counts, [f"{count:,}" for count in counts], fontsize=8)
             axes.set_xticks([], minor=True)
-            axes.set_title(titled(name), fontsize=9)
+            axes.set_title(titled(name), fontsize=8.5)
         for axes in [*panels]:
             axes.set_visible(False)
         figure.supxlabel("labels", fontsize=9)

@@ -213,6 +213,15 @@ def test_a_page_is_published_with_its_results_and_figures_and_made_again_from_th
     assert (tmp_path / "figures" / "second-sweep-digits.png").exists()
 
 
+@pytest.mark.parametrize(("many", "shown"), [(1, True), (2, False)])
+def test_that_many_columns_take_long_to_draw_is_said_before(many, shown, tmp_path, monkeypatch, capsys) -> None:
+    monkeypatch.setattr("headstart.verbs.perform.MANY_COLUMNS", many)
+    report_study(bound(tmp_path), Outputs(out=str(tmp_path / "page.md")))
+    text = capsys.readouterr().out
+    assert ("drawing the figures of 1 columns, some seconds each" in text) == shown
+    assert text.index("page ") > text.find("drawing")
+
+
 def test_what_claims_read_from_weights_is_kept(tmp_path: Path) -> None:
     finished = bound(tmp_path)
     results = finished.results()

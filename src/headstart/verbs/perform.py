@@ -147,6 +147,10 @@ def _scalar(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, int, float)) else json_module.dumps(value)
 
 
+MANY_COLUMNS = 8
+"""Columns from which on a page takes so long to draw that it is said."""
+
+
 def run_study(study: Study, runtime: Runtime, outputs: Outputs | None = None, track: Sequence[str] = ()) -> int:
     """Perform a study with a progress display, print its table, write its page. Returns the exit code.
 
@@ -234,6 +238,8 @@ def _answer(
     """Page, files and then, so that nothing is lost to `| head`, the table and the caveats."""
     from headstart.report.page import publish_page, write_report  # matplotlib is slow to import
 
+    if len(results.columns) >= MANY_COLUMNS:
+        console().print(f"drawing the figures of {len(results.columns)} columns, some seconds each")
     content = read_content(plan, results, store, outputs.pivot)
     if outputs.page is not None:
         snapshot = store if isinstance(store, Snapshot) else take_snapshot(plan, results, store)
