@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer
+from support.command import command
 
 from headstart.cli import app
 from headstart.errors import BadInput
@@ -39,15 +40,8 @@ against = "scratch"
 
 
 def headstart(*words: str, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headstart", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=240,
-        env={**os.environ, "COLUMNS": "200", "HEADSTART_CACHE": str(cwd / "cache"), **environment},
-        check=False,
-    )
+    environment = {"COLUMNS": "200", "HEADSTART_CACHE": str(cwd / "cache"), **environment}
+    return command(*words, cwd=cwd, env={**os.environ, **environment})
 
 
 @pytest.fixture(scope="module")

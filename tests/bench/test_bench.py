@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +13,7 @@ import pytest
 import torch
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.text import Text
+from support.command import command
 
 from headstart.bench import machine, mixers, pages, process, shares, train
 from headstart.bench.pages import spread, times
@@ -47,9 +47,7 @@ class GreedySpec(MixerSpec):
 
 
 def headstart(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "headstart", *words], cwd=cwd, capture_output=True, text=True, timeout=120, check=False
-    )
+    return command(*words, cwd=cwd)
 
 
 def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_path):

@@ -6,19 +6,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.command import command
 from support.made_tables import numbers, wide, write
 
 
 def show(*words, cwd):
-    return subprocess.run(
-        [sys.executable, "-m", "headstart", "show", *words],
-        cwd=cwd,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        env={**os.environ, "COLUMNS": "200"},
-        check=False,
-    )
+    return command("show", *words, cwd=cwd, env={**os.environ, "COLUMNS": "200"})
 
 
 def test_a_file_is_shown_with_its_layout_and_foreign_text_stays_text(tmp_path):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from support.checkpoints import GPT2, saved
+from support.command import command
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 FILE = re.compile(r"^```\w+ file=(\S+)\n(.*?)^```", re.M | re.S)
@@ -24,18 +25,14 @@ def walk(guide: str, folder: Path) -> list[subprocess.CompletedProcess[str]]:
     for line in "".join(COMMANDS.findall(text)).splitlines():
         words = shlex.split(line)
         assert words[0] in ("headstart", "python"), line
-        module = ["-m", "headstart"] if words[0] == "headstart" else []
-        done.append(
-            subprocess.run(
-                [sys.executable, *module, *words[1:]],
-                cwd=folder,
-                capture_output=True,
-                text=True,
-                timeout=240,
-                env={**os.environ, "HEADSTART_CACHE": str(folder / "cache")},
-                check=False,
+        env = {**os.environ, "HEADSTART_CACHE": str(folder / "cache")}
+        if words[0] == "headstart":
+            done.append(command(*words[1:], cwd=folder, env=env))
+        else:
+            program = [sys.executable, *words[1:]]
+            done.append(
+                subprocess.run(program, cwd=folder, capture_output=True, text=True, timeout=240, env=env, check=False)
             )
-        )
         assert done[-1].returncode == 0, f"{line}\n{done[-1].stdout}\n{done[-1].stderr}"
     return done
 
@@ -50,13 +47,7 @@ def test_a_mixer_of_ones_own_gets_from_its_file_to_its_table(tmp_path: Path) -> 
     assert "is left out" not in twins.stdout
     assert "distinct stages" in twins.stdout
     (tmp_path / "my_mixer.py").write_text((tmp_path / "my_mixer.py").read_text() + "\nEDITED = True\n")
-    again = subprocess.run(
-        [sys.executable, "-m", "headstart", "run", "mine.toml", "--plugin", "my_mixer.py", "--dry-run"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    again = command("run", "mine.toml", "--plugin", "my_mixer.py", "--dry-run", cwd=tmp_path)
     states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert {"complete", "absent"} == set(states), "only the stages of the edited mixer are new"
 
@@ -103,13 +94,7 @@ def test_the_guide_to_ones_own_file_gets_from_the_file_to_its_table(tmp_path: Pa
     (tmp_path / "steps.csv").rename(moved)
     study = (tmp_path / "steps.toml").read_text().replace("steps.csv", str(moved))
     (tmp_path / "steps.toml").write_text(study)
-    again = subprocess.run(
-        [sys.executable, "-m", "headstart", "run", "steps.toml", "--dry-run"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    again = command("run", "steps.toml", "--dry-run", cwd=tmp_path)
     states = [line.split()[2] for line in again.stdout.splitlines() if line.split()[:1] in (["pretrain"], ["finetune"])]
     assert set(states) == {"complete"}, "a file that moved is the same file"
 
@@ -254,13 +239,7 @@ class Nothing:
 )
 def test_a_class_that_does_not_keep_the_contract_is_told_why(tmp_path: Path, source: str, message: str) -> None:
     (tmp_path / "leaky.py").write_text(BROKEN)
-    done = subprocess.run(
-        [sys.executable, "-m", "headstart", "check", "--mixer", source],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = command("check", "--mixer", source, cwd=tmp_path)
     assert done.returncode == 2
     assert message in done.stderr
     assert "Traceback" not in done.stderr

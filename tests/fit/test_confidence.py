@@ -2,11 +2,11 @@
 
 import csv
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from support.command import command
 
 from headstart.errors import BadInput
 from headstart.fit.outcome import Answers, Candidate, TrainedModel, held_out
@@ -24,8 +24,7 @@ def _rows(count: int, seed: int, number: bool) -> str:
 
 
 def _headstart(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "headstart", *words]
-    return subprocess.run(command, cwd=folder, text=True, capture_output=True, check=False)
+    return command(*words, cwd=folder)
 
 
 @pytest.mark.parametrize("number", [False, True], ids=["classes", "numbers"])

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from support.command import command
 
 from headstart import data
 from headstart.baselines import FittedSpec
@@ -114,8 +115,8 @@ def test_a_mistake_in_a_file_is_reported_before_heavy_libraries_are_loaded(
 ) -> None:
     file = tmp_path / "train.csv"
     file.write_text("x0,x1,label\n" + rows, "utf-8")
-    command = [sys.executable, "-c", REFUSED, str(file), str(tmp_path / "model")]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    program = [sys.executable, "-c", REFUSED, str(file), str(tmp_path / "model")]
+    result = subprocess.run(program, capture_output=True, text=True, cwd=tmp_path, check=False)
     assert message in result.stderr
     assert "exit 2, loaded []" in result.stderr
 
@@ -142,8 +143,8 @@ def test_whether_whole_numbers_are_classes_is_asked_and_taken_as_an_option_or_a_
     rows = "".join(f"{10 * (i % 25)},{i},{i % 7},{i % 5}\n" for i in range(100))
     (tmp_path / "ages.csv").write_text("age,t0,t1,t2\n" + rows)
     monkeypatch.chdir(tmp_path)
-    command = [sys.executable, "-m", "headstart", "fit", "ages.csv", "--target", "age", "--dry-run"]
-    refused = subprocess.run(command, capture_output=True, text=True, check=False)
+    program = [sys.executable, "-m", "headstart", "fit", "ages.csv", "--target", "age", "--dry-run"]
+    refused = subprocess.run(program, capture_output=True, text=True, check=False)
     assert refused.returncode == 2
     assert (
         "ages.csv: the target 'age' has 25 different whole numbers (0, 10, 20, 30, 40 and 20 more) in 100 rows"
@@ -206,8 +207,7 @@ SEVERAL = {
 def test_several_targets_of_a_sequence_are_refused_in_a_sentence(case: str, tmp_path: Path) -> None:
     name, text, words, message = SEVERAL[case]
     (tmp_path / name).write_text(text, "utf-8")
-    command = [sys.executable, "-m", "headstart", "fit", name, *words]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    result = command("fit", name, *words, cwd=tmp_path)
     assert result.returncode == 2
     assert message in " ".join(result.stderr.split())
 
@@ -261,8 +261,7 @@ def test_split_by_time_trains_on_the_earliest_and_tests_on_the_latest(tmp_path: 
 )
 def test_a_split_by_time_that_cannot_be_is_refused(words: tuple[str, ...], message: str, tmp_path: Path) -> None:
     path = _dated(tmp_path)
-    command = [sys.executable, "-m", "headstart", "fit", path.name, "--split", "time", *words]
-    result = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, check=False)
+    result = command("fit", path.name, "--split", "time", *words, cwd=tmp_path)
     assert result.returncode == 2
     assert message in " ".join(result.stderr.split())
 

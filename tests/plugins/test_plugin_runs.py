@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from support.command import command
 from support.own_code import (
     EXAMPLE,
     HELPED,
@@ -415,7 +416,7 @@ def test_ipython_keeps_the_source_of_cells(folder: Path) -> None:
 
 
 def headstart_verb(*words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, "-m", "headstart", *words], capture_output=True, text=True, check=False)
+    return command(*words, cwd=Path.cwd())
 
 
 STUDY = """

@@ -1,13 +1,12 @@
 """A person's own file as a task: what it holds, how it is split, what its identity is, and what is told of it."""
 
 import os
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from support.command import command
 from support.trivial import trivial_scores
 
 import headstart
@@ -431,14 +430,7 @@ def test_the_command_line_shows_and_checks_it(tmp_path):
     write(tmp_path, table(40))
 
     def headstart_(*words):
-        return subprocess.run(
-            [sys.executable, "-m", "headstart", *words, "--data", "."],
-            cwd=tmp_path,
-            text=True,
-            capture_output=True,
-            check=False,
-            env={**os.environ, "COLUMNS": "200"},
-        )
+        return command(*words, "--data", ".", cwd=tmp_path, env={**os.environ, "COLUMNS": "200"})
 
     output = headstart_("show", "own", "file=train.csv", "target=label")
     assert "train      24; length 6" in output.stdout, output.stderr
