@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,13 +45,9 @@ class GreedySpec(MixerSpec):
 '''
 
 
-def headstart(*words: str, cwd: Path) -> subprocess.CompletedProcess[str]:
-    return command(*words, cwd=cwd)
-
-
 def test_every_cell_has_a_time_or_a_reason_and_is_written_in_three_forms(tmp_path):
     (tmp_path / "greed.py").write_text(OWN)
-    done = headstart(
+    done = command(
         "bench",
         "mixers",
         "--mixers",
@@ -168,7 +163,7 @@ def test_what_is_given_wrongly_is_said_before_anything_runs(call, text):
 
 def test_a_folder_that_cannot_be_made_is_said_first(tmp_path):
     (tmp_path / "file").write_text("")
-    done = headstart("bench", "mixers", "--lengths", "8", "-o", "file/out", cwd=tmp_path)
+    done = command("bench", "mixers", "--lengths", "8", "-o", "file/out", cwd=tmp_path)
     assert done.returncode == 2
     assert "headstart: -o: 'file/out' cannot be made (Not a directory); name another folder" in done.stderr
 

@@ -1,7 +1,6 @@
 """Sets of classes and intervals: how sure the held-out sequences of a fit make its predictions."""
 
 import csv
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -23,19 +22,15 @@ def _rows(count: int, seed: int, number: bool) -> str:
     return "\n".join(lines)
 
 
-def _headstart(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return command(*words, cwd=folder)
-
-
 @pytest.mark.parametrize("number", [False, True], ids=["classes", "numbers"])
 def test_sets_and_intervals_of_a_real_fit_hold_the_truth_as_often_as_asked(number: bool, tmp_path: Path) -> None:
     (tmp_path / "train.csv").write_text(_rows(600, 0, number))
     (tmp_path / "new.csv").write_text(_rows(900, 1, number))
-    fitted = _headstart(
-        tmp_path, "fit", "train.csv", "--serve", "summary", "--time", "8s", "--workers", "0", "--seeds", "1"
+    fitted = command(
+        "fit", "train.csv", "--serve", "summary", "--time", "8s", "--workers", "0", "--seeds", "1", cwd=tmp_path
     )
     assert fitted.returncode == 0, fitted.stderr
-    done = _headstart(tmp_path, "predict", "model", "new.csv", "-o", "out.csv", "--confidence", "0.8")
+    done = command("predict", "model", "new.csv", "-o", "out.csv", "--confidence", "0.8", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "look unlike" not in done.stderr, "they come from the same source"
     assert "conformal, by 120 sequences held out (test): the truth is inside for about 0.8" in done.stderr
@@ -54,11 +49,11 @@ def test_sets_and_intervals_of_a_real_fit_hold_the_truth_as_often_as_asked(numbe
     lines = (tmp_path / "new.csv").read_text().splitlines()
     moved = [",".join([row.split(",")[0], *(f"{float(x) + 9:.3f}" for x in row.split(",")[1:])]) for row in lines[1:]]
     (tmp_path / "moved.csv").write_text("\n".join([lines[0], *moved]))
-    shifted = _headstart(tmp_path, "predict", "model", "moved.csv", "-o", "moved-out.csv")
+    shifted = command("predict", "model", "moved.csv", "-o", "moved-out.csv", cwd=tmp_path)
     assert (
         "these sequences look unlike those of the fit, so that predictions may be wrong: the mean of" in shifted.stderr
     )
-    refused = _headstart(tmp_path, "predict", "model", "new.csv", "--confidence", "0.999")
+    refused = command("predict", "model", "new.csv", "--confidence", "0.999", cwd=tmp_path)
     assert refused.returncode == 2
     assert (
         "0.999 is none that 120 held-out sequences can vouch for; give more than 0 and at most 0.99" in refused.stderr

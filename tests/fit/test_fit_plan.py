@@ -119,7 +119,7 @@ def test_self_pretraining_is_left_out_where_the_time_leaves_too_few_steps_unless
 
 @pytest.mark.parametrize(("labelled", "expected"), [(300, False), (200, True)])
 def test_where_it_is_not_expected_to_pay_self_pretraining_needs_half_of_the_steps(labelled, expected) -> None:
-    """A time that leaves a third of them: three rates and seeds of 0.02 s a step."""
+    """A time that leaves less than half of them: two rates and three seeds at 0.02 s a step."""
     known = replace(_known(labelled=labelled), task={"kind": "digits"})
     seconds = {name: StepTime(0.02, 0.0) for name in ("pretrain", "finetune")}
     fitted, _ = plan._fitted(known, Shape(), FitSettings(time=230.0), "", seconds, 0.0, 1.0)

@@ -143,8 +143,7 @@ def test_whether_whole_numbers_are_classes_is_asked_and_taken_as_an_option_or_a_
     rows = "".join(f"{10 * (i % 25)},{i},{i % 7},{i % 5}\n" for i in range(100))
     (tmp_path / "ages.csv").write_text("age,t0,t1,t2\n" + rows)
     monkeypatch.chdir(tmp_path)
-    program = [sys.executable, "-m", "headstart", "fit", "ages.csv", "--target", "age", "--dry-run"]
-    refused = subprocess.run(program, capture_output=True, text=True, check=False)
+    refused = command("fit", "ages.csv", "--target", "age", "--dry-run")
     assert refused.returncode == 2
     assert (
         "ages.csv: the target 'age' has 25 different whole numbers (0, 10, 20, 30, 40 and 20 more) in 100 rows"

@@ -208,7 +208,7 @@ def test_the_source_is_kept_with_the_stage_and_never_run_from_there(folder: Path
     (recorded,) = result["provenance"]["plugins"]
     assert recorded["digest"] == bound.plan.plugins[0].digest
     assert recorded["packages"]["torch"]
-    shown = headstart_verb("show", identity).stdout
+    shown = command("show", identity).stdout
     assert f"plugin   my_mixer {recorded['digest']}" in shown
     assert f"runs/{identity}/source" in shown
     with clean_process():
@@ -415,10 +415,6 @@ def test_ipython_keeps_the_source_of_cells(folder: Path) -> None:
     assert "digest " in done.stdout, done.stdout + done.stderr
 
 
-def headstart_verb(*words: str) -> subprocess.CompletedProcess[str]:
-    return command(*words, cwd=Path.cwd())
-
-
 STUDY = """
 name = "mine"
 [stages.finetune]
@@ -437,27 +433,27 @@ model = { mixer = { kind = "scale" } }
 def test_the_page_of_a_study_says_what_it_needs_and_does_it_again(folder: Path) -> None:
     (folder / "my_mixer.py").write_text(REGISTERED)
     (folder / "mine.toml").write_text(STUDY)
-    done = headstart_verb("run", "mine.toml", "--plugin", "my_mixer.py", "--workers", "0")
+    done = command("run", "mine.toml", "--plugin", "my_mixer.py", "--workers", "0")
     assert done.returncode == 0, done.stderr
     page = folder / "runs" / "reports" / "mine"
-    command = "headstart run study.toml --plugin source/my_mixer.py"
-    assert command in (page / "page.html").read_text()
+    line = "headstart run study.toml --plugin source/my_mixer.py"
+    assert line in (page / "page.html").read_text()
     digest = json.loads((folder / "runs" / str(stage_with_plugin(folder)) / "stage.json").read_text())["plugins"]
     assert f'[requires]\nmy_mixer = "{digest["my_mixer"]}"' in (page / "study.toml").read_text()
-    beside = headstart_verb("compare", "runs/reports/mine", "mine.toml", "--plugin", "my_mixer.py")
+    beside = command("compare", "runs/reports/mine", "mine.toml", "--plugin", "my_mixer.py")
     assert beside.returncode == 0, beside.stderr
     assert "mine" in beside.stdout
     os.environ.pop("HEADSTART_STORE", None)
     try:
         os.chdir(page)
-        again = headstart_verb(*command.split()[1:], "--dry-run")
+        again = command(*line.split()[1:], "--dry-run")
         assert "7 finished" in again.stdout, again.stdout + again.stderr
-        without = headstart_verb("report", "study.toml")
+        without = command("report", "study.toml")
         assert without.returncode == 2
         assert "requires.my_mixer: the plugin my_mixer (digest" in without.stderr
         assert "--plugin my_mixer.py" in without.stderr
         (page / "source" / "my_mixer.py").write_text(REGISTERED.replace("FACTOR = 1.0", "FACTOR = 2.0"))
-        other = headstart_verb("check", "study.toml", "--plugin", "source/my_mixer.py")
+        other = command("check", "study.toml", "--plugin", "source/my_mixer.py")
         assert other.returncode == 2
         assert "its code differs" in other.stderr
     finally:
@@ -470,10 +466,10 @@ def stage_with_plugin(folder: Path) -> str:
 
 def test_check_and_bench_take_plugins(folder: Path) -> None:
     (folder / "my_mixer.py").write_text(REGISTERED.replace("FACTOR * self.by * self.layer(x)", "self.layer(x)"))
-    done = headstart_verb("check", "--plugin", "my_mixer.py")
+    done = command("check", "--plugin", "my_mixer.py")
     assert "check: mixer 'scale' does not keep the contract" in done.stderr, done.stderr
     words = ["--mixers", "scale", "--lengths", "8", "--width", "8", "-o", "out", "--device", "cpu"]
-    done = headstart_verb("bench", "mixers", "--plugin", "my_mixer.py", *words)
+    done = command("bench", "mixers", "--plugin", "my_mixer.py", *words)
     assert done.returncode == 0, done.stderr
     assert "scale" in (folder / "out" / "mixers.md").read_text()
 
@@ -619,7 +615,7 @@ def test_a_plugin_that_is_no_name_and_a_model_that_builds_nothing_are_refused(fo
     (folder / "nets.toml").write_text(
         STUDY.replace('model = { mixer = { kind = "scale" } }', 'model = { kind = "my_conv" }')
     )
-    done = headstart_verb("check", "nets.toml", "--plugin", "my_net.py")
+    done = command("check", "nets.toml", "--plugin", "my_net.py")
     assert done.returncode == 2
     assert "'my_conv' builds nothing; give its class `build(signature)`" in done.stderr
     assert "Traceback" not in done.stderr
