@@ -6,8 +6,8 @@
 
 The first command writes a study, the second runs one seed of it, the third makes the page of all seeds that are kept. The page
 asks too what tells where self-pretraining pays: rules are fitted to some sets and tested on the others; together with the sets
-of docs/results/own.md, whose sequences nearly all have a label, they give what `fit` says (fit/defaults.py). DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others; WORK gets what its archives
-hold, and links to what headstart reads as it is.
+of docs/results/own.md, whose sequences nearly all have a label, they give what `fit` says (fit/defaults.py). DIR is the folder of own_results.py, with mnist/ and cifar10/ beside the others;
+WORK gets what its archives hold, and links to what headstart reads as it is.
 
 Each set has a column for 5 and for 10 labels a class, and for 100, 300 and 1,000 labels, as far as it has them: that many
 train rows keep their label, all others serve self-pretraining alone. The networks are those of `headstart fit`, but for one
@@ -63,11 +63,11 @@ IMAGES: dict[str, dict[str, Any]] = {
     "CIFAR-10 patches": {"kind": "cifar_patches", "channels": "grey", "val": 500},
 }
 RATES, SEEDS = list(defaults.RATES), list(range(6))
-LEAST_GAIN = 0.01
-"""Of test accuracy: less is not worth the time."""
+NAME = "pretraining-pays"
+"""Of the study, of its page and of the files of its seeds."""
 OWN = "self_pretrained"
 ARMS = {"scratch": "from random weights", OWN: "self-pretrained", "kernels": "kernels (n-grams)"}
-FIGURE = "figures/pretraining-pays.png"
+FIGURE = f"figures/{NAME}.png"
 HEADS = (
     "set",
     "labels",
@@ -168,7 +168,7 @@ def study_table(names: list[str], data: Path, work: Path) -> dict[str, Any]:
         columns |= dict(columns_of(name, tables[name], work))
     optim = {"batch_size": 16, "warmup_share": 0.1, "clip": 1.0, "weight_decay": 0.01}
     return {
-        "name": "pretraining-pays",
+        "name": NAME,
         "title": "When does self-pretraining pay? Networks of `headstart fit` with few labels and all unlabelled sequences",
         "stages": {
             "pretrain": {"optim": {**optim, "lr": defaults.PRETRAIN_RATE}},
@@ -227,7 +227,7 @@ class Point:
     @property
     def pays(self) -> bool:
         """The gain is more than the smallest that is worth the time."""
-        return self.gain > LEAST_GAIN
+        return self.gain > defaults.LEAST_GAIN
 
 
 def points_of(results: Results) -> list[Point]:
@@ -290,7 +290,7 @@ def publish(results: Results, folder: Path) -> Path:
     """Write the page and its figure."""
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / FIGURE).write_bytes(png(plot(results), 150))
-    page = folder / "pretraining-pays.md"
+    page = folder / f"{NAME}.md"
     page.write_text(page_of(results), "utf-8")
     return page
 
@@ -298,11 +298,12 @@ def publish(results: Results, folder: Path) -> Path:
 def page_of(results: Results) -> str:
     """The page: what was gained, the table, what tells where it pays, and how it was measured."""
     points = points_of(results)
+    every = [*points, *points_of_own()]
     gaps = {column: row.difference for column in results.columns if (row := results.row(OWN, column)) is not None}
     p_values = corrected(gaps)
     rows = [_line(results, column, p_values.get(column)) for column in gaps]
     table = replace(text_table(HEADS, rows, names=1), note=NOTE)
-    rules = text_table(["rule", "few labels", "with the sets of own.md"], _rules(points), names=1)
+    rules = text_table(["rule", "few labels", "with the sets of own.md"], _rules(points, every), names=1)
     return (
         "\n\n".join(
             [
@@ -315,7 +316,7 @@ def page_of(results: Results) -> str:
                 "## What tells where it pays",
                 RULES,
                 to_markdown(rules).strip(),
-                _counts([*points, *points_of_own()]),
+                _counts(every),
                 "## What was done",
                 _method(results),
                 "```\npython benchmarks/pretraining_pays.py --data DIR --work WORK --write FILE\nheadstart run FILE --data WORK\n```",
@@ -336,12 +337,11 @@ def _summary(results: Results, points: Sequence[Point], p_values: Mapping[str, f
     return (
         f"The networks of `headstart fit` with few labels and all other train sequences at hand without one: {len(points)} "
         f"columns of {len({p.name for p in points})} sets, {words.many(seeds, 'seed')}. Self-pretraining gains more than "
-        f"{LEAST_GAIN} of test accuracy on {sum(p.pays for p in points)} of {len(points)} columns. Over the sets, the mean of "
+        f"{defaults.LEAST_GAIN} of test accuracy on {sum(p.pays for p in points)} of {len(points)} columns. Over the sets, the mean of "
         f"each counted once, the gain is {words.difference(over_sets(points))}: {words.signed(mean(mnist))} on MNIST, "
         f"{words.signed(mean(other))} on the columns of the other sets, {sum(gain > 0 for gain in other)} of {len(other)} above "
-        f"0. After Holm's correction the gain is clear on {up} columns and the loss on {len(gaps) - up}. The self-pretrained network is "
-        "ahead of random kernels (n-grams) with the same "
-        f"labels on {ahead[0]} columns, the network from random weights on {ahead[1]}."
+        f"0. After Holm's correction the gain is clear on {up} columns and the loss on {len(gaps) - up}. The self-pretrained "
+        f"network is ahead of random kernels (n-grams) with the same labels on {ahead[0]} columns, the network from random weights on {ahead[1]}."
     )
 
 
@@ -382,8 +382,7 @@ def _line(results: Results, column: str, p: float | None) -> list[str]:
     ]
 
 
-def _rules(points: Sequence[Point]) -> list[list[str]]:
-    every = [*points, *points_of_own()]
+def _rules(points: Sequence[Point], every: Sequence[Point]) -> list[list[str]]:
     return [
         [title, *(f"{hits(asked, rule)} of {len(asked)}" for asked in (points, every))]
         for rule, title in (
@@ -404,7 +403,7 @@ def _counts(points: Sequence[Point]) -> str:
     sides = groups(points)
     texts = {side: f"{gained} of {number}" for side, (gained, number) in sides.items()}
     return (
-        f"Where some train sequences have no label, self-pretraining gains more than {LEAST_GAIN} in {texts[True]} comparisons, "
+        f"Where some train sequences have no label, self-pretraining gains more than {defaults.LEAST_GAIN} in {texts[True]} comparisons, "
         f"where all have one in {texts[False]}. `headstart fit` says this before it trains, with how often the rule was right, "
         "and where all have a label it leaves self-pretraining out when the time allows less than half of the usual steps."
     )
@@ -433,10 +432,10 @@ def plot(results: Results) -> Any:
         number = across(figure, len(names), 1.7)
         panels = figure.subplots(-(-len(names) // number), number, squeeze=False).flat
         for axes, name in zip(panels, names, strict=False):
+            columns = {int(c.rpartition("_")[2]): c for c in results.columns if c.rpartition("_")[0] == name}
             for i, arm in enumerate(ARMS):
-                columns = [c for c in results.columns if c.rpartition("_")[0] == name]
-                every = [(int(c.rpartition("_")[2]), row.test) for c in columns if (row := results.row(arm, c))]
-                drawn = [(labels, test) for labels, test in every if test is not None]
+                rows = {labels: results.row(arm, column) for labels, column in columns.items()}
+                drawn = [(labels, row.test) for labels, row in rows.items() if row is not None and row.test is not None]
                 axes.errorbar(
                     [labels for labels, _ in drawn],
                     [test.mean for _, test in drawn],
@@ -446,8 +445,7 @@ def plot(results: Results) -> Any:
                     **look.marked(i),
                 )
             axes.set_xscale("log")
-            counts = [int(c.rpartition("_")[2]) for c in results.columns if c.rpartition("_")[0] == name]
-            axes.set_xticks(counts, [f"{count:,}" for count in counts], fontsize=8)
+            axes.set_xticks([*columns], [f"{labels:,}" for labels in columns], fontsize=8)
             axes.set_xticks([], minor=True)
             axes.set_title(titled(name), fontsize=8.5)
         for axes in [*panels]:

@@ -8,8 +8,9 @@ A page comes there with its results and figures beside it by
     headstart report --from A.json B.json -o docs/results/NAME.md   # from files of results, joined
 
 and this command follows. No store and no data are needed. `gains` pools the results that are here, and those of single
-seeds in seeds/; `pretraining-pays` (pretraining_pays.py) is made of its seeds there, too. A page without results beside it (`own`, which benchmarks/own_results.py writes) is listed with its first
-sentences and left as it is.
+seeds in seeds/; `pretraining-pays` (pretraining_pays.py) is made of its seeds there, too. A page
+without results beside it (`own`, which benchmarks/own_results.py writes) is listed with its first sentences and left as it
+is.
 """
 
 from __future__ import annotations
@@ -36,11 +37,11 @@ from headstart.verbs.compare import print_pooled
 
 ROOT = Path(__file__).parents[1]
 RESULTS = ROOT / "docs" / "results"
-POOLED = ("which-part.json", "seeds/labels-[0-9].json", "seeds/pretraining-pays-[0-9].json")
-"""Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
-PAYS = "pretraining-pays"
+PAYS = pretraining_pays.NAME
 SEEDS = f"seeds/{PAYS}-[0-9].json"
 """A page made of the files of its seeds, which would be large if joined."""
+POOLED = ("which-part.json", "seeds/labels-[0-9].json", SEEDS)
+"""Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
 NAMES = {"cifar_patches": "patches of CIFAR-10", "mnist": "MNIST", "own": "sets in files (time series, DNA, speech)"}
 INDEX = "README.md"
 MOST = 12

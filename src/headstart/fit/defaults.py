@@ -52,9 +52,11 @@ STEPS, PRETRAIN_STEPS = (600, 1_500), (1_000, 3_000)
 LEAST_STEPS, LEAST_PRETRAIN_STEPS = 150, 300
 """Steps from which on a network has seen something. With fewer of its own self-pretraining is left out: on five sets of
 docs/results/own.md the time left 60 to 273 steps for it, and accuracy changed by -0.017 on average."""
+LEAST_GAIN = 0.01
+"""Of test accuracy: less is not worth the time."""
 GAINED = {True: (26, 39), False: (8, 22)}
-"""Whether some train sequences have no label -> in how many comparisons self-pretraining gained more than 0.01 of test
-accuracy, and of how many: those of docs/results/pretraining-pays.md, and the sets of own.md that had time."""
+"""Whether some train sequences have no label -> in how many comparisons self-pretraining gained more than `LEAST_GAIN`,
+and of how many: those of docs/results/pretraining-pays.md, and the sets of own.md that had time."""
 RIGHT = (40, 61)
 """On how many of all these the rule of `expects_gain` is right, each set left out when it is asked about."""
 WORTH = 0.5
@@ -101,15 +103,13 @@ def expectation(labelled: int, rows: int) -> str:
     """What `expects_gain` says, and what it rests on, in words."""
     bare = rows > labelled
     expected = "" if expects_gain(labelled, rows) else "not "
-    which = (
-        f"{rows - labelled:,} of {rows:,} train sequences have no label" if bare else "all train sequences have a label"
-    )
+    count, a = (f"{rows - labelled:,} of {rows:,}", "no") if bare else ("all", "a")
     same, other = (f"{gained} of {comparisons}" for gained, comparisons in (GAINED[bare], GAINED[not bare]))
-    where = "all had one" if bare else "some had none"
     return (
-        f"self-pretraining is {expected}expected to pay, as {which}: it gained more than 0.01 of test accuracy in "
-        f"{same} such comparisons, and in {other} where {where}. This rule was right in {RIGHT[0]} of {RIGHT[1]}, each "
-        "on a set that it had not seen"
+        f"self-pretraining is {expected}expected to pay, as {count} train sequences have {a} label: it gained more "
+        f"than {LEAST_GAIN} of test accuracy in {same} such comparisons, and in {other} where "
+        f"{'all had one' if bare else 'some had none'}. This rule was right in {RIGHT[0]} of {RIGHT[1]}, each on a set "
+        "that it had not seen"
     )
 
 
