@@ -146,20 +146,24 @@ def build_position(spec: PositionSpec, length: int, width: int, heads: int = 1, 
 
 
 def rotary_table(length: int, width: int, theta: float) -> torch.Tensor:
-    """(2, length, width) float64: cosines and sines of the angles by which pairs (i, i + width / 2) turn.
+    """(2, length, width) float64: cosines and sines of the angles by which pairs (i, i + width / 2) turn; the sines of
+    the first half are negative.
 
     Source: Su et al. 2021, with the halves of a head as the two axes of its planes.
     """
     rate = theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
-    angle = (torch.arange(length, dtype=torch.float64)[:, None] * rate).repeat(1, 2)
-    return torch.stack([angle.cos(), angle.sin()])
+    angle = torch.arange(length, dtype=torch.float64)[:, None] * rate
+    return torch.stack([angle.cos().repeat(1, 2), torch.cat([-angle.sin(), angle.sin()], 1)])
 
 
-def turned(x: torch.Tensor, table: torch.Tensor) -> torch.Tensor:
-    """Turn each pair (i, i + E / 2) of x (..., L, E) by the angles of its position; table (2, >= L, E)."""
-    cosine, sine = first(table, x.shape[-2], 1).to(x.dtype)
-    left, right = x.chunk(2, dim=-1)
-    return torch.addcmul(x * cosine, torch.cat([-right, left], dim=-1), sine)
+def turned(x: torch.Tensor, table: torch.Tensor, heads: int = 1) -> torch.Tensor:
+    """Turn each pair (i, i + E / 2) of each head by the angles of its position: x (..., L, heads * E), table (2, >= L, E).
+
+    The table is repeated for all heads: a loop over E numbers at a time takes two to three times as long in bfloat16.
+    """
+    cosine, sine = first(table, x.shape[-2], 1).to(x.dtype).repeat(1, 1, heads)
+    halves = x.unflatten(-1, (heads, 2, -1)).flip(-2).flatten(-3)
+    return torch.addcmul(x * cosine, halves, sine)
 
 
 class Rotary(nn.Module):
@@ -180,6 +184,6 @@ class Rotary(nn.Module):
         table = self.table
         if x.shape[-2] > table.shape[1]:
             table = rotary_table(x.shape[-2], self.width, self.theta).to(x)
-        if x.shape[-1] == self.width:
-            return turned(x, table)
-        return torch.cat([turned(x[..., : self.width], table), x[..., self.width :]], -1)
+        heads, rows = x.shape[1], x.transpose(1, 2)
+        few = turned(rows[..., : self.width].flatten(2), table, heads).unflatten(2, (heads, -1)).transpose(1, 2)
+        return few if x.shape[-1] == self.width else torch.cat([few, x[..., self.width :]], -1)

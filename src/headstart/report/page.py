@@ -81,7 +81,7 @@ def publish_page(snapshot: Snapshot, page: Path, pivot: bool = False) -> list[Pa
     results, figures = snapshot.results(), page.parent / "figures"
     content = read_content(snapshot.plan, results, snapshot, pivot)
     every, undrawn = drawings(snapshot.plan, results, snapshot)
-    images = {drawing: png for drawing in every if (png := drawing.files().get(drawing.file)) is not None}
+    images = {drawing: png for drawing in every for png in drawing.files(formats=["png"]).values()}
     link = f"{figures.name}/{page.stem}-"
     before = page.read_text("utf-8") if page.exists() else ""
     for name in re.findall(rf"\]\({re.escape(link)}([\w-]+\.png)\)", before):

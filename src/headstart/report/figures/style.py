@@ -139,12 +139,15 @@ class Drawing:
             figure.suptitle(text, x=0.012, ha="left", fontsize=points, color=ink)
         figure.set_figheight(figure.get_figheight() + (text.count("\n") + 1) * points * 1.4 / 72)
 
-    def files(self, width: float | None = None, figure: Figure | None = None) -> dict[str, bytes]:
+    def files(
+        self, width: float | None = None, figure: Figure | None = None, formats: Sequence[str] = FORMATS
+    ) -> dict[str, bytes]:
         """Name of each file -> its bytes; none where there is nothing to draw. figure: as drawn for this width."""
         figure = figure or self.figure(width=width)
         if figure is None:
             return {}
-        return {f"{self.name}.{ending}": form(figure) for ending, form in zip(FORMATS, (png, svg, pdf), strict=True)}
+        forms = {"png": png, "svg": svg, "pdf": pdf}
+        return {f"{self.name}.{ending}": forms[ending](figure) for ending in formats}
 
     def on_page(self, light: Figure | None = None, image: bytes | None = None) -> dict[str, str] | None:
         """What a page's template shows, or None where there is nothing to draw. light: the light one, if drawn; image:
@@ -291,28 +294,27 @@ def plain(text: str) -> str:
 
 def svg(figure: Figure) -> bytes:
     """The figure as SVG; equal figures give equal bytes."""
-    import matplotlib
-
-    out = io.BytesIO()
-    with matplotlib.rc_context({"svg.hashsalt": "headstart"}):
-        figure.savefig(out, format="svg", metadata={"Date": None, "Creator": "headstart"})
-    return out.getvalue()
+    return _saved(figure, {"svg.hashsalt": "headstart"}, format="svg", metadata={"Date": None, "Creator": "headstart"})
 
 
 def pdf(figure: Figure) -> bytes:
     """The figure as PDF with its fonts; equal figures give equal bytes."""
-    import matplotlib
-
-    out = io.BytesIO()
-    with matplotlib.rc_context({"pdf.fonttype": 42}):
-        figure.savefig(out, format="pdf", metadata={"CreationDate": None, "Creator": "headstart", "Producer": None})
-    return out.getvalue()
+    nobody = {"CreationDate": None, "Creator": "headstart", "Producer": None}
+    return _saved(figure, {"pdf.fonttype": 42}, format="pdf", metadata=nobody)
 
 
 def png(figure: Figure, dots: int = 200) -> bytes:
     """The figure as PNG."""
+    return _saved(figure, {}, format="png", dpi=dots, metadata={"Software": "headstart"})
+
+
+def _saved(figure: Figure, settings: Any, **how: Any) -> bytes:
+    import matplotlib
+
     out = io.BytesIO()
-    figure.savefig(out, format="png", dpi=dots, metadata={"Software": "headstart"})
+    with matplotlib.rc_context(settings):
+        figure.savefig(out, **how)
+    figure.set_layout_engine("none")  # The first form has laid it out; to do so again takes longer than to draw it.
     return out.getvalue()
 
 
