@@ -157,12 +157,13 @@ def rotary_table(length: int, width: int, theta: float) -> torch.Tensor:
 
 
 def turned(x: torch.Tensor, table: torch.Tensor, heads: int = 1) -> torch.Tensor:
-    """Turn each pair (i, i + E / 2) of each head by the angles of its position: x (..., L, heads * E), table (2, >= L, E).
+    """Turn each pair (i, i + E / 2) of each head by the angles of its position.
 
+    Shapes: x (..., L, heads * E), table (2, >= L, E), from `rotary_table`.
     The table is repeated for all heads: a loop over E numbers at a time takes two to three times as long in bfloat16.
     """
     cosine, sine = first(table, x.shape[-2], 1).to(x.dtype).repeat(1, 1, heads)
-    halves = x.unflatten(-1, (heads, 2, -1)).flip(-2).flatten(-3)
+    halves = torch.unflatten(x, -1, (heads, 2, -1)).flip(-2).flatten(-3)
     return torch.addcmul(x * cosine, halves, sine)
 
 
@@ -185,5 +186,6 @@ class Rotary(nn.Module):
         if x.shape[-2] > table.shape[1]:
             table = rotary_table(x.shape[-2], self.width, self.theta).to(x)
         heads, rows = x.shape[1], x.transpose(1, 2)
-        few = turned(rows[..., : self.width].flatten(2), table, heads).unflatten(2, (heads, -1)).transpose(1, 2)
+        out = turned(rows[..., : self.width].flatten(2), table, heads)
+        few = torch.unflatten(out, 2, (heads, -1)).transpose(1, 2)
         return few if x.shape[-1] == self.width else torch.cat([few, x[..., self.width :]], -1)

@@ -24,8 +24,10 @@ def far(first, second):
 
 @pytest.mark.parametrize(("asked", "keys", "width"), [(40, 40, 16), (9, 70, 8), (130, 33, 4)])
 @pytest.mark.parametrize("masked", [False, True])
-def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, monkeypatch):
+@pytest.mark.parametrize("kept", [False, True])
+def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, kept, monkeypatch):
     monkeypatch.setattr(module, "dot_products", lambda: True)  # The way taken must not hang on this machine.
+    monkeypatch.setattr(module, "KEPT", 10 * asked * keys - (not kept))
     monkeypatch.setattr(module, "CHUNK", 3 * asked * keys)  # Three heads a chunk: six do not divide evenly by chance.
     torch.manual_seed(0)
     query = torch.randn(2, 5, asked, width).bfloat16().requires_grad_()
@@ -34,6 +36,8 @@ def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, ma
     seen = (torch.arange(keys) < torch.tensor([keys, keys // 3])[:, None])[:, None, None] if masked else None
     assert worth_chunks(query, key, causal=False)
     out = attend(query, key, value, seen)
+    weights = [saved for saved in out.grad_fn.saved_tensors if saved is not None and saved.shape == (2, 5, asked, keys)]
+    assert len(weights) == kept
     out.backward(grad)
     exact, leaves = dense(query, key, value, seen)
     exact.backward(grad.double())
@@ -42,8 +46,18 @@ def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, ma
         assert far(mine.grad, theirs.grad) < 0.015
 
 
-def test_a_key_that_no_query_sees_has_no_gradient(monkeypatch):
+def test_without_gradients_no_weights_are_kept(monkeypatch):
     monkeypatch.setattr(module, "dot_products", lambda: True)
+    monkeypatch.setattr(module, "chunked_means", None)
+    x = torch.randn(1, 2, 20, 8).bfloat16()
+    with torch.no_grad():
+        assert attend(x, x, x).shape == x.shape
+
+
+@pytest.mark.parametrize("limit", [0, 2**24])
+def test_a_key_that_no_query_sees_has_no_gradient(limit, monkeypatch):
+    monkeypatch.setattr(module, "dot_products", lambda: True)
+    monkeypatch.setattr(module, "KEPT", limit)
     query, key, value = (torch.randn(1, 2, 20, 8).bfloat16().requires_grad_() for _ in range(3))
     attend(query, key, value, (torch.arange(20) < 13)[None, None, None]).float().square().sum().backward()
     assert not key.grad[:, :, 13:].any()

@@ -7,9 +7,9 @@ into the batch. On a GPU torch's own call is used, which chooses a kernel; of a 
 
 In bfloat16 the fused kernel's backward gains little (torch 2.13: 59.6 ms for 8 x 4 heads of 1,024 x 1,024 scores of
 width 16 on one core with bfloat16 dot products, 78.9 ms in float32). The same gradients as five batched matrix products
-per chunk of heads that stays in the cache take 33 ms, since each product then uses those dot products. Where the weights
-are few enough to be kept from the forward pass, which then goes through the same chunks, two of the five are spared:
-32 x 4 heads of 256 x 256 scores take 23 ms forward and backward in place of 30 (AMD EPYC with AVX-512, 2026-11-26).
+per chunk of heads that stays in the cache take 33 ms, since each product then uses those dot products. Where the
+weights are few enough to be kept from the forward pass, which then goes through the same chunks, one of the five is
+spared: 32 x 4 heads of 256 x 256 scores take 23 ms forward and backward in place of 30 (AMD EPYC, 2026-11-26).
 """
 
 from __future__ import annotations
@@ -69,8 +69,9 @@ def attend(
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E); the rest as in `attention_weights`. `short`:
     up to this many queries plain matrix products are used on a CPU, and always with a `bias` (the fused kernel gives a
     mask no gradient). Memory O(Q + K) beside `seen`, in bfloat16 at most 16 MB or 4 MB per thread more for gradients,
-    and 32 MB of kept weights; O(Q K) where the weights are written out. `run`: all queries of a row see the same keys, which lie side by side
-    (or, where K > Q, key i + K - Q and all before it), so that the flash kernel may be taken (see `flash.py`).
+    and 32 MB of kept weights; O(Q K) where the weights are written out. `run`: all queries of a row see the same keys,
+    which lie side by side (or, where K > Q, key i + K - Q and all before it), so that the flash kernel may be taken
+    (see `flash.py`).
     """
     cpu = query.device.type == "cpu"
     if torch.compiler.is_exporting() or bias is not None or (cpu and query.shape[2] <= short):
@@ -148,8 +149,10 @@ def _stacked(function: Any, count: int, info: Any, dims: tuple[int | None, ...],
 
 
 class _Fused(torch.autograd.Function):
-    """(query, key, value, mask of 0 and -inf or None, causal, keep) -> output (B, H, Q, E), and what its gradients need:
-    the weights (B, H, Q, K) where they are kept, else log sums (B, H, Q)."""
+    """(query, key, value, mask of 0 and -inf or None, causal, keep) -> output (B, H, Q, E), and what gradients need.
+
+    That is the weights (B, H, Q, K) where they are kept, else log sums (B, H, Q).
+    """
 
     @staticmethod
     def forward(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None, causal: bool, keep: bool) -> Any:
