@@ -18,6 +18,7 @@ of letters) get the same labels. Where the time is short the last sets of `ORDER
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -243,7 +244,24 @@ def points_of(results: Results) -> list[Point]:
 
 
 def points_of_own(page: Path = PAGE) -> list[Point]:
-    """The sets of own.md whose networks had time to learn; reviews of films have `FILMS_MORE` sequences without a label."""
+    """The sets of own.md whose networks had time to learn; reviews of films have `FILMS_MORE` sequences without a label.
+
+    They are those of the numbers beside the page; a page that has none is read.
+    """
+    numbers = page.with_suffix(".json")
+    if numbers.exists():
+        return [
+            Point(
+                name,
+                labels,
+                labels + (FILMS_MORE if name.startswith("IMDb") else 0),
+                set_["classes"],
+                set_["gain"]["mean"],
+            )
+            for set_ in json.loads(numbers.read_text("utf-8"))
+            if set_["gain"] is not None and not any("too little for networks" in line for line in set_["plan"])
+            for name, labels in [(set_["name"], set_["sizes"]["labelled"])]
+        ]
     text, points = page.read_text("utf-8"), []
     late = re.search(r"On \d+ of the sets \((.*?)\) the time is too little", text)
     for line in text.splitlines():

@@ -8,9 +8,8 @@ A page comes there with its results and figures beside it by
     headstart report --from A.json B.json -o docs/results/NAME.md   # from files of results, joined
 
 and this command follows. No store and no data are needed. `gains` pools the results that are here, and those of single
-seeds in seeds/; `pretraining-pays` (pretraining_pays.py) is made of its seeds there, too. A page
-without results beside it (`own`, which benchmarks/own_results.py writes) is listed with its first sentences and left as it
-is.
+seeds in seeds/; `pretraining-pays` (pretraining_pays.py) is made of its seeds there, too, and `own` (own_results.py) of the
+numbers beside it. A page without results beside it is listed with its first sentences and left as it is.
 """
 
 from __future__ import annotations
@@ -21,6 +20,7 @@ import tempfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+import own_results
 import pretraining_pays
 
 from headstart.report.answer import answer
@@ -72,7 +72,12 @@ has all of them. `own` has no results beside it: `benchmarks/own_results.py` fit
 
 def remake(folder: Path) -> list[Path]:
     """Write every page that has its results beside it again; returns the pages."""
-    return [publish_page(read_snapshot([file]), file.with_suffix(".md"))[0] for file in sorted(folder.glob("*.json"))]
+    return [publish_page(read_snapshot([file]), file.with_suffix(".md"))[0] for file in studies(folder)]
+
+
+def studies(folder: Path) -> list[Path]:
+    """The files of results of studies, in the order of their names: all but the numbers of `own`."""
+    return sorted(file for file in folder.glob("*.json") if file.name != own_results.NUMBERS.name)
 
 
 def gains_page() -> str:
@@ -103,7 +108,7 @@ def pays_results(folder: Path) -> Results | None:
 
 def index(folder: Path) -> str:
     """Every claim that was checked, those that hold first; then the pages, and what was removed."""
-    pages = {file.stem: read_snapshot([file]).results() for file in sorted(folder.glob("*.json"))}
+    pages = {file.stem: read_snapshot([file]).results() for file in studies(folder)}
     pays = pays_results(folder)
     results = {**pages, **({} if pays is None else {PAYS: pays})}
     lines = [line for name, value in results.items() for line in _claims(name, verdicts(value, value.paper))]
@@ -172,6 +177,8 @@ def _about(file: Path, results: Results | None) -> str:
 def main() -> None:
     for page in remake(RESULTS):
         print(page)
+    if own_results.NUMBERS.exists():
+        own_results.publish(RESULTS)
     if (pays := pays_results(RESULTS)) is not None:
         print(pretraining_pays.publish(pays, RESULTS))
     (RESULTS / "gains.md").write_text(gains_page(), "utf-8")

@@ -23,7 +23,7 @@ from headstart.study.papers import Claim
 from headstart.study.statistics import Difference
 from headstart.verbs.perform import Outputs, report_files, report_study
 
-FILES = sorted(published.RESULTS.glob("*.json"))
+FILES = published.studies(published.RESULTS)
 PAGES = sorted(path.stem for path in published.RESULTS.glob("*.md") if path.name != published.INDEX)
 WITHOUT_RESULTS = {"own", "gains", published.PAYS}
 """Pages that scripts of their own write."""

@@ -24,10 +24,10 @@ def far(first, second):
 
 @pytest.mark.parametrize(("asked", "keys", "width"), [(40, 40, 16), (9, 70, 8), (130, 33, 4)])
 @pytest.mark.parametrize("masked", [False, True])
-@pytest.mark.parametrize("kept", [False, True])
-def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, kept, monkeypatch):
+@pytest.mark.parametrize("saved", [False, True])
+def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, masked, saved, monkeypatch):
     monkeypatch.setattr(module, "dot_products", lambda: True)  # The way taken must not hang on this machine.
-    monkeypatch.setattr(module, "KEPT", 10 * asked * keys - (not kept))
+    monkeypatch.setattr(module, "KEPT", 10 * asked * keys - (not saved))
     monkeypatch.setattr(module, "CHUNK", 3 * asked * keys)  # Three heads a chunk: six do not divide evenly by chance.
     torch.manual_seed(0)
     query = torch.randn(2, 5, asked, width).bfloat16().requires_grad_()
@@ -36,8 +36,8 @@ def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, ma
     seen = (torch.arange(keys) < torch.tensor([keys, keys // 3])[:, None])[:, None, None] if masked else None
     assert worth_chunks(query, key, causal=False)
     out = attend(query, key, value, seen)
-    weights = [saved for saved in out.grad_fn.saved_tensors if saved is not None and saved.shape == (2, 5, asked, keys)]
-    assert len(weights) == kept
+    weights = [x for x in out.grad_fn.saved_tensors if x is not None and x.shape == (2, 5, asked, keys)]
+    assert len(weights) == saved
     out.backward(grad)
     exact, leaves = dense(query, key, value, seen)
     exact.backward(grad.double())

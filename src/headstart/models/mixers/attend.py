@@ -271,23 +271,21 @@ def chunked_gradients(
     (batch, heads, queries, width), keys = query.shape, key.shape[2]
     q, k, v, g = (x.reshape(batch * heads, -1, width) for x in (query, key, value, grad))
     scale, mask = width**-0.5, _mask_of_heads(seen, batch, heads)
-    kept = known.flatten(0, 1) if known.dim() == 4 else None
     minus = k.new_full((batch * heads, keys, 2), -1.0)
     k_wide, v_wide = (torch.cat([x, minus], -1).transpose(1, 2) for x in (k, v))
     slope = (g.float() * out.reshape_as(g).float()).sum(-1)
     g_wide = _with_negative(g, slope)
-    if kept is None:
+    again = known.dim() == 3
+    if again:
         # Weights are computed times `keys`, so that the exponents of even attention lie near 0, where bfloat16 is fine.
         q_wide = _with_negative(q * scale, known.reshape(-1, queries) - math.log(keys))
     grads = torch.empty_like(q), torch.empty_like(k), torch.empty_like(v)
     parts = _chunks(batch * heads, queries * keys)
-    buffers = q.new_empty(1 if kept is not None else 2, parts[0].stop, queries, keys)
+    buffers = q.new_empty(1 + again, parts[0].stop, queries, keys)
     for part in parts:
         change = buffers[0, : part.stop - part.start]
-        if kept is not None:
-            weight = kept[part]
-        else:
-            weight = buffers[1, : part.stop - part.start]
+        weight = buffers[1, : part.stop - part.start] if again else known.flatten(0, 1)[part]
+        if again:
             torch.bmm(q_wide[part], k_wide[part], out=weight)
             if mask is not None:
                 weight.add_(mask[part])
@@ -296,7 +294,7 @@ def chunked_gradients(
         torch.bmm(change, k[part], out=grads[0][part])
         torch.bmm(change.transpose(1, 2), q[part], out=grads[1][part])
         torch.bmm(weight.transpose(1, 2), g[part], out=grads[2][part])
-    times = 1 if kept is not None else keys
+    times = keys if again else 1
     factors = (scale / times, scale / times, 1 / times)
     scaled = [(x * factor).view_as(y) for x, factor, y in zip(grads, factors, (query, key, value), strict=True)]
     return scaled[0], scaled[1], scaled[2]

@@ -1,0 +1,92 @@
+"""The page of a person's own data: what is served beside the other models, losses first; numbers as they were measured."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
+
+import own_results
+import pretraining_pays
+import publish_results
+
+
+def measured(
+    name: str, served: float, tests: dict[str, float], gain: tuple[float, float, float] | None
+) -> dict[str, Any]:
+    models = {m: {"n": 3, "test": {"mean": test, "sem": 0.01}} for m, test in tests.items()}
+    return {
+        "name": name,
+        "family": "UCR",
+        "time": 300.0,
+        "seconds": 60.0,
+        "sizes": {"labelled": 1200},
+        "classes": 3,
+        "length": 128.0,
+        "serves": "kernels",
+        "served": served,
+        "plan": ["split: so", "training: 600 steps of 8 sequences, 3 seeds; cross-entropy"],
+        "models": models,
+        "gain": None if gain is None else {"mean": gain[0], "low": gain[1], "high": gain[2], "n": 3},
+        "machine": "linux",
+        "versions": {"torch": "2", "headstart": "1"},
+        "date": "2026-11-26",
+    }
+
+
+RESULTS = [
+    measured(
+        "CBF", 0.95, {"scratch": 0.9, "self_pretrained": 0.8, "kernels": 0.94, "majority": 0.3}, (-0.1, -0.2, -0.05)
+    ),
+    measured(
+        "Worms", 0.7, {"scratch": 0.6, "self_pretrained": 0.75, "kernels": 0.7, "majority": 0.4}, (0.15, 0.1, 0.2)
+    ),
+    measured("films", 0.8, {"kernels": 0.8, "majority": 0.5}, None),
+]
+
+
+def test_a_set_where_another_model_or_a_rival_is_better_comes_first() -> None:
+    rivals = own_results.rivals_of(
+        [
+            {"set": "CBF", "method": "quant", "seed": 0, "accuracy": 0.97},
+            {"set": "CBF", "method": "boosting", "seed": 0, "accuracy": None},
+            {"set": "CBF", "method": "quant", "seed": 1, "accuracy": 1.0},
+            {"set": "Worms", "method": "fit", "seed": 0, "accuracy": 0.99},
+        ]
+    )
+    assert rivals == {"CBF": 0.97}, "our own row is no rival"
+    gaps = {result["name"]: round(own_results.gap_of(result, rivals), 3) for result in RESULTS}
+    assert gaps == {"CBF": -0.02, "Worms": -0.05, "films": 0.3}, "the runs that chose what is served are no rival of it"
+    lines = own_results.table(RESULTS, rivals, {"choosing": ["CBF"], "reporting": ["Worms"]}).lines
+    cells = [[cell.text for cell in line.cells.values()] for line in lines]
+    assert [row[:2] for row in cells] == [["Worms", "reporting"], ["CBF", "choosing"], ["films", "reporting"]]
+    assert cells[2][7:9] == ["\N{EM DASH}"] * 2, "a network that was not trained has no score"
+
+
+def test_the_page_counts_its_sets_and_is_made_of_the_numbers_beside_it(tmp_path: Path) -> None:
+    (tmp_path / own_results.NUMBERS.name).write_text(json.dumps(RESULTS))
+    own_results.publish(tmp_path)
+    text = (tmp_path / "own.md").read_text()
+    assert text == own_results.page_of(RESULTS)
+    assert "On 3 sets, `headstart fit` with 5 min 0 s a set" in text
+    assert "clearly on 1 sets and lowers it clearly on 1; on 0 the interval over seeds holds 0" in text
+    assert "A network is ahead of kernels (n-grams) on 1." in text
+    assert "600 steps of 8 sequences, 3 seeds" in text
+    assert (tmp_path / "figures" / "own-gain.png").stat().st_size > 1000
+    assert own_results.ranks(RESULTS) == {}, "no set has all five models"
+    assert publish_results.studies(tmp_path) == [], "its numbers are no results of a study"
+
+
+def test_what_each_set_gained_counts_for_the_rule_of_fit_where_its_networks_had_time(tmp_path: Path) -> None:
+    late = RESULTS[1] | {"name": "late", "plan": ["the time is too little for networks"]}
+    films = RESULTS[0] | {"name": "IMDb, 200 labels"}
+    (tmp_path / "own.json").write_text(json.dumps([*RESULTS, late, films]))
+    points = pretraining_pays.points_of_own(tmp_path / "own.md")
+    assert [(point.name, point.rows - point.labels, point.gain) for point in points] == [
+        ("CBF", 0, -0.1),
+        ("Worms", 0, 0.15),
+        ("IMDb, 200 labels", 1000, -0.1),
+    ]
