@@ -62,6 +62,7 @@ class _Convolve(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Tensor, Tensor], output: tuple[Tensor, ...]) -> None:
         ctx.length, ctx.size = inputs[0].shape[-1], inputs[1].shape[-1]
         ctx.mark_non_differentiable(output[1], output[2])
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(output[1], output[2])
 
     @staticmethod

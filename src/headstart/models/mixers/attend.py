@@ -166,6 +166,7 @@ class _Fused(torch.autograd.Function):
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
         query, key, value, seen, ctx.causal, _ = inputs
         ctx.mark_non_differentiable(output[1])
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(query, key, value, seen, *output)
 
     @staticmethod

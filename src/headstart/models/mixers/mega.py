@@ -125,7 +125,7 @@ class Mega(nn.Module):
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
         del draw
         inputs = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
-        moved = silu(convolve(inputs.transpose(1, 2), self.average(x.shape[1]), self.skip).transpose(1, 2))
+        moved = silu(convolve(inputs.transpose(1, 2), self.average(x.shape[1]), self.skip).transpose(1, 2).contiguous())
         width = x.shape[-1]
         reset, candidate, update = self.gates(moved).split([self.output.in_features, width, width], -1)
         both = silu(self.query_key(moved)).unsqueeze(-2) * self.scale + self.shift

@@ -87,7 +87,7 @@ class StateSpace(nn.Module):
     def forward(self, x: Tensor, valid: Tensor | None, draw: object = None) -> Tensor:
         del draw
         inputs = x if valid is None else x.masked_fill(~valid.unsqueeze(-1), 0.0)
-        y = convolve(inputs.transpose(1, 2), self.kernel(x.shape[1]), self.skip).transpose(1, 2)
+        y = convolve(inputs.transpose(1, 2), self.kernel(x.shape[1]), self.skip).transpose(1, 2).contiguous()
         if self.output is None:
             return y
         y = self.output(nn.functional.gelu(y))
