@@ -178,7 +178,6 @@ def main() -> None:
 
 def page(where: dict[str, Any], options: argparse.Namespace) -> list[str]:
     """The page of figures."""
-    whole, half, faster = in_turns(("float32", "bfloat16"), 1024, options)
     able = "has" if dot_products() else "has no"
     lines = [
         "# A training step of the Image model",
@@ -188,13 +187,14 @@ def page(where: dict[str, Any], options: argparse.Namespace) -> list[str]:
         f"D {WIDTH}, {BLOCKS} blocks, {HEADS} heads, feed-forward {FEED_FORWARD}, batch {BATCH}; one step of the "
         f"training loop. This processor {able} bfloat16 dot products.",
         "",
-        "| L 1,024 | step |",
-        "|---|---|",
-        f"| float32 | {whole:.3f} s |",
-        f"| bfloat16 | {half:.3f} s |",
-        f"| float32 / bfloat16 | {faster:.2f} (goal: {GOAL}) |",
-        "",
+        "| L | float32 | bfloat16 | float32 / bfloat16 |",
+        "|---|---|---|---|",
     ]
+    for length in LENGTHS:
+        whole, half, faster = in_turns(("float32", "bfloat16"), length, options)
+        goal = f" (goal: {GOAL})" if length == LENGTHS[-1] else ""
+        lines.append(f"| {length:,} | {1e3 * whole:.1f} ms | {1e3 * half:.1f} ms | {faster:.2f}{goal} |")
+    lines.append("")
     if all(importlib.util.find_spec(name) for name in ("transformers", "accelerate")):
         version = importlib.import_module("transformers").__version__
         lines += [

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from support.made_up import LR, facts, make_plan, result, shelf, usual
 
-from headstart.report.figures.curves import _band, curves, curves_told
+from headstart.report.figures.curves import _band, curves, curves_together, curves_told
 from headstart.report.figures.reconstruction import caption, read_predictions, reconstruction
 from headstart.report.figures.style import LIGHT, MARKS, Drawing, png, svg
 from headstart.report.figures.sweep import best_points, marked, sweep, sweep_caption, sweep_sentence, swept
@@ -67,6 +67,17 @@ def test_curves_have_a_panel_per_score_and_stage_and_a_line_per_arm() -> None:
     assert {"validation", "train"} <= set(labels)
     # Two arms: val accuracy; val and train loss; the pretraining of the one arm that has one.
     assert [len(axes.lines) for axes in figure.axes] == [2, 4, 2]
+
+
+def test_of_many_columns_the_curves_of_the_reported_score_stand_in_one_figure() -> None:
+    results = demo(columns={f"c{i}": "digits" for i in range(9)})
+    figure = curves_together(results, records)
+    assert figure is not None
+    assert [axes.get_title(loc="left") for axes in figure.axes] == [f"c{i}" for i in range(9)]
+    assert [bool(axes.get_ylabel()) for axes in figure.axes] == [i % 4 == 0 for i in range(9)]
+    assert figure.axes[0].get_ylabel() == "accuracy"
+    assert [len(axes.lines) for axes in figure.axes] == [2] * 9
+    assert curves_together(results, lambda _: []) is None
 
 
 def test_train_scores_are_dashed_beside_val_where_records_have_them() -> None:

@@ -19,7 +19,7 @@ from headstart.report.figures.arms import (
 )
 from headstart.report.figures.attention import attention_drawings
 from headstart.report.figures.axis import along_axis, numeric_axes
-from headstart.report.figures.curves import curves, curves_told
+from headstart.report.figures.curves import TOGETHER, curves, curves_together, curves_told
 from headstart.report.figures.deviations import deviation_drawings
 from headstart.report.figures.kernels import kernel_drawings
 from headstart.report.figures.reconstruction import Filled, caption, read_predictions, reconstruction
@@ -83,8 +83,13 @@ def _together(plan: Plan, results: Results) -> list[Drawing]:
 
 def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Drawing]:
     """Per column: the sweep, the learning curves, and a picture of what a masked stage fills in."""
-    out, report = [], plan.study.report
+    out, report, records = [], plan.study.report, undamaged(store.records)
     test, mark = report.sweep == "test", report.mark
+    if len(results.columns) > TOGETHER:
+        text = f"The reported score of each arm at its chosen settings: {curves_told(results, *results.columns)}."
+        draw = partial(curves_together, results, records)
+        stand_in = stand_in_of(results.stood_in)
+        out.append(Drawing("curves", "Learning curves of all columns", text, draw, stand_in=stand_in))
     for column in results.columns:
         name, of = file_name(column), of_column(results, column)
         stand_in = stand_in_of(results.stand_in(column))
@@ -92,9 +97,10 @@ def _by_column(plan: Plan, results: Results, store: Store | Snapshot) -> list[Dr
             text = sweep_caption(results, column, test, mark)
             draw = partial(sweep, results, column, test=test, mark=mark)
             out.append(Drawing(f"sweep-{name}", f"The sweep{of}", text, draw, stand_in))
-        text = f"Each arm at its chosen settings: {curves_told(results, column)}."
-        draw = partial(curves, results, column, undamaged(store.records))
-        out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
+        if len(results.columns) <= TOGETHER:
+            text = f"Each arm at its chosen settings: {curves_told(results, column)}."
+            draw = partial(curves, results, column, records)
+            out.append(Drawing(f"curves-{name}", f"Learning curves{of}", text, draw, stand_in=stand_in))
         picture = _picture(plan, results, store, column)
         if picture is not None:
             row, examples, task, elsewhere = picture

@@ -27,13 +27,15 @@ TRAIN = (
 """What learning curves show of train, in a caption."""
 BANDS = 6
 """Arms up to which each has a band: those of more would cover each other."""
+TOGETHER = 8
+"""Columns up to which each has a figure of its own; more of them stand in one, each with its reported score alone."""
 RIMS = 4
 """Curves that may cover another at one stretch and leave a rim of it: broader ones would hide the panel."""
 
 
-def curves_told(results: Results, column: str) -> str:
+def curves_told(results: Results, *columns: str) -> str:
     """What the lines of learning curves are, in a caption."""
-    band = ", band of one standard error" if _banded(_with_runs(results, column)) else ""
+    band = ", band of one standard error" if any(_banded(_with_runs(results, column)) for column in columns) else ""
     return f"mean over seeds on validation{band}; {TRAIN}"
 
 
@@ -52,19 +54,37 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
     there where records have it: older ones have its loss alone. What later curves cover is broader than they are, so
     that arms that tie are all seen. None where no record is there.
     """
-    from matplotlib.patches import Patch
-
     rows = _with_runs(results, column)
     panels = _panels(rows)
-    with canvas(dark, 3.1 * len(panels) + 0.3, 2.9) as (figure, look):
+    stages = {stage for stage, _ in panels}
+    titles = [
+        f"{stage}: {words.metric(metric)}" if len(stages) > 1 else words.metric(metric) for stage, metric in panels
+    ]
+    return _figure(results, records, [(title, rows, *panel) for title, panel in zip(titles, panels, strict=True)], dark)
+
+
+def curves_together(results: Results, records: Records, dark: bool = False) -> Figure | None:
+    """Learning curves of all columns, a panel each: the reported score at the chosen settings, as of `curves`."""
+    rows = {column: _with_runs(results, column) for column in results.columns}
+    return _figure(results, records, [(column, some, *_panels(some)[0]) for column, some in rows.items() if some], dark)
+
+
+def _figure(
+    results: Results, records: Records, panels: Sequence[tuple[str, Sequence[Row], str, str]], dark: bool
+) -> Figure | None:
+    """panels: title, rows, stage and score of each."""
+    from matplotlib.patches import Patch
+
+    with canvas(dark, min(3.1 * len(panels), 9.3) + 0.3, 2.9) as (figure, look):
         empty, shared, columns = True, False, across(figure, len(panels), 2.2)
         stacked = math.ceil(len(panels) / columns)
         figure.set_figheight(figure.get_figheight() * (1.0 if stacked < 3 else 0.75))
-        for number, (stage, metric) in enumerate(panels, start=1):
+        for number, (title, rows, stage, metric) in enumerate(panels, start=1):
             axes = figure.add_subplot(stacked, columns, number)
-            of_stage = f"{stage}: " if len({name for name, _ in panels}) > 1 else ""
-            axes.set_title(plain(f"{of_stage}{words.metric(metric)}"))
+            axes.set_title(plain(title))
             axes.set_xlabel("epoch")
+            if words.metric(metric) not in title and number % columns == 1 % columns:
+                axes.set_ylabel(words.metric(metric))
             sharing = sharing_stage(rows, stage)
             shared |= any(len(arms) > 1 for arms in sharing.values())
             for identities, arms in sharing.items():
@@ -76,12 +96,13 @@ def curves(results: Results, column: str, records: Records, dark: bool = False) 
             _broaden_covered(axes)
         if empty:
             return None
-        arms_of = [(row.arm, results.arms.index(row.arm)) for row in rows]
-        handles = [entry(name, **look.marked(arm)) for name, arm in arms_of]
+        drawn = dict.fromkeys(row.arm for _, rows, *_ in panels for row in rows)
+        handles = [entry(name, **look.marked(results.arms.index(name))) for name in drawn]
         band = Patch(color=look.quiet, alpha=0.3, linewidth=0, label="± 1 standard error")
         several = [entry("a stage of several arms", color=look.ink)] if shared else []
         splits = [dashed(look, "validation", "solid"), dashed(look, "train")]
-        legend(figure, [*handles, *several, *splits, *([band] if _banded(rows) else [])])
+        banded = any(_banded(rows) for _, rows, *_ in panels)
+        legend(figure, [*handles, *several, *splits, *([band] if banded else [])])
     return figure
 
 
