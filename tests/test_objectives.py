@@ -13,6 +13,7 @@ from headstart.models.model import ModelSpec, build_model
 from headstart.objectives import CausalSpec, ClassifySpec, MaskedSpec, RegressSpec, RetrieveSpec
 from headstart.seeds import uniform
 from headstart.sequence import IGNORE, Batch, Signature
+from headstart.training.step import mean_loss
 
 FLOATS = Signature("floats", 1, 4, 2, "class", classes=3, levels=5, level_scale=1.0)
 TOKENS = Signature("tokens", 6, 4, 2, "class", classes=3)
@@ -249,6 +250,18 @@ def test_class_weights_weigh_loss_and_accuracy_and_leave_plain_accuracy_alone() 
     assert scores["weighted_accuracy"] == pytest.approx(4.5 / 5.0)
     plain = ClassifySpec().measure(logits, batch, FLOATS)
     assert "weighted_accuracy" not in ClassifySpec().scores(_numbers(plain))
+
+
+@pytest.mark.parametrize("factor", [1.0, 0.02, 0.002])
+def test_the_loss_is_a_weighted_mean_whatever_the_weights_sum_to(factor: float) -> None:
+    logits = torch.tensor([[2.0, 0.0, 0.0], [0.5, 1.0, 0.0]], requires_grad=True)
+    batch = _floats([[0.0]] * 2, [[1]] * 2, target=torch.tensor([0, 0]))
+    sums = ClassifySpec(class_weights=(factor, 50 * factor, 1.0)).measure(logits, batch, FLOATS)
+    (grad,) = torch.autograd.grad(mean_loss(sums["loss"], sums["count"]), logits, retain_graph=True)
+    loss = torch.nn.functional.cross_entropy(logits, torch.tensor([0, 0]), torch.tensor([factor, 50 * factor, 1.0]))
+    torch.testing.assert_close(grad, torch.autograd.grad(loss, logits)[0])
+    assert ClassifySpec().scores(_numbers(sums))["loss"] == pytest.approx(float(loss.detach()))
+    assert mean_loss(torch.tensor(0.0), torch.tensor(0.0)) == 0
 
 
 def test_balanced_weights_make_weighted_accuracy_the_mean_over_classes() -> None:

@@ -110,6 +110,15 @@ def test_frozen_parts_keep_their_parents_bits_and_are_stored_as_a_reference() ->
     assert after.account["trainable"] == sum(v.numel() for k, v in after.last.items() if k.startswith("head"))
 
 
+def test_a_parent_in_double_precision_is_taken_as_it_is() -> None:
+    parent = spec(optim={"precision": "float64"})
+    before = trained(parent)[0]
+    child = read(StageSpec, {**_table(parent), "parent": parent, "start": ["take(all)"], "trainable": "head"})
+    after = trained(child, before)[0]
+    frozen = [name for name in after.last if not name.startswith("head")]
+    assert all(torch.equal(after.last[name], before.best[name]) for name in frozen)
+
+
 def _table(stage: StageSpec) -> dict[str, Any]:
     return {name: getattr(stage, name) for name in StageSpec.model_fields}
 

@@ -52,7 +52,7 @@ class ObjectiveSpec(Spec):
 
     def scores(self, totals: dict[str, Any]) -> dict[str, float]:
         """Scores from totals of Sums over a split (floats, or arrays per target): `loss` and more."""
-        return {"loss": float(totals["loss"] / max(totals["count"], 1.0))}
+        return {"loss": float(totals["loss"] / (totals["count"] or 1.0))}
 
     def monitored(self, signature: Signature) -> Monitor:
         """The score that chooses, and whether greater is better."""
@@ -208,8 +208,9 @@ class MaskedSpec(_Reconstruction):
     own), redrawn per epoch. span: positions are hidden in runs of that many, which may overlap, so that each position
     is hidden as often (Baevski et al. 2020, section 3.1).
 
-    At least one position of every sequence is masked, so that no sequence is without a loss. A position where
-    nothing was observed is never masked. Validation masks are those of epoch 0.
+    At least one position of every sequence is masked, so that no sequence is without a loss: of spans, the first
+    position of the run that comes nearest, which in a sequence of few positions is most often its first. A position
+    where nothing was observed is never masked. Validation masks are those of epoch 0.
     Source: Amos et al. 2023, section 2 (Devlin et al. 2019 without kept or replaced tokens).
     """
 

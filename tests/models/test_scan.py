@@ -89,6 +89,13 @@ def test_a_diagonal_kernel_equals_its_sum_of_exponentials(shared, length, built)
         torch.testing.assert_close(grad, other, rtol=0, atol=1e-9)
 
 
+def test_a_convolution_has_no_second_derivatives_and_says_so():
+    inputs, kernels = (torch.randn(*shape, requires_grad=True) for shape in ((2, 3, 8), (2, 3, 8)))
+    (grad,) = torch.autograd.grad(convolve(inputs, kernels).square().sum(), inputs, create_graph=True)
+    with pytest.raises(NotImplementedError, match="no second derivatives"):
+        grad.square().sum().backward()
+
+
 def test_a_kernel_is_never_held_as_width_by_state_by_length():
     from torch.utils._python_dispatch import TorchDispatchMode
 

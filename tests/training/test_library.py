@@ -409,6 +409,31 @@ def test_plain_attributes_of_a_module_tell_trainings_in_a_folder_apart(tmp_path:
     assert len([path for path in tmp_path.iterdir() if (path / "result.json").exists()]) == 3
 
 
+class WithTable(nn.Module):
+    """A constant in a buffer that is not saved."""
+
+    table: torch.Tensor
+
+    def __init__(self, scale: float) -> None:
+        super().__init__()
+        self.inner = Net()
+        self.register_buffer("table", torch.tensor(scale), persistent=False)
+
+    def forward(self, x: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+        result: torch.Tensor = self.table * self.inner(x, lengths)
+        return result
+
+
+def test_buffers_that_no_state_holds_tell_trainings_in_a_folder_apart(tmp_path: Path) -> None:
+    def trained(scale: float, folder: Path | None) -> Any:
+        torch.manual_seed(0)
+        settings: dict[str, Any] = {"optim": OPTIM, "budget": {"epochs": 2}, "device": "cpu", "folder": folder}
+        return headstart.train(WithTable(scale), TRAIN, VAL, **settings).scores
+
+    for scale in (1.0, 20.0, 1.0):
+        assert trained(scale, tmp_path) == trained(scale, None)
+
+
 def test_what_a_record_function_switches_changes_no_result() -> None:
     plain = headstart.train(net(), TRAIN, VAL, optim=OPTIM, budget={"epochs": 3}, device="cpu")
 

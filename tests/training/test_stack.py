@@ -138,6 +138,26 @@ def test_a_state_of_a_stack_goes_on_alone_and_one_of_a_stage_alone_in_a_stack() 
     assert max(differences(whole, third)) <= 1e-10
 
 
+def test_a_state_whose_sums_come_in_another_order_goes_on_beside_a_fresh_stage() -> None:
+    """A file gives its tensors in any order: hits must not be added to losses."""
+    alone, first, second = ([begun({"seed": s}, BASE) for s in (0, 1)] for _ in range(3))
+    for tick in first[1].steps():
+        if tick.step == 13:
+            tensors, numbers = tick.state()
+            break
+    second[1].progress.restore(dict(reversed(tensors.items())), numbers)
+    expected = [[tick.record for tick in live.steps() if tick.record is not None] for live in alone]
+    records: list[list[Any]] = [[], []]
+    for number, tick in turns(second, Stack()):
+        if tick.record is not None:
+            records[number].append(tick.record)
+    assert records[0]
+    for mine, theirs in zip(records, expected, strict=True):
+        for record, other in zip(reversed(mine), reversed(theirs), strict=False):
+            assert record["step"] == other["step"]
+            assert record["train"] == pytest.approx(other["train"], rel=1e-6)
+
+
 def test_what_cannot_be_mapped_goes_on_alone_with_its_own_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: Any) -> Any:
         raise RuntimeError("no rule for this\nand more")

@@ -67,14 +67,35 @@ class _Convolve(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor | None, Tensor | None]:
-        spectrum, response = ctx.saved_tensors
-        toward = torch.fft.rfft(grads[0], n=ctx.size)
-        for_inputs = for_kernel = None
-        if ctx.needs_input_grad[0]:
-            for_inputs = torch.fft.irfft(toward * response.conj(), n=ctx.size)[..., : ctx.length]
-        if ctx.needs_input_grad[1]:
-            for_kernel = torch.fft.irfft((toward * spectrum.conj()).sum(0), n=ctx.size)
-        return for_inputs, for_kernel
+        needed = [i for i in (0, 1) if ctx.needs_input_grad[i]]
+        out = _ConvolveBackward.apply(grads[0], *ctx.saved_tensors, ctx.length, ctx.size, needed)  # type: ignore[no-untyped-call]
+        known = dict(zip(needed, out, strict=True))
+        return known.get(0), known.get(1)
+
+
+class _ConvolveBackward(torch.autograd.Function):
+    """Gradients of the inputs (0) and of the kernel (1), those that are needed."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(
+        grad: Tensor, spectrum: Tensor, response: Tensor, length: int, size: int, needed: list[int]
+    ) -> tuple[Tensor, ...]:
+        toward = torch.fft.rfft(grad, n=size)
+        made = (
+            lambda: torch.fft.irfft(toward * response.conj(), n=size)[..., :length],
+            lambda: torch.fft.irfft((toward * spectrum.conj()).sum(0), n=size),
+        )
+        return tuple(made[i]() for i in needed)
+
+    @staticmethod
+    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Nothing is kept: there are no second derivatives."""
+
+    @staticmethod
+    def backward(ctx: Any, *_: Tensor) -> Any:
+        raise NotImplementedError("a convolution has no second derivatives")
 
 
 def convolve(inputs: Tensor, kernels: Tensor, skip: Tensor | None = None) -> Tensor:

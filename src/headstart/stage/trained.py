@@ -56,9 +56,10 @@ class TrainedRun(StageRun):
         names = trainable(self.model, spec.trainable)
         self.trained = names
         symbols = task.symbols if any("symbols" in entry for entry in spec.start) else ()
-        self.account = apply_start(self.model, spec.start, parent, spec.seed, names, symbols)
         dtype = torch.float64 if spec.optim.precision == "float64" else torch.float32
-        self.model.to(device=self.device, dtype=dtype)
+        self.model.to(dtype=dtype)  # first, so that a parent's numbers are taken as they are
+        self.account = apply_start(self.model, spec.start, parent, spec.seed, names, symbols)
+        self.model.to(device=self.device)
         self.frozen = sorted({name for name, _ in self.model.named_parameters()} - set(names))
         self.feeds = {
             name: Batches(task.split(name), _units(spec, task, name), self.device, dtype)

@@ -56,8 +56,8 @@ class TrainMetrics:
         self.flat += torch.cat([sums[name].detach().double().reshape(-1) for name in self.shapes])
 
     def expect(self, shapes: Mapping[str, torch.Size]) -> None:
-        """Make room for sums of these shapes."""
-        if shapes.keys() != self.shapes.keys():
+        """Make room for sums of these shapes, in this order: a restored state may have another one."""
+        if list(shapes) != list(self.shapes):
             known = self.parts()
             missing = math.nan if known else 0.0
             self._lay_out({name: known.get(name, torch.full(shape, missing)) for name, shape in shapes.items()})
@@ -93,7 +93,7 @@ class TrainMetrics:
         """The objective's scores of these batches; the loss alone where another sum is unknown or not finite."""
         totals = self.totals()
         if not bool(self.flat.isfinite().all()):
-            return {"loss": float(totals["loss"] / max(totals["count"], 1.0))}
+            return {"loss": float(totals["loss"] / (totals["count"] or 1.0))}
         return objective.scores(totals)
 
     def clear(self) -> None:

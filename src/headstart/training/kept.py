@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import torch
 from torch import nn
 
 from headstart.errors import BadInput
@@ -56,8 +57,12 @@ def claimed_folder(
     data = {name: _content(examples) for name, examples in sets.items()}
     learn = [name for name, weight in network.named_parameters() if weight.requires_grad]
     module = [repr(network), shapes, learn, sorted(map(_source, classes)), attributes_of(network, "folder")]
+    constant = {name: x for name, x in network.named_buffers() if name not in shapes}
+    if constant:  # Buffers that no state holds, such as a table or a scale.
+        contents = {name: _digest([f"{x.dtype}{tuple(x.shape)}".encode(), _bytes(x)]) for name, x in constant.items()}
+        module.append(contents)
     identity = digest({**settings, "module": module, "data": data})
-    start = _digest(x.detach().cpu().numpy().tobytes() for x in network.state_dict().values())
+    start = _digest(map(_bytes, network.state_dict().values()))
     before = store.stage(identity)
     if before is not None and before["start"] != start:
         raise BadInput(
@@ -97,6 +102,10 @@ def attributes_of(network: nn.Module, option: str = "") -> dict[str, str]:
                     ) from None
                 out[label] = f"object {id(value)}"
     return out
+
+
+def _bytes(x: torch.Tensor) -> bytes:
+    return bytes(x.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
 
 
 def _content(examples: Examples) -> str:

@@ -32,7 +32,7 @@ from headstart.sequence import IGNORE, Batch
 from headstart.training.batches import Batches
 from headstart.training.loop import Course, Progress, StepInfo, TrainConfig, finish_step, train
 from headstart.training.optim import Moments, OptimSpec, step_numbers, update_
-from headstart.training.step import TrainStep
+from headstart.training.step import TrainStep, mean_loss
 
 
 @dataclass(eq=False)
@@ -177,7 +177,7 @@ class _Rows:
         statistics = {name: _picked(x, rows) for name, x in self.statistics.items()}
         sums, updates = self._forward(members, tensors, statistics, rows)
         if tensors:
-            loss = (sums["loss"] / sums["count"].clamp_min(1)).sum()
+            loss = mean_loss(sums["loss"], sums["count"]).sum()
             grads = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
             grad = torch.cat([grad.flatten(1) for grad in grads], 1)
             step = self.model_step

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import Tensor
 from torch.func import functional_call
 
 from headstart.models.model import Network
@@ -58,7 +59,7 @@ class TrainStep:
         own, updates = self.forward_loss(weights.tensors, statistics, batch, seed, epoch)
         sums = self.ranks.sums(own)
         if weights.tensors:
-            loss = own["loss"] / sums["count"].clamp_min(1)
+            loss = mean_loss(own["loss"], sums["count"])
             grads = torch.autograd.grad(loss, list(weights.tensors.values()), materialize_grads=True)
             grad = self.ranks.total(torch.cat([grad.reshape(-1) for grad in grads]))
             update_(weights.flat, moments, grad, numbers, self.optim, self.groups)
@@ -81,6 +82,11 @@ class TrainStep:
             else:
                 output = functional_call(self.model, {**tensors, **statistics}, inputs, tie_weights=False)
         return self.objective.measure(output, batch, self.signature), updates
+
+
+def mean_loss(loss: Tensor, count: Tensor) -> Tensor:
+    """The loss per target, or per unit of class weights, which may sum to less than 1; 0 where there is no target."""
+    return loss / torch.where(count > 0, count, 1)
 
 
 @torch.no_grad()

@@ -242,20 +242,22 @@ def _with_negative(x: Tensor, row: Tensor) -> Tensor:
 
 
 def chunked_means(query: Tensor, key: Tensor, value: Tensor, seen: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Each query's weighted mean of the values, and all weights, within bfloat16's rounding of the scores.
+    """Each query's weighted mean of the values, and all weights; scores are float32, the weights alone are rounded.
 
     Shapes: query (B, H, Q, E), key and value (B, H, K, E) -> (B, H, Q, E), (B, H, Q, K); seen: 0 and -inf, broadcasts
     to the weights, or None.
     """
     (batch, heads, queries, width), keys = query.shape, key.shape[2]
-    q, k, v = (x.reshape(batch * heads, -1, width) for x in (query * width**-0.5, key, value))
+    q, k, v = (x.reshape(batch * heads, -1, width) for x in (query.float() * width**-0.5, key.float(), value))
     mask, turned = _mask_of_heads(seen, batch, heads), k.transpose(1, 2)
-    out, weights = torch.empty_like(q), q.new_empty(batch * heads, queries, keys)
-    for part in _chunks(len(q), queries * keys):
-        torch.bmm(q[part], turned[part], out=weights[part])
+    out, weights = (v.new_empty(len(q), queries, size) for size in (width, keys))
+    parts = _chunks(len(q), 2 * queries * keys)
+    buffer = q.new_empty(parts[0].stop, queries, keys)
+    for part in parts:
+        scores = torch.bmm(q[part], turned[part], out=buffer[: part.stop - part.start])
         if mask is not None:
-            weights[part].add_(mask[part])
-        torch.softmax(weights[part], -1, out=weights[part])
+            scores.add_(mask[part])
+        weights[part] = torch.softmax(scores, -1, out=scores)
         torch.bmm(weights[part], v[part], out=out[part])
     return out.view(batch, heads, queries, width), weights.view(batch, heads, queries, keys)
 
