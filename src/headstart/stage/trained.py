@@ -176,8 +176,9 @@ class TrainedRun(StageRun):
         return examples * (self.unit_flops("training") - once) + units * once
 
     def unit_flops(self, of: Literal["forward", "training", "frozen"] = "forward") -> float:
-        """Mean FLOPs of a unit of the task's train split, with a label or without, padding left out: of a forward pass, of
-        its frozen layers, or of a training step.
+        """Mean FLOPs of a unit of the task's train split, labelled or not, padding left out.
+
+        They are those of a forward pass, of its frozen layers, or of a training step.
 
         That of a training step is its share, with the whole of the forward pass.
         """
