@@ -294,6 +294,16 @@ def test_validation_of_one_value_chooses_by_squared_error_and_says_so(tmp_path, 
     assert "All validation sequences have one target: models were chosen by their squared error there." in message
 
 
+def test_of_validation_of_one_value_the_model_nearest_to_it_is_served(tmp_path, capsys) -> None:
+    """R² is 0 for all of them there, and must not make a tie that the mean wins."""
+    levels = np.random.default_rng(0).uniform(0, 10, size=40)
+    for name, values in (("train.csv", levels), ("val.csv", np.full(12, 4.0))):
+        lines = [",".join([f"{x:.4f}", *(f"{x + 0.01 * i:.4f}" for i in range(5))]) for x in values]
+        (tmp_path / name).write_text("\n".join(["label,t0,t1,t2,t3,t4", *lines]))
+    assert fit(tmp_path, "train.csv", "--target", "label", "--val", "val.csv", "layout.target_kind=number") == 0
+    assert "The best model is majority" not in capsys.readouterr().out
+
+
 def test_a_folder_with_other_things_and_a_file_are_no_place_for_a_model(tmp_path, capsys) -> None:
     (tmp_path / "train.csv").write_text("\n".join(rows()))
     (tmp_path / "mine").mkdir()

@@ -249,7 +249,7 @@ class Fit:
             self.data,
             again,
             profile,
-            len(self.splits) > 1,
+            len(self.splits),
         )
         model, labels = serves.best(), self.facts.labels
         split, answers = self.task.test, model.test

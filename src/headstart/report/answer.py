@@ -108,7 +108,8 @@ def _one_column(results: Results, scored: list[Row]) -> str:
     closer = rows.get(_base(results, row.arm) or "") if row is top else None
     if closer is not None and (closer_gap := _gap(results, row, closer)):
         base, gap = closer, closer_gap
-    return where + _pair(row, base, gap, leads=row is top) + _below(results, row)
+    standing = corrected({**{other.key: other.difference for other in results.table}, row.key: gap})
+    return where + _pair(row, base, gap, row is top, standing) + _below(results, row)
 
 
 def _base(results: Results, arm: str) -> str | None:
@@ -124,7 +125,8 @@ def _gap(results: Results, row: Row, base: Row) -> Difference | None:
     return row.difference if base.arm == results.against else test_gap(row, base)
 
 
-def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
+def _pair(row: Row, base: Row, gap: Difference, leads: bool, standing: Mapping[str, float]) -> str:
+    """The two arms beside each other. standing: corrected p-value by key of a row."""
     better = gap.mean > 0 if row.greater else gap.mean < 0
     scores = f"test {words.metric(row.metric)} {words.plus_minus(row.test)} against {words.plus_minus(base.test)}"
     if gap.interval is None:
@@ -134,7 +136,11 @@ def _pair(row: Row, base: Row, gap: Difference, leads: bool) -> str:
             f" (95 % interval {words.interval(gap)}, detectable {words.score(detectable(gap))}, {words.seeds(gap)})"
         )
     text = f"{scores}, a difference of {words.signed(gap.mean)}{interval}"
-    if gap.clear:
+    lost = gap.clear and standing.get(row.key, 0.0) >= 1 - LEVEL
+    if lost:
+        p = f"p = {standing[row.key]:.2g}"
+        text += f"; clear alone, but not among {len(standing)} differences (Holm's correction, {p})"
+    elif gap.clear:
         return f"{row.arm} {'beats' if better else 'falls behind'} {base.arm}: {text}"
     tied = row.val is not None and base.val is not None and row.val.mean == base.val.mean
     lead = f"{base.arm} leads on validation, and "
@@ -152,7 +158,8 @@ def _below(results: Results, row: Row) -> str:
     if base is None:
         return ""
     name, value = base
-    return f"; the trivial {name} does better still ({words.score(value)})"
+    does = "does as well" if row.test is not None and value == row.test.mean else "does better still"
+    return f"; the trivial {name} {does} ({words.score(value)})"
 
 
 def _columns(results: Results, scored: list[Row]) -> str:

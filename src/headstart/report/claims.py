@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
@@ -167,7 +168,8 @@ def _missing_premise(results: Results, paper: Paper | None, claim: Claim, column
     if claim.premise is None:
         return ""
     higher, lower = claim.premise
-    gap, _, _ = _difference(results, paper, claim, [(1, higher, column), (-1, lower, column)])
+    plain = claim.model_copy(update={"relative": False})
+    gap, _, _ = _difference(results, paper, plain, [(1, higher, column), (-1, lower, column)])
     if gap is not None and gap.clear and gap.mean > 0:
         return ""
     return f"it rests on {higher} above {lower}, and that difference is {words.difference(gap)} here"
@@ -177,7 +179,9 @@ def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
     """The claim's columns as they are called in these results; those that were not run keep the claim's name."""
     known = paper.columns if paper and claim in paper.claims else ()
     names: Sequence[str] = claim.columns or known or results.columns
-    return [column for name in names for column in results.columns_of(name) or [name]]
+    groups = [f"{AVERAGE} {over}".strip() for over in dict.fromkeys(average.over for average in results.averages)]
+    several = {AVERAGE: groups}
+    return [column for name in names for column in results.columns_of(name) or several.get(name) or [name]]
 
 
 class _Unknown(Exception):
@@ -196,7 +200,7 @@ def _difference(
     results: Results, paper: Paper | None, claim: Claim, terms: Sequence[Term]
 ) -> tuple[Difference | None, str, _Open]:
     """The sum of the terms, paired by seed, what there is to know of it, and what it leaves open. Raises: _Unknown."""
-    if any(column == AVERAGE for _, _, column in terms) and not claim.relative:
+    if any(column.partition(" ")[0] == AVERAGE for _, _, column in terms) and not claim.relative:
         return _summed(claim, terms, _averages(results, terms)), "", _Open()
     rows = [row for _, arm, column in terms if (row := results.row(arm, column)) is not None]
     if len(rows) < len(terms):
@@ -242,7 +246,10 @@ def _remarks(rows: Sequence[Row], claim: Claim) -> Iterator[str]:
 
 def _averages(results: Results, terms: Sequence[Term]) -> list[Mapping[int, float]]:
     """Seed -> average over columns, of each term's arm. Raises: _Unknown."""
-    averages = [next((a for a in results.averages if a.arm == arm), None) for _, arm, _ in terms]
+    averages = [
+        next((a for a in results.averages if a.arm == arm and column == f"{AVERAGE} {a.over}".strip()), None)
+        for _, arm, column in terms
+    ]
     if any(average is None or not average.seeds for average in averages):
         raise _Unknown("no average of both arms is measured")
     if len({(a.missing, a.columns, a.over) for a in averages if a}) > 1:
@@ -259,10 +266,13 @@ def _summed(claim: Claim, terms: Sequence[Term], numbers: Sequence[Mapping[int, 
         return difference(numbers[0], numbers[1])
     shared = [seed for seed in numbers[0] if all(seed in scores for scores in numbers)]
     sums = {
-        seed: sum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True)) for seed in shared
+        seed: math.fsum(sign * scores[seed] for (sign, _, _), scores in zip(terms, numbers, strict=True))
+        for seed in shared
     }
     if claim.relative:
         sums = {seed: _relative(claim, terms, numbers, seed) for seed in shared}
+    # What rounding leaves of equal scores is no difference.
+    sums = {seed: 0.0 if abs(total) < words.ROUNDING else total for seed, total in sums.items()}
     return paired_difference(sums, dict.fromkeys(sums, claim.than or 0.0))
 
 

@@ -95,14 +95,14 @@ def _writable(text: str) -> str:
 def to_csv(predictions: Predictions, mark: str = ",", header: bool = True) -> str:
     """CSV with a header. Text that a spreadsheet would run as a formula stands behind a `'`.
 
-    Probabilities have 6 digits, predicted numbers 9: all that single precision holds.
+    Probabilities have 6 digits, numbers and the ends of their intervals 9: all that single precision holds.
     """
-    out = io.StringIO()
+    out, digits = io.StringIO(), ".9g" if LOW in predictions.shares else ".6g"
     writer = csv.writer(out, delimiter=mark, lineterminator="\n")
     if header:
         writer.writerow([guarded(head) for head in predictions.heads])
     for key, answer, shares in predictions.rows():
-        writer.writerow([_cell(key), _cell(answer), *(f"{share:.6g}" for share in shares)])
+        writer.writerow([_cell(key), _cell(answer), *(format(share, digits) for share in shares)])
     return out.getvalue()
 
 

@@ -168,8 +168,9 @@ def read_run(cell: Cell, find: Find, state: State, metric: str) -> Run:
     lost = [r for r in results if r is not None and r.get("status") == "diverged"]
     val = score_of(last, "val", metric)
     status = str(last["status"]) if last is not None else state(cell.chain[-1].identity)
-    if lost or (last is not None and val is None):
-        # A chain is as sound as its worst stage; a score that is not finite is a divergence too.
+    if lost or (last is not None and val is None and last["scores"].get("best", {}).get("val")):
+        # A chain is as sound as its worst stage; a score that is not finite is a divergence too. Without validation
+        # there is none.
         status = "diverged"
     elif last is None and status == "absent" and any(state(i) == "failed" for _, i in stages[:-1]):
         status = "failed"

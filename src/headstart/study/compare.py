@@ -169,7 +169,7 @@ class Gain:
 
     data: kind of task. batch, per_epoch, steps: of training from scratch, steps per epoch and in all. difference: over
     seeds, above 0 where pretraining is better. pairs: the reported stages of both arms at each seed, by which a gain
-    that several studies print counts once.
+    that several studies print counts once (of arms without a common seed, those of the first).
     """
 
     study: str
@@ -211,6 +211,8 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             low, high = (None if end is None else -end for end in (gap.high, gap.low))
             gap = replace(gap, mean=-gap.mean, low=low, high=high)
         others = {run.seed: run.stages[-1][1] for run in base.runs}
+        stages = {run.seed: run.stages[-1][1] for run in row.runs}
+        pairs = frozenset((stages[seed], others[seed]) for seed in stages if seed in others)
         per_epoch = round(steps / base.last["epochs"])
         yield Gain(
             results.name,
@@ -222,7 +224,7 @@ def gains(plan: Plan, results: Results) -> Iterator[Gain]:
             per_epoch,
             round(steps),
             gap,
-            frozenset((run.stages[-1][1], others[run.seed]) for run in row.runs if run.seed in others),
+            pairs or frozenset((stage, "") for stage in stages.values()),
         )
 
 
