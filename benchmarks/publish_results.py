@@ -40,7 +40,7 @@ RESULTS = ROOT / "docs" / "results"
 PAYS = pretraining_pays.NAME
 SEEDS = f"seeds/{PAYS}-[0-9].json"
 """A page made of the files of its seeds, which would be large if joined."""
-POOLED = ("which-part.json", "seeds/labels-[0-9].json", SEEDS)
+POOLED = ("which-part.json", "labels.json", SEEDS)
 """Results with self-pretraining beside training from scratch in the same batches; a pilot is not among them."""
 NAMES = {"cifar_patches": "patches of CIFAR-10", "mnist": "MNIST", "own": "sets in files (time series, DNA, speech)"}
 INDEX = "README.md"

@@ -99,6 +99,11 @@ class FittedSpec(ModelKind):
         """Raises: BadInput where it cannot serve such sequences, as far as that shows before it is fitted."""
         del signature
 
+    def choices(self, facts: Facts) -> dict[str, Any]:
+        """What a model of this spec has chosen, as fields with which nothing is chosen again."""
+        del facts
+        return {}
+
     def frozen(self) -> Mapping[str, np.ndarray]:
         """Arrays that were not learned, which a stage does not keep: the spec knows where they are."""
         return {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, Self
 
 import numpy as np
@@ -230,3 +230,16 @@ def _crossed(values: np.ndarray, there: np.ndarray, offsets: np.ndarray) -> np.n
     line = values[first] + share * (values[last] - values[first])
     # Left of the first observed value both ends are that value, and `share` multiplies 0.
     return np.asarray(np.where(there, values, np.where(left | right, line, 0.0)), dtype=np.float32)
+
+
+def feature_rows(features: Features, examples: Examples) -> Any:
+    """Features of the units of a set: of a pair [a, b] those of a, b, |a - b| and a b."""
+    rows = features.transform(replace(examples, paired=False))
+    if not examples.paired:
+        return rows
+    first, second = rows[::2], rows[1::2]
+    if isinstance(rows, np.ndarray):
+        return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
+    from scipy.sparse import hstack
+
+    return hstack([first, second, abs(first - second), first.multiply(second)], format="csr")

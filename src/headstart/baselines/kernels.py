@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
@@ -155,10 +155,15 @@ class KernelsSpec(PenalisedSpec):
     reads: ClassVar[Mapping[str, type[Features]]] = {"kernels": Kernels, "ngrams": Ngrams, "together": KernelsAndMore}
     squared: ClassVar[bool] = True
 
+    def choices(self, facts: Facts) -> dict[str, Any]:
+        """And how many features were wanted of so many labels."""
+        wanted = self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
+        return super().choices(facts) | ({"features": wanted} if facts.input == "floats" else {})
+
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
         if signature.input == "tokens":
-            yield from best_ngrams(train, signature)
+            yield from best_ngrams(train, signature, self.sizes)
             return
         wanted = self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
         wanted = max(KERNELS, wanted // 4) if signature.paired else wanted

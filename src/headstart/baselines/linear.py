@@ -8,16 +8,16 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import islice
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 from pydantic import Field
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_kind, facts_of, pieces, targets
-from headstart.baselines.features import NAMES, Features, Plain
+from headstart.baselines.features import NAMES, Features, Plain, feature_rows
 from headstart.baselines.measures import fit_temperature, log_loss, softmax
 from headstart.sequence import IGNORE, Examples, Signature
+from headstart.spec import neutral
 
 MOST = 5_000
 """Labelled train examples that models of the inputs themselves are fitted on at most; the title says where it was
@@ -94,11 +94,16 @@ class PenalisedSpec(FittedSpec):
 
     Without it the strength is chosen: on val, of a ridge regression of dense features by leaving one train example out.
 
+    temperature, sizes: of the probabilities, and `Facts.sizes` of the features, where another fit has chosen them
+    (`choices`); with alpha nothing is left to choose.
+
     reads: name in `Facts.features` -> the class. squared: classes are fitted by ridge where features are dense. most:
     labelled train examples that are used, at most.
     """
 
     alpha: float | None = Field(default=None, gt=0)
+    temperature: float | None = neutral(None, gt=0)
+    sizes: dict[str, int] | None = neutral(None)
     reads: ClassVar[Mapping[str, type[Features]]] = {}
     squared: ClassVar[bool] = False
     most: ClassVar[int | None] = None
@@ -115,11 +120,15 @@ class PenalisedSpec(FittedSpec):
         Where val has no label, a fifth of train chooses what is not given, and all of train is fitted with that.
         """
         facts, train = thinned(facts_of(self.kind, train, signature), train, self.most)
-        inner = None if len(val.labelled_units()) else self._held_out(facts, train)
+        settled = self.alpha is not None and (self.temperature is not None or not facts.classes)
+        inner = None if settled or len(val.labelled_units()) else self._held_out(facts, train)
         if inner is None:
-            return self._best(facts, train, val, signature, seed, class_weights)[1]
-        rank, chosen = self._best(facts, *inner, signature, seed, class_weights)
-        features = next(islice(self.candidates(facts, train, signature, seed), rank, None))
+            model = self._best(facts, train, val, signature, seed, class_weights)
+            own = {} if self.temperature is None else {"temperature": self.temperature}
+            return replace(model, facts=model.facts.model_copy(update=own))
+        chosen = self._best(facts, *inner, signature, seed, class_weights)
+        same = self.model_copy(update={"sizes": chosen.facts.sizes})
+        features = next(iter(same.candidates(facts, train, signature, seed)))
         strength = chosen.facts.strength[0] if chosen.facts.strength else 1.0
         alpha = self.alpha or (1 / strength if facts.classes else strength)
         model = fit_linear(facts, features, train, val, class_weights, alpha, self.squared)
@@ -127,14 +136,21 @@ class PenalisedSpec(FittedSpec):
 
     def _best(
         self, facts: Facts, train: Examples, val: Examples, signature: Signature, seed: int, weights: np.ndarray | None
-    ) -> tuple[int, Linear]:
-        """The candidate with the least loss on val, and its place among them; of equals the first."""
+    ) -> Linear:
+        """The candidate with the least loss on val; of equals the first."""
         models = [
             fit_linear(facts, features, train, val, weights, self.alpha, self.squared)
             for features in self.candidates(facts, train, signature, seed)
         ]
-        losses = [_loss(model, val) for model in models] if len(models) > 1 else [0.0]
-        return losses.index(min(losses)), models[losses.index(min(losses))]
+        losses = [_loss(model, val, weights) for model in models] if len(models) > 1 else [0.0]
+        return models[losses.index(min(losses))]
+
+    def choices(self, facts: Facts) -> dict[str, Any]:
+        """What a model of this spec has chosen, as fields with which nothing is chosen again."""
+        out: dict[str, Any] = {"sizes": facts.sizes} | ({"temperature": facts.temperature} if facts.classes else {})
+        strength = facts.strength[0] if len(facts.strength) == 1 else 0.0  # of several targets each has its own
+        ridge = not facts.classes or (self.squared and facts.input == "floats")
+        return out | ({"alpha": strength if ridge else 1 / strength} if strength > 0 else {})
 
     def _held_out(self, facts: Facts, train: Examples) -> tuple[Examples, Examples] | None:
         """Train without a fifth of its labelled units, each class in proportion, and that fifth; None for too few, or
@@ -201,19 +217,6 @@ def by_pieces(facts: Facts, features: Features, examples: Examples, answer: Call
     return np.concatenate(answers) if answers else np.zeros((0, facts.outputs))
 
 
-def feature_rows(features: Features, examples: Examples) -> Any:
-    """Features of the units of a set: of a pair [a, b] those of a, b, |a - b| and a b."""
-    rows = features.transform(replace(examples, paired=False))
-    if not examples.paired:
-        return rows
-    first, second = rows[::2], rows[1::2]
-    if isinstance(rows, np.ndarray):
-        return np.concatenate([first, second, np.abs(first - second), first * second], axis=1)
-    from scipy.sparse import hstack
-
-    return hstack([first, second, abs(first - second), first.multiply(second)], format="csr")
-
-
 def split_of(features: Features, examples: Examples, facts: Facts) -> Split:
     """Features and targets of the units that have a target."""
     target = targets(examples, facts)
@@ -244,14 +247,14 @@ def fit_linear(
     return Linear(facts.model_copy(update={**known, **chosen}), features, readout)
 
 
-def _loss(model: Linear, val: Examples) -> float:
-    """Log loss or mean squared error on val; 0 where nothing can be compared."""
+def _loss(model: Linear, val: Examples, weights: np.ndarray | None) -> float:
+    """Log loss, weighted as the classes are, or mean squared error on val; 0 where nothing can be compared."""
     split = split_of(model.features, val, model.facts)
     if not len(split.target):
         return 0.0
     scores = model.readout.scores(split.features)
     if model.facts.classes:
-        return log_loss(split.target, softmax(scores, model.facts.temperature))
+        return log_loss(split.target, softmax(scores, model.facts.temperature), weights)
     return float(np.nanmean((scores - split.target) ** 2))
 
 

@@ -106,8 +106,11 @@ def fit_ngrams(examples: Examples, longest: int, placed: int = 0, width: int = 0
     return Ngrams(longest, buckets.astype(np.int64), rarity.astype(np.float32), placed, width if placed else 0)
 
 
-def best_ngrams(train: Examples, signature: Signature) -> Iterator[Ngrams]:
-    """Runs of up to 4; in a small vocabulary of up to 3 or 6, with or without tokens at their places."""
+def best_ngrams(train: Examples, signature: Signature, sizes: Mapping[str, int] | None) -> Iterator[Ngrams]:
+    """Runs of up to 4; in a small vocabulary of up to 3 or 6, with or without tokens at their places; or of `sizes`."""
+    if sizes is not None:
+        yield fit_ngrams(train, sizes["longest"], sizes["placed"], signature.width)
+        return
     lengths, small = train.lengths, signature.width <= SMALL
     aligned = bool((lengths == lengths[0]).all()) and int(lengths[0]) * signature.width <= WIDEST
     for longest in (3, 6) if small else (4,):
@@ -167,7 +170,7 @@ class NgramsSpec(PenalisedSpec):
             raise BadInput(
                 "model.kind: 'ngrams' counts runs of tokens, the task has floats; use 'kernels' or 'summary'"
             )
-        return best_ngrams(train, signature)
+        return best_ngrams(train, signature, self.sizes)
 
     def describe(self) -> str:
         """In a sentence."""

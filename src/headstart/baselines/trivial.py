@@ -9,8 +9,8 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from headstart.baselines.contract import Facts, FittedSpec, Shapes, check_kind, facts_of, targets
-from headstart.baselines.features import Plain
-from headstart.baselines.linear import MOST, by_pieces, feature_rows, thinned
+from headstart.baselines.features import Plain, feature_rows
+from headstart.baselines.linear import MOST, by_pieces, thinned
 from headstart.sequence import IGNORE, Examples, Signature
 
 NUMBERS = 1 << 23

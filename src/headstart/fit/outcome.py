@@ -118,6 +118,12 @@ class Candidate:
         """The model that validation prefers; of equals the earliest."""
         return max(self.models, key=lambda model: model.worth)
 
+    def choices(self, store: Store, data: Path) -> dict[str, Any]:
+        """What the best model without gradients has chosen on validation, as fields of its spec."""
+        stage = open_stage(store, self.best().identity, data)
+        chosen: dict[str, Any] = stage.spec.model.choices(stage.model().facts)
+        return chosen
+
 
 @dataclass(frozen=True)
 class Outcome:

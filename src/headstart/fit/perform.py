@@ -23,7 +23,7 @@ from headstart.fit.backbone import Backbone, SeriesModel, asked_backbone, check_
 from headstart.fit.budget import Amount, Known
 from headstart.fit.defaults import FEW_ROWS, FOLDS, ONE_RATE, shape_of
 from headstart.fit.occlusion import affordable, where_it_looks
-from headstart.fit.outcome import Outcome, candidates_of, distinct, served_model, serving, winner
+from headstart.fit.outcome import Candidate, Outcome, candidates_of, distinct, served_model, serving, winner
 from headstart.fit.settings import BACKBONE, EMBEDDING, FILES, STARTED, TUNED, FitSettings
 from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
@@ -237,7 +237,7 @@ class Fit:
         candidates = candidates_of(results, self.store, self.facts, self.settings.balanced, texts)
         best = winner(candidates)
         serves, network = serving(self.settings.serve, best, candidates)
-        again = None if serves.is_network or interrupted else self._fit_again(serves.name)
+        again = None if serves.is_network or interrupted else self._fit_again(serves)
         profile, layout = Profile.of(self.source.sequences), self.source.layout
         served = served_model(
             self.facts,
@@ -287,15 +287,15 @@ class Fit:
             again=again is not None,
         )
 
-    def _fit_again(self, name: str) -> str | None:
+    def _fit_again(self, serves: Candidate) -> str | None:
         """Identity of the stage that fits a model on train and validation; None where it failed, or takes too long."""
         if self.last_seconds > max(LONG, (self.settings.time or np.inf) + self.begun - time.monotonic()):
             return None
-        table = planning.with_places(planning.study_fitted_again(self.known, self.settings, name), self.known)
+        chosen = serves.choices(self.store, self.data)
+        table = planning.study_fitted_again(self.known, self.settings, serves.name, chosen)
         stages = make_plan(read_study(table), self.data).stages
         list(self._noted(perform(stages.values(), self.store, Runtime(self.data, "cpu"))))
-        identity = next(iter(stages))
-        self.served_arm = table["arms"]
+        identity, self.served_arm = next(iter(stages)), table["arms"]
         return identity if self.store.status(identity) in DONE else None
 
     def study_file(self) -> str:
