@@ -153,7 +153,8 @@ def rotary_table(length: int, width: int, theta: float) -> torch.Tensor:
     """
     rate = theta ** (-torch.arange(0, width, 2, dtype=torch.float64) / width)
     angle = torch.arange(length, dtype=torch.float64)[:, None] * rate
-    return torch.stack([angle.cos().repeat(1, 2), torch.cat([-angle.sin(), angle.sin()], 1)])
+    signed = torch.stack([angle.sin() * -1.0, angle.sin()], 1).flatten(1)
+    return torch.stack([angle.cos().repeat(1, 2), signed])
 
 
 def turned(x: torch.Tensor, table: torch.Tensor, heads: int = 1) -> torch.Tensor:
