@@ -157,16 +157,17 @@ class KernelsSpec(PenalisedSpec):
 
     def choices(self, facts: Facts) -> dict[str, Any]:
         """And how many features were wanted of so many labels."""
-        wanted = self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
-        return super().choices(facts) | ({"features": wanted} if facts.input == "floats" else {})
+        return super().choices(facts) | ({"features": self._wanted(facts)} if facts.input == "floats" else {})
+
+    def _wanted(self, facts: Facts) -> int:
+        return self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
 
     def candidates(self, facts: Facts, train: Examples, signature: Signature, seed: int) -> Iterator[Features]:
         """The seed draws biases and channels."""
         if signature.input == "tokens":
             yield from best_ngrams(train, signature, self.sizes)
             return
-        wanted = self.features or (FEATURES if facts.labels <= MANY else FEW_FEATURES)
-        wanted = max(KERNELS, wanted // 4) if signature.paired else wanted
+        wanted = max(KERNELS, self._wanted(facts) // 4) if signature.paired else self._wanted(facts)
         single = replace(train, paired=False)
         kernels = fit_kernels(single, seed, wanted)
         if not self.also:

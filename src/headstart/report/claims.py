@@ -180,8 +180,8 @@ def _columns(results: Results, paper: Paper | None, claim: Claim) -> list[str]:
     known = paper.columns if paper and claim in paper.claims else ()
     names: Sequence[str] = claim.columns or known or results.columns
     groups = [f"{AVERAGE} {over}".strip() for over in dict.fromkeys(average.over for average in results.averages)]
-    several = {AVERAGE: groups}
-    return [column for name in names for column in results.columns_of(name) or several.get(name) or [name]]
+    known_as = {name: results.columns_of(name) or (groups if name == AVERAGE else []) or [name] for name in names}
+    return [column for name in names for column in known_as[name]]
 
 
 class _Unknown(Exception):

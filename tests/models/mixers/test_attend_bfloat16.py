@@ -22,6 +22,17 @@ def far(first, second):
     return float((first.detach().double() - second.detach()).norm() / second.detach().norm())
 
 
+def assert_near(leaves, out, seen, output=0.01, gradient=0.015):
+    """Output and gradients of `leaves` are within these shares of those of a dense attention."""
+    grad = torch.randn_like(out)
+    out.backward(grad)
+    exact, exact_leaves = dense(*leaves, seen)
+    exact.backward(grad.double())
+    assert far(out, exact) < output
+    for mine, theirs in zip(leaves, exact_leaves, strict=True):
+        assert far(mine.grad, theirs.grad) < gradient
+
+
 @pytest.mark.parametrize(("asked", "keys", "width"), [(40, 40, 16), (9, 70, 8), (130, 33, 4)])
 @pytest.mark.parametrize("masked", [False, True])
 @pytest.mark.parametrize("saved", [False, True])
@@ -32,18 +43,12 @@ def test_chunked_gradients_are_those_of_a_dense_attention(asked, keys, width, ma
     torch.manual_seed(0)
     query = torch.randn(2, 5, asked, width).bfloat16().requires_grad_()
     key, value = (torch.randn(2, 5, keys, width).bfloat16().requires_grad_() for _ in range(2))
-    grad = torch.randn(2, 5, asked, width).bfloat16()
     seen = (torch.arange(keys) < torch.tensor([keys, keys // 3])[:, None])[:, None, None] if masked else None
     assert worth_chunks(query, key, causal=False)
     out = attend(query, key, value, seen)
     weights = [x for x in out.grad_fn.saved_tensors if x is not None and x.shape == (2, 5, asked, keys)]
     assert len(weights) == saved
-    out.backward(grad)
-    exact, leaves = dense(query, key, value, seen)
-    exact.backward(grad.double())
-    assert far(out, exact) < 0.01
-    for mine, theirs in zip((query, key, value), leaves, strict=True):
-        assert far(mine.grad, theirs.grad) < 0.015
+    assert_near((query, key, value), out, seen)
 
 
 def test_sharp_attention_loses_no_precision_to_kept_weights(monkeypatch):
@@ -52,14 +57,7 @@ def test_sharp_attention_loses_no_precision_to_kept_weights(monkeypatch):
     torch.manual_seed(0)
     query, key = ((4 * torch.randn(2, 3, 128, 16)).bfloat16().requires_grad_() for _ in range(2))
     value = torch.randn(2, 3, 128, 16).bfloat16().requires_grad_()
-    out = attend(query, key, value)
-    grad = torch.randn_like(out)
-    out.backward(grad)
-    exact, leaves = dense(query, key, value, None)
-    exact.backward(grad.double())
-    assert far(out, exact) < 0.005
-    for mine, theirs in zip((query, key, value), leaves, strict=True):
-        assert far(mine.grad, theirs.grad) < 0.02
+    assert_near((query, key, value), attend(query, key, value), None, output=0.005, gradient=0.02)
 
 
 def test_without_gradients_no_weights_are_kept(monkeypatch):
