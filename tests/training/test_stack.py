@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import torch
 from support.stacked import begun, differences, finished, together, turns
+from support.tape import taped
 
 from headstart.errors import StackTooLarge
 from headstart.training import stack as stacks
@@ -50,6 +52,28 @@ def test_stages_of_every_sort_agree_with_those_alone(case: str) -> None:
     for mine, other in zip(records, theirs, strict=True):
         assert [row["step"] for row in mine] == [row["step"] for row in other]
         assert [row["val"]["loss"] for row in mine] == pytest.approx([row["val"]["loss"] for row in other], 1e-9)
+
+
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith(("features", "pools", "muon"))])
+def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str) -> None:
+    """Played by a stand-in for a CUDA graph: to the bit, also where each stage has a set of its own."""
+    own = [{"seed": 0}, {"seed": 1, "optim": {"lr": 5e-3}}, {"seed": 2, "optim": {"clip": 0.1}}]
+
+    def trained(record: Any) -> tuple[list[Any], list[Any]]:
+        stages = [begun(mine, BASE, **CASES[case]) for mine in own]
+        for live in stages:
+            live.setting = replace(live.setting, record=record)
+        return stages, together(stages)
+
+    (plain, records), (played, theirs) = trained(None), trained(taped)
+    ragged = not plain[0].setting.train.equal
+    assert plain[0].progress.how == "stacked, 3 models"
+    assert played[0].progress.how == f"stacked, 3 models{'' if ragged else ', recorded'}"
+    assert max(differences(plain, played)) == 0
+    for mine, other in zip(records, theirs, strict=True):
+        assert [{k: v for k, v in row.items() if k != "seconds"} for row in mine] == [
+            {k: v for k, v in row.items() if k != "seconds"} for row in other
+        ]
 
 
 def test_half_precision_agrees_within_its_rounding() -> None:

@@ -39,7 +39,8 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
         devices = [x.device for x in tensors] or [torch.device(options.get("device") or "meta")]
         if any(device.type != "meta" for device in devices):
             return func(*args, **options)
-        if torch.Tag.inplace in func.tags:
+        name = func._schema.name
+        if name.endswith("_") and not name.endswith("__"):  # in place; torch 2.11 has no tag that says so
             return args[0]
         if torch.Tag.pointwise in func.tags and "out" not in options:
             single = [_single(x) if isinstance(x, torch.Tensor) else x for x in args]
@@ -47,16 +48,16 @@ class _Shapes(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return _empty(shape, func(*single, **options).dtype)
         if torch.Tag.nondeterministic_seeded in func.tags and not tensors:
             return _empty(args[0], options.get("dtype") or torch.get_default_dtype())
-        name = func.overloadpacket
-        if name is torch.ops.aten.arange:
+        packet = func.overloadpacket
+        if packet is torch.ops.aten.arange:
             steps = func(*args, **{**options, "device": torch.device("cpu")})
             return _empty(steps.shape, steps.dtype)
-        if name in _ALIKE:
+        if packet in _ALIKE:
             return _empty(args[0].shape, options.get("dtype") or args[0].dtype)
-        if name is torch.ops.aten.stack:
+        if packet is torch.ops.aten.stack:
             first, axis = args[0][0], (args[1] if len(args) > 1 else 0) % (args[0][0].dim() + 1)
             return _empty((*first.shape[:axis], len(args[0]), *first.shape[axis:]), first.dtype)
-        if name is torch.ops.aten.repeat:
+        if packet is torch.ops.aten.repeat:
             lead = (1,) * (len(args[1]) - args[0].dim())
             return _empty([size * n for size, n in zip((*lead, *args[0].shape), args[1], strict=True)], args[0].dtype)
         return func(*args, **options)

@@ -113,15 +113,20 @@ def version(package: str) -> str:
 
 
 @cache
-def machine() -> str:
-    """The kind of machine, without its name."""
+def machine(device: str = "cpu") -> str:
+    """The kind of machine, without its name; of a GPU that was computed on, its model last."""
     model = platform.processor() or platform.machine()
     with contextlib.suppress(OSError):
         for line in Path("/proc/cpuinfo").read_text("utf-8", errors="replace").splitlines():
             if line.startswith("model name"):
                 model = line.partition(":")[2].strip()
                 break
-    return f"{sys.platform} {platform.machine()}, {model}, {os.cpu_count()} cores"
+    words = f"{sys.platform} {platform.machine()}, {model}, {os.cpu_count()} cores"
+    if not device.startswith("cuda"):
+        return words
+    import torch
+
+    return f"{words}, {torch.cuda.get_device_name(device)}"
 
 
 def keep_freed_memory() -> None:

@@ -212,8 +212,10 @@ class _Run:
             size = self.stacks.size(job)
             if jobs and size > 1:
                 alike = self.stacks.alike(job)
-                # Divided among the free slots; what is more than a stack holds takes the places that get free.
-                share = max(2, -(-(1 + self._agenda.waiting(alike)) // free))
+                # Divided among the free slots, of which those of one GPU count once; what is more than a stack holds
+                # takes the places that get free.
+                slots = min(free, len(self._devices) or free)
+                share = max(2, -(-(1 + self._agenda.waiting(alike)) // slots))
                 jobs += yield from self._left_of(self._agenda.take_alike(alike, share - 1))
             if jobs:
                 runtime = self._on_free_device(job.identity)

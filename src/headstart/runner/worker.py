@@ -323,7 +323,7 @@ class _Attempt:
         versions["torch"] = ran["torch"]
         return {
             "versions": versions,
-            "machine": machine(),
+            "machine": machine(self.device),
             "instructions": torch.backends.cpu.get_cpu_capability(),
             "device": ran["device"],
             "threads": ran["threads"],

@@ -24,8 +24,8 @@ DENSE_LIMIT = 2**31
 """Bytes up to which a set is held as a whole in the memory of a CPU."""
 GPU_SHARE = 0.25
 """Share of a GPU's free memory that one set may take; what does not fit comes batch by batch, one ahead."""
-IN_ORDER = {"cpu": 2**16, "cuda": 2**18}
-"""Padded positions of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
+IN_ORDER = {"cpu": (2**16, 512), "cuda": (2**18, 4096)}
+"""Padded positions and units of a batch where nothing is trained: what a cache holds, and what keeps a GPU busy."""
 BUCKETS = 4
 """Padded lengths between one power of two and the next, at least 8 apart: for their sake at most a fifth of a batch is
 padding from 33 positions on, and at most 7 positions below."""
@@ -149,8 +149,8 @@ def refill(held: Held, other: Held) -> bool:
 class Batches:
     """Batches of some units of a split. Floats come in `dtype` on `device`.
 
-    `lengths` and `tokens` (units,): a pair's longer half, and both halves together. equal: all examples of the set are
-    equally long.
+    `lengths` and `tokens` (units,): a pair's longer half, and both halves together. longest: positions of the longest
+    example of the set. equal: all are as long.
     """
 
     def __init__(self, examples: Examples, units: np.ndarray, device: torch.device, dtype: torch.dtype) -> None:
@@ -158,7 +158,8 @@ class Batches:
         self.lengths = examples.unit_lengths[units]
         self.tokens = examples.lengths.reshape(-1, 2).sum(1)[units] if examples.paired else self.lengths
         lengths = examples.lengths
-        self.equal = len(lengths) > 0 and bool((lengths == lengths[0]).all())
+        self.longest = int(lengths.max()) if len(lengths) else 0
+        self.equal = len(lengths) > 0 and bool((lengths == self.longest).all())
 
     @cached_property
     def fits(self) -> bool:
@@ -224,9 +225,10 @@ class Batches:
         assert self.held is not None
         return self.held.picked(rows, length)
 
-    def in_order(self, positions: int | None = None, most: int = 512) -> Iterator[Batch]:
+    def in_order(self, positions: int | None = None, most: int | None = None) -> Iterator[Batch]:
         """Every unit once, in order, about `positions` padded positions a batch and at most `most` units."""
-        positions = positions or IN_ORDER.get(self.device.type, IN_ORDER["cpu"])
+        usual = IN_ORDER.get(self.device.type, IN_ORDER["cpu"])
+        positions, most = positions or usual[0], most or usual[1]
         first = 0
         while first < len(self.units):
             last = min(first + most, len(self.units))

@@ -17,6 +17,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -29,7 +30,8 @@ from headstart.errors import StackTooLarge, first_line, lacks_memory
 from headstart.models.norms import Tensors
 from headstart.objectives import Sums
 from headstart.sequence import IGNORE, Batch
-from headstart.training.batches import Batches
+from headstart.training.batches import Batches, send
+from headstart.training.graph import WARM, Step, choose_recorder
 from headstart.training.loop import Course, Progress, StepInfo, TrainConfig, finish_step, train
 from headstart.training.optim import Moments, OptimSpec, step_numbers, update_
 from headstart.training.step import TrainStep, mean_loss
@@ -86,12 +88,18 @@ class Stack:
                     break
                 member.taken = False
                 began = time.perf_counter() - member.share
-                yield finish_step(config, progress, member.course, f"stacked, {len(self.members)} models", began)
+                yield finish_step(config, progress, member.course, self.how, began)
         finally:
             self.members.remove(member)
             self._rows = None
         if self.refusal:
             yield from train(config, progress)
+
+    @property
+    def how(self) -> str:
+        """How the last step was taken."""
+        played = self._rows is not None and self._rows.recorded is not None
+        return f"stacked, {len(self.members)} models{', recorded' if played else ''}"
 
     def _advance(self) -> None:
         """One step of every member that has not ended. Those whose batches have as many rows take theirs at once."""
@@ -157,6 +165,13 @@ class _Rows:
         )
         self.sums: Tensor | None = None
         self.members = members
+        self.record = choose_recorder(
+            config.record if like.model.recordable else None, config.train, trained=bool(like.flat.tensors), alone=True
+        )
+        pair = 2 if config.train.examples.paired else 1
+        self.rows_of_full = (len(members), pair * optim.batch_size)
+        self.recorded: tuple[Step, _Inputs] | None = None
+        self.taken = 0
 
     @property
     def device(self) -> torch.device:
@@ -171,29 +186,56 @@ class _Rows:
         if len(members) == 1:
             # A stack of one would compute in another order: bits must not depend on the company.
             members, numbers = [*members] * 2, [*numbers] * 2
-        rows = None if list(numbers) == list(range(len(self.members))) else torch.tensor(numbers, device=self.device)
+        inputs = _Inputs.of(members, self.weights.dtype)
+        whole = list(numbers) == list(range(len(self.members)))
+        if not whole or not self._play(inputs):
+            rows = None if whole else torch.tensor(numbers, device=self.device)
+            self._take(members, inputs.on(self.device), rows)
+
+    def _play(self, inputs: _Inputs) -> bool:
+        """Take the step of all members by playing a recorded one; False where it must be taken plainly."""
+        members = self.members
+        same = inputs.rows is not None and inputs.rows.shape == self.rows_of_full
+        if isinstance(self.record, str) or not same or any(m.course.batches is not m.config.train for m in members):
+            return False
+        if self.recorded is not None:
+            replay, read = self.recorded
+            inputs.send_to(read)
+            replay()
+            return True
+        self.taken += 1
+        if self.taken <= WARM:
+            return False
+        read = inputs.on(self.device)
+        try:
+            self.recorded = self.record(partial(self._take, members, read, None)), read
+        except RuntimeError as error:
+            self.record = first_line(error)
+        return self.recorded is not None
+
+    def _take(self, members: Sequence[_Member], inputs: _Inputs, rows: Tensor | None) -> None:
+        """One step of these members, on inputs that are on the device; rows (models,): theirs, None for all."""
         weights, moments = _picked(self.weights, rows), Moments(*(_picked(x, rows) for x in self.moments))
         tensors = _views(weights, members[0].progress.flat.tensors)
         statistics = {name: _picked(x, rows) for name, x in self.statistics.items()}
-        sums, updates = self._forward(members, tensors, statistics, rows)
+        sums, updates = self._forward(members, inputs, tensors, statistics, rows)
         if tensors:
             loss = mean_loss(sums["loss"], sums["count"]).sum()
             grads = torch.autograd.grad(loss, list(tensors.values()), materialize_grads=True)
             grad = torch.cat([grad.flatten(1) for grad in grads], 1)
             step = self.model_step
-            table = torch.tensor([member.numbers() for member in members], dtype=weights.dtype)
-            # (columns, models, 1)
-            update_(
-                weights, moments, grad, table.T.unsqueeze(2).to(self.device, non_blocking=True), step.optim, step.groups
-            )
+            update_(weights, moments, grad, inputs.numbers, step.optim, step.groups)
         self._keep(members, (weights, moments, sums, updates), rows)
 
     def _forward(
-        self, members: Sequence[_Member], tensors: Tensors, statistics: Tensors, rows: Tensor | None
+        self, members: Sequence[_Member], inputs: _Inputs, tensors: Tensors, statistics: Tensors, rows: Tensor | None
     ) -> tuple[Sums, Tensors]:
         """The sums (models, ...) of one forward pass, and new running statistics."""
-        parts = [(member.course.batches, member.course.units) for member in members]
-        fields, more = _batches(parts, self.model_step.signature.length)
+        feeds, length = [member.course.batches for member in members], self.model_step.signature.length
+        if inputs.rows is None:
+            fields, more = _put_together(feeds, [member.course.units for member in members], length)
+        else:
+            fields, more = _batches(feeds, inputs.rows, length)
         dropout = None if self.dropout is None else _picked(self.dropout, rows)
         frozen = {name: _picked(x, rows) for name, x in self.frozen.items()}
 
@@ -201,12 +243,8 @@ class _Rows:
             batch: Any = {**fields, **more}
             return self.model_step.forward_loss(own, statistics, Batch(**batch), seed, epoch, dropout)
 
-        counters = ([member.config.seed for member in members], [member.course.epoch for member in members])
-        seeds, epochs = (
-            torch.tensor(values, dtype=torch.int64).to(self.device, non_blocking=True) for values in counters
-        )
         mapped = vmap(forward, in_dims=(0, 0, 0, 0, 0, None if dropout is None else 0))
-        sums, updates = mapped({**tensors, **frozen}, statistics, fields, seeds, epochs, dropout)
+        sums, updates = mapped({**tensors, **frozen}, statistics, fields, inputs.seeds, inputs.epochs, dropout)
         return sums, updates
 
     @torch.no_grad()
@@ -272,21 +310,75 @@ def _views(weights: Tensor, like: Mapping[str, Tensor]) -> Tensors:
     return tensors
 
 
-def _batches(parts: Sequence[tuple[Batches, np.ndarray]], longest: int) -> tuple[Tensors, dict[str, Any]]:
+@dataclass(frozen=True)
+class _Inputs:
+    """What a step reads that is another at each step.
+
+    rows (models, n) int64: of the sets that are held, or None where batches are put together from the arrays; numbers
+    (columns, models, 1): of the optimiser; seeds, epochs (models,) int64.
+    """
+
+    rows: Tensor | None
+    numbers: Tensor
+    seeds: Tensor
+    epochs: Tensor
+
+    @staticmethod
+    def of(members: Sequence[_Member], dtype: torch.dtype) -> _Inputs:
+        """Those of the next step, on the CPU."""
+        courses = [member.course for member in members]
+        feeds, rows = [course.batches for course in courses], None
+        if _picks(feeds):
+            rows = torch.from_numpy(np.stack([feed.rows(c.units) for feed, c in zip(feeds, courses, strict=True)]))
+        numbers = torch.tensor([member.numbers() for member in members], dtype=dtype)
+        counters = ([member.config.seed for member in members], [course.epoch for course in courses])
+        seeds, epochs = (torch.tensor(values, dtype=torch.int64) for values in counters)
+        return _Inputs(rows, numbers.T.unsqueeze(2), seeds, epochs)
+
+    def on(self, device: torch.device) -> _Inputs:
+        """The same on a device, which nobody waits for."""
+        rows = None if self.rows is None else self.rows.to(device, non_blocking=True)
+        others = (self.numbers, self.seeds, self.epochs)
+        return _Inputs(rows, *(x.to(device, non_blocking=True) for x in others))
+
+    def send_to(self, other: _Inputs) -> None:
+        """Copy into the tensors of another, where a recorded step looks for them."""
+        for mine, theirs in ((self.numbers, other.numbers), (self.seeds, other.seeds), (self.epochs, other.epochs)):
+            send(mine, theirs)
+        if self.rows is not None and other.rows is not None:
+            send(self.rows, other.rows)
+
+
+def _picks(feeds: Sequence[Batches]) -> bool:
+    """Whether batches are picked from sets that are held: one for all models, or sets of equally long examples."""
+    first = feeds[0]
+    if not all(type(feed) is Batches and feed.picks for feed in feeds):
+        return False
+    return all(feed is first or (feed.equal and first.equal and feed.longest == first.longest) for feed in feeds)
+
+
+def _batches(feeds: Sequence[Batches], rows: Tensor, longest: int) -> tuple[Tensors, dict[str, Any]]:
     """The tensors (models, B, ...) of one batch per model, and what of them is no tensor.
 
-    parts: of each model its set and the places of its units there, as many for each. Examples that differ in length are
-    padded to the `longest` of the task, whoever is in company: bits must not depend on that.
+    rows (models, n): of each model's held set. Examples that differ in length are padded to the `longest` of the task,
+    whoever is in company: bits must not depend on that.
     """
-    feed = parts[0][0]
-    same = all(other is feed for other, _ in parts)
-    if same and type(feed) is Batches and feed.picks:
-        rows = np.stack([feed.rows(places) for _, places in parts])
-        batch = feed.picked(torch.from_numpy(rows.reshape(-1)).to(feed.device, non_blocking=True), longest)
-        fields = {name: torch.unflatten(x, 0, rows.shape) for name, x in batch.tensors().items()}
-        return fields, {"full": batch.full, "level": batch.level}
-    batches = [each.batch(places) for each, places in parts]
-    equal = all(each.equal for each, _ in parts) and len({batch.inputs.shape[1] for batch in batches}) == 1
+    if all(feed is feeds[0] for feed in feeds):
+        batch = feeds[0].picked(rows.reshape(-1), longest)
+        fields = {name: torch.unflatten(x, 0, tuple(rows.shape)) for name, x in batch.tensors().items()}
+    else:
+        batches = [feed.picked(own, longest) for feed, own in zip(feeds, rows.unbind(), strict=True)]
+        batch, each = batches[0], [batch.tensors() for batch in batches]
+        fields = {name: torch.stack([tensors[name] for tensors in each]) for name in each[0]}
+    return fields, {"full": batch.full, "level": batch.level}
+
+
+def _put_together(
+    feeds: Sequence[Batches], places: Sequence[np.ndarray], longest: int
+) -> tuple[Tensors, dict[str, Any]]:
+    """The same where sets are not held, out of the arrays. places: of each model the units of its batch."""
+    feed, batches = feeds[0], [each.batch(own) for each, own in zip(feeds, places, strict=True)]
+    equal = all(each.equal for each in feeds) and len({batch.inputs.shape[1] for batch in batches}) == 1
     ragged = {"inputs", "valid", "observed"} | ({"target"} if feed.examples.per_position else set())
     if getattr(feed, "pool", None) is None:  # of pooled features there is one for each example
         ragged.add("features")
