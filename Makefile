@@ -53,7 +53,7 @@ soak: $(READY)
 
 # Image at the paper's size on a GPU: DATA names the folder that holds cifar10/.
 gpu: $(READY)
-	HEADSTART_GRAPHS=1 $(BIN)/python benchmarks/coser_image.py --data $(DATA)
+	$(BIN)/python benchmarks/coser_image.py --data $(DATA)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache build src/*.egg-info

@@ -3,11 +3,15 @@
     python benchmarks/recorded_steps.py [--device auto] [--precision bfloat16] [--steps 200] [--only pretrain,ragged]
 
 Claim: on a GPU, 20 steps of Image's stages (D 64, 3 blocks, 4 heads, L 1,024; made-up pixels) that are played from a
-CUDA graph give the losses and weights of 20 plain ones, to 1e-3 of scale in bfloat16 and 1e-5 in float32. Four runs
-are compared: plain, plain once more (what the GPU's own kernels leave open, since some add in any order), the step
-that reads its numbers from the device without a recording, and the recorded one. Then their paces, and where the
-time of a recorded step goes. On a CPU nothing is recorded: the step is called, and the paces are those of calls.
-Not compared: biases of keys. Their gradient is zero but for rounding, and AdamW makes full steps of rounding.
+CUDA graph give the losses and weights of 20 plain ones. It is shown in two parts. A step that reads its numbers (rates,
+seed, epoch) from the device, without a recording, is compared with the plain step in float32, to 1e-5 of scale; and the
+recorded step with the one without a recording, in the precision that is asked for, to 1e-3 in bfloat16 and 1e-5 in
+float32. Each may differ by three times what two plain runs do (a GPU's own kernels may add in any order). bfloat16 alone
+would not tell: a GPU divides by a number that it reads another way than by one that Python gives, which moves the last
+bit of a weight, and bfloat16 rounds such a bit up to 2^-8 (measured: 1.7e-3 of scale after 20 steps with max pooling,
+8e-7 in float32). Then the paces, and where the time of a recorded step goes. On a CPU nothing is recorded: the step is
+called, and the paces are those of calls. Not compared: biases of keys. Their gradient is zero but for rounding, and
+AdamW makes full steps of rounding.
 
 Beside Image's two phases: `ragged`, tokens of 500 to 2,000 positions in pools of like length, which are recorded for
 each padded length; `windows`, the same in windows of 256 positions; `fresh`, an endless stream (bit memory), whose
@@ -77,7 +81,9 @@ class Taken:
 class Agreement:
     """Largest differences as shares of scale, over the losses and the weights of 20 steps.
 
-    floor: of two plain runs. unrecorded: of the step that reads its numbers from the device, not recorded.
+    recorded: of recorded steps and those that read their numbers from the device, in the precision of the stage; limit:
+    what is allowed there. unrecorded: of the latter and plain ones, in float32. floor: of two plain runs in float32.
+    moved: the largest way of a weight in the stage's precision.
     """
 
     phase: str
@@ -89,27 +95,26 @@ class Agreement:
     limit: float
 
     @property
-    def allowed(self) -> float:
-        """The limit, or three times what two plain runs differ by, where a GPU's kernels are that loose."""
-        return max(self.limit, 3 * self.floor)
-
-    @property
     def problem(self) -> str | None:
         """What is off, or None."""
         if not self.how.startswith(("recorded", CALLED)):
             return f"steps are not recorded ({self.how}); --record off measures plain ones"
         if not self.moved >= MOVED * self.limit:
             return f"the weights moved by {self.moved:.1e} of scale only: too little to compare"
-        for what, far in (("read from the device, unrecorded,", self.unrecorded), ("recorded", self.recorded)):
-            if not far <= self.allowed:
-                return f"steps {what} differ from plain ones by {far:.1e} of scale; {self.allowed:.0e} is allowed"
+        for what, far, limit in (
+            ("that read their numbers from the device differ from plain ones", self.unrecorded, LIMIT["float32"]),
+            ("recorded differ from those that are not", self.recorded, self.limit),
+        ):
+            allowed = max(limit, 3 * self.floor)
+            if not far <= allowed:
+                return f"steps {what} by {far:.1e} of scale; {allowed:.0e} is allowed"
         return None
 
     def __str__(self) -> str:
         return (
-            f"{self.phase}: {STEPS} steps {self.how} against plain: {self.recorded:.1e} of scale (unrecorded "
-            f"{self.unrecorded:.1e}, plain twice {self.floor:.1e}, allowed {self.allowed:.0e}; weights moved "
-            f"{self.moved:.1e})"
+            f"{self.phase}: {STEPS} steps {self.how} against unrecorded ones: {self.recorded:.1e} of scale ({self.limit:.0e} "
+            f"is allowed); unrecorded against plain ones in float32: {self.unrecorded:.1e}, plain twice {self.floor:.1e}; "
+            f"weights moved {self.moved:.1e}"
         )
 
 
@@ -150,17 +155,18 @@ def apart(first: Taken, second: Taken) -> float:
 
 
 def agreement(phase: str, spec: StageSpec, task: Task, device: str) -> Agreement:
-    """Compare the four ways to take 20 steps of a stage."""
-    ways = (None, None, by_calling, recorder(device))
-    plain, again, unrecorded, recorded = (taken(spec, task, device, way) for way in ways)
+    """Compare the ways to take 20 steps of a stage."""
+    exact = spec.model_copy(update={"optim": spec.optim.model_copy(update={"precision": "float32"})})
+    plain, again, read = (taken(exact, task, device, way) for way in (None, None, by_calling))
+    unrecorded, recorded = (taken(spec, task, device, way) for way in (by_calling, recorder(device)))
     how = recorded.how if device in RECORDERS else recorded.how.replace("recorded", CALLED)
     return Agreement(
         phase,
         how,
-        apart(plain, recorded),
-        apart(plain, unrecorded),
+        apart(unrecorded, recorded),
+        apart(plain, read),
         apart(plain, again),
-        plain.moved,
+        unrecorded.moved,
         LIMIT[spec.optim.precision],
     )
 

@@ -291,12 +291,21 @@ def test_a_recorder_of_the_device_is_taken_by_itself(monkeypatch):
     assert run(CASES["masks"], "auto")[0].how == "recorded"
 
 
-def test_steps_of_a_gpu_are_recorded_where_the_environment_asks_for_it(monkeypatch):
-    batches = SimpleNamespace(device=torch.device("cuda"), fits=True)
+@pytest.mark.parametrize(
+    ("switch", "equal", "how"),
+    [
+        (None, True, graph.cuda_graph),
+        (None, False, "sequences differ in length; HEADSTART_GRAPHS=1 records them"),
+        ("1", False, graph.cuda_graph),
+        ("0", True, "HEADSTART_GRAPHS=0 asks for it"),
+    ],
+)
+def test_which_steps_of_a_gpu_are_recorded(switch, equal, how, monkeypatch):
+    batches = SimpleNamespace(device=torch.device("cuda"), fits=True, equal=equal)
     monkeypatch.delenv("HEADSTART_GRAPHS", raising=False)
-    assert graph.choose_recorder("auto", batches, trained=True, alone=True) == "HEADSTART_GRAPHS=1 records them"
-    monkeypatch.setenv("HEADSTART_GRAPHS", "1")
-    assert graph.choose_recorder("auto", batches, trained=True, alone=True) is graph.cuda_graph
+    if switch is not None:
+        monkeypatch.setenv("HEADSTART_GRAPHS", switch)
+    assert graph.choose_recorder("auto", batches, trained=True, alone=True) == how
 
 
 def test_the_first_steps_are_not_recorded_and_no_other_is_performed_twice(monkeypatch):

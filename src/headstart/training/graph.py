@@ -47,8 +47,9 @@ def cuda_graph(step: Step) -> Step:
 
 RECORDERS: dict[str, Recorder] = {"cuda": cuda_graph}
 """By kind of device; a CPU starts an operation faster than it does it, and gains nothing."""
-ASKED = {"cuda": "HEADSTART_GRAPHS"}
-"""What is to be 1 in the environment for the steps of a device to be recorded: unmeasured (docs/benchmarks/gpu.md)."""
+SWITCH = "HEADSTART_GRAPHS"
+"""In the environment: 0 records no step, 1 also those of sequences of different length, which are not measured yet
+(docs/benchmarks/gpu.md)."""
 
 Record = Recorder | Literal["auto"] | None
 """How steps are recorded: as the device can, in no way, or by a recorder of one's own."""
@@ -60,12 +61,13 @@ def choose_recorder(record: Record, batches: Batches, *, trained: bool, alone: b
     trained: whether any tensor is. alone: on one rank.
     """
     if record == "auto":
-        device = batches.device.type
-        record = RECORDERS.get(device)
+        record, switch = RECORDERS.get(batches.device.type), os.environ.get(SWITCH, "")
         if record is None:
             return "steps are not recorded on this device"
-        if device in ASKED and os.environ.get(ASKED[device]) != "1":
-            return f"{ASKED[device]}=1 records them"
+        if switch == "0":
+            return f"{SWITCH}=0 asks for it"
+        if not batches.equal and switch != "1":
+            return f"sequences differ in length; {SWITCH}=1 records them"
     if record is None:
         return "asked for"
     if not trained:
