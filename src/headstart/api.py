@@ -14,11 +14,10 @@ from headstart.models.mixers import MIXERS
 from headstart.plugins import load_class, load_plugins, with_kinds, word_with_kinds
 from headstart.report.claims import measured
 from headstart.runner.events import Event, Failed
-from headstart.runner.job import Runtime, Stack
+from headstart.runner.job import Runtime, Stack, close_tasks
 from headstart.runner.machine import default_workers
 from headstart.runner.perform import perform
 from headstart.runner.ranks import ranks_of
-from headstart.runner.worker import close_tasks
 from headstart.sequence import Batch, Signature
 from headstart.spec import digest
 from headstart.stage import look_again

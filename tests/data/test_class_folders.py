@@ -38,6 +38,17 @@ def test_images_are_read_row_by_row_with_their_folder_as_label(tmp_path):
     assert result.notes == ("images of 4 x 3 (2), pixel by pixel, row by row", "1 files of other kinds are not read")
 
 
+@pytest.mark.parametrize("order", ["<u2", ">u2"])
+def test_grey_levels_of_16_bits_are_read_in_either_order_of_bytes(tmp_path, order):
+    pixels = np.array([[0, 100], [300, 65535]], dtype=order)
+    for name in ("cat", "dog"):
+        (tmp_path / name).mkdir()
+        Image.fromarray(pixels).save(tmp_path / name / "a.tif")
+    assert read(tmp_path, kind="numbers").values[:4].tolist() == [[0], [100], [300], [65535]]
+    image(tmp_path / "dog" / "b.png", size=(2, 2))
+    assert "2 images have more than 8 bits a pixel: their levels are on another scale" in read(tmp_path).notes
+
+
 def test_grey_images_among_coloured_ones_and_transparency_are_said(tmp_path):
     image(tmp_path / "a" / "1.png")
     image(tmp_path / "b" / "2.png", mode="RGB", value=9)

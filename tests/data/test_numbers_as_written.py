@@ -12,6 +12,7 @@ import pytest
 from support.made_tables import write
 
 from headstart.data import LayoutSpec, Sequences, read_sequences
+from headstart.data.sequences import channel_moments, standardised
 from headstart.errors import BadInput
 
 RNG = np.random.default_rng(0)
@@ -202,3 +203,109 @@ def test_names_among_few_whole_numbers_are_classes() -> None:
 def test_targets_in_per_cent_are_no_classes() -> None:
     with pytest.raises(BadInput, match=r"row 1: the target '.*%' is no number, like 24 of 24; write it as one"):
         of_targets([f"{abs(value[0])}%" for value in VALUES])
+
+
+@pytest.mark.parametrize("form", ["npy", "parquet"])
+def test_a_word_for_missing_is_found_among_numbers_of_single_precision(tmp_path: Path, form: str) -> None:
+    values = VALUES.astype(np.float32)
+    values[2, 3] = -999.9
+    path = tmp_path / f"f.{form}"
+    if form == "npy":
+        np.save(path, values)
+    else:
+        columns = {f"t{i}": values[:, i] for i in range(6)}
+        pyarrow.parquet.write_table(pa.table({**columns, "label": LABELS}), path)
+    result = read_sequences(path, LayoutSpec(na=("-999.9", "1e300")))
+    assert result.observed is not None
+    assert np.argwhere(~result.observed.reshape(24, 6)).tolist() == [[2, 3]]
+
+
+def test_a_word_for_missing_has_the_decimal_mark_of_the_file(tmp_path: Path) -> None:
+    rows = ["label;a;b", *(f"{label};{'-999,9' if i == 3 else '1,5'};{i},5" for i, label in enumerate(LABELS))]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)), LayoutSpec(na=("-999,9",)))
+    assert result.observed is not None
+    assert (int((~result.observed).sum()), float(result.values.max())) == (1, 23.5)
+
+
+def test_a_target_that_is_missing_may_be_written_in_another_way(tmp_path: Path) -> None:
+    rows = ["y,a,b", *(f"{'-999.0' if i % 5 == 3 else i * 0.37},{i}.5,2" for i in range(24))]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)), LayoutSpec(na=("-999",), target="y"))
+    assert int(np.isnan(result.numbers()).sum()) == 5
+    assert result.target == "number"
+
+
+def test_other_files_of_a_table_without_header_have_the_columns_of_the_first(tmp_path: Path) -> None:
+    def lines(name: str, ids: str) -> Path:
+        rows = [
+            ",".join([ids.format(60 + i), *map(str, values[:4]), label])
+            for i, (values, label) in enumerate(zip(VALUES, LABELS, strict=True))
+        ]
+        return write(tmp_path / name, "\n".join(rows))
+
+    first = read_sequences(lines("first.csv", "r{}"))
+    assert first.offsets[1] == 4
+    for name, ids in (("again.csv", "r{}"), ("numbers.csv", "{}")):
+        other = read_sequences(lines(name, ids), first.layout.fixed())
+        np.testing.assert_array_equal(other.values, first.values)
+
+
+def test_a_row_of_a_label_and_numbers_that_grow_is_no_header(tmp_path: Path) -> None:
+    rows = ["up,1.0,1.3,1.9,2.4", "down,3.0,2.2,1.1,0.4", "up,0.2,0.1,0.9,1.4", "down,5.0,4.0,2.0,2.5"] * 5
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert (len(result), set(result.labels)) == (20, {"up", "down"})
+    named = "name,0,1,2,4\n" + "\n".join(f"r{i},{','.join(map(str, VALUES[i, :4]))}" for i in range(20))
+    assert len(read_sequences(write(tmp_path / "g.csv", named))) == 20
+
+
+def test_times_are_those_of_the_earliest_row_of_each_sequence(tmp_path: Path) -> None:
+    rows = [f"s{i},{10 * i + k},{k}.5,{'ab'[i % 2]}" for i in range(6) for k in (4, 3, 2, 1, 0)]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(["id,time,v,label", *rows])))
+    assert result.times is not None
+    assert result.times.tolist() == [0, 10, 20, 30, 40, 50]
+
+
+def test_rows_of_any_length_without_a_target_keep_their_first_value(tmp_path: Path) -> None:
+    path = write(tmp_path / "f.csv", "0.5,0.3,0.1\n0.7,0.2\n0.9,0.8,0.6,0.4\n0.1,0.2\n")
+    result = read_sequences(path, LayoutSpec(target=""))
+    assert result.lengths.tolist() == [3, 2, 4, 2]
+    assert result.values[:3].ravel().tolist() == pytest.approx([0.5, 0.3, 0.1])
+
+
+def test_a_name_with_an_underscore_is_no_number(tmp_path: Path) -> None:
+    names = [f"{a}_{b:02d}" for a in range(1, 6) for b in range(1, 7)] * 2
+    rows = ["label,a,b", *(f"{name},{i}.5,{i}" for i, name in enumerate(names))]
+    result = read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+    assert (result.target, len(result.classes)) == ("class", 30)
+
+
+def test_points_between_thousands_beside_decimal_commas_are_refused(tmp_path: Path) -> None:
+    rows = ["label;a;b", *(f"{label};{i},5;1.{234 + i}" for i, label in enumerate(LABELS))]
+    with pytest.raises(BadInput, match=r"'1\.234' has a point between thousands"):
+        read_sequences(write(tmp_path / "f.csv", "\n".join(rows)))
+
+
+def test_masked_numbers_are_missing_and_masked_labels_are_none() -> None:
+    values = np.ma.masked_equal(np.array([[1.5, -9.0], [2.0, 3.0], [4.0, 5.0]]), -9.0)
+    labels = np.ma.masked_equal(np.array([0, -9, 1]), -9)
+    for source in (values, [values[0], values[1], values[2]]):
+        result = read_sequences(source, labels=labels)
+        assert result.labels == ("0", None, "1")
+        assert result.observed is None or result.observed.sum() == 5
+        assert -9 not in result.values
+
+
+@pytest.mark.parametrize("source", [[[], []], np.zeros((3, 0)), np.zeros((3, 2, 0)), {}])
+def test_what_holds_no_value_is_refused_in_words(source: object) -> None:
+    with pytest.raises(BadInput, match=r"empty|shape|no columns"):
+        read_sequences(source)
+
+
+@pytest.mark.parametrize(("mean", "spread"), [(101_325.4, 0.3), (654_321.0, 0.5), (1_234_567.8, 2.0), (3.0, 0.5)])
+def test_channels_far_from_zero_have_mean_0(mean: float, spread: float) -> None:
+    values = (mean + spread * RNG.normal(size=(500, 1))).astype(np.float32)
+    own = channel_moments([values])
+    scaled = standardised(values, None, *own)
+    assert abs(float(scaled.mean(dtype=np.float64))) < 2e-3
+    assert float(scaled.std(dtype=np.float64)) == pytest.approx(1, abs=1e-3)
+    if mean == 3.0:  # as always: six digits of both, in single precision
+        assert own[0].tolist() == [float(np.float32(f"{values.mean(dtype=np.float64):.6g}"))]

@@ -63,6 +63,19 @@ def test_files_of_a_folder_are_one_text_or_the_splits_that_they_are_named_after(
     assert [len(bytes_of(named, split)) for split in SPLITS] == [2000, 500, 500]
 
 
+def test_a_word_of_the_name_says_the_split_and_other_files_beside_the_three_are_not_read(tmp_path: Path) -> None:
+    folder = tmp_path / "wiki"
+    folder.mkdir()
+    parts = {"wiki.train-1.txt": TEXT[:900], "wiki.train-2.txt": TEXT[900:2000], "wiki.valid.txt": TEXT[2000:2500]}
+    for name, part in {**parts, "README.md": b"of a text", "latest.md": b"news"}.items():
+        (folder / name).write_bytes(part)
+    with pytest.raises(BadInput, match="say train and val, and none says test"):
+        of(tmp_path, "wiki")
+    (folder / "wiki.test.txt").write_bytes(TEXT[2500:3000])
+    task = of(tmp_path, "wiki")
+    assert [bytes_of(task, split) for split in SPLITS] == [TEXT[:2000], TEXT[2000:2500], TEXT[2500:3000]]
+
+
 def test_bits_of_tables_are_those_of_counting_byte_by_byte() -> None:
     train, test = b"abababac", b"abca"
 

@@ -11,7 +11,9 @@ from support.stacked import begun, differences, finished, together, turns
 from support.tape import taped
 
 from headstart.errors import StackTooLarge
+from headstart.stage.trained import TrainedRun
 from headstart.training import stack as stacks
+from headstart.training.batches import Batches
 from headstart.training.stack import Stack
 
 BASE: dict[str, Any] = {
@@ -54,26 +56,61 @@ def test_stages_of_every_sort_agree_with_those_alone(case: str) -> None:
         assert [row["val"]["loss"] for row in mine] == pytest.approx([row["val"]["loss"] for row in other], 1e-9)
 
 
-@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith(("features", "pools", "muon"))])
-def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str) -> None:
-    """Played by a stand-in for a CUDA graph: to the bit, also where each stage has a set of its own."""
-    own = [{"seed": 0}, {"seed": 1, "optim": {"lr": 5e-3}}, {"seed": 2, "optim": {"clip": 0.1}}]
+@pytest.mark.parametrize("shared", [False, True])
+@pytest.mark.parametrize("case", [case for case in CASES if not case.startswith("features")])
+def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Played by a stand-in for a CUDA graph: to the bit, with a set of each stage's own and with one for all.
 
-    def trained(record: Any) -> tuple[list[Any], list[Any]]:
+    Five stages in three places, with budgets of their own: they join and leave, and batches that end an epoch are short.
+    """
+    monkeypatch.setattr(Batches, "picks", property(lambda self: self.fits))  # held, as on a GPU
+    own: list[dict[str, Any]] = [{"seed": s, "budget": {"steps": n}} for s, n in enumerate((60, 55, 40, 25, 60))]
+    own[1]["optim"], own[2]["optim"] = {"lr": 5e-3}, {"clip": 0.1}
+    played: list[int] = []
+
+    def record(step: Any) -> Any:
+        play = taped(step)
+
+        def again() -> None:
+            played.append(1)
+            play()
+
+        return again
+
+    def trained(record: Any) -> tuple[list[TrainedRun], list[Any]]:
+        stack = Stack()
         stages = [begun(mine, BASE, **CASES[case]) for mine in own]
         for live in stages:
             live.setting = replace(live.setting, record=record)
-        return stages, together(stages)
+            if shared:
+                live.join(stack)
+        records = together(stages, 3, stack)
+        assert stack.refusal == ""
+        return stages, [[{k: v for k, v in row.items() if k != "seconds"} for row in rows] for rows in records]
 
-    (plain, records), (played, theirs) = trained(None), trained(taped)
-    ragged = not plain[0].setting.train.equal
-    assert plain[0].progress.how == "stacked, 3 models"
-    assert played[0].progress.how == f"stacked, 3 models{'' if ragged else ', recorded'}"
-    assert max(differences(plain, played)) == 0
-    for mine, other in zip(records, theirs, strict=True):
-        assert [{k: v for k, v in row.items() if k != "seconds"} for row in mine] == [
-            {k: v for k, v in row.items() if k != "seconds"} for row in other
-        ]
+    (plain, records), (recorded, theirs) = trained(None), trained(record)
+    assert len(played) > 20
+    assert [live.progress.how for live in plain] != [live.progress.how for live in recorded]
+    assert max(differences(plain, recorded)) == 0
+    assert records == theirs
+
+
+@pytest.mark.parametrize("mixer", ["delta_net", "linformer", "mamba", "attention"])
+def test_in_half_precision_products_of_a_stack_are_as_precise_as_those_alone(mixer: str) -> None:
+    model = {"mixer": {"kind": mixer, **({} if mixer == "mamba" else {"heads": 2})}}
+    seen: list[torch.dtype] = []
+    alone, stacked = (
+        [begun({"seed": s}, BASE, model=model, optim={"precision": "bfloat16"}) for s in (0, 1)] for _ in range(2)
+    )
+    for live in alone:
+        finished(live)
+    layer = stacked[0].model.get_submodule("blocks.0.mixer")
+    layer.register_forward_hook(lambda *call: seen.append(call[-1].dtype))
+    stack = Stack()
+    together(stacked, None, stack)
+    assert stack.refusal == ""
+    assert set(seen) == {torch.bfloat16}
+    assert 0 < max(differences(alone, stacked)) <= 1e-2
 
 
 def test_half_precision_agrees_within_its_rounding() -> None:

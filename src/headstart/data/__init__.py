@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from headstart.data.archives import files_of, reading, unpacked
-from headstart.data.arrays import array_table, list_table, read_npy, read_npz
+from headstart.data.arrays import array_table, list_table, read_npy, read_npz, unmasked
 from headstart.data.build import build
 from headstart.data.csv import column_types, of_lines, read_csv, recognised, typed
 from headstart.data.folders import read_folder
@@ -173,7 +173,7 @@ def _memory(source: Any, spec: LayoutSpec, name: str) -> Table:
     if isinstance(source, Mapping):
         return table_of(source, name)
     if isinstance(source, np.ndarray):
-        return array_table(source, name, spec, "an array")
+        return array_table(unmasked(source), name, spec, "an array")
     for way in ("to_list", "to_pylist"):
         if hasattr(source, way) and not isinstance(source, (str, bytes)):
             return list_table(getattr(source, way)(), name, spec)

@@ -157,7 +157,7 @@ def array_table(array: np.ndarray, source: str, spec: LayoutSpec, written: str, 
     places = Places(source)
     if array.ndim == 1 and array.dtype.kind in "US" and len(array):
         return Table({name: column_of(name, array.tolist(), places)}, len(array), places, written, shape="text")
-    if array.ndim not in (2, 3) or not len(array):
+    if array.ndim not in (2, 3) or not array.size:
         raise BadInput(f"{source}: has shape {array.shape}; give (n, L), (n, L, F), or a list of sequences")
     if array.dtype.kind in "US":
         column = list_column(name, list(array.astype(np.str_)), places)
@@ -205,11 +205,22 @@ def list_table(items: Sequence[Any], source: str, spec: LayoutSpec) -> Table:
     return Table({"values": column}, len(arrays), places, "a list of sequences", shape="list")
 
 
+def unmasked(values: Any) -> np.ndarray:
+    """What has an array, as one; a masked number is NaN. Raises: BadInput for masked texts."""
+    if isinstance(values, np.ma.MaskedArray) and values.mask.any():
+        if values.dtype.kind not in "biuf":
+            raise BadInput("a masked array of texts is not read; give a list with None where a text is missing")
+        plain = np.array(values.data, dtype=np.result_type(values.dtype, np.float32))
+        plain[values.mask] = np.nan
+        return plain
+    return np.asarray(values)
+
+
 def _sequence(item: Any, row: str, spec: LayoutSpec) -> np.ndarray | None:
     if isinstance(item, (list, tuple)):
         array = array_of(item)
     elif hasattr(item, "__array__"):
-        array = np.asarray(item)
+        array = unmasked(item)
         check_dtype(array.dtype, row)
     else:
         return None

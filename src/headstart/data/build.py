@@ -20,13 +20,15 @@ from headstart.errors import BadInput, Mistakes, Places
 @dataclass
 class Parts:
     """Sequences on the way: `values` (S, F) with NaN where missing, or ids (S,); `rows` are the table's rows that stand
-    for each sequence (in a long table its first). `labels` (S,) are those of positions, where each has its own."""
+    for each sequence (in a long table its first in the file, and `begins` its first in time). `labels` (S,) are those
+    of positions, where each has its own."""
 
     values: np.ndarray
     offsets: np.ndarray
     rows: np.ndarray
     channels: tuple[str, ...]
     labels: Words | None = None
+    begins: np.ndarray | None = None
 
 
 def build(
@@ -58,6 +60,7 @@ def build(
     kind = layout.spec.target_kind if layout.spec.target_kind != "auto" else target_kind(names)
     if layout.spec.target_kind == "auto" and not layout.spec.per_position:
         check_numbers(names, columns.get("target"), places)
+    begins = parts.rows if parts.begins is None else parts.begins
     layout = replace(layout, target_kind=kind if any(name is not None for name in names) else "none")
     whole = Sequences(
         *_observed(parts),
@@ -66,7 +69,7 @@ def build(
         places=places,
         notes=(),
         channels=parts.channels,
-        times=_times(table, layout, mistakes)[parts.rows] if layout.time is not None else None,
+        times=None if layout.time is None else _times(table, layout, mistakes)[begins],
         ids=_each(words_of(ids, columns.get("id"), parts.rows, "ids"), "id", layout.id, places, mistakes),
         groups=_each(
             words_of(groups, columns.get("group"), parts.rows, "groups"), "group", layout.group, places, mistakes
@@ -150,7 +153,9 @@ def _written(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
         places = table.places.take(np.repeat(rows, np.diff(offsets)))
         _refuse_empty(np.diff(offsets), table.places, column.name, mistakes)
     ids, symbols = coded(tokens, layout.spec.symbols, places, column.name, mistakes)
-    return Parts(ids, offsets, rows, (column.name,)), replace(layout, kind="tokens", symbols=symbols)
+    begins = order[offsets[:-1]] if layout.shape == "long" else None
+    parts = Parts(ids, offsets, rows, (column.name,), begins=begins)
+    return parts, replace(layout, kind="tokens", symbols=symbols)
 
 
 def _refuse_empty(lengths: np.ndarray, places: Places, column: str, mistakes: Mistakes) -> None:
@@ -171,7 +176,7 @@ def _numbers(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, not
     if layout.shape == "long":
         order, offsets, rows = in_sequences(table, layout, cells, mistakes, notes)
         flat = np.stack([cells.numbers(table.columns[channel.columns[0]])[order] for channel in layout.channels], 1)
-        return Parts(flat.astype(np.float32), offsets, rows, channels)
+        return Parts(flat.astype(np.float32), offsets, rows, channels, begins=order[offsets[:-1]])
     return _lists(table, layout, cells, mistakes, notes)
 
 
@@ -190,6 +195,8 @@ def _lists(table: Table, layout: Layout, cells: Cells, mistakes: Mistakes, notes
     lengths = np.stack([np.diff(column.offsets) for column in columns])
     longest = lengths.max(0)
     _refuse_empty(longest, table.places, names[0], mistakes)
+    if not longest.any():
+        mistakes.check()
     offsets = np.concatenate([[0], np.cumsum(longest)]).astype(np.int64)
     if len(columns) == 1:
         values = columns[0].values.reshape(offsets[-1], -1).astype(np.float32)

@@ -17,7 +17,7 @@ from headstart.data.archives import reading, unpacked
 from headstart.data.layout import TEXTS, LayoutSpec, check_names, is_role, numbered, plain
 from headstart.data.rows import list_column
 from headstart.data.table import Cells, Column, Table, Type, arrow_texts
-from headstart.data.text import COMMA, DELIMITERS, THOUSANDS, cut, find_delimiter, is_number, text_lines
+from headstart.data.text import COMMA, DELIMITERS, POINTED, THOUSANDS, cut, find_delimiter, is_number, text_lines
 from headstart.errors import BadInput, Mistakes, Places
 
 SAMPLE = 1_000
@@ -284,19 +284,19 @@ def _uneven_table(lines: Iterator[str], form: Form, spec: LayoutSpec, mistakes: 
     cells = Cells(Places(form.source), frozenset(spec.na), form.decimal)
     lists: list[np.ndarray] = []
     first: list[str] = []
+    start = 0 if spec.target == "" else 1
     for row in records:
         begins.append(records.line)
         first.append(row[0])
-        lists.append(cells.row(row[1:], len(lists), lambda i: str(i + 2)))
+        lists.append(cells.row(row[start:], len(lists), lambda i: str(i + start + 1)))
     cells.places = Places(form.source, lines=np.array(begins, dtype=np.int64))
     cells.report(mistakes)
     table = _table(
         None, Form(form.source, form.mark, form.quote, form.decimal, form.header), np.array(begins), records.blank
     )
-    table.columns = {
-        "1": Column("1", "text", arrow_texts(first)),
-        "2 and on": list_column("2 and on", lists, cells.places),
-    }
+    name = f"{start + 1} and on"
+    table.columns = {"1": Column("1", "text", arrow_texts(first))} if start else {}
+    table.columns[name] = list_column(name, lists, cells.places)
     if spec.target is None:
         table.roles["target"] = "1"
     table.notes.append(f"{form.source}: rows have {min(map(len, lists)):,} to {max(map(len, lists)):,} values")
@@ -317,7 +317,8 @@ def has_header(rows: Sequence[Sequence[str]], decimal: str) -> bool:
     own = [i for i, cell in enumerate(head) if not any(i < len(row) and row[i] == cell for row in below)]
     if any(is_role(head[i]) or plain(head[i]) in TEXTS for i in own if not number(head[i])):
         return True
-    if below and _counts_on(head, decimal) and not _counts_on(below[0], decimal):
+    words = [i for i, cell in enumerate(head) if not number(cell)]  # a word that comes again is a label
+    if below and set(words) <= set(own) and _counts_on(head, decimal) and not _counts_on(below[0], decimal):
         return True
     if numeric or len(head) == 1 or not below:
         return False
@@ -365,7 +366,14 @@ def find_decimal(rows: Sequence[Sequence[str]], source: str, known: str = "auto"
             f"{source}: {commas[0]!r} may be {commas[0].replace(',', '.')} or {whole}; give --decimal , for the first "
             "(decimal in Python and in a layout), or write numbers without a mark between thousands for the second"
         )
-    return "," if known == "," or (commas and known == "auto") else "."
+    mark: Literal[".", ","] = "," if known == "," or (commas and known == "auto") else "."
+    for column in itertools.zip_longest(*rows[1:200], fillvalue="") if mark == "," else ():
+        points_of = [cell.strip() for cell in column if "." in cell and is_number(cell)]
+        if points_of and all(map(POINTED.match, points_of)):
+            raise BadInput(
+                f"{source}: {points_of[0]!r} has a point between thousands, beside decimal commas; write it without"
+            )
+    return mark
 
 
 def column_types(form: Form, body: Sequence[Sequence[str]]) -> list[Type]:

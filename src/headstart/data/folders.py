@@ -26,7 +26,8 @@ PIXELS = 2**24
 """Pixels that one image may have."""
 VALUES = 2**29
 """Values that a folder may hold: 2 GiB."""
-GREY = ("1", "L", "I;16", "I", "F")
+GREY = ("1", "L", "I", "F")
+"""Modes of Pillow with one channel, beside I;16 in any order of bytes."""
 
 
 def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
@@ -106,10 +107,13 @@ class _Reader:
         self.rate, self.wanted = spec.rate, spec.rate
         self.rates: Counter[int] = Counter()
         self.sizes: Counter[tuple[int, int]] = Counter()
-        self.clear = 0
+        self.clear = self.deep = 0
 
     def image(self, content: bytes, location: str, mistakes: Mistakes) -> np.ndarray | None:
-        """(pixels, 1) of a grey image or (pixels, 3) of one in colour, 0 to 255; None and a mistake."""
+        """(pixels, 1) of a grey image or (pixels, 3) of one in colour; None and a mistake.
+
+        Of 0 to 255, or of what an image of more than 8 bits a pixel holds.
+        """
         from PIL import Image
 
         try:
@@ -123,8 +127,10 @@ class _Reader:
                         return None
                     self.sizes[image.size] += 1
                     self.clear += image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
-                    grey = image.mode in (*GREY, "LA")
-                    plain = image if image.mode in ("I;16", "I", "F") else image.convert("L" if grey else "RGB")
+                    deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
+                    grey = deep or image.mode in (*GREY, "LA")
+                    self.deep += deep
+                    plain = image if deep else image.convert("L" if grey else "RGB")
                     pixels = np.asarray(plain, dtype=np.float32)
         except (OSError, ValueError, SyntaxError, Image.DecompressionBombError) as error:
             mistakes.add(location, f"is not an image that can be read ({one_line(error, 80)}); give it again")
@@ -157,6 +163,8 @@ class _Reader:
             notes = [f"images of {sizes}{' and others' if len(self.sizes) > 3 else ''}, pixel by pixel, row by row"]
             if len(self.sizes) > 1:
                 notes.append("the images differ in size, so that a place in the sequence is another place in the image")
+            if 0 < self.deep < self.sizes.total():
+                notes.append(f"{self.deep:,} images have more than 8 bits a pixel: their levels are on another scale")
             return notes + ([f"transparency of {self.clear:,} images is not read"] if self.clear else [])
         if kind == "recordings":
             rates = ", ".join(f"{rate:,}" for rate in self.rates)

@@ -133,7 +133,7 @@ def words_of(values: Any, column: Column | None, rows: np.ndarray, what: str) ->
     elif hasattr(values, "to_pylist"):
         values = values.to_pylist()
     elif hasattr(values, "__array__"):
-        values = np.asarray(values)
+        values = values if isinstance(values, np.ma.MaskedArray) else np.asarray(values)
         if values.ndim == 2 and values.shape[1] == 1:
             values = values[:, 0]
         if values.ndim != 1:

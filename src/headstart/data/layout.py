@@ -133,7 +133,8 @@ class Layout:
         values = tuple(
             column
             for channel in self.channels
-            for column in ([channel.pattern] if channel.pattern else channel.columns)
+            # Without a header each column of another use is a number, too, and would be like the pattern.
+            for column in ([channel.pattern] if channel.pattern and self.header is not False else channel.columns)
         )
         return self.spec.model_copy(
             update={

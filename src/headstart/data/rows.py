@@ -150,6 +150,8 @@ def read_json_lines(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
 def table_of(columns: Mapping[Any, Any], source: str) -> Table:
     """A mapping of names to columns of equal length. Raises: BadInput naming a column of another length."""
     mistakes, places = Mistakes(), Places(source)
+    if not columns:
+        raise BadInput(f"{source}: has no columns; give one for each value of a sequence, or one that holds sequences")
     cells = {
         str(name): [_cell(value, places.cell(i, str(name)), mistakes) for i, value in enumerate(values)]
         for name, values in columns.items()

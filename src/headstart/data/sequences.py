@@ -349,9 +349,10 @@ def moments(counts: np.ndarray) -> tuple[float, float]:
 
 
 def channel_moments(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Mean and deviation (F,) of what is there, in float32; the deviation of a constant channel is 1.
+    """Mean (float64) and deviation (float32), (F,), of what is there; the deviation of a constant channel is 1.
 
-    Rounded to 6 digits, so that no processor's order of summation shows in the examples.
+    Rounded to 6 digits, so that no processor's order of summation shows in the examples; a mean of more than a hundred
+    deviations has as many digits more as it is larger.
     """
     width = values[0].shape[1]
     count, total, square = np.zeros(width), np.zeros(width), np.zeros(width)
@@ -363,11 +364,16 @@ def channel_moments(values: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarra
         square += np.nansum((part.astype(np.float64) - mean) ** 2, 0)
     spread = np.sqrt(square / np.maximum(count, 1))
     deviation = np.where(spread > 1e-12 * np.maximum(np.abs(mean), 1e-30), spread, 1.0)
-    return _rounded(mean), _rounded(deviation)
+    more = np.ceil(np.log10(np.maximum(np.abs(mean) / (100 * deviation), 1))).astype(int)
+    rounded = np.array([float(f"{value:.{6 + min(digits, 9)}g}") for value, digits in zip(mean, more, strict=True)])
+    short = np.array([float(f"{value:.6g}") for value in deviation], dtype=np.float32)
+    return np.where(more > 0, rounded, rounded.astype(np.float32)), short
 
 
-def _rounded(x: np.ndarray) -> np.ndarray:
-    return np.array([float(f"{value:.6g}") for value in x], dtype=np.float32)
+def two_parts(mean: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A mean in float64 as the sum of two float32 numbers, the second 0 where the first is all of it."""
+    high = np.asarray(mean, dtype=np.float32)
+    return high, (mean - high.astype(np.float64)).astype(np.float32)
 
 
 def to_range(x: np.ndarray, low: float, high: float) -> np.ndarray:
@@ -379,5 +385,6 @@ def standardised(
     values: np.ndarray, observed: np.ndarray | None, mean: np.ndarray, deviation: np.ndarray
 ) -> np.ndarray:
     """(S, F) float32 values less the mean, over the deviation, of each channel (F,); 0 where nothing was observed."""
-    scaled = ((values - mean) / deviation).astype(np.float32)
+    high, low = two_parts(mean)
+    scaled = ((values - high - low if low.any() else values - high) / deviation).astype(np.float32)
     return scaled if observed is None else np.where(observed, scaled, np.float32(0))

@@ -256,7 +256,8 @@ def parse(cells: Any, decimal: str = ".", missing: Iterable[str] = ()) -> np.nda
     try:
         plain = pc.utf8_trim_whitespace(cells)
         plain = plain if decimal == "." else pc.replace_substring(plain, decimal, ".")
-        gaps = pc.is_in(plain, value_set=arrow_texts(["", *missing]).cast(plain.type))
+        words = ["", *(word.replace(decimal, ".") for word in missing)]
+        gaps = pc.is_in(plain, value_set=arrow_texts(words).cast(plain.type))
         keep = pc.and_(plain.is_valid(), pc.invert(gaps))
         values = np.full(len(plain), np.nan)
         values[numbers_of(keep).astype(bool)] = numbers_of(plain.filter(keep).cast(pa.float64()))
@@ -277,7 +278,7 @@ class Cells:
     others: int = 0
 
     def __post_init__(self) -> None:
-        numbers = np.array([to_float(word) for word in self.na])
+        numbers = np.array([to_float(word.replace(self.decimal, ".")) for word in self.na])
         self._na_numbers = numbers[~np.isnan(numbers)]
 
     def missing(self, text: str | None) -> bool:
@@ -285,13 +286,15 @@ class Cells:
         if text is None:
             return True
         text = text.strip()
-        return not text or text in self.na or text.lower() == "nan"
+        if not text or text in self.na or text.lower() == "nan":
+            return True
+        return len(self._na_numbers) > 0 and to_float(text.replace(self.decimal, ".")) in self._na_numbers
 
     def row(self, words: Sequence[str], row: int, name: Callable[[int], str]) -> np.ndarray:
         """(L,) float64 of the cells of one row, NaN where missing; `name` gives the column of the i-th cell."""
         plain = words if self.decimal == "." else [word.replace(self.decimal, ".") for word in words]
         try:
-            values = np.fromiter(map(float, plain), np.float64, len(plain))
+            values = np.fromiter(map(float if "_" not in "".join(plain) else to_float, plain), np.float64, len(plain))
         except ValueError:
             values = np.array([to_float(word) for word in plain])
         return self._checked(values, lambda: words, lambda i: (row, name(i)))
@@ -339,17 +342,21 @@ class Cells:
 
         What fits into float32 is given in it, the rest in float64.
         """
-        narrow = values.dtype.itemsize <= (4 if values.dtype.kind == "f" else 2)
-        values = self.without_na(np.asarray(values, dtype=np.float32 if narrow else np.float64))
+        written = values.dtype
+        narrow = written.itemsize <= (4 if written.kind == "f" else 2)
+        values = np.asarray(values, dtype=np.float32 if narrow else np.float64)
+        values = self.without_na(values, written if written.kind == "f" else values.dtype)
         wrong = np.flatnonzero(np.abs(values.reshape(-1)) > LARGEST)
         for i in wrong.tolist():
             self.refuse(*cell(i), number_name(values.reshape(-1)[i]), TOO_LARGE)
         return np.where(np.abs(values) > LARGEST, np.nan, values) if len(wrong) else values
 
-    def without_na(self, values: np.ndarray) -> np.ndarray:
-        """The values with NaN for numbers that are among `na`."""
+    def without_na(self, values: np.ndarray, written: np.dtype[Any] | type = np.float64) -> np.ndarray:
+        """The values with NaN for numbers that are among `na`; written: the type that rounded them in the file."""
         if len(self._na_numbers):
-            hit = np.isin(values, self._na_numbers)
+            with np.errstate(over="ignore"):
+                numbers = self._na_numbers.astype(written)
+            hit = np.isin(values, numbers[np.isfinite(numbers)])
             if hit.any():
                 return np.where(hit, np.nan, values)
         return values

@@ -34,6 +34,8 @@ SAME = 0.8
 """Share of rows that a mark cuts alike, or of cells that are numbers."""
 COMMA = re.compile(r"^[+-]?\d+,\d+(?:[eE][+-]?\d+)?$")
 """A number with a decimal comma, or of thousands."""
+POINTED = re.compile(r"^[+-]?[1-9]\d{0,2}\.\d{3}$")
+"""What may be a number of thousands with a point between them."""
 THOUSANDS = re.compile(r"^[+-]?[1-9]\d{0,2}(?:(?:,\d{3})+\.\d+|(?:,\d{3}){2,3}|(?:\.\d{3})+,\d+|(?:\.\d{3}){2,3})$")
 """A number with marks between thousands: 1,234.5 or 1.234,5 or 1,234,567."""
 WIDE = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -335,9 +337,9 @@ def list_parts(text: str) -> list[str]:
 
 
 def to_float(text: str) -> float:
-    """A text as a number; NaN where it is none."""
+    """A text as a number; NaN where it is none, as 1_000 is, which is a number in Python alone."""
     try:
-        return float(text)
+        return float(text) if "_" not in text else np.nan
     except ValueError:
         return np.nan
 

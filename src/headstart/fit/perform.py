@@ -29,10 +29,9 @@ from headstart.fit.source import Source, read_source
 from headstart.fit.started import find_start
 from headstart.fit.wording import answer, notes, split_in_words, title
 from headstart.runner.events import Event, Failed
-from headstart.runner.job import Runtime
+from headstart.runner.job import Runtime, close_tasks
 from headstart.runner.machine import choose_device, default_workers, version
 from headstart.runner.perform import perform
-from headstart.runner.worker import close_tasks
 from headstart.sequence import IGNORE
 from headstart.serve.config import NETWORK, Profile
 from headstart.serve.network import check_servable

@@ -17,7 +17,7 @@ from headstart.errors import BadInput
 from headstart.runner import events, node
 from headstart.runner.connection import Room, connect, last_line
 from headstart.runner.events import Event
-from headstart.runner.job import Job, Runtime
+from headstart.runner.job import Job, Runtime, check_unchanged, training
 from headstart.runner.local import WorkerDied, WorkerDone, WorkerMessage, WorkerReport
 from headstart.runner.worker import explain, perform_one
 from headstart.store import RESULT, ClaimedStage, Damaged, LostLock, Store, read_json, seal
@@ -72,7 +72,7 @@ class ClusterPool:
         self._attempts: dict[str, _Attempt] = {}
         self._count = 0
         self._ready: list[WorkerReport] = []
-        self._weights: dict[tuple[str, str], Any] = {}
+        self._weights: dict[tuple[str, str, str], Any] = {}
         self._tasks: dict[str, tuple[dict[str, Any], Any]] = {}
 
     @property
@@ -147,25 +147,27 @@ class ClusterPool:
     def _submit(self, attempt: _Attempt, runtime: Runtime) -> Any:
         """The reference of the task."""
         job, store, spec = attempt.job, attempt.store, attempt.job.spec
-        weights = task = None
+        weights, task, digest = None, None, ""
         if job.parent is not None:
-            weights = self._parent(store, job.parent, spec.weights)
+            weights, digest = self._parent(store, job.parent, spec.weights)
         if not spec.task.generated:
             facts, task = self._task(spec.task, runtime.data)
-        head = {"weights": spec.weights, "task": facts if task is not None else None}
+            check_unchanged(spec, runtime.data, training(), job.identity)
+        head = {"weights": spec.weights, "weights_digest": digest, "task": facts if task is not None else None}
         own = Runtime(runtime.data, self._room.device, 0, runtime.threads, runtime.save_every, runtime.limit)
         message = node.request(job, own, head, partial_files(attempt.folder.path))
         return self._serve.remote(self._mailbox, attempt.key, message, [weights, task])
 
-    def _parent(self, store: Store, identity: str, which: Any) -> Any:
-        """The reference of a parent's weights, as `best.safetensors` of a stage that shares nothing would be."""
-        key = (identity, which)
+    def _parent(self, store: Store, identity: str, which: Any) -> tuple[Any, str]:
+        """The reference of a parent's weights, as `best.safetensors` of a stage that shares nothing would be, and what
+        tells them from others."""
+        key = (identity, which, store.weights_digest(identity, which))
         if key not in self._weights:
             while len(self._weights) >= _WEIGHTS_KEPT:
                 del self._weights[next(iter(self._weights))]
             content = seal(store.weights(identity, which), {"identity": identity, "weights": which})
             self._weights[key] = self._ray.put(content)
-        return self._weights[key]
+        return self._weights[key], key[-1]
 
     def _task(self, spec: Any, data: Path) -> tuple[dict[str, Any], Any]:
         """Facts, with the digest of the content, and the reference of the arrays of a loaded task."""

@@ -7,6 +7,8 @@ plan, so that whole rows of a table appear early. A slot that finds none of its 
 
 from __future__ import annotations
 
+import json
+import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -263,3 +265,42 @@ class Agenda:
             return "" if ended == "complete" else f"its parent {name} {job.parent} {ended}"
         status = self._store.status(job.parent)
         return "" if status in ("complete", "running") else f"its parent {job.parent} is {status}"
+
+
+TASKS_KEPT = 4
+"""Loaded tasks that a process keeps; a study rarely has more at once."""
+_tasks: dict[tuple[str, str], Any] = {}
+
+
+def loaded_task(stage: Any, data: Path, engine: Engine, identity: str) -> Any:
+    """The loaded task of a stage; a process keeps the last few. identity: of the stage, as it was planned.
+
+    Raises: BadInput where what was read is not what the identity holds: a file has changed since.
+    """
+    spec = stage.task
+    key = (json.dumps(spec.document(), sort_keys=True), os.path.abspath(data))
+    if key not in _tasks:
+        while len(_tasks) >= TASKS_KEPT:
+            del _tasks[next(iter(_tasks))]
+        task = engine.open_task(spec, data)
+        check_unchanged(stage, data, engine, identity)
+        _tasks[key] = task
+    return _tasks[key]
+
+
+def check_unchanged(stage: Any, data: Path, engine: Engine, identity: str) -> None:
+    """Raises: BadInput where the data of a stage are not those that its identity, as it was planned, holds."""
+    from headstart.stage import look_again
+
+    if not getattr(stage.task, "generated", True):
+        look_again()
+    if engine.identity(stage, data) != identity:
+        raise BadInput(
+            f"the data of task {stage.task.kind!r} have changed since this run began, and nothing was trained on them; "
+            "give the command again"
+        )
+
+
+def close_tasks() -> None:
+    """Forget the loaded tasks: their files may have changed since."""
+    _tasks.clear()

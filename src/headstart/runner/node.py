@@ -57,7 +57,8 @@ def serve(mailbox: Any, key: str, message: bytes, references: Sequence[Any]) -> 
     """Do the stage of a request, and put into the mailbox, under `key`, every event with the files that are new.
 
     references: of objects that the stage needs: its parent's weights and its task's arrays, None where it has none.
-    The request says of them: `weights`, which of the parent's; `task`, the facts and the digest of its data.
+    The request says of them: `weights`, which of the parent's, and their `weights_digest`; `task`, the facts and the
+    digest of its data.
     Raises: BadInput where this machine has other versions than the driver.
     """
     head, files = unpack(message)
@@ -75,7 +76,7 @@ def serve(mailbox: Any, key: str, message: bytes, references: Sequence[Any]) -> 
         store.folder(head["identity"]).mkdir(parents=True, exist_ok=True)
         weights, arrays = references
         if weights is not None:
-            _place_parent(store.folder(head["parent"]), head["weights"], ray.get(weights))
+            _place_parent(store.folder(head["parent"]), head["weights"], ray.get(weights), head["weights_digest"])
         # A task that was sent is known by its content, which stands where its folder would.
         data = head["task"]["digest"] if head["task"] else head["data"]
         runtime = Runtime(data=Path(data), **head["runtime"])
@@ -111,11 +112,11 @@ def _engine(head: Mapping[str, Any], fetch: Any) -> Engine:
     return dataclasses.replace(own, identity=lambda *_: str(head["identity"]), open_task=open_task)
 
 
-def _place_parent(folder: Path, which: str, weights: bytes) -> None:
-    """As much of a finished stage as its child asks the store for."""
+def _place_parent(folder: Path, which: str, weights: bytes, digest: str) -> None:
+    """As much of a finished stage as its child asks the store for. digest: of the weights, where they come from."""
     folder.mkdir(parents=True)
     publish(folder / f"{which}.safetensors", weights)
-    publish_json(folder / RESULT, {"identity": folder.name, "status": "complete"})
+    publish_json(folder / RESULT, {"identity": folder.name, "status": "complete", "digests": {which: digest}})
 
 
 class _Post:

@@ -265,9 +265,10 @@ class _Run:
         """The result of a stage that is done and sound; a damaged one is left to who claims it."""
         try:
             result = self._store.result(job.identity)
-        except Damaged:
+            sound = result is not None and self._store.problem(job.identity) is None
+        except (Damaged, OSError):  # whoever claims it says what is wrong
             return None
-        if result is None or self._store.problem(job.identity) is not None:
+        if not sound:
             return None
         self._store.tidy(job.identity)
         return result

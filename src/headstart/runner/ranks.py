@@ -10,10 +10,10 @@ from typing import Any
 from headstart.errors import BadInput
 from headstart.plugins import Plugin, ready_plugin
 from headstart.runner import events
-from headstart.runner.job import Engine, Runtime, training
+from headstart.runner.job import Engine, Runtime, loaded_task, training
 from headstart.runner.local import Stop, Work, WorkerDied, WorkerMessage, WorkerReport, Workers
 from headstart.runner.machine import choose_device, gpus, use_device, use_threads, version
-from headstart.runner.worker import explain, loaded_task
+from headstart.runner.worker import explain
 from headstart.training.distributed import LostRank, RankFailed, Ranks, World, joined, launch, meeting_place, own_device
 
 _GRACE = 10  # seconds that rank 0 has to save after SIGTERM
@@ -183,7 +183,7 @@ def _share_stage(ranks: Ranks, world: World, runtime: Runtime, engine: Engine, d
                 "(--data), the same plugins and the same version of headstart"
             )
         with use_threads(order["threads"]):
-            task = loaded_task(spec.task, runtime.data, engine)
+            task = loaded_task(spec, runtime.data, engine, order["identity"])
             resume = None if order["state"] is None else (tensors["state"], order["state"])
             run = engine.begin(spec, task, tensors.get("parent"), device, resume)
             run.share(ranks)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import os
 import platform
 import time
 import traceback
@@ -17,7 +15,7 @@ from headstart.errors import BadInput, StackTooLarge, first_line, lacks_memory
 from headstart.plugins import Plugin, place_of
 from headstart.runner import events
 from headstart.runner.events import Event, StepTime, StopReason
-from headstart.runner.job import Engine, Job, Probe, Runtime
+from headstart.runner.job import Engine, Job, Probe, Runtime, loaded_task
 from headstart.runner.local import Stop
 from headstart.runner.machine import choose_device, machine, use_device, use_threads, version
 from headstart.store import ClaimedStage, Damaged, LostLock, SaveTimes, Store, disk_full
@@ -27,10 +25,10 @@ from headstart.training.distributed import ALONE, LostRank, RankFailed, Ranks, j
 _LONGEST_SAVE = 60.0  # seconds: a state that costs little is saved at least this often, whatever `save_every` says
 _SHOW_EVERY = 0.2  # seconds between two signs of progress without a record
 _THEN = " then "  # between what a stage began with and what it went on with
+_OTHER_PARENT = "has been trained again and has other weights now, so that the stage starts again at step 0"
 _MANY = 10**6  # steps of a probe, of which a few are taken
 _PROBE_UNITS = 64  # scored by a probe
 _PROBE_BATCHES = 32  # that the train examples of a probe fill, at most
-_TASKS_KEPT = 4  # loaded tasks that a process keeps; a study rarely has more at once
 
 
 def never() -> str | None:
@@ -216,8 +214,18 @@ class _Attempt:
         """Train and publish."""
         yield from self._differences()
         job = self.job
-        task = loaded_task(job.spec.task, self.runtime.data, engine)
-        parent = None if job.parent is None else store.weights(job.parent, job.spec.weights)
+        task = loaded_task(job.spec, self.runtime.data, engine, job.identity)
+        parent, source = None, ""
+        if job.parent is not None:
+            parent, source = (
+                store.weights(job.parent, job.spec.weights),
+                store.weights_digest(job.parent, job.spec.weights),
+            )
+        if self.state is not None and self.state[1].get("parent", source) != source:
+            yield events.Notice(job.identity, job.name, f"{job.parent}, from which it starts, {_OTHER_PARENT}")
+            self.state = None
+            self.folder.forget()
+        self.parent = source
         resume = None if self.state is None else (self.state[0], self.state[1]["run"])
         run = engine.begin(job.spec, task, parent, self.device, resume)
         if self.company is not None:
@@ -295,7 +303,9 @@ class _Attempt:
         began = time.monotonic()
         tensors, meta = tick.state()
         if at_once or saves.affordable(tensors, began):
-            self.folder.save(tick.step, tensors, {"run": meta, "step": tick.step, "ran": self.ran})
+            self.folder.save(
+                tick.step, tensors, {"run": meta, "step": tick.step, "ran": self.ran, "parent": self.parent}
+            )
             saves.saved(began, time.monotonic())
 
     def _differences(self) -> Iterator[Event]:
@@ -358,24 +368,6 @@ def _references(job: Job, outcome: Any, parent: Any) -> dict[str, dict[str, str]
     names = [name for name in outcome.frozen if name in parent]
     source = {"identity": job.parent, "weights": job.spec.weights}
     return {name: source for name in names if same(name, outcome.best) and same(name, outcome.last)}
-
-
-_tasks: dict[tuple[str, str], Any] = {}
-
-
-def loaded_task(spec: Any, data: Path, engine: Engine) -> Any:
-    """The loaded task; a process keeps the last few."""
-    key = (json.dumps(spec.document(), sort_keys=True), os.path.abspath(data))
-    if key not in _tasks:
-        while len(_tasks) >= _TASKS_KEPT:
-            del _tasks[next(iter(_tasks))]
-        _tasks[key] = engine.open_task(spec, data)
-    return _tasks[key]
-
-
-def close_tasks() -> None:
-    """Forget the loaded tasks: their files may have changed since."""
-    _tasks.clear()
 
 
 def explain(error: BaseException, path: Path, plugins: Sequence[Plugin] = ()) -> str:

@@ -61,7 +61,7 @@ class Served:
         check_alike(s, known.kind, known.channels)
         values = _recoded(s, known.symbols) if known.kind == "tokens" else s.values
         if known.mean:
-            mean, deviation = (np.array(x, dtype=np.float32) for x in (known.mean, known.deviation))
+            mean, deviation = np.array(known.mean, dtype=np.float64), np.array(known.deviation, dtype=np.float32)
             values = standardised(s.values, s.observed, mean, deviation)
         plain = Examples(values, s.offsets, None, np.arange(len(s), dtype=np.int64), s.observed)
         return self._as_network(plain) if patched else _cut(plain, known.longest)

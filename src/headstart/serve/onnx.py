@@ -21,7 +21,7 @@ from torch.nn.functional import pad
 
 from headstart.data.layout import Channel, Layout, LayoutSpec
 from headstart.data.letters import ALPHABETS
-from headstart.data.sequences import Sequences
+from headstart.data.sequences import Sequences, two_parts
 from headstart.errors import BadInput, Places
 from headstart.models.exporting import exportable_network
 from headstart.seeds import below, normal, uniform
@@ -42,6 +42,7 @@ class Whole(nn.Module):
     """
 
     mean: Tensor
+    rest: Tensor
     deviation: Tensor
 
     def __init__(self, served: Served) -> None:
@@ -55,8 +56,9 @@ class Whole(nn.Module):
         self.known, self.temperature = known, config.temperature
         self.limit: int = served.limit(NETWORK) or config.length
         self.network = exportable_network(served.network, config.length)
-        for name in ("mean", "deviation"):
-            self.register_buffer(name, torch.tensor(getattr(known, name), dtype=torch.float32))
+        parts = (*two_parts(np.array(known.mean)), np.array(known.deviation, dtype=np.float32))
+        for name, part in zip(("mean", "rest", "deviation"), parts, strict=True):
+            self.register_buffer(name, torch.from_numpy(part))
 
     @property
     def inputs(self) -> dict[str, str]:
@@ -91,7 +93,7 @@ class Whole(nn.Module):
     def _numbers(self, values: Tensor, valid: Tensor, there: Tensor) -> Batch:
         """Numbers as the network sees them; `there` (B, L, F) where there is one."""
         if self.known.mean:
-            values = (values - self.mean) / self.deviation
+            values = (values - self.mean - self.rest) / self.deviation
         values, patch = torch.where(there, values, 0.0), self.known.patch
         if patch > 1:
             more = -values.shape[1] % patch

@@ -35,6 +35,7 @@ from headstart.store.files import (
     sync_folder,
     tidy,
     unseal,
+    weights_digest,
     write_all,
 )
 from headstart.store.locks import Lock
@@ -91,6 +92,13 @@ class ClaimedStage:
         self._records.open(self.path / RECORDS, state[1]["records"]["bytes"] if state else 0)
         return (state[0], state[1]["meta"]) if state else None
 
+    def forget(self) -> None:
+        """Start again at step 0: no state and no record is of use."""
+        self._records.close()
+        for path in states(self.path):
+            path.unlink()
+        self._records.open(self.path / RECORDS, 0)
+
     def append(self, record: Mapping[str, Any]) -> None:
         """Add a record. It is safe once a state or the result has been saved after it."""
         self._records.append(json.dumps(plain(record), allow_nan=False).encode() + b"\n")
@@ -124,6 +132,8 @@ class ClaimedStage:
         """
         self._lock.check()
         elsewhere = dict(references or {})
+        held = {(source["identity"], source["weights"]) for source in elsewhere.values()}
+        parents = {f"{name}/{which}": weights_digest(self.path.with_name(name), which) for name, which in sorted(held)}
         common = shared.shared_names(best, last, set(frozen) - elsewhere.keys())
         tensors = shared.keep(self.path, {name: best[name] for name in common})
         for which, weights in (("best", best), ("last", last)):
@@ -142,6 +152,7 @@ class ClaimedStage:
             "files": {name: file_digest(self.path / name) for name in (*_FILES, *code)}
             | {file: Path(file).stem for file in tensors.values()},
             "references": elsewhere,
+            **({"parents": parents} if parents else {}),
             **({"tensors": tensors} if tensors else {}),
         }
         self._lock.check()
@@ -211,7 +222,7 @@ class ClaimedStage:
             try:
                 tensors, whole = unseal(path)
                 self._check_state(path, whole)
-            except (Damaged, OSError) as error:
+            except (Damaged, FileNotFoundError) as error:
                 damaged[path] = str(error)
                 continue
             state = (tensors, whole)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from headstart.errors import BadInput
+from headstart.errors import BadInput, lacks_memory
 
 if TYPE_CHECKING:
     import numpy as np
@@ -36,6 +36,8 @@ NOTES = {"failed": "failure.txt", "cut": "cut.txt"}
 """Statuses that a text file records."""
 RECORDS, RESULT, STAGE = "records.jsonl", "result.json", "stage.json"
 
+IDENTITY = re.compile(r"[0-9a-f]{16}")
+"""The names of stages' folders."""
 _STATE = re.compile(r"state-(\d+)\.safetensors")
 _checked: dict[Path, tuple[Any, str | None]] = {}  # folder -> (stamps of its files, problem), once a process
 _digests: dict[tuple[int, ...], str] = {}  # device, inode, time and size of a file that stages share -> its digest
@@ -139,12 +141,15 @@ def plain(value: Any) -> Any:
     return value
 
 
-def stamps(files: Iterable[Path]) -> list[tuple[str, int, int]]:
-    """(path, size, time) of each file: what tells that nothing was changed since it was read."""
+def stamps(files: Iterable[Path]) -> list[tuple[str, int, int, int]]:
+    """(path, size, two times) of each file: what tells that nothing was changed since it was read.
+
+    A program may set back the time of a change to the content, but not that of a change to the file.
+    """
     out = []
     for file in files:
         known = os.stat(file)
-        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns))
+        out.append((os.path.abspath(file), known.st_size, known.st_mtime_ns, known.st_ctime_ns))
     return out
 
 
@@ -237,17 +242,28 @@ def _unsealed(
 ) -> tuple[dict[str, T], dict[str, Any]]:
     from safetensors import SafetensorError
 
-    data = path.read_bytes()
+    data = path.read_bytes()  # what keeps it from being read, a disk or a network, is no damage
     try:
         size = int.from_bytes(data[:8], "little")
         note = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][_KEY])
         meta, digest, written = note["meta"], note["digest"], note["format"]
         tensors = load(data)
     except (*_UNREADABLE, SafetensorError) as error:
+        if lacks_memory(error) and _fits(data):
+            raise
         raise Damaged(f"{path}: cut short or overwritten ({type(error).__name__})") from None
     if written != FORMAT or not isinstance(meta, dict) or digest != _digest(tensors, meta, content, types):
         raise Damaged(f"{path}: its digest does not fit")
     return tensors, meta
+
+
+def _fits(data: bytes) -> bool:
+    """Whether the head of a file of tensors asks for as many bytes as there are: then memory is what lacks."""
+    with contextlib.suppress(*_UNREADABLE):
+        size = int.from_bytes(data[:8], "little")
+        head = {name: entry for name, entry in json.loads(data[8 : 8 + size]).items() if name != "__metadata__"}
+        return 8 + size + max((entry["data_offsets"][1] for entry in head.values()), default=0) == len(data)
+    return False
 
 
 def _bytes_of(tensor: torch.Tensor) -> Any:
@@ -290,45 +306,72 @@ def problem(folder: Path) -> str | None:
     """What is wrong with a finished stage (a digest that does not fit, a parent that is gone), or None.
 
     Each file is hashed once per process, and again only if it looks changed.
+    Raises: OSError where a file is there and cannot be read, which is no damage.
     """
     stamps = _stamps(folder)
     known = _checked.get(folder.resolve())
     if known is None or known[0] != stamps:
         known = _checked[folder.resolve()] = (stamps, next(_damaged_files(folder), None))
-    return known[1] or next(_lost_parents(folder), None)
+    return known[1] or next(lost_parents(optional_json(folder / RESULT) or {}, folder, folder.parent), None)
 
 
 def damages(folder: Path) -> Iterator[str]:
     """All that is wrong with a finished stage, a line for each file; everything is read anew."""
-    yield from _damaged_files(folder)
-    with contextlib.suppress(Damaged):
-        yield from _lost_parents(folder)
+    try:
+        yield from _damaged_files(folder)
+    except OSError as error:
+        yield str(error)
+    with contextlib.suppress(Damaged, OSError):
+        yield from lost_parents(optional_json(folder / RESULT) or {}, folder, folder.parent)
 
 
 def _damaged_files(folder: Path) -> Iterator[str]:
     try:
-        files = read_json(folder / RESULT)["files"]
+        result = read_json(folder / RESULT)
     except FileNotFoundError as error:
         yield f"{error.filename}: is missing"
         return
-    except (Damaged, OSError) as error:
+    except Damaged as error:
         yield str(error)
         return
-    for name, digest in files.items():
+    if IDENTITY.fullmatch(folder.name) and result["identity"] != folder.name:
+        yield f"{folder / RESULT}: {foreign(result)}"
+        return
+    for name, digest in result["files"].items():
         try:
             if known_digest(folder / name) != digest:
                 yield f"{folder / name}: its digest does not fit"
         except FileNotFoundError:
             yield f"{folder / name}: is missing"
-        except OSError as error:
-            yield str(error)
 
 
-def _lost_parents(folder: Path) -> Iterator[str]:
-    references = (optional_json(folder / RESULT) or {}).get("references", {})
-    for parent in sorted({source["identity"] for source in references.values()}):
-        if not _is_done(folder.with_name(parent)):
-            yield f"{folder}: its frozen weights are those of stage {parent}, which is not there"
+def foreign(result: Mapping[str, Any]) -> str:
+    """What is said of a result that lies in another stage's folder."""
+    return f"is the result of stage {result.get('identity')}: give the folders their own names again"
+
+
+def lost_parents(result: Mapping[str, Any], name: str | Path, store: Path) -> Iterator[str]:
+    """What is wrong with the stages of a store that hold frozen weights of a finished stage, a line for each.
+
+    Results of before 2026-11-26 do not say which weights those were.
+    """
+    sources = {(source["identity"], source["weights"]) for source in result.get("references", {}).values()}
+    known = result.get("parents", {})
+    for parent, which in sorted(sources):
+        whose = f"{name}: its frozen weights are those of stage {parent}, which"
+        if not _is_done(store / parent):
+            yield f"{whose} is not there"
+        elif known.get(f"{parent}/{which}", (now := weights_digest(store / parent, which))) != now:
+            yield f"{whose} has been trained again and has other weights now"
+
+
+def weights_digest(folder: Path, which: str) -> str:
+    """What tells a finished stage's weights from others: digests of all files that hold them, its parents' too."""
+    result = read_json(folder / RESULT)
+    if "digests" in result:  # of a copy for a child on another machine
+        return str(result["digests"][which])
+    own = [result["files"].get(f"{which}.safetensors"), *(result.get(key, {}) for key in ("tensors", "references"))]
+    return hashlib.sha256(canonical([*own, result.get("parents", {})])).hexdigest()
 
 
 def _is_done(folder: Path) -> bool:

@@ -32,7 +32,7 @@ from headstart.store.files import (
     STAGE,
     Damaged,
     disk_full,
-    optional_json,
+    lost_parents,
     publish,
     published,
     read_json,
@@ -299,10 +299,8 @@ class _Unpacking:
             if not shared.link_sound(self.store.root, folder / inner):
                 self._extract(member, folder / inner)
                 shared.offer(self.store.root, folder / inner)
-        for source in result.get("references", {}).values():
-            parent = optional_json(self.store.folder(source["identity"]) / RESULT)
-            if parent is None or parent["status"] not in DONE:
-                raise Damaged(f"its frozen weights are those of stage {source['identity']}, which is not there")
+        for wrong in lost_parents(result, name, self.store.root):
+            raise Damaged(wrong.partition(": ")[2])
         check(Store(self.aside))
         for top, _, _ in os.walk(folder):
             sync_folder(Path(top))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import hashlib
 import json
 import os
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,18 +21,21 @@ from typing import TYPE_CHECKING, Any, Literal
 from headstart.errors import BadInput
 from headstart.store.claim import ClaimedStage
 from headstart.store.files import (
+    IDENTITY,
     NOTES,
     RECORDS,
     RESULT,
     STAGE,
     Damaged,
     damages,
+    foreign,
     optional_json,
     problem,
     publish,
     seal,
     tidy,
     unseal,
+    weights_digest,
 )
 from headstart.store.locks import Lock, Locks
 from headstart.store.tensors import read
@@ -42,8 +45,6 @@ if TYPE_CHECKING:
 
 Status = Literal["absent", "partial", "running", "complete", "diverged", "failed", "cut"]
 Which = Literal["best", "last"]
-
-_IDENTITY = re.compile(r"[0-9a-f]{16}")
 
 
 def store_folder(option: str | os.PathLike[str] | None) -> Path:
@@ -91,7 +92,7 @@ class Store:
 
         Raises: BadInput if this is not an identity (16 hex digits).
         """
-        if not _IDENTITY.fullmatch(identity):
+        if not IDENTITY.fullmatch(identity):
             raise BadInput(f"stage: {identity!r} is not an identity (16 hex digits); see `headstart ls`")
         return self.root / identity
 
@@ -103,7 +104,7 @@ class Store:
         """What the JSON of one stage says."""
         folder = self.folder(identity)
         try:
-            result = optional_json(folder / RESULT)
+            result = self.result(identity)
             stage = optional_json(folder / STAGE)
         except Damaged as damage:
             return StageEntry(identity, "failed", None, None, f"{damage}; run its study again: it is done anew")
@@ -148,19 +149,26 @@ class Store:
     def result(self, identity: str) -> dict[str, Any] | None:
         """`result.json`, or None while there is none.
 
-        Raises: Damaged where it is not what was written; BadInput where its format is newer.
+        Raises: Damaged where it is not what was written, or is of another stage; BadInput where its format is newer.
         """
-        return optional_json(self.folder(identity) / RESULT)
+        result = optional_json(self.folder(identity) / RESULT)
+        if result is not None and result.get("identity") != identity:
+            raise Damaged(f"{self.folder(identity) / RESULT}: {foreign(result)}")
+        return result
 
     def records(self, identity: str) -> list[dict[str, Any]]:
         """The records so far; a last line that is still being written is left out.
 
-        Raises: Damaged where a line is not JSON.
+        Raises: Damaged where a line is not JSON, or the stage is finished and they are not those that it wrote.
         """
+        path, result = self.folder(identity) / RECORDS, self.result(identity)
         try:
-            lines = (self.folder(identity) / RECORDS).read_bytes().split(b"\n")[:-1]
+            content = path.read_bytes()
         except FileNotFoundError:
             return []
+        if result is not None and result["files"].get(RECORDS) not in (None, hashlib.sha256(content).hexdigest()):
+            raise Damaged(f"{path}: its digest does not fit")
+        lines = content.split(b"\n")[:-1]
         try:
             return [json.loads(line) for line in lines]
         except ValueError as error:
@@ -182,6 +190,10 @@ class Store:
                 parents[key] = self.weights(*key)
             tensors[name] = parents[key][name]
         return tensors
+
+    def weights_digest(self, identity: str, which: Which = "best") -> str:
+        """What tells the weights of a finished stage from others, its parents' frozen ones included."""
+        return weights_digest(self.folder(identity), which)
 
     def predictions(self, identity: str) -> dict[str, torch.Tensor]:
         """Outputs on val and test of a finished stage. Raises: as `weights`."""
@@ -239,7 +251,7 @@ class Store:
         """Identities of the stages that have a folder, sorted."""
         if not self.root.is_dir():
             return []
-        return sorted(path.name for path in self.root.iterdir() if _IDENTITY.fullmatch(path.name))
+        return sorted(path.name for path in self.root.iterdir() if IDENTITY.fullmatch(path.name))
 
     def _finished(self, identity: str) -> dict[str, Any]:
         result = self.result(identity)

@@ -29,7 +29,9 @@ SAMPLE = 400
 class GeneratedSpec(TaskSpec):
     """A task that is generated from its spec alone.
 
-    train, val, test: how many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are.
+    train, val, test: how many units (sequences, or pairs). Unit i of a split is the same whatever these numbers are,
+    but where a task draws its splits from one another's rest (`listops`): compare numbers of train examples there with
+    `fraction` or `labelled`, which leave val and test as they are.
     data_seed: seed of the data (the stage's seed has no part in them).
     """
 
@@ -266,6 +268,12 @@ class Written(NamedTuple):
         files = {part: self.builder.folder / f"{name}_{part}.npy" for part in ("values", "offsets", "target", "index")}
         arrays: Any = {part: np.load(file, mmap_mode="r") if file.is_file() else None for part, file in files.items()}
         return Examples(**arrays, paired=self.paired)
+
+
+def repeats(builder: Builder, what: str) -> list[str]:
+    """Notes of examples that stand in an earlier split, too."""
+    copies = overlaps(Written(builder))
+    return [f"{count:,} {what} of {late} also stand in {early}" for (early, late), count in copies.items() if count]
 
 
 def outlined(spec: TaskSpec, data: Path, most: int | None = None) -> Task | None:

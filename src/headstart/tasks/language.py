@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -11,12 +12,11 @@ from pydantic import Field, model_validator
 
 from headstart.data.archives import files_of, unpacked
 from headstart.data.prepared import Builder, prepared
-from headstart.data.splits import overlaps
 from headstart.errors import BadInput
 from headstart.sequence import Examples
 from headstart.spec import place
 from headstart.store.files import stamps
-from headstart.tasks.build import Written, prepared_task
+from headstart.tasks.build import prepared_task, repeats
 from headstart.tasks.task import SPLITS, Task, TaskSpec
 from headstart.tasks.text import decoder
 
@@ -30,9 +30,10 @@ class LanguageSpec(TaskSpec):
     One example of 16 positions: `In the beginning`. Needs a causal model (model.causal = true). Scored in bits per
     byte, `bits_per_token` (the fewer, the better), with perplexity, which is 2 to that power, and accuracy beside it.
 
-    file: the text or the folder, from the data folder on or absolute; .gz, .xz and .bz2 are unpacked. Files named
-        train, val (valid, validation) and test are these splits; of other folders, all files in the order of their
-        names are one text. Where it is enters no identity; its content does.
+    file: the text or the folder, from the data folder on or absolute; .gz, .xz and .bz2 are unpacked. Files with the
+        words train, val (valid, validation) and test in their names are these splits, and other files beside them are
+        not read; of other folders, all files in the order of their names are one text. Where it is enters no identity;
+        its content does.
     length: bytes of a window; the last one of a split may be shorter.
     val_share, test_share: where files do not name the splits: shares of the text, which is cut into train, val and test
         in this order.
@@ -48,6 +49,7 @@ class LanguageSpec(TaskSpec):
     baselines: ClassVar[tuple[Mapping[str, str], ...]] = ()
     shows_not: ClassVar[str] = "bits per byte of one text: this says little of other texts, nor of what a model can do."
     objective: ClassVar[str] = "causal"
+    reader: ClassVar[int] = 2
     monitor: ClassVar[str | None] = "bits_per_token"
 
     @model_validator(mode="after")
@@ -85,19 +87,39 @@ class LanguageSpec(TaskSpec):
             first += count
         single, pairs = (table_bits(texts["train"], texts["test"], context) for context in (0, 1))
         notes = [f"bits per byte of test without a network: {single:.3f} by single bytes, {pairs:.3f} by pairs"]
-        copies = {pair: count for pair, count in overlaps(Written(builder)).items() if count}
-        notes += [f"{count} windows of {late} also stand in {early}" for (early, late), count in copies.items()]
-        return {"notes": notes}
+        return {"notes": notes + repeats(builder, "windows")}
 
     def _texts(self, files: tuple[Path, ...]) -> dict[str, np.ndarray]:
         """The bytes (S,) of each split."""
-        stems = [NAMES.get(file.name.partition(".")[0].lower(), "") for file in files]
         parts = [np.frombuffer(_content(file), dtype=np.uint8) for file in files]
-        if sorted(stems) == sorted(SPLITS):
-            return dict(zip(stems, parts, strict=True))
+        splits = named_splits(files, self.file)
+        if splits:
+            return {name: np.concatenate([parts[i] for i in splits[name]]) for name in SPLITS}
         whole = np.concatenate([np.zeros(0, dtype=np.uint8), *parts])
         ends = [round(len(whole) * share) for share in (1 - self.val_share - self.test_share, 1 - self.test_share)]
         return dict(zip(SPLITS, np.split(whole, ends), strict=True))
+
+
+def named_splits(files: Sequence[Path], folder: str) -> dict[str, list[int]]:
+    """Places of the files of each split, told by a word of their names; none where names tell no splits.
+
+    Raises: BadInput where they tell two of the three.
+    """
+    splits: dict[str, list[int]] = {}
+    for number, file in enumerate(files):
+        words = {NAMES[word] for word in re.split("[^a-z]+", file.name.lower()) if word in NAMES}
+        if len(words) == 1:
+            splits.setdefault(words.pop(), []).append(number)
+    if len(splits) == len(SPLITS):
+        return splits
+    if len(splits) == 2:
+        lacking = next(name for name in SPLITS if name not in splits)
+        both = " and ".join(sorted(splits, key=SPLITS.index))
+        raise BadInput(
+            f"task.file: names of files in {folder} say {both}, and none says {lacking}; add it, or rename the files "
+            "where they are one text"
+        )
+    return {}
 
 
 def _content(file: Path) -> bytes:

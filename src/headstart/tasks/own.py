@@ -22,7 +22,7 @@ from headstart.errors import BadInput
 from headstart.sequence import IGNORE, Examples, Signature
 from headstart.spec import Spec, neutral, place, read
 from headstart.store.files import stamps
-from headstart.tasks.build import each_split
+from headstart.tasks.build import each_split, repeats
 from headstart.tasks.task import SPLITS, WHOLE, Task, TaskSpec
 
 SHORT = ("target", "target_kind", "id", "time", "group", "values", "na", "delimiter")
@@ -100,7 +100,7 @@ class OwnSpec(TaskSpec):
     longest: int | None = neutral(None, ge=1)
     split: Literal["random", "time"] = neutral("random")
 
-    reader: ClassVar[int] = 6
+    reader: ClassVar[int] = 7
     shows_not: ClassVar[str] = (
         "one split of a file of your own: rows of one source (a person, a device, a day) that no group names may "
         "stand in train and test, and then the score says less of new ones."
@@ -226,6 +226,7 @@ class OwnSpec(TaskSpec):
         examples = Examples(seen.values, seen.offsets, wanted, index, seen.observed, per_position=each)
         for name in SPLITS:
             builder.save_split(name, examples.take(rows[name]))
+        cut += repeats(builder, "sequences cut so") if cut else []
         groups = whole.group_numbers
         if groups is not None and self.by_group:
             builder.save("blocks", groups[np.concatenate([rows["train"], rows["val"]])])

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -34,7 +35,7 @@ from headstart.training.batches import Batches, send
 from headstart.training.graph import WARM, Step, choose_recorder
 from headstart.training.loop import Course, Progress, StepInfo, TrainConfig, finish_step, train
 from headstart.training.optim import Moments, OptimSpec, step_numbers, update_
-from headstart.training.step import TrainStep, mean_loss
+from headstart.training.step import StackedPrecision, TrainStep, mean_loss
 
 
 @dataclass(eq=False)
@@ -244,7 +245,9 @@ class _Rows:
             return self.model_step.forward_loss(own, statistics, Batch(**batch), seed, epoch, dropout)
 
         mapped = vmap(forward, in_dims=(0, 0, 0, 0, 0, None if dropout is None else 0))
-        sums, updates = mapped({**tensors, **frozen}, statistics, fields, inputs.seeds, inputs.epochs, dropout)
+        lower = StackedPrecision() if self.model_step.optim.precision == "bfloat16" else nullcontext()
+        with lower:
+            sums, updates = mapped({**tensors, **frozen}, statistics, fields, inputs.seeds, inputs.epochs, dropout)
         return sums, updates
 
     @torch.no_grad()
@@ -350,11 +353,9 @@ class _Inputs:
 
 
 def _picks(feeds: Sequence[Batches]) -> bool:
-    """Whether batches are picked from sets that are held: one for all models, or sets of equally long examples."""
-    first = feeds[0]
-    if not all(type(feed) is Batches and feed.picks for feed in feeds):
-        return False
-    return all(feed is first or (feed.equal and first.equal and feed.longest == first.longest) for feed in feeds)
+    """Whether batches are picked from sets that are held, all padded alike."""
+    forms = {(feed.equal, feed.longest if feed.equal else 0) for feed in feeds}
+    return len(forms) == 1 and all(type(feed) is Batches and feed.picks for feed in feeds)
 
 
 def _batches(feeds: Sequence[Batches], rows: Tensor, longest: int) -> tuple[Tensors, dict[str, Any]]:

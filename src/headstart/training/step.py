@@ -7,13 +7,15 @@ Several ranks take it together, each on its part of the batch: `ranks.sums` and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 
 from headstart.models.model import Network
 from headstart.models.norms import Tensors
@@ -87,6 +89,34 @@ class TrainStep:
 def mean_loss(loss: Tensor, count: Tensor) -> Tensor:
     """The loss per target, or per unit of class weights, which may sum to less than 1; 0 where there is no target."""
     return loss / torch.where(count > 0, count, 1)
+
+
+class StackedPrecision(TorchFunctionMode):
+    """Mixed precision of a stack, whose batched products torch's own does not reach.
+
+    Under `vmap` it adds a bias in float32 to a product in half precision, so that all that follows is float32, and
+    refuses factors of two types.
+    """
+
+    PRODUCTS = (functional.linear, torch.conv1d, torch.matmul, Tensor.matmul, Tensor.__matmul__, Tensor.__rmatmul__)
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        """The operation, in half precision where it is a product and autocast is on."""
+        named = dict(kwargs or {})
+        if func in self.PRODUCTS:
+            tensors = [x for x in (*args, *named.values()) if isinstance(x, Tensor)]
+            kind = tensors[0].device.type
+            if torch.is_autocast_enabled(kind):
+                half = torch.get_autocast_dtype(kind)
+                args = [_lowered(x, half) for x in args]
+                named = {name: _lowered(x, half) for name, x in named.items()}
+        return func(*args, **named)
+
+
+def _lowered(x: Any, half: torch.dtype) -> Any:
+    return x.to(half) if isinstance(x, Tensor) and x.dtype == torch.float32 else x
 
 
 @torch.no_grad()

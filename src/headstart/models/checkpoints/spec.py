@@ -22,7 +22,7 @@ from headstart.store.files import stamps
 
 READING = 1
 """Version of how tensors of files become ours; raised where equal files give other numbers."""
-Stamps = tuple[tuple[str, int, int], ...]
+Stamps = tuple[tuple[str, int, int, int], ...]
 
 
 class CheckpointSpec(ModelKind):
