@@ -83,12 +83,12 @@ def cross_entropy_sums(
 ) -> Sums:
     """Sums over rows whose target is there. logits (M, K), target (M,) with IGNORE.
 
-    class_weights (K,): `loss` and `count` are sums of weights then; `seen` and `hits` stay counts of rows, and
-    `weighted_hits` are the weights of those that were right.
+    class_weights (K,): `loss`, `count` and `weighted_hits` are sums of weights then, `seen` and `hits` counts of rows.
     """
     there = target != IGNORE
     right = (logits.argmax(-1) == target) & there
-    weights = _full(logits).new_tensor(class_weights) if class_weights else None
+    full: dict[str, Any] = {"dtype": _full(logits).dtype, "device": logits.device}  # filled there: nothing is copied
+    weights = torch.cat([torch.full((1,), weight, **full) for weight in class_weights]) if class_weights else None
     loss = F.cross_entropy(
         _full(logits), target, weights, ignore_index=IGNORE, reduction="sum", label_smoothing=smoothing
     )

@@ -10,7 +10,7 @@ from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from headstart.initial import trainable
-from headstart.models.counting import training_flops
+from headstart.models.counting import flop_counter, training_flops
 from headstart.models.heads import Output
 from headstart.models.model import ModelSpec, SequenceModel, build_model
 from headstart.sequence import Batch, Signature
@@ -104,6 +104,26 @@ def test_other_mixers_agree_within_a_tenth(mixer: str, expression: str) -> None:
     names = trainable(model, expression)
     stated = training_flops(model, spec.layer_flops(FLOATS, output, LENGTH), names, LENGTH)
     assert stated == pytest.approx(counted(model, names, FLOATS), rel=0.1)
+
+
+@pytest.mark.parametrize("size", [1, 8])
+@pytest.mark.parametrize("mixer", ["s4", "s4d", "dlr", "mega", "rwkv6"])
+@pytest.mark.parametrize("expression", ["all", "head", "norm+head", "all-mixer"])
+def test_a_kernel_is_made_once_a_batch_and_has_a_backward_pass_where_it_learns(
+    mixer: str, expression: str, size: int
+) -> None:
+    given = {"kind": mixer, **({"state": 64} if mixer in ("dlr", "s4") else {})}
+    spec, output = read(ModelSpec, {**BLOCKS, "mixer": given}), Output("position", 3)
+    model = build_model(spec, FLOATS, output, 0)
+    names = trainable(model, expression)
+    learns = [parameter for name, parameter in model.named_parameters() if name in names]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in names)
+    with flop_counter() as counter:
+        torch.autograd.grad(model(batch(FLOATS, size)).sum(), learns, allow_unused=True)
+    layers, kernels = spec.layer_flops(FLOATS, output, LENGTH), spec.kernel_flops(LENGTH)
+    stated = training_flops(model, layers, names, LENGTH, kernels, size)
+    assert size * stated == pytest.approx(counter.get_total_flops(), rel=0.1)
 
 
 def test_the_weights_of_a_frozen_recurrence_are_not_counted_though_its_own_backward_pass_computes_their_gradients() -> (

@@ -89,7 +89,7 @@ def test_recorded_steps_of_a_stack_are_its_plain_ones(case: str, shared: bool, m
         return stages, [[{k: v for k, v in row.items() if k != "seconds"} for row in rows] for rows in records]
 
     (plain, records), (recorded, theirs) = trained(None), trained(record)
-    assert len(played) > 20
+    assert len(played) >= 10
     assert [live.progress.how for live in plain] != [live.progress.how for live in recorded]
     assert max(differences(plain, recorded)) == 0
     assert records == theirs

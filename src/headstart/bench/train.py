@@ -318,7 +318,8 @@ def _facts(case: Case, model: Network, device: str) -> dict[str, Any]:
     examples, signature, spec = made_up(example), example.signature, case.spec
     output, names = OBJECTIVE.output(signature), dict(model.named_parameters())
     flops = sum(
-        training_flops(model, spec.layer_flops(signature, output, n), names, n) for n in examples.lengths.tolist()
+        training_flops(model, spec.layer_flops(signature, output, n), names, n, spec.kernel_flops(n), example.batch)
+        for n in examples.lengths.tolist()
     )
     return {
         "parameters": sum(p.numel() for p in model.parameters()),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 import torch
@@ -14,11 +14,18 @@ from headstart.models.positions import Relative
 
 
 def training_flops(
-    network: nn.Module, layers: Iterable[tuple[str, float]], trained: Collection[str], length: int
+    network: nn.Module,
+    layers: Iterable[tuple[str, float]],
+    trained: Collection[str],
+    length: int,
+    kernels: Mapping[str, float] | None = None,
+    batch: int = 1,
 ) -> float:
     """FLOPs of a forward and a backward pass over one sequence of `length`, where the parameters `trained` learn.
 
-    layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. A product with a weight
+    layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. kernels: of these what
+    makes a kernel, as `kernel_flops` gives it: once for the `batch` sequences of a step, and with a backward pass where
+    a parameter of the kernel learns. A product with a weight
     costs as much again for the gradient of the weight, if that is trained, and for the gradient of what it is
     multiplied with, if something below it is trained. What a mixer computes besides (products of queries and keys,
     convolutions with its kernel) costs twice as much again wherever a gradient passes. So a step that trains all of a
@@ -35,6 +42,10 @@ def training_flops(
         passes = entry if beside else below
         if layer == "norm_mixer" or beside:
             entry = passes or (beside and bool(own))
+        if kernels and name in kernels:
+            learns = bool(own & set(_kernel_parameters(network.get_submodule(name), name)))
+            total += (3 if learns else 1) * kernels[name] / batch
+            flops -= kernels[name]
         if flops and (passes or own):
             total += _backward(network.get_submodule(name), name, flops, length, own, passes)
         total += flops
@@ -92,9 +103,18 @@ def _backward(layer: nn.Module, name: str, flops: float, length: int, trained: s
     return total
 
 
+def _kernel_parameters(layer: nn.Module, name: str) -> Iterator[str]:
+    """Names of parameters of which a kernel is made."""
+    prefixes = tuple(path for path, part in getattr(layer, "parts", {}).items() if part == "kernel")
+    return (f"{name}.{path}" for path, _ in layer.named_parameters() if path.startswith(prefixes))
+
+
 def _weights(layer: nn.Module, name: str) -> Iterator[tuple[str, int]]:
     """(name, size) of each matrix that multiplies every position: of linear layers, and those a module names itself."""
+    made = {parameter.rpartition(".")[0] for parameter in _kernel_parameters(layer, name)}
     for path, module in layer.named_modules(prefix=name):
+        if path in made:
+            continue
         if isinstance(module, nn.Linear):
             yield f"{path}.weight", module.weight.numel()
         for own in getattr(module, "per_position", ()):
@@ -120,8 +140,8 @@ def _attention_rule(query: Any, key: Any, value: Any, *_: Any, **__: Any) -> int
     return int(2 * batch * heads * asked * key[2] * (width + value[3]))
 
 
-def counted_flops(run: Callable[[], Any]) -> float:
-    """Operations of one call: what torch's counter sees (a multiply-add is two), and FFTs."""
+def flop_counter() -> Any:
+    """A context that counts what torch's counter sees (a multiply-add is two), and FFTs: `get_total_flops()`."""
     from torch.utils.flop_counter import FlopCounterMode
 
     rules: dict[Any, Any] = {
@@ -131,6 +151,11 @@ def counted_flops(run: Callable[[], Any]) -> float:
         # The fused kernel of CPUs is the one that torch 2.13 does not count by itself.
         torch.ops.aten._scaled_dot_product_flash_attention_for_cpu: _attention_rule,
     }
-    with FlopCounterMode(display=False, custom_mapping=rules) as counter, torch.no_grad():
+    return FlopCounterMode(display=False, custom_mapping=rules)
+
+
+def counted_flops(run: Callable[[], Any]) -> float:
+    """Operations of one call."""
+    with flop_counter() as counter, torch.no_grad():
         run()
     return float(counter.get_total_flops())

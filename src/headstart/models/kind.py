@@ -59,6 +59,11 @@ class ModelKind(Spec):
         """The objective as this kind of model answers it. Raises: ValueError where it cannot."""
         return objective
 
+    def kernel_flops(self, length: int) -> dict[str, float]:
+        """Of the FLOPs of each layer, those that make a kernel out of parameters alone, once for a batch."""
+        del length
+        return {}
+
     def describe(self) -> str:
         """The model in words, for a methods text: `the model was ...`."""
         return f"a model of kind {self.kind!r}"

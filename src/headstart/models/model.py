@@ -193,6 +193,10 @@ class ModelSpec(ModelKind):
         """A fresh model. Raises: BadInput as `build_model`."""
         return build_model(self, signature, output, seed)
 
+    def kernel_flops(self, length: int) -> dict[str, float]:
+        made = {f"blocks.{i}.mixer": m.kernel_flops(self.width, length, self.causal) for i, m in enumerate(self.mixers)}
+        return {name: flops for name, flops in made.items() if flops}
+
     def layer_flops(self, signature: Signature, output: Output, length: int) -> list[tuple[str, float]]:
         """(module, FLOPs of a forward pass over one sequence) of each layer with parameters, in the order of the pass.
 

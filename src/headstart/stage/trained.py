@@ -191,7 +191,9 @@ class TrainedRun(StageRun):
             last = frozen_layers(self.model, layers, self.trained)[0] if of == "frozen" else len(layers)
             training = of == "training"
             each.append(
-                training_flops(self.model, layers, self.trained, length)
+                training_flops(
+                    self.model, layers, self.trained, length, spec.model.kernel_flops(length), spec.optim.batch_size
+                )
                 if training
                 else sum(flops for _, flops in layers[:last])
             )

@@ -13,6 +13,7 @@ from torch.nn.functional import logsigmoid, pad, silu
 
 from headstart.models.exporting import AtLength, FixedKernel, replaced
 from headstart.models.mixers.mixer import MixerSpec, directions_of
+from headstart.models.mixers.state_space import kernel_transform_flops
 from headstart.models.scan import convolve, diagonal_kernel, fast_length, stride_of
 
 Weighing = Literal["softmax", "laplace"]
@@ -45,14 +46,19 @@ class MegaSpec(MixerSpec):
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Matrix products and FFTs."""
         shared, hidden = self.sizes(width)
-        directions = directions_of(self.directions, causal)
-        size, stride = fast_length(2 * length - 1), stride_of(length)
+        size = fast_length(2 * length - 1)
         piece = min(self.chunk or length, length)
         pieces = -(-length // piece)
-        average = 4.0 * directions * width * -(-length // stride) * stride * self.state
-        average += 7.5 * width * size * math.log2(size)
+        average = self._sums(width, length, causal) + 7.5 * width * size * math.log2(size)
         layers = 2.0 * length * width * (shared + 3 * hidden + 2 * width)
         return average + layers + 2.0 * pieces * piece**2 * (shared + hidden)
+
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        return self._sums(width, length, causal) + kernel_transform_flops(width, length)
+
+    def _sums(self, width: int, length: int, causal: bool) -> float:
+        stride = stride_of(length)
+        return 4.0 * directions_of(self.directions, causal) * width * -(-length // stride) * stride * self.state
 
     def sizes(self, width: int) -> tuple[int, int]:
         """Widths of queries and keys, and of values."""

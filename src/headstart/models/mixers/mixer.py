@@ -104,6 +104,11 @@ class MixerSpec(Spec):
         del width, length, causal
         raise BadInput(f"model.mixer.kind: {self.kind!r} states no FLOPs; give its class `flops`, as in the guide")
 
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        """Of `flops`, what makes a kernel out of parameters alone: that is done once for a batch, whatever it holds."""
+        del width, length, causal
+        return 0.0
+
 
 class HeadsSpec(MixerSpec):
     """Base of attention-like specs, with `heads` heads of width E = D / heads.

@@ -87,6 +87,9 @@ class ParallelSpec(MixerSpec):
         total: float = sum(spec.flops(width, length, causal) for spec in self.mixers)
         return total + (2.0 * length * len(self.mixers) * width**2 if self.combine == "concat" else 0.0)
 
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        return float(sum(spec.kernel_flops(width, length, causal) for spec in self.mixers))
+
 
 class Parallel(nn.Module):
     """The sum, or a projection of the concatenation, of the (normed) outputs of several mixers.

@@ -55,6 +55,7 @@ class TimeMixing(nn.Module):
     """
 
     parts: Mapping[str, str] = {**LAYER_PARTS, "norm": "norm", "norm_bias": "norm"}
+    per_position = ("shares_into", "shares_back", "fade_into", "fade_back")
 
     def __init__(self, width: int, heads: int) -> None:
         super().__init__()

@@ -27,6 +27,7 @@ from headstart.models.mixers.state_space import (
     after_kernel_flops,
     check_range,
     even_state,
+    kernel_transform_flops,
     legs,
     log_uniform,
     normal_basis,
@@ -63,10 +64,15 @@ class S4Spec(MixerSpec):
         return StateSpace(kernel, width, self.gate, self.kernel_rate)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
+        return self._kernel(width, length, causal) + after_kernel_flops(width, length, self.gate)
+
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        return self._kernel(width, length, causal) + kernel_transform_flops(width, length)
+
+    def _kernel(self, width: int, length: int, causal: bool) -> float:
         directions, size = directions_of(self.directions, causal), fast_length(length)
         sums = 8.0 * width * (directions + 1) * self.state * (size // 2 + 1)
-        transform = 2.5 * directions * width * size * math.log2(size)
-        return sums + transform + after_kernel_flops(width, length, self.gate)
+        return sums + 2.5 * directions * width * size * math.log2(size)
 
 
 class S4Kernel(nn.Module):

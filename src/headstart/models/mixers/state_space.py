@@ -98,6 +98,12 @@ class StateSpace(nn.Module):
         return replaced(self, kernel=FixedKernel(self.kernel(length)))
 
 
+def kernel_transform_flops(width: int, length: int) -> float:
+    """FLOPs of the one of those three FFTs that is of the kernel: once for a batch."""
+    size = fast_length(2 * length - 1)
+    return 2.5 * width * size * math.log2(size)
+
+
 def after_kernel_flops(width: int, length: int, gate: Gate) -> float:
     """FLOPs of convolution and output: three real FFTs of 2.5 n log2 n per channel, and the matrix."""
     size = fast_length(2 * length - 1)
@@ -132,10 +138,15 @@ class S4DSpec(MixerSpec):
         return StateSpace(kernel, width, self.gate, self.kernel_rate)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
+        return self._sums(width, length, causal) + after_kernel_flops(width, length, self.gate)
+
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        return self._sums(width, length, causal) + kernel_transform_flops(width, length)
+
+    def _sums(self, width: int, length: int, causal: bool) -> float:
         stride = stride_of(length)
         padded = -(-length // stride) * stride
-        kernel = 2.0 * directions_of(self.directions, causal) * width * padded * self.state
-        return kernel + after_kernel_flops(width, length, self.gate)
+        return 2.0 * directions_of(self.directions, causal) * width * padded * self.state
 
 
 class S4DKernel(nn.Module):
@@ -194,11 +205,16 @@ class DLRSpec(MixerSpec):
         return StateSpace(kernel, width, self.gate, self.kernel_rate)
 
     def flops(self, width: int, length: int, causal: bool) -> float:
+        return self._sums(width, length, causal) + after_kernel_flops(width, length, self.gate)
+
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        return self._sums(width, length, causal) + kernel_transform_flops(width, length)
+
+    def _sums(self, width: int, length: int, causal: bool) -> float:
         directions = directions_of(self.directions, causal)
         stride = stride_of(length, directions * width)
         padded = -(-length // stride) * stride
-        kernel = 4.0 * directions * width * padded * self.state
-        return kernel + after_kernel_flops(width, length, self.gate)
+        return 4.0 * directions * width * padded * self.state
 
 
 class DLRKernel(nn.Module):
