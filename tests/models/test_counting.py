@@ -112,8 +112,8 @@ def test_other_mixers_agree_within_a_tenth(mixer: str, expression: str) -> None:
 def test_a_kernel_is_made_once_a_batch_and_has_a_backward_pass_where_it_learns(
     mixer: str, expression: str, size: int
 ) -> None:
-    given = {"kind": mixer, **({"state": 64} if mixer in ("dlr", "s4") else {})}
-    spec, output = read(ModelSpec, {**BLOCKS, "mixer": given}), Output("position", 3)
+    settings = {"kind": mixer, **({"state": 64} if mixer in ("dlr", "s4") else {})}
+    spec, output = read(ModelSpec, {**BLOCKS, "mixer": settings}), Output("position", 3)
     model = build_model(spec, FLOATS, output, 0)
     names = trainable(model, expression)
     learns = [parameter for name, parameter in model.named_parameters() if name in names]
