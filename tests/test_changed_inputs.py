@@ -5,7 +5,9 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from headstart.store import Damaged
 from headstart.store import files as store_files
 from headstart.store.files import unseal
 from headstart.training import optim
+from headstart.verbs import perform as verbs
 
 STUDY: dict[str, Any] = {
     "name": "tiny",
@@ -202,3 +205,46 @@ def test_records_of_a_finished_stage_are_those_that_it_wrote(tmp_path: Path) -> 
     with pytest.raises(Damaged, match=r"records.jsonl: its digest does not fit"):
         study.store.records(child)
     assert said("show", child, store=study.store.root)[0] == 2
+
+
+def test_an_output_never_replaces_what_is_read(tmp_path: Path) -> None:
+    study, _, child = done(tmp_path / "runs")
+    file, before = tmp_path / "tiny.toml", (tmp_path / "tiny.toml").read_bytes()
+    best = study.store.folder(child) / "best.safetensors"
+    for words, way in (
+        (("report", str(file), "--json", str(file)), "--json: .* is a file that is read; name another one"),
+        (("run", str(file), "--json", str(file)), "--json: .* is a file that is read"),
+        (("store", "pack", str(file), "-o", str(file)), "-o: .* is a file that is read"),
+        (("export", child, "-o", str(best)), "-o: .* would be written into the folder of a stage"),
+    ):
+        code, text = said(*words, store=study.store.root)
+        assert code == 2, words
+        assert re.search(way, text), text
+    assert file.read_bytes() == before
+    assert study.store.problem(child) is None
+
+
+def test_stages_of_a_run_that_has_no_page_yet_are_not_cleaned_away(tmp_path: Path) -> None:
+    study, parent, child = done(tmp_path / "runs")
+    folder = study.store.root / "reports" / "tiny"
+    for file in folder.iterdir():
+        if file.name != "study.toml":
+            file.unlink()
+    for path in study.store.folder(parent).rglob("*"):
+        os.utime(path, (0, 0))
+    code, text = said("store", "gc", "--yes", store=study.store.root)
+    assert (code, "removed 0 folders" in text) == (0, True), text
+    assert study.store.status(child) == study.store.status(parent) == "complete"
+
+
+def test_a_run_writes_down_its_study_before_it_trains(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    study = headstart.Study(STUDY, store=tmp_path / "runs")
+    seen: list[bool] = []
+
+    def trained(*_: Any, **__: Any) -> Iterator[Any]:
+        seen.append((study.report_folder / "study.toml").is_file())
+        yield from ()
+
+    monkeypatch.setattr(verbs, "perform", trained)
+    verbs.run_study(study, Runtime(study.data))
+    assert seen == [True]

@@ -19,7 +19,7 @@ from headstart.report.tables.model import Cell as TableCell
 from headstart.report.tables.model import Line, Table, to_csv, to_latex, to_markdown
 from headstart.store import Damaged, publish
 from headstart.study import words
-from headstart.study.files import origin_line, to_toml
+from headstart.study.files import publish_study
 from headstart.study.results import Results
 from headstart.study.rows import AMOUNTS, Point, Row
 from headstart.study.snapshot import Snapshot
@@ -52,10 +52,8 @@ def write_report(
     `headstart.api.Study`), which is noted above study.toml.
     Raises: OSError if the folder cannot be written.
     """
-    folder.mkdir(parents=True, exist_ok=True)
+    publish_study(plan.study.model_dump(mode="json"), folder, origin)
     content = read_content(plan, results, store, pivot)
-    head = origin_line(origin) if origin else ""
-    publish(folder / "study.toml", (head + to_toml(plan.study.model_dump(mode="json"))).encode())
     for plugin in plan.plugins:
         for name, source in plugin.sources.items():
             (folder / SOURCE / name).parent.mkdir(parents=True, exist_ok=True)

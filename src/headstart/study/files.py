@@ -13,6 +13,7 @@ from typing import Any
 import tomli_w
 
 from headstart.errors import BadInput, nearest
+from headstart.store.files import publish
 
 _ORIGIN = "# the report of "
 
@@ -145,9 +146,14 @@ def to_toml(document: Mapping[str, Any]) -> str:
     return tomli_w.dumps({key: value for key, value in _without_none(document).items() if value not in ("", [], {})})
 
 
-def origin_line(origin: str) -> str:
-    """The comment above a report's `study.toml` that says which study it is of."""
-    return f"{_ORIGIN}{json.dumps(origin)}\n"
+def publish_study(document: Mapping[str, Any], folder: Path, origin: str) -> None:
+    """Write `study.toml` into the folder of a report: a study's plain values, with its overrides.
+
+    origin: which study it is, as a comment above it; empty for none.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    head = f"{_ORIGIN}{json.dumps(origin)}\n" if origin else ""
+    publish(folder / "study.toml", (head + to_toml(document)).encode())
 
 
 def origin_of(folder: Path, root: Path | None = None) -> str | None:

@@ -7,7 +7,7 @@ import io
 import json as json_module
 import sys
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, redirect_stdout
+from contextlib import AbstractContextManager, nullcontext, redirect_stdout, suppress
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from headstart.store import Store, publish
 from headstart.study.columns import side_by_side
 from headstart.study.costs import speed_here
 from headstart.study.estimate import probes
+from headstart.study.files import publish_study
 from headstart.study.plan import Plan
 from headstart.study.results import Results
 from headstart.study.scales import stand_in_told, stand_ins_told
@@ -41,7 +42,7 @@ from headstart.verbs.checks import prepared_with_bar, print_precision
 from headstart.verbs.compare import print_pooled
 from headstart.verbs.display import watch
 from headstart.verbs.options import inches
-from headstart.verbs.terminal import console, hanging, writable_file, writable_folder
+from headstart.verbs.terminal import console, hanging, not_read, study_files, writable_file, writable_folder
 
 WORTH_TIMING = 60.0
 """Seconds of a run, as predicted from its FLOPs, from which on steps of its stages are timed before it."""
@@ -87,6 +88,12 @@ class Outputs:
             raise BadInput(
                 "--checklist: --json, --tidy and --pivot go with the table; leave them out, or give two commands"
             )
+
+    def check_apart(self, study: Study) -> None:
+        """Raises: BadInput where a file that is to be written is one that the study reads, or a stage's."""
+        for option, path in (("--json", self.json), ("--tidy", self.tidy), ("--out", self.page)):
+            if path is not None and path.exists():
+                not_read(option, path, study_files(study), study.store.root)
 
     def apart(self) -> AbstractContextManager[Any]:
         """Where JSON is printed, all else goes to standard error."""
@@ -183,6 +190,8 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
         f"{display.done} done before"
     )
     writable_folder("--store", study.store.root)
+    outputs.check_apart(study)
+    begin_report(study)
     rest = list(display.left.costs.values())
     long = sum(sum(cost.seconds_at(speed)) for cost in rest) > WORTH_TIMING * slots
     with display:
@@ -194,6 +203,12 @@ def _run(study: Study, runtime: Runtime, outputs: Outputs, tracking: Tracking) -
     if display.failed:
         out.print(f"{len(display.failed)} of {display.total} stages failed; the same command tries them again")
     return 1 if display.failed else 0
+
+
+def begin_report(study: Study) -> None:
+    """Write down which study runs, so that `store gc` knows whose stages are there long before the page is."""
+    with suppress(OSError):  # a disk that is full is said by the stages
+        publish_study(study.plan.study.model_dump(mode="json"), study.report_folder, study.origin)
 
 
 def _slots(runtime: Runtime) -> int:
@@ -302,6 +317,7 @@ def report_study(study: Study, outputs: Outputs | None = None, checklist: bool =
     """The same table and page from what is in the store; or the checklist alone, written beside the page too."""
     outputs = outputs or Outputs()
     outputs.check_alone(checklist)
+    outputs.check_apart(study)
     with outputs.apart():
         if not checklist:
             console().print(f"store {study.store.root}")

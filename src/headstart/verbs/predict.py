@@ -17,7 +17,7 @@ from rich.text import Text
 from headstart.errors import BadInput
 from headstart.plugins import load_plugins
 from headstart.verbs.data import layout_of
-from headstart.verbs.terminal import console, writable_file
+from headstart.verbs.terminal import console, not_read, writable_file
 
 if TYPE_CHECKING:
     from headstart.data import LayoutSpec, Sequences
@@ -152,6 +152,7 @@ def export(
         return export_estimator(Path(name), Path(file))
     from headstart.store import Store, export_stage, store_folder
 
+    not_read("-o", Path(file), (), store_folder(store))
     path, size = export_stage(Store(store_folder(store)), name, file, "last" if last else "best")
     console().print(Text(f"{path}: {size:,} bytes; its metadata hold the stage as JSON under the key 'headstart'"))
 

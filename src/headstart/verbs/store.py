@@ -16,7 +16,7 @@ from headstart.store.files import canonical
 from headstart.store.tensors import damaged_files
 from headstart.study.listing import stage_rows
 from headstart.study.words import measure
-from headstart.verbs.terminal import console, table, writable_file
+from headstart.verbs.terminal import console, not_read, study_files, table, writable_file
 
 if TYPE_CHECKING:
     from headstart.api import Study
@@ -64,6 +64,7 @@ def pack_study(study: Study, file: str) -> None:
     from headstart.study.files import to_toml
 
     path, store, out = writable_file("-o", file), study.store, console()
+    not_read("-o", path, study_files(study), store.root)
     out.print(f"store {store.root}")
     stages = [name for name, planned in study.plan.every_stage.items() if not planned.open]
     finished = [name for name in stages if store.status(name) in DONE]
@@ -166,11 +167,13 @@ def _reached(contents: Contents, studies: Sequence[str], settings: dict[str, Any
         yield word, set().union(*(_planned(contents, word, scale, settings) for scale in _scales(word)))
     for folder in sorted(path for path in (contents.store.root / "reports").glob("*") if path.is_dir()):
         page, study = folder / "page.html", folder / "study.toml"
-        if page.exists():
-            yield f"reports/{folder.name}", set(_ANCHOR.findall(page.read_text("utf-8", errors="replace")))
+        known = set[str](_ANCHOR.findall(page.read_text("utf-8", errors="replace"))) if page.exists() else set[str]()
+        # A study that is newer than its page is running, or was broken off.
+        if page.exists() and (not study.exists() or study.stat().st_mtime_ns <= page.stat().st_mtime_ns):
+            yield f"reports/{folder.name}", known
         elif study.exists():
             try:
-                yield f"reports/{folder.name}", _planned(contents, str(study), None, settings)
+                yield f"reports/{folder.name}", known | _planned(contents, str(study), None, settings)
             except BadInput as error:
                 way = "name what it needs (--plugin, --data), or delete the folder"
                 raise BadInput(f"gc: {folder}: which stages are its own is not known: {error}; {way}") from None

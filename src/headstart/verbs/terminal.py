@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.console import Console, ConsoleOptions, RenderResult
@@ -17,7 +18,11 @@ from rich.text import Text
 
 from headstart.errors import BadInput
 from headstart.store import Damaged, disk_full
+from headstart.store.files import IDENTITY
 from headstart.text import broken, column_widths, listed
+
+if TYPE_CHECKING:
+    from headstart.api import Study
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -104,6 +109,25 @@ def writable_file(option: str, name: str) -> Path:
     if not os.access(path.absolute().parent, os.W_OK):
         raise BadInput(f"{option}: {str(path.absolute().parent)!r} cannot be written; name another folder")
     return path
+
+
+def not_read(option: str, path: Path, files: Iterable[Path], store: Path) -> None:
+    """Raises: BadInput where the file that an option names is one of those that are read, or in a stage's folder."""
+    inside = path.absolute().parent.resolve()
+    if inside.parent == store.absolute().resolve() and IDENTITY.fullmatch(inside.name):
+        raise BadInput(f"{option}: {str(path)!r} would be written into the folder of a stage; name another file")
+    for file in files:
+        if path.exists() and file.is_file() and path.samefile(file):
+            raise BadInput(f"{option}: {str(path)!r} is a file that is read; name another one")
+
+
+def study_files(study: Study) -> Iterator[Path]:
+    """The files that a study reads: its own, and those of its tasks that are at hand."""
+    yield Path(study.source or ".")
+    for planned in study.plan.every_stage.values():
+        if planned.spec.uses("task") and not planned.spec.task.generated:
+            with suppress(BadInput, OSError):
+                yield from planned.spec.task.files(study.data)
 
 
 def writable_folder(option: str, name: str | Path) -> Path:
