@@ -96,8 +96,8 @@ class MovingAverage(nn.Module):
 class Mega(nn.Module):
     """update * (candidate - x): the block's residual adds x, which makes Ma et al.'s eq. 15.
 
-    That is so where the norm stands after (`norm_place = "after"`), as in that paper; with a norm before, x is normed here
-    and the block adds it as it was.
+    That is so where the norm stands after (`norm_place = "after"`), as in that paper; with a norm before, x is normed
+    here and the block adds it as it was.
 
     Shapes: x (B, L, D), valid (B, L) bool or None -> (B, L, D). Cost O(B L^2 D), with chunks O(B L chunk D).
     Two directions of the average meet behind the present, which counts once. Positions enter attention as one
