@@ -36,7 +36,8 @@ def cuda_graph(step: Step) -> Step:
     """Record a step as a CUDA graph. Raises: RuntimeError where the step asks the GPU for a number, or copies to it."""
     graph, stream = torch.cuda.CUDAGraph(), torch.cuda.current_stream()
     try:
-        with torch.cuda.graph(graph):
+        # Other threads may use the GPU meanwhile: one that makes the next epoch's examples does.
+        with torch.cuda.graph(graph, capture_error_mode="thread_local"):
             step()
     finally:
         # A capture that fails leaves its own stream as the current one (torch 2.11).
