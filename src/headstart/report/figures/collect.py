@@ -46,6 +46,8 @@ TRAINED = {
 """What `report.figures` of a study may name (kernels are those of the pretraining, where there is one)."""
 
 
+ROWS = 5
+"""Rows of one column from which on a figure shows more at a glance than their table."""
 WITHOUT_WEIGHTS = (
     "This page was made from a file of results. Figures that need weights or predictions, such as what pretraining "
     "fills in, are not in it; `headstart run` draws them."
@@ -62,10 +64,10 @@ def drawings(plan: Plan, results: Results, store: Store | Snapshot) -> tuple[lis
 
 
 def _together(plan: Plan, results: Results) -> list[Drawing]:
-    """All arms and columns in one figure, where a paper's cells or several columns ask for it; averages and gains."""
+    """All arms and columns in one figure, where there are enough, or a paper's cells ask for it; averages and gains."""
     stand_in, out = stand_in_of(results.stood_in), []
     finished = sum(row.test is not None for row in results.table)
-    if finished >= MANY and (results.paper is not None or len(results.columns) > 1):
+    if finished >= (MANY if results.paper is not None or len(results.columns) > 1 else ROWS):
         out.append(("compared", "All arms and columns", compared_caption, compared))
     if any(average.value for average in results.averages):
         out.append(("averages", "Averages over columns", averages_caption, averages))
