@@ -53,10 +53,9 @@ LISTED = 3
 HEADS = ["verdict", "claim", "on", "n", "difference", "page"]
 HEAD = """# Results, as measured here
 
-Each claim of each page: the verdict after Holm's correction for the claims of its page, the number of seeds n, the
-difference that the claim asks for with its 95 % interval, and the smallest difference that so many seeds could have
-detected. *The other way round* contradicts a claim, and so does *does not hold*: two that are called equal differ by more
-than the margin. *Undecided*: the interval contains both answers.
+Each claim: the verdict after Holm's correction for its page, seeds n, the difference with its 95 % interval, and the smallest
+that so many seeds could have detected. *The other way round* and *does not hold* (two that are called equal differ by more than
+the margin) contradict a claim; *undecided*: the interval contains both answers.
 """
 REMOVED = """## What is not here
 

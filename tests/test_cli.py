@@ -631,7 +631,7 @@ def test_a_damaged_stage_is_said_and_not_a_traceback(finished: Path, tmp_path: P
     stage = next(store.glob("*/stage.json")).parent
     shown = headstart("show", stage.name, "--store", str(store), cwd=finished)
     assert (shown.returncode, "Traceback" in shown.stderr) == (2, False)
-    assert "records.jsonl: not readable as JSON" in shown.stderr
+    assert "records.jsonl: its digest does not fit" in shown.stderr
     assert "does a damaged stage anew" in shown.stderr
     for path in store.glob("*/result.json"):
         path.write_text("{")

@@ -151,8 +151,7 @@ class ClusterPool:
         if job.parent is not None:
             weights, digest = self._parent(store, job.parent, spec.weights)
         if not spec.task.generated:
-            facts, task = self._task(spec.task, runtime.data)
-            check_unchanged(spec, runtime.data, training(), job.identity)
+            facts, task = self._task(job, runtime.data)
         head = {"weights": spec.weights, "weights_digest": digest, "task": facts if task is not None else None}
         own = Runtime(runtime.data, self._room.device, 0, runtime.threads, runtime.save_every, runtime.limit)
         message = node.request(job, own, head, partial_files(attempt.folder.path))
@@ -169,14 +168,16 @@ class ClusterPool:
             self._weights[key] = self._ray.put(content)
         return self._weights[key], key[-1]
 
-    def _task(self, spec: Any, data: Path) -> tuple[dict[str, Any], Any]:
-        """Facts, with the digest of the content, and the reference of the arrays of a loaded task."""
+    def _task(self, job: Job, data: Path) -> tuple[dict[str, Any], Any]:
+        """Facts, with the digest of the content, and the reference of the arrays of a stage's loaded task."""
         from headstart.tasks.portable import packed
         from headstart.tasks.task import WHOLE
 
+        spec = job.spec.task
         key = json.dumps(spec.model_copy(update=WHOLE).document(), sort_keys=True)
         if key not in self._tasks:
             facts, arrays = packed(spec, data)
+            check_unchanged(job.spec, data, training(), job.identity)
             total = hashlib.sha256(json.dumps(facts, sort_keys=True).encode() + arrays)
             self._tasks[key] = ({**facts, "digest": total.hexdigest()}, self._ray.put(arrays))
         return self._tasks[key]

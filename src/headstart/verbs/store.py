@@ -175,6 +175,9 @@ def _reached(contents: Contents, studies: Sequence[str], settings: dict[str, Any
             try:
                 yield f"reports/{folder.name}", known | _planned(contents, str(study), None, settings)
             except BadInput as error:
+                if page.exists():
+                    yield f"reports/{folder.name}", known
+                    continue
                 way = "name what it needs (--plugin, --data), or delete the folder"
                 raise BadInput(f"gc: {folder}: which stages are its own is not known: {error}; {way}") from None
 
