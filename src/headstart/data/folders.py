@@ -26,8 +26,8 @@ PIXELS = 2**24
 """Pixels that one image may have."""
 VALUES = 2**29
 """Values that a folder may hold: 2 GiB."""
-GREY = ("1", "L", "I", "F")
-"""Modes of Pillow with one channel, beside I;16 in any order of bytes."""
+GREY = ("1", "L", "LA")
+"""Modes of Pillow for grey images of at most 8 bits a pixel."""
 
 
 def read_folder(path: Path, spec: LayoutSpec, mistakes: Mistakes) -> Table:
@@ -128,7 +128,7 @@ class _Reader:
                     self.sizes[image.size] += 1
                     self.clear += image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info
                     deep = image.mode in ("I", "F") or image.mode.startswith("I;16")
-                    grey = deep or image.mode in (*GREY, "LA")
+                    grey = deep or image.mode in GREY
                     self.deep += deep
                     plain = image if deep else image.convert("L" if grey else "RGB")
                     pixels = np.asarray(plain, dtype=np.float32)

@@ -23,11 +23,12 @@ def training_flops(
 ) -> float:
     """FLOPs of a forward and a backward pass over one sequence of `length`, where the parameters `trained` learn.
 
-    layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. kernels: of these what
-    makes a kernel, as `kernel_flops` gives it: once for the `batch` sequences of a step, and with a backward pass where
-    a parameter of the kernel learns. A product with a weight
-    costs as much again for the gradient of the weight, if that is trained, and for the gradient of what it is
-    multiplied with, if something below it is trained. What a mixer computes besides (products of queries and keys,
+    layers: (module, FLOPs of the forward pass), as `layer_flops` of a model's spec gives them. kernels: the part of
+    these that makes a kernel, as `kernel_flops` gives it. It is spent once for the `batch` sequences of a step, and its
+    backward pass only where a parameter of the kernel learns.
+
+    A product with a weight costs as much again for the gradient of the weight, if that is trained, and for the gradient
+    of what it is multiplied with, if something below it is trained. What a mixer computes besides (products of queries and keys,
     convolutions with its kernel) costs twice as much again wherever a gradient passes. So a step that trains all of a
     model costs three forward passes, but for the encoder's inputs, which need no gradient.
 

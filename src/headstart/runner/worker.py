@@ -191,7 +191,7 @@ class _Attempt:
         company: _Company | None = None,
     ) -> None:
         self.job, self.folder, self.runtime, self.state = job, folder, runtime, state
-        self.company = company
+        self.company, self.parent = company, ""  # what tells the parent's weights from others
         device = choose_device(runtime.device)
         self.shared = runtime.ranks > 1 and job.spec.model.way == "trained"
         device = own_device(device) if self.shared else device
@@ -215,17 +215,14 @@ class _Attempt:
         yield from self._differences()
         job = self.job
         task = loaded_task(job.spec, self.runtime.data, engine, job.identity)
-        parent, source = None, ""
+        parent = None
         if job.parent is not None:
-            parent, source = (
-                store.weights(job.parent, job.spec.weights),
-                store.weights_digest(job.parent, job.spec.weights),
-            )
-        if self.state is not None and self.state[1].get("parent", source) != source:
+            self.parent = store.weights_digest(job.parent, job.spec.weights)
+            parent = store.weights(job.parent, job.spec.weights)
+        if self.state is not None and self.state[1].get("parent", self.parent) != self.parent:
             yield events.Notice(job.identity, job.name, f"{job.parent}, from which it starts, {_OTHER_PARENT}")
             self.state = None
             self.folder.forget()
-        self.parent = source
         resume = None if self.state is None else (self.state[0], self.state[1]["run"])
         run = engine.begin(job.spec, task, parent, self.device, resume)
         if self.company is not None:
@@ -250,7 +247,14 @@ class _Attempt:
         references = _references(job, outcome, parent)
         sources = {path: source for plugin in job.plugins for path, source in plugin.sources.items()}
         whole = self.folder.finish(
-            result, outcome.best, outcome.last, outcome.predictions, references, sources, outcome.frozen
+            result,
+            outcome.best,
+            outcome.last,
+            outcome.predictions,
+            references,
+            sources,
+            outcome.frozen,
+            {f"{job.parent}/{job.spec.weights}": self.parent},
         )
         yield events.Finished(job.identity, job.name, whole)
 

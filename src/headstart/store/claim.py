@@ -35,7 +35,6 @@ from headstart.store.files import (
     sync_folder,
     tidy,
     unseal,
-    weights_digest,
     write_all,
 )
 from headstart.store.locks import Lock
@@ -123,17 +122,17 @@ class ClaimedStage:
         references: Mapping[str, Mapping[str, str]] | None = None,
         sources: Mapping[str, bytes] | None = None,
         frozen: Collection[str] = (),
+        parents: Mapping[str, str] | None = None,
     ) -> dict[str, Any]:
         """Publish weights and predictions, then the result with their digests; then delete the states.
 
         `references` says of a frozen tensor which stage and weights hold it; those are not stored again. Of the
         others, `frozen` names those that no step has changed: they are kept once per content (`tensors.py`).
+        `parents`: IDENTITY/WEIGHTS -> `weights_digest` of what `references` names, as it was when this stage began.
         `sources`: files of plugins by their paths, kept in `source/` to be looked at: nothing ever imports them.
         """
         self._lock.check()
         elsewhere = dict(references or {})
-        held = {(source["identity"], source["weights"]) for source in elsewhere.values()}
-        parents = {f"{name}/{which}": weights_digest(self.path.with_name(name), which) for name, which in sorted(held)}
         common = shared.shared_names(best, last, set(frozen) - elsewhere.keys())
         tensors = shared.keep(self.path, {name: best[name] for name in common})
         for which, weights in (("best", best), ("last", last)):
@@ -152,7 +151,7 @@ class ClaimedStage:
             "files": {name: file_digest(self.path / name) for name in (*_FILES, *code)}
             | {file: Path(file).stem for file in tensors.values()},
             "references": elsewhere,
-            **({"parents": parents} if parents else {}),
+            **({"parents": dict(parents or {})} if elsewhere else {}),
             **({"tensors": tensors} if tensors else {}),
         }
         self._lock.check()
