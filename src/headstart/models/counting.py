@@ -28,9 +28,9 @@ def training_flops(
     backward pass only where a parameter of the kernel learns.
 
     A product with a weight costs as much again for the gradient of the weight, if that is trained, and for the gradient
-    of what it is multiplied with, if something below it is trained. What a mixer computes besides (products of queries and keys,
-    convolutions with its kernel) costs twice as much again wherever a gradient passes. So a step that trains all of a
-    model costs three forward passes, but for the encoder's inputs, which need no gradient.
+    of what it is multiplied with, if something below it is trained. What a mixer computes besides (products of queries
+    and keys, convolutions with its kernel) costs twice as much again wherever a gradient passes. So a step that trains
+    all of a model costs three forward passes, but for the encoder's inputs, which need no gradient.
 
     Relative positions act within mixers; the two layers of a parallel block pass gradients beside each other.
     """
