@@ -10,9 +10,10 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
+from headstart.models.mixers.mixer import directions_of
 from headstart.models.mixers.recurrent import RecurrentSpec
-from headstart.models.mixers.state_space import kernel_transform_flops
-from headstart.models.scan import convolve, fast_length, precise, short_convolution
+from headstart.models.mixers.state_space import transform_flops
+from headstart.models.scan import convolve, precise, short_convolution
 
 SHORT = 3
 """Positions that the short convolution of the gates and values sees, as published."""
@@ -35,13 +36,11 @@ class HyenaSpec(RecurrentSpec):
 
     def layer_flops(self, width: int, length: int) -> float:
         """The layers and the short filters, the network of the kernel, and three real FFTs per channel."""
-        size = fast_length(2 * length - 1)
         layers = 2.0 * length * (4 * width**2 + 3 * width * SHORT)
-        return layers + self._network(width, length) + 7.5 * width * size * math.log2(size)
+        return layers + self._network(width, length) + 3 * transform_flops(width, length)
 
     def kernel_flops(self, width: int, length: int, causal: bool) -> float:
-        del causal
-        return self._network(width, length) + kernel_transform_flops(width, length)
+        return directions_of(self.directions, causal) * (self._network(width, length) + transform_flops(width, length))
 
     def _network(self, width: int, length: int) -> float:
         return 2.0 * length * self.hidden * (3 + 2 * self.hidden + width)

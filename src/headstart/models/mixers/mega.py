@@ -13,8 +13,8 @@ from torch.nn.functional import logsigmoid, pad, silu
 
 from headstart.models.exporting import AtLength, FixedKernel, replaced
 from headstart.models.mixers.mixer import MixerSpec, directions_of
-from headstart.models.mixers.state_space import kernel_transform_flops
-from headstart.models.scan import convolve, diagonal_kernel, fast_length, stride_of
+from headstart.models.mixers.state_space import transform_flops
+from headstart.models.scan import convolve, diagonal_kernel, stride_of
 
 Weighing = Literal["softmax", "laplace"]
 
@@ -46,15 +46,14 @@ class MegaSpec(MixerSpec):
     def flops(self, width: int, length: int, causal: bool) -> float:
         """Matrix products and FFTs."""
         shared, hidden = self.sizes(width)
-        size = fast_length(2 * length - 1)
         piece = min(self.chunk or length, length)
         pieces = -(-length // piece)
-        average = self._sums(width, length, causal) + 7.5 * width * size * math.log2(size)
+        average = self._sums(width, length, causal) + 3 * transform_flops(width, length)
         layers = 2.0 * length * width * (shared + 3 * hidden + 2 * width)
         return average + layers + 2.0 * pieces * piece**2 * (shared + hidden)
 
     def kernel_flops(self, width: int, length: int, causal: bool) -> float:
-        return self._sums(width, length, causal) + kernel_transform_flops(width, length)
+        return self._sums(width, length, causal) + transform_flops(width, length)
 
     def _sums(self, width: int, length: int, causal: bool) -> float:
         stride = stride_of(length)

@@ -20,14 +20,11 @@ from pydantic import Field
 from torch import Tensor, nn
 
 from headstart.errors import BadInput
-from headstart.models.mixers.mixer import MixerSpec, directions_of
 from headstart.models.mixers.state_space import (
     Gate,
-    StateSpace,
-    after_kernel_flops,
+    KernelSpec,
     check_range,
     even_state,
-    kernel_transform_flops,
     legs,
     log_uniform,
     normal_basis,
@@ -40,7 +37,7 @@ LARGE_TABLE = 2**24
 """The same on a GPU, which small pieces leave idle."""
 
 
-class S4Spec(MixerSpec):
+class S4Spec(KernelSpec):
     """HiPPO-LegS state space of `state` numbers per channel, discretised by the bilinear transform.
 
     Step sizes start log-uniform in [dt_min, dt_max]. `kernel_rate` is the learning rate of the kernel's
@@ -57,22 +54,16 @@ class S4Spec(MixerSpec):
 
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
-    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+    def kernel(self, width: int, length: int, directions: int) -> nn.Module:
         even_state(self.state)
         check_range("dt", self.dt_min, self.dt_max)
-        kernel = S4Kernel(self, width, length, directions_of(self.directions, causal))
-        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+        return S4Kernel(self, width, length, directions)
 
-    def flops(self, width: int, length: int, causal: bool) -> float:
-        return self._kernel(width, length, causal) + after_kernel_flops(width, length, self.gate)
-
-    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
-        return self._kernel(width, length, causal) + kernel_transform_flops(width, length)
-
-    def _kernel(self, width: int, length: int, causal: bool) -> float:
-        directions, size = directions_of(self.directions, causal), fast_length(length)
-        sums = 8.0 * width * (directions + 1) * self.state * (size // 2 + 1)
-        return sums + 2.5 * directions * width * size * math.log2(size)
+    def sums(self, width: int, length: int, directions: int) -> float:
+        size = fast_length(length)
+        return width * (
+            8.0 * (directions + 1) * self.state * (size // 2 + 1) + 2.5 * directions * size * math.log2(size)
+        )
 
 
 class S4Kernel(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from pydantic import Field
@@ -98,21 +98,44 @@ class StateSpace(nn.Module):
         return replaced(self, kernel=FixedKernel(self.kernel(length)))
 
 
-def kernel_transform_flops(width: int, length: int) -> float:
-    """FLOPs of the one of those three FFTs that is of the kernel: once for a batch."""
+def transform_flops(width: int, length: int) -> float:
+    """FLOPs of one real FFT per channel that a convolution over `length` needs: 2.5 n log2 n each."""
     size = fast_length(2 * length - 1)
     return 2.5 * width * size * math.log2(size)
 
 
-def after_kernel_flops(width: int, length: int, gate: Gate) -> float:
-    """FLOPs of convolution and output: three real FFTs of 2.5 n log2 n per channel, and the matrix."""
-    size = fast_length(2 * length - 1)
-    transforms = 7.5 * width * size * math.log2(size)
-    matrix = {"glu": 4.0, "linear": 2.0, "none": 0.0}[gate] * length * width * width
-    return transforms + matrix
+class KernelSpec(MixerSpec):
+    """Base of the mixers that are a convolution with one kernel per channel: a class makes and counts it."""
+
+    if TYPE_CHECKING:  # each class has these fields, with defaults of its own
+        directions: Literal[1, 2] | None
+        gate: Gate
+        kernel_rate: float | None
+
+    def kernel(self, width: int, length: int, directions: int) -> nn.Module:
+        """The module that makes the kernel: forward(L) -> (C, D, L)."""
+        raise NotImplementedError
+
+    def sums(self, width: int, length: int, directions: int) -> float:
+        """FLOPs of making the kernel of `length`."""
+        raise NotImplementedError
+
+    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+        kernel = self.kernel(width, length, directions_of(self.directions, causal))
+        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+
+    def flops(self, width: int, length: int, causal: bool) -> float:
+        """The kernel, three FFTs, and the matrix after the convolution."""
+        matrix = {"glu": 4.0, "linear": 2.0, "none": 0.0}[self.gate] * length * width**2
+        sums = self.sums(width, length, directions_of(self.directions, causal))
+        return sums + 3 * transform_flops(width, length) + matrix
+
+    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
+        """The kernel and its FFT."""
+        return self.sums(width, length, directions_of(self.directions, causal)) + transform_flops(width, length)
 
 
-class S4DSpec(MixerSpec):
+class S4DSpec(KernelSpec):
     """S4D: a diagonal state space, discretised by a zero-order hold; `state` counts both of a conjugate pair.
 
     `init`: "legs" takes the eigenvalues of HiPPO-LegS' normal part, "lin" -1/2 + i pi n. Step sizes start
@@ -131,22 +154,15 @@ class S4DSpec(MixerSpec):
 
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
-    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+    def kernel(self, width: int, length: int, directions: int) -> nn.Module:
         even_state(self.state)
         check_range("dt", self.dt_min, self.dt_max)
-        kernel = S4DKernel(self, width, length, directions_of(self.directions, causal))
-        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+        return S4DKernel(self, width, length, directions)
 
-    def flops(self, width: int, length: int, causal: bool) -> float:
-        return self._sums(width, length, causal) + after_kernel_flops(width, length, self.gate)
-
-    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
-        return self._sums(width, length, causal) + kernel_transform_flops(width, length)
-
-    def _sums(self, width: int, length: int, causal: bool) -> float:
+    def sums(self, width: int, length: int, directions: int) -> float:
         stride = stride_of(length)
         padded = -(-length // stride) * stride
-        return 2.0 * directions_of(self.directions, causal) * width * padded * self.state
+        return 2.0 * directions * width * padded * self.state
 
 
 class S4DKernel(nn.Module):
@@ -180,7 +196,7 @@ class S4DKernel(nn.Module):
         return multiply((above, grown * torch.sin(rate[1])), (-decay / size, -self.angle / size))
 
 
-class DLRSpec(MixerSpec):
+class DLRSpec(KernelSpec):
     """DLR: a linear recurrence with a diagonal state of `state` complex numbers that all channels share.
 
     Nothing is discretised. Decays start at half of a log-uniform number in [decay_min, decay_max], angles at
@@ -199,19 +215,11 @@ class DLRSpec(MixerSpec):
 
     example: ClassVar[Mapping[str, Any]] = {"state": 8}
 
-    def build(self, width: int, length: int, causal: bool) -> nn.Module:
+    def kernel(self, width: int, length: int, directions: int) -> nn.Module:
         check_range("decay", self.decay_min, self.decay_max)
-        kernel = DLRKernel(self, width, length, directions_of(self.directions, causal))
-        return StateSpace(kernel, width, self.gate, self.kernel_rate)
+        return DLRKernel(self, width, length, directions)
 
-    def flops(self, width: int, length: int, causal: bool) -> float:
-        return self._sums(width, length, causal) + after_kernel_flops(width, length, self.gate)
-
-    def kernel_flops(self, width: int, length: int, causal: bool) -> float:
-        return self._sums(width, length, causal) + kernel_transform_flops(width, length)
-
-    def _sums(self, width: int, length: int, causal: bool) -> float:
-        directions = directions_of(self.directions, causal)
+    def sums(self, width: int, length: int, directions: int) -> float:
         stride = stride_of(length, directions * width)
         padded = -(-length // stride) * stride
         return 4.0 * directions * width * padded * self.state
