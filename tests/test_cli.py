@@ -1,5 +1,6 @@
 """The command line as a person meets it: real processes, real answers, no traceback."""
 
+import errno
 import gc
 import json
 import os
@@ -14,8 +15,10 @@ import pytest
 import typer
 from support.command import command
 
+from headstart import __version__
 from headstart.cli import app
 from headstart.errors import BadInput
+from headstart.verbs.terminal import print_error
 
 TINY = """
 name = "tiny"
@@ -292,6 +295,26 @@ def test_ls_filters_stages_by_arm_and_writes_them_as_json(finished: Path) -> Non
     pretrained = headstart("ls", "stages", "arm=self*", "stage=pre*", cwd=finished)
     assert pretrained.stdout.count("self_pretrained") == 2
     assert headstart("ls", "arm=nobody", cwd=finished).stdout == "store runs\nno stage fits\n"
+
+
+@pytest.mark.parametrize("verbs", [[], ["bench"], ["store"]])
+def test_without_a_verb_the_help_is_shown_as_it_is(tmp_path: Path, verbs: list[str]) -> None:
+    done = headstart(*verbs, cwd=tmp_path)
+    assert done.returncode == 2
+    assert done.stderr.startswith("Usage: headstart")
+    assert "headstart: " not in done.stderr
+
+
+def test_the_version_is_said(tmp_path: Path) -> None:
+    done = headstart("--version", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, f"headstart {__version__}\n")
+
+
+def test_a_full_disk_is_no_bad_input(capsys: pytest.CaptureFixture[str]) -> None:
+    assert print_error(OSError(errno.ENOSPC, "No space left on device", "runs/x")) == 1
+    assert print_error(OSError(errno.EACCES, "Permission denied", "runs/x")) == 2
+    assert capsys.readouterr().err.startswith("headstart: the disk is full; make room")
+    assert print_error(ValueError("a fault of headstart's own")) is None
 
 
 @pytest.mark.parametrize("words", [["--help"], ["ls"], ["show", "STAGE"]])

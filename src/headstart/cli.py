@@ -19,10 +19,11 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120},
     help="Train sequence models from data-driven starting weights, and compare them fairly.",
 )
 
+app.callback()(opt.show_version)
 app.add_typer(bench, name="bench")
 app.add_typer(store_verbs, name="store")
 
@@ -381,7 +382,7 @@ def doctor(store: opt.StoreOption = None, data: opt.DataOption = None, weights: 
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 done, 1 some stages failed, 2 bad input, 130 interrupted."""
+    """Entry point. Exit codes: 0 done, 1 some stages failed or no room on a disk, 2 bad input, 130 interrupted."""
     try:
         code: Any = typer.main.get_command(app).main(args=argv, prog_name="headstart", standalone_mode=False)
     except BrokenPipeError:  # who read the output has stopped reading, as `head` does
@@ -390,10 +391,8 @@ def main(argv: list[str] | None = None) -> None:
     except KeyboardInterrupt:
         raise SystemExit(130) from None
     except Exception as error:
-        from headstart.verbs.terminal import error_message
+        from headstart.verbs.terminal import print_error
 
-        if (message := error_message(error)) is None:
+        if (code := print_error(error)) is None:
             raise
-        sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
-        raise SystemExit(getattr(error, "exit_code", 2)) from None
     raise SystemExit(code if isinstance(code, int) else 0)

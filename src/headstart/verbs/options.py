@@ -176,3 +176,21 @@ def inches(text: str) -> float:
             f"--figure-width: {text!r} is not a width between 2 and 20 inches; give one such as 3.3in, 85mm or 8.5cm"
         )
     return width
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from headstart import __version__
+
+        typer.echo(f"headstart {__version__}")
+        raise typer.Exit
+
+
+VersionOption = Annotated[
+    bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+]
+
+
+def show_version(version: VersionOption = False) -> None:
+    """What stands before any verb."""
+    del version

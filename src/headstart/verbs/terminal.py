@@ -142,7 +142,18 @@ def writable_folder(option: str, name: str | Path) -> Path:
     return folder
 
 
-def error_message(error: Exception) -> str | None:
+def print_error(error: Exception) -> int | None:
+    """Say on standard error what is wrong and what to do: the exit code; None where headstart itself is at fault."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # no verb: its message is the help
+        sys.stderr.write(f"{error}\n")
+        return 2
+    if (message := _message(error)) is None:
+        return None
+    sys.stderr.write("".join(f"headstart: {line}\n" for line in message.splitlines() or [""]))
+    return 1 if disk_full(error) else int(getattr(error, "exit_code", 2))
+
+
+def _message(error: Exception) -> str | None:
     """What is wrong and what to do about it; None where headstart itself is at fault."""
     if isinstance(error, BadInput):
         return str(error)
