@@ -23,6 +23,7 @@ from headstart.text import broken, column_widths, listed
 
 if TYPE_CHECKING:
     from headstart.api import Study
+    from headstart.tasks.task import TaskSpec
 
 
 def console(*, stderr: bool = False) -> Console:
@@ -124,10 +125,13 @@ def not_read(option: str, path: Path, files: Iterable[Path], store: Path) -> Non
 def study_files(study: Study) -> Iterator[Path]:
     """The files that a study reads: its own, and those of its tasks that are at hand."""
     yield Path(study.source or ".")
+    tasks: list[TaskSpec] = []  # a list: a task with a list of settings has no hash
     for planned in study.plan.every_stage.values():
-        if planned.spec.uses("task") and not planned.spec.task.generated:
-            with suppress(BadInput, OSError):
-                yield from planned.spec.task.files(study.data)
+        if planned.spec.uses("task") and (task := planned.spec.task) not in tasks:
+            tasks.append(task)
+    for task in tasks:
+        with suppress(BadInput, OSError):
+            yield from () if task.generated else task.files(study.data)
 
 
 def writable_folder(option: str, name: str | Path) -> Path:
